@@ -40,7 +40,8 @@ pub(crate) struct Library {
     pub(crate) packages: &'static str,
 }
 
-/// C sources that come with a crate of the lockfile, an optional dependency of the contenders that is never built.
+/// C sources that come with a crate of the lockfile, an optional dependency of the contenders that
+/// is never built.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Bundle {
     pub(crate) package: &'static str,
@@ -63,7 +64,8 @@ enum Does {
     Bound,
     /// As that, and only between two.
     DatagramBound,
-    /// Where small messages can be collected: what its brother who sends one by one does as well is not repeated.
+    /// Where small messages can be collected: what its brother who sends one by one does as well is
+    /// not repeated.
     Small,
     /// Between two, and what one sends to several, where it is large: a variant of Suci beside it.
     Variant,

@@ -7,8 +7,8 @@ use xtask::error::{Context, Failure, Result};
 /// How long one look takes.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The share of all processors that may be in use, the hypervisor's theft included: ticks of 10 ms allow no
-/// finer bound.
+/// The share of all processors that may be in use, the hypervisor's theft included: ticks of 10 ms
+/// allow no finer bound.
 const BUSY: f64 = 0.08;
 
 /// How often it is said that we wait.

@@ -70,7 +70,8 @@ impl Site {
     }
 }
 
-/// Waits until both interfaces are running: UCX, and MPICH with it, passes over those that are not yet.
+/// Waits until both interfaces are running: UCX, and MPICH with it, passes over those that are not
+/// yet.
 fn await_carrier(pair: &Pair) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let state = format!("/sys/class/net/{INTERFACE}/operstate");
@@ -276,7 +277,8 @@ pub(crate) fn options(
     command.args(["--wait", entrant.wait.name(), "--pin", cpu]);
 }
 
-/// The side of the server `number`. Where all send to all, each side has as many of them, the client included.
+/// The side of the server `number`. Where all send to all, each side has as many of them, the
+/// client included.
 fn side(task: &Task, number: usize) -> usize {
     match task.workload {
         Workload::AllToAll => (number + 1) % 2,
@@ -284,8 +286,9 @@ fn side(task: &Task, number: usize) -> usize {
     }
 }
 
-/// A contender with the common command line: servers first, then the client that calls them. Where all send to all,
-/// every server is called by those that are started after it, each at an address of its own.
+/// A contender with the common command line: servers first, then the client that calls them. Where
+/// all send to all, every server is called by those that are started after it, each at an address
+/// of its own.
 fn ends(
     site: &Site,
     program: &Path,
@@ -341,7 +344,8 @@ fn ends(
     joined(name, client, Half::of_all(&halves))
 }
 
-/// What all of one turn received in which each sent as much to all others; the client says how long it took.
+/// What all of one turn received in which each sent as much to all others; the client says how long
+/// it took.
 fn exchanged(name: &str, client: Half, servers: &[Half]) -> Result<Turn> {
     if let Some(other) = servers.iter().find(|other| other.bytes != client.bytes) {
         let (one, other) = (client.bytes, other.bytes);

@@ -1,7 +1,8 @@
-//! `make bench`: Suci side by side with its alternatives. Each contender is a pair of processes, one on each
-//! of two processors, started anew for every turn; contenders take turns within a round in alternating
-//! order, and medians over rounds are reported, so that what disturbs the machine for a moment disturbs all of
-//! them or is outvoted. Turns count only in one placement of the processors ([`xtask::distance`]).
+//! `make bench`: Suci side by side with its alternatives. Each contender is a pair of processes,
+//! one on each of two processors, started anew for every turn; contenders take turns within a round
+//! in alternating order, and medians over rounds are reported, so that what disturbs the machine
+//! for a moment disturbs all of them or is outvoted. Turns count only in one placement of the
+//! processors ([`xtask::distance`]).
 
 mod compile;
 mod contenders;
@@ -52,7 +53,8 @@ struct ReportArgs {
     /// Rounds that `run --out` wrote
     #[arg(long, default_value_os_t = rounds_file())]
     from: PathBuf,
-    /// Tasks that were not measured of the newest tree from the last one of which they were; each says which
+    /// Tasks that were not measured of the newest tree from the last one of which they were; each
+    /// says which
     #[arg(long)]
     mixed: bool,
     /// RESULTS.md goes here, and plots to plots/ in it
@@ -86,16 +88,19 @@ struct RunArgs {
     /// How often each contender has its turn
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// How long each turn is measured; default: 0.3; with loss, and for what that is compared with, 5
+    /// How long each turn is measured; default: 0.3; with loss, and for what that is compared with,
+    /// 5
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
-    /// Measure although others use the machine, and keep nothing: to try things out, not for figures
+    /// Measure although others use the machine, and keep nothing: to try things out, not for
+    /// figures
     #[arg(long)]
     busy: bool,
     /// One JSON object per line instead of tables
     #[arg(long)]
     json: bool,
-    /// Each round is added to this file when it is over; those of the same tree that are there are not repeated
+    /// Each round is added to this file when it is over; those of the same tree that are there are
+    /// not repeated
     #[arg(long, default_value_os_t = rounds_file())]
     out: PathBuf,
     /// The release build of suci

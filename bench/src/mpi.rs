@@ -57,8 +57,9 @@ pub(crate) fn prepare() -> Result<()> {
     version.map(drop).context("as root: apt-get install mpich")
 }
 
-/// mpiexec, up to the ranks, which end without `MPI_Finalize` (see there). By loopback they must believe that they are
-/// on different machines, or they would share memory: UCX_TLS=tcp, which the program sets, sees to that.
+/// mpiexec, up to the ranks, which end without `MPI_Finalize` (see there). By loopback they must
+/// believe that they are on different machines, or they would share memory: UCX_TLS=tcp, which the
+/// program sets, sees to that.
 fn launcher(site: &Site, servers: usize) -> Command {
     let unfinalized = "-disable-auto-cleanup";
     let Site::Namespaces(pair) = site else {

@@ -156,8 +156,8 @@ impl Task {
         format!("{what}; {net}")
     }
 
-    /// How long a turn lasts. Random loss is a matter of luck within a second, and what it leaves is compared with a turn
-    /// of the same length.
+    /// How long a turn lasts. Random loss is a matter of luck within a second, and what it leaves
+    /// is compared with a turn of the same length.
     pub(crate) fn seconds(&self, asked: Option<f64>) -> f64 {
         let usual = match self.net {
             Net::VethPlain | Net::VethLoss => 5.0,
@@ -166,7 +166,8 @@ impl Task {
         asked.unwrap_or(usual)
     }
 
-    /// Whether it shows what waiting costs: then those who can both sleep and spin do both, one after the other.
+    /// Whether it shows what waiting costs: then those who can both sleep and spin do both, one
+    /// after the other.
     fn waits(&self, wait: Wait) -> bool {
         let is_large = self.workload == Workload::Stream && self.size > SMALL;
         let is_lossless = matches!(self.net, Net::Veth | Net::Loopback);
@@ -310,7 +311,8 @@ pub(crate) fn entrants(task: &Task, args: &RunArgs) -> Vec<Entrant> {
             continue;
         }
         for &wait in contender.waits {
-            // Whoever can wait in one way only does that, whatever the task is about. Suci's default is one of three.
+            // Whoever can wait in one way only does that, whatever the task is about. Suci's
+            // default is one of three.
             let only = contender.waits.len() == 1
                 || (wait == Wait::Block && !contender.waits.contains(&Wait::Adaptive));
             let is_apt = only || task.waits(wait);

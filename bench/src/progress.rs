@@ -42,7 +42,8 @@ impl Progress {
         rest.mul_f64(self.begun.elapsed().as_secs_f64() / self.over.as_secs_f64())
     }
 
-    /// One line that replaces the one before; on no terminal only what is `worth` a line of its own.
+    /// One line that replaces the one before; on no terminal only what is `worth` a line of its
+    /// own.
     pub(crate) fn say(&self, text: &str, worth: bool) {
         let left = self.left().as_secs();
         let (minutes, seconds) = (left / 60, left % 60);

@@ -117,8 +117,8 @@ impl Series<'_> {
     }
 }
 
-/// The rows of `records`, which are all of `key`: one for each entrant that finished at least one turn, in the order
-/// in which they had their first.
+/// The rows of `records`, which are all of `key`: one for each entrant that finished at least one
+/// turn, in the order in which they had their first.
 pub(crate) fn rows(key: &Key, records: &[Record]) -> Vec<Row> {
     let all = series(records);
     all.iter()
@@ -153,8 +153,8 @@ fn series(records: &[Record]) -> Vec<Series<'_>> {
     all
 }
 
-/// Whom those who wait so are compared with, of one form of Suci: who spins with Suci spinning, if that took part,
-/// everybody else with Suci as it is by default.
+/// Whom those who wait so are compared with, of one form of Suci: who spins with Suci spinning, if
+/// that took part, everybody else with Suci as it is by default.
 fn baseline<'a>(form: &str, all: &'a [Series<'a>], wait: Wait) -> Option<&'a Series<'a>> {
     let suci = |wait: Wait| {
         let is = |series: &&Series<'_>| series.contender == form && series.wait == wait;

@@ -46,7 +46,8 @@ comes, so its `block` looks less and less often, up to once in 1 ms; `gso` and `
 that lose everything with the first packet.
 ";
 
-/// Writes RESULTS.md, and plots beside it. Figures of different trees are only mixed when that is wanted.
+/// Writes RESULTS.md, and plots beside it. Figures of different trees are only mixed when that is
+/// wanted.
 pub(crate) fn write(from: &Path, into: &Path, mixed: bool) -> Result<()> {
     let records = store::read(from)?;
     let last = records
@@ -97,8 +98,9 @@ struct Section {
     apart: Vec<f64>,
 }
 
-/// A section for each task that was measured of the tree and on the machine of `last`, or, if they may be mixed, of the last one of which
-/// it was; of turns of several lengths the longest. In the order in which `make bench` goes.
+/// A section for each task that was measured of the tree and on the machine of `last`, or, if they
+/// may be mixed, of the last one of which it was; of turns of several lengths the longest. In the
+/// order in which `make bench` goes.
 fn sections(records: &[Record], last: &Record, mixed: bool) -> Vec<Section> {
     let mut keys: Vec<Key> = Vec::new();
     for record in records.iter().rev() {
@@ -188,7 +190,8 @@ fn about_machine(page: &mut String, last: &Record) {
     }
 }
 
-/// What can be measured and this report lacks, over loopback too, which `make bench` does only if it is asked to.
+/// What can be measured and this report lacks, over loopback too, which `make bench` does only if
+/// it is asked to.
 fn missing(all: &[Section]) -> String {
     let measured = |task| all.iter().any(|section| section.key.task == task);
     let missing = plan::known()

@@ -19,7 +19,8 @@ use crate::report::{self, Row};
 use crate::store::{self, Key, Outcome, Record, Store};
 use crate::{idle, table, tree};
 
-/// Turns of so many seconds see several placements of virtual processors, wherever those are before and after.
+/// Turns of so many seconds see several placements of virtual processors, wherever those are before
+/// and after.
 const STEADY: f64 = 1.0;
 
 /// So often a round begins again because the processors were moved to stay.
@@ -102,7 +103,8 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// Who cannot be built or started here. That is no failure to keep: it ends when something is installed.
+/// Who cannot be built or started here. That is no failure to keep: it ends when something is
+/// installed.
 struct Absent<'a> {
     programs: &'a Programs,
     seen: Vec<&'static str>,
@@ -223,8 +225,8 @@ fn rounds(
     Ok(())
 }
 
-/// One round: a turn of everybody, or why there is none for those who have failed too often in this run. Nothing if one of them
-/// cannot be measured where the others were.
+/// One round: a turn of everybody, or why there is none for those who have failed too often in this
+/// run. Nothing if one of them cannot be measured where the others were.
 fn round(
     job: &Job,
     number: u32,

@@ -1,5 +1,6 @@
-//! Rounds that were measured, kept in a file: a line of JSON for each turn, written when its round is over. What was
-//! measured of the same tree is not measured again, so that a run can be cut into tasks, killed and resumed.
+//! Rounds that were measured, kept in a file: a line of JSON for each turn, written when its round
+//! is over. What was measured of the same tree is not measured again, so that a run can be cut into
+//! tasks, killed and resumed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -12,8 +13,8 @@ use crate::launch::Turn;
 use crate::machine::Machine;
 use crate::plan::{Entrant, Task, Wait};
 
-/// Who fails so often in a task is not tried again in the same run: some failures take long. Each failure counts as a
-/// turn, so another run tries again only in rounds that are still missing.
+/// Who fails so often in a task is not tried again in the same run: some failures take long. Each
+/// failure counts as a turn, so another run tries again only in rounds that are still missing.
 const GIVE_UP: usize = 3;
 
 /// One turn of one entrant.
@@ -31,8 +32,8 @@ pub(crate) struct Record {
     pub(crate) round: u32,
     pub(crate) contender: String,
     pub(crate) wait: Wait,
-    /// What a cache line took between the processors and back, in nanoseconds, before the turn and after it; none if
-    /// that was not asked.
+    /// What a cache line took between the processors and back, in nanoseconds, before the turn and
+    /// after it; none if that was not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) apart: Option<f64>,
     #[serde(flatten)]
@@ -144,8 +145,8 @@ impl Store {
     }
 }
 
-/// Why `entrant` is not tried again, if it has failed too often in the run that `records` are of: what was wrong in
-/// another one may have been mended.
+/// Why `entrant` is not tried again, if it has failed too often in the run that `records` are of:
+/// what was wrong in another one may have been mended.
 pub(crate) fn given_up<'a>(records: &'a [Record], entrant: &Entrant) -> Option<&'a str> {
     let own = records.iter().filter(|record| record.is_of(entrant));
     let failed = own.filter_map(|record| match &record.outcome {

@@ -3,7 +3,8 @@
 use crate::plan::Workload;
 use crate::report::Row;
 
-/// What a row says: the heads of its columns, the same for all rows of a task, and what is below them.
+/// What a row says: the heads of its columns, the same for all rows of a task, and what is below
+/// them.
 fn columns(row: &Row) -> Vec<(String, String)> {
     let digits = |value: f64| match row.workload() {
         Workload::Rate | Workload::Mix => format!("{value:.0}"),

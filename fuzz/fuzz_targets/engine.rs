@@ -1,8 +1,10 @@
-//! Two engines that exchange packets through a network which the input commands: it delivers, drops,
-//! repeats, delays, replays and damages packets, lets time pass, and forges packets as a peer could that lies.
+//! Two engines that exchange packets through a network which the input commands: it delivers,
+//! drops, repeats, delays, replays and damages packets, lets time pass, and forges packets as a
+//! peer could that lies.
 //!
-//! Whatever happens, no engine panics, sends without end, or breaks an invariant. As long as only accidents
-//! happened, every message arrives unchanged and in order, and once the accidents stop, all of them do.
+//! Whatever happens, no engine panics, sends without end, or breaks an invariant. As long as only
+//! accidents happened, every message arrives unchanged and in order, and once the accidents stop,
+//! all of them do.
 #![no_main]
 
 use bytes::Bytes;
@@ -137,7 +139,8 @@ impl World {
         Self { now, sides, honest }
     }
 
-    /// Half of all inputs begin when the handshake is over and packets are as large as the route allows.
+    /// Half of all inputs begin when the handshake is over and packets are as large as the route
+    /// allows.
     fn meet(&mut self) {
         for (side, root) in [(0, 100), (1, 3)] {
             self.send(side, &mut Input(&[0, 0, root]));
@@ -242,8 +245,8 @@ impl World {
             .for_each(|packet| self.remember(side, Some(packet)));
     }
 
-    /// Changes bytes of a packet under way, by accident or with a checksum that says that nothing happened. The first
-    /// arrives then; others may stand in a train.
+    /// Changes bytes of a packet under way, by accident or with a checksum that says that nothing
+    /// happened. The first arrives then; others may stand in a train.
     fn damage(&mut self, side: usize, input: &mut Input<'_>, lie: bool, at: usize) {
         let Some(mut packet) = self.sides[side].wire.remove(at) else {
             return;
@@ -410,7 +413,8 @@ impl World {
             (second, first)
         };
         while let Some(query) = from.engine.poll_route() {
-            // What is asked before there is a connection stays open: so it is asked for the connection, too.
+            // What is asked before there is a connection stays open: so it is asked for the
+            // connection, too.
             if from.route.replace(query).is_some() {
                 from.engine.set_route_mtu(query, Some(MTU));
             }

@@ -1,8 +1,8 @@
 //! Any fragments and requests against the inbox, with a second, naive opinion of what comes out.
 //!
-//! The input is a list of operations of a few bytes each, with small numbers, so that fragments meet; one
-//! operation takes raw frames as from the wire. The naive model keeps single bytes, the first of each winning, and adds
-//! up anew after every operation what memory the inbox must hold.
+//! The input is a list of operations of a few bytes each, with small numbers, so that fragments
+//! meet; one operation takes raw frames as from the wire. The naive model keeps single bytes, the
+//! first of each winning, and adds up anew after every operation what memory the inbox must hold.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -31,7 +31,8 @@ struct Model {
 
 type Name = (ChannelId, MessageNumber);
 
-/// The messages of a channel that count: from the next that the program takes to one past the highest heard of.
+/// The messages of a channel that count: from the next that the program takes to one past the
+/// highest heard of.
 #[derive(Clone, Copy, Default)]
 struct Span {
     next: MessageNumber,
@@ -332,7 +333,8 @@ fn take(inbox: &mut Inbox, model: &mut Model, frame: Frame<'_>) -> bool {
     }
 }
 
-/// All of a message whose length is known and that may be sent: by chance its pieces would hardly ever fit.
+/// All of a message whose length is known and that may be sent: by chance its pieces would hardly
+/// ever fit.
 fn complete(name: Name, filler: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
     let Some(pieces) = model.messages.get(&name) else {
         return true;
@@ -461,7 +463,8 @@ fuzz_target!(|data: &[u8]| {
         assert!(inbox.memory_used() <= WINDOW + LARGE, "promise 6");
         assert!(inbox.large_held() <= LARGE);
         model.settle();
-        // What broke a rule may have been taken in part: from then on the model knows only what was good.
+        // What broke a rule may have been taken in part: from then on the model knows only what was
+        // good.
         if alive {
             model.compare(&inbox);
         }

@@ -27,8 +27,8 @@ use xtask::netns::Netns;
 /// Longer than anything here takes: a test that waits so long has failed.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Set when figures are to be judged by what the project promises (`cargo xtask show`), on a machine
-/// that does nothing else. Without it timings are only bounded generously.
+/// Set when figures are to be judged by what the project promises (`cargo xtask show`), on a
+/// machine that does nothing else. Without it timings are only bounded generously.
 pub const STRICT: &str = "SUCI_TEST_STRICT";
 
 /// How many milliseconds a program computes that must not be taken for lost; 3,000 without it.
@@ -119,8 +119,8 @@ impl Cast {
         self.dir.path().join("book")
     }
 
-    /// Starts node `id` in `netns`, with the environment that `suci run` gives its processes. `settings`
-    /// are the subject's own: see there.
+    /// Starts node `id` in `netns`, with the environment that `suci run` gives its processes.
+    /// `settings` are the subject's own: see there.
     #[must_use]
     pub fn start(&self, netns: &Netns, id: u32, settings: &[&str]) -> Subject {
         Subject::start(id, &mut self.command(netns, id, settings))
@@ -132,7 +132,8 @@ impl Cast {
         let mut command = self.command(netns, id, &[]);
         let fd = socket.as_raw_fd();
         command.env("SUCI_FD", fd.to_string());
-        // SAFETY: fcntl may be called between fork and exec; the descriptor is open until after spawning.
+        // SAFETY: fcntl may be called between fork and exec; the descriptor is open until after
+        // spawning.
         unsafe {
             command.pre_exec(move || match libc::fcntl(fd, libc::F_SETFD, 0) {
                 0 => Ok(()),
@@ -214,7 +215,8 @@ impl Subject {
     /// Sends `signal` to it.
     pub fn signal(&self, signal: i32) {
         let pid = i32::try_from(self.process.pid()).unwrap();
-        // SAFETY: kill takes any numbers; the process is our child and not reaped, so the pid is its own.
+        // SAFETY: kill takes any numbers; the process is our child and not reaped, so the pid is
+        // its own.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "signal {signal}");
     }
 
@@ -282,8 +284,8 @@ impl Subject {
         told.cloned().collect()
     }
 
-    /// Has it send nothing more to `other`, and waits until what it has accepted for it was delivered. Whoever closes
-    /// takes nothing more, so that all rest before the first one closes.
+    /// Has it send nothing more to `other`, and waits until what it has accepted for it was
+    /// delivered. Whoever closes takes nothing more, so that all rest before the first one closes.
     pub fn rest(&mut self, other: u32) {
         self.say(&format!("rest {other}"));
         let accepted = self.number(&format!("/accepted/{other}"));

@@ -1,5 +1,6 @@
 //! The side-by-side bench: builds it, and runs it for people and for the lines that judge its rows.
-//! Its contenders are a workspace of their own, because what Suci is compared with is nobody else's concern.
+//! Its contenders are a workspace of their own, because what Suci is compared with is nobody else's
+//! concern.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -94,7 +95,8 @@ impl Row {
             .collect()
     }
 
-    /// Whose figures these are: how many rounds, of which tree, and how many of them are older than this run.
+    /// Whose figures these are: how many rounds, of which tree, and how many of them are older than
+    /// this run.
     pub(crate) fn origin(&self) -> String {
         let commit = self.0["commit"].as_str().unwrap_or("?");
         let (rounds, earlier) = (self.rounds("values").len(), &self.0["earlier"]);

@@ -32,7 +32,8 @@ struct Step {
     run: fn() -> Result<()>,
 }
 
-/// The step that leaves cores idle: processes that sleep, and what one test after the other waits for.
+/// The step that leaves cores idle: processes that sleep, and what one test after the other waits
+/// for.
 const TESTS: &str = "tests";
 
 const STEPS: &[Step] = &[
@@ -116,7 +117,8 @@ pub fn run(only: Option<&str>) -> Result<()> {
         let step_begun = Instant::now();
         let outcome = (step.run)();
         if step.name == TESTS {
-            // What comes now depends on nobody's time, and would wait for builds that wait for everybody.
+            // What comes now depends on nobody's time, and would wait for builds that wait for
+            // everybody.
             drop(ahead.take());
             ahead = only.is_none().then(|| Ahead::begin(exec::in_group));
         }
@@ -139,8 +141,8 @@ pub fn run(only: Option<&str>) -> Result<()> {
     }
 }
 
-/// Builds what steps after the tests need until this is dropped: on cores that nobody else wants while the tests run
-/// (`SCHED_IDLE`), so that they find the machine as they would without.
+/// Builds what steps after the tests need until this is dropped: on cores that nobody else wants
+/// while the tests run (`SCHED_IDLE`), so that they find the machine as they would without.
 struct Ahead {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -166,8 +168,8 @@ impl Drop for Ahead {
     }
 }
 
-/// One after the other, each in a directory that the steps up to the tests leave alone. One that fails is built again in
-/// its step, which says why.
+/// One after the other, each in a directory that the steps up to the tests leave alone. One that
+/// fails is built again in its step, which says why.
 fn build_ahead(class: fn(&mut Command) -> &mut Command, over: &AtomicBool) {
     let builds = [
         // Killed halfway, this alone would begin anew.
@@ -229,8 +231,9 @@ fn doc() -> Result<()> {
     command(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Everything in one call, real processes and namespaces that tests make included, so that every crate is built once: other
-/// selections of packages have other features. A test that cannot run here fails.
+/// Everything in one call, real processes and namespaces that tests make included, so that every
+/// crate is built once: other selections of packages have other features. A test that cannot run
+/// here fails.
 fn tests() -> Result<()> {
     let cores = thread::available_parallelism()?.get();
     let mut test = exec::cargo(["test", "--locked", "--workspace"]);

@@ -1,9 +1,11 @@
-//! How far apart the first two processors are: what a cache line takes from one to the other and back.
+//! How far apart the first two processors are: what a cache line takes from one to the other and
+//! back.
 //!
-//! A hypervisor moves virtual processors between real ones, every few seconds where this was seen: 28 ns apart (two
-//! threads of one core), 65 ns (a shared cache) or 310 ns (none). A bare GSO sender with its receiver on the other
-//! processor then does 60, 32 to 42, or 12 Gbit/s: the kernel copies into pages that the other one has read. Figures that
-//! are compared must be of one placement.
+//! A hypervisor moves virtual processors between real ones, every few seconds where this was seen:
+//! 28 ns apart (two threads of one core), 65 ns (a shared cache) or 310 ns (none). A bare GSO
+//! sender with its receiver on the other processor then does 60, 32 to 42, or 12 Gbit/s: the kernel
+//! copies into pages that the other one has read. Figures that are compared must be of one
+//! placement.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -13,18 +15,20 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::error::{Context, Failure, Result};
 use crate::figures;
 
-/// Round trips in a batch, and batches in a look, of which the fastest counts: interrupts make others slower.
+/// Round trips in a batch, and batches in a look, of which the fastest counts: interrupts make
+/// others slower.
 const TRIPS: u32 = 1_000;
 const BATCHES: u32 = 5;
 
 /// How long the other thread is waited for: it may have to be woken, or be kept from its processor.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Distances are alike up to this factor: the placements that were seen are more than twice as far from each other.
+/// Distances are alike up to this factor: the placements that were seen are more than twice as far
+/// from each other.
 const ALIKE: f64 = 1.4;
 
-/// Looks that find the usual distance, an odd number so that the median is one of them, and the pause between them: nobody
-/// was seen to stay where he is seldom for half of that time.
+/// Looks that find the usual distance, an odd number so that the median is one of them, and the
+/// pause between them: nobody was seen to stay where he is seldom for half of that time.
 const LOOKS: u32 = 81;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -58,8 +62,9 @@ impl Placement {
         self.nanoseconds
     }
 
-    /// What `measure` finds while the processors are here: it is asked again if they were elsewhere before or after. Nothing
-    /// if they were elsewhere for a minute, or kept moving: then another placement may be the usual one.
+    /// What `measure` finds while the processors are here: it is asked again if they were elsewhere
+    /// before or after. Nothing if they were elsewhere for a minute, or kept moving: then another
+    /// placement may be the usual one.
     ///
     /// # Errors
     /// As [`Placement::usual`].

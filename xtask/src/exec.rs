@@ -103,14 +103,16 @@ fn ended(command: &Command, status: ExitStatus) -> Failure {
     Failure::new(format!("`{}` ended with {status}", shown(command)))
 }
 
-/// Puts `command`, and what that starts, in a process group of its own, for [`Process::kill_group`].
+/// Puts `command`, and what that starts, in a process group of its own, for
+/// [`Process::kill_group`].
 pub fn in_group(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }
 
 /// As [`in_group`]; the kernel runs it only on cores that nobody else wants.
 pub fn when_idle(command: &mut Command) -> &mut Command {
-    // SAFETY: what runs between fork and exec calls one function that is async-signal-safe, and allocates nothing.
+    // SAFETY: what runs between fork and exec calls one function that is async-signal-safe, and
+    // allocates nothing.
     unsafe {
         in_group(command).pre_exec(|| {
             let param = libc::sched_param { sched_priority: 0 };
@@ -153,8 +155,8 @@ pub fn side_by_side<T: Sync, R: Send>(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// A child process that is killed (by its own pid, nothing else) when this is dropped, or when the thread that started it
-/// ends, however it does.
+/// A child process that is killed (by its own pid, nothing else) when this is dropped, or when the
+/// thread that started it ends, however it does.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -171,7 +173,8 @@ impl Process {
         Self::spawn_as(&name, command)
     }
 
-    /// Starts `command`, which errors call `name`: for those whose command line tells readers nothing.
+    /// Starts `command`, which errors call `name`: for those whose command line tells readers
+    /// nothing.
     ///
     /// # Errors
     /// The program cannot be started.
@@ -231,18 +234,20 @@ impl Process {
     /// SIGKILL to it and all that it started, if it was started [`in_group`].
     pub fn kill_group(&mut self) {
         if let Ok(group) = i32::try_from(self.pid()) {
-            // SAFETY: kill takes any numbers; the child is not reaped, so that nobody else's group has its number.
+            // SAFETY: kill takes any numbers; the child is not reaped, so that nobody else's group
+            // has its number.
             unsafe { libc::kill(-group, libc::SIGKILL) };
         }
         self.kill();
     }
 }
 
-/// Has the kernel kill what `command` starts when the thread that started it is no more: a program that is killed, or
-/// that a signal ends, drops nothing.
+/// Has the kernel kill what `command` starts when the thread that started it is no more: a program
+/// that is killed, or that a signal ends, drops nothing.
 fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
-    // SAFETY: what runs between fork and exec calls two functions that are async-signal-safe, and allocates nothing.
+    // SAFETY: what runs between fork and exec calls two functions that are async-signal-safe, and
+    // allocates nothing.
     unsafe {
         command.pre_exec(move || {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {

@@ -40,7 +40,8 @@ pub struct Ended {
 }
 
 impl Launch {
-    /// Starts `suci run -n processes options program args`. `suci` is from the build that the caller is from.
+    /// Starts `suci run -n processes options program args`. `suci` is from the build that the
+    /// caller is from.
     ///
     /// # Errors
     /// `suci` has not been built, or cannot be started.
@@ -91,7 +92,8 @@ impl Launch {
     /// There is no such process, even after a while.
     pub fn kill(&self, id: u32) -> Result<()> {
         let pid = i32::try_from(self.pid_of(id)?).context("a pid")?;
-        // SAFETY: kill takes any numbers; the launcher, which reaps it, was just seen to have this child.
+        // SAFETY: kill takes any numbers; the launcher, which reaps it, was just seen to have this
+        // child.
         match unsafe { libc::kill(pid, libc::SIGKILL) } {
             0 => Ok(()),
             _ => Err(Failure::new(format!("process {id} is gone"))),

@@ -9,8 +9,9 @@ use serde_json::Value;
 use crate::error::{Context, Failure, Result};
 use crate::{exec, source};
 
-/// Recovery, credit and reassembly, by path. Reassembly is everything between a fragment and a message: one message's
-/// bytes (`assembly`), a channel's order (`incoming`, `slot`), all channels (`inbox`), and the set of ranges below them.
+/// Recovery, credit and reassembly, by path. Reassembly is everything between a fragment and a
+/// message: one message's bytes (`assembly`), a channel's order (`incoming`, `slot`), all channels
+/// (`inbox`), and the set of ranges below them.
 const FILES: &[&str] = &[
     "crates/suci-proto/src/recovery/**",
     "crates/suci-proto/src/credit/**",
@@ -24,17 +25,18 @@ const FILES: &[&str] = &[
     "crates/suci-proto/src/ranges.rs",
 ];
 
-/// Seconds that the tests of a mutant may take: many times what they need, so that one counts as hanging only if it
-/// hangs, even where other work slows the machine down.
+/// Seconds that the tests of a mutant may take: many times what they need, so that one counts as
+/// hanging only if it hangs, even where other work slows the machine down.
 const PATIENCE: &str = "20";
 
-/// What judges a mutant: unit tests, random ones with fewer cases, at first without those of [`SLOW`]. These judge what the
-/// others missed. What they miss, tests beyond the crate may still find: the score is a lower bound.
+/// What judges a mutant: unit tests, random ones with fewer cases, at first without those of
+/// [`SLOW`]. These judge what the others missed. What they miss, tests beyond the crate may still
+/// find: the score is a lower bound.
 const JUDGES: &[&str] = &["--cargo-arg=--lib", "--", "--"];
 const CASES: &str = "12";
 
-/// Tests that take seconds each where nothing is optimised: they simulate long transfers, thousands of peers, or every
-/// packet twice.
+/// Tests that take seconds each where nothing is optimised: they simulate long transfers, thousands
+/// of peers, or every packet twice.
 const SLOW: &[&str] = &[
     "congestion::",
     "engine::tests::hostile::",
@@ -94,8 +96,8 @@ impl fmt::Display for Score {
     }
 }
 
-/// Runs cargo-mutants (two and a half hours on two idle cores), of one `shard` of the mutants if given, and reads its
-/// verdicts.
+/// Runs cargo-mutants (two and a half hours on two idle cores), of one `shard` of the mutants if
+/// given, and reads its verdicts.
 ///
 /// # Errors
 /// cargo-mutants is missing, refuses the shard, or cannot run the tests of the unchanged tree.
@@ -110,7 +112,8 @@ pub fn measure(shard: Option<&str>) -> Result<Score> {
     for tests in SLOW {
         first.args(["--skip", tests]);
     }
-    // Building a mutant costs more than judging it, unless nothing is optimised: 1.6 s and 2 s instead of 6 s and 0.4 s.
+    // Building a mutant costs more than judging it, unless nothing is optimised: 1.6 s and 2 s
+    // instead of 6 s and 0.4 s.
     first.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     let (score, missed) = verdicts(first, &out)?;
     println!("at first {score}");
@@ -184,8 +187,8 @@ fn one_of(names: &[String]) -> String {
     pattern + ")$"
 }
 
-/// For each file with planted faults the pattern of mutants on their lines. These are not compiled, so no test could
-/// catch one.
+/// For each file with planted faults the pattern of mutants on their lines. These are not compiled,
+/// so no test could catch one.
 fn planted(root: &Path) -> Result<Vec<String>> {
     let mut patterns = Vec::new();
     for path in source::rust_files(&root.join("crates/suci-proto/src"))? {

@@ -286,9 +286,9 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Two hosts with a switch between them whose ports send `mbit` Mbit/s from a queue of `queue_ms`.
-    /// The narrow place is no host's own device: there the kernel holds TCP back (small queues), but not
-    /// UDP, and no two flows would be judged alike.
+    /// Two hosts with a switch between them whose ports send `mbit` Mbit/s from a queue of
+    /// `queue_ms`. The narrow place is no host's own device: there the kernel holds TCP back (small
+    /// queues), but not UDP, and no two flows would be judged alike.
     ///
     /// # Errors
     /// As [`Netns::new`].

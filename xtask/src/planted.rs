@@ -10,8 +10,8 @@ use crate::exec;
 /// Seeds within which each must be found.
 const SEEDS: &str = "0..1000";
 
-/// Builds the simulator once with the mistakes inside and runs it once per mistake. Returns how many there are, all of
-/// them found.
+/// Builds the simulator once with the mistakes inside and runs it once per mistake. Returns how
+/// many there are, all of them found.
 ///
 /// # Errors
 /// The build fails, or a mistake is not found.

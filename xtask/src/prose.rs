@@ -79,9 +79,9 @@ fn too_wide(line: &str) -> Option<String> {
         .then(|| format!("{width} columns of prose, at most {COLUMNS}"))
 }
 
-/// Whether a line of Markdown may be as wide as it is: a row of a table, or a picture.
-fn is_table(text: &str) -> bool {
-    text.trim_start().starts_with('|')
+/// Returns true for lines of Markdown that cannot be broken: rows of tables, and headings.
+fn is_unbreakable(text: &str) -> bool {
+    text.trim_start().starts_with(['|', '#'])
 }
 
 fn wide_comments(text: &str) -> Vec<Finding> {
@@ -94,7 +94,7 @@ fn wide_comments(text: &str) -> Vec<Finding> {
         let content = comment.trim_start_matches(['/', '!']);
         if content.trim_start().starts_with("```") {
             fenced = !fenced;
-        } else if !fenced && !is_table(content) {
+        } else if !fenced && !is_unbreakable(content) {
             found.extend(too_wide(line).map(|what| (number, what)));
         }
     }
@@ -107,7 +107,7 @@ fn wide_prose(text: &str) -> Vec<Finding> {
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim_start().starts_with("```") {
             fenced = !fenced;
-        } else if !fenced && !is_table(line) {
+        } else if !fenced && !is_unbreakable(line) {
             found.extend(too_wide(line).map(|what| (number, what)));
         }
     }

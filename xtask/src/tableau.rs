@@ -1,4 +1,5 @@
-//! `cargo xtask tableau`: what user-level flow control changes for a program with urgent and with bulk messages.
+//! `cargo xtask tableau`: what user-level flow control changes for a program with urgent and with
+//! bulk messages.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -29,8 +30,9 @@ const PORT: u16 = 7_400;
 const BEGIN: &str = "<!-- written by cargo xtask tableau -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// Promises side by side, each kept so many moments after it was made: the tableau counts what is under way, in
-/// 3 times 2 to the power of all delays states. No model: the last two parts contradict one another.
+/// Promises side by side, each kept so many moments after it was made: the tableau counts what is
+/// under way, in 3 times 2 to the power of all delays states. No model: the last two parts
+/// contradict one another.
 pub(crate) fn promises(delays: &[usize]) -> String {
     let numbered = delays.iter().enumerate();
     let parts: Vec<String> = numbered
@@ -87,7 +89,8 @@ impl Programs {
         Self::ask(command, modes, formula)
     }
 
-    /// The same over a link of [`SLOW`]: process 0 is alone at one end, the workers are at the other.
+    /// The same over a link of [`SLOW`]: process 0 is alone at one end, the workers are at the
+    /// other.
     pub(crate) fn run_apart(&self, workers: u32, modes: bool, formula: &str) -> Result<Outcome> {
         let pair = Pair::across_switch(SLOW, QUEUE_MS)?;
         let book = tempfile::NamedTempFile::new()?;
@@ -236,7 +239,8 @@ impl Setting {
     }
 }
 
-/// Runs all settings in turns, writes the table into `examples/tableau/RESULTS.md` and the plot beside it.
+/// Runs all settings in turns, writes the table into `examples/tableau/RESULTS.md` and the plot
+/// beside it.
 ///
 /// # Errors
 /// A run fails, gives a wrong answer, or the files cannot be written.

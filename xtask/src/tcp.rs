@@ -53,8 +53,8 @@ impl Flow {
     }
 }
 
-/// Requests of `size` bytes from `a` to `b` of a pair over a connection of their own, without delay (NODELAY), each
-/// when the one before was answered: how long each took, shortest first.
+/// Requests of `size` bytes from `a` to `b` of a pair over a connection of their own, without delay
+/// (NODELAY), each when the one before was answered: how long each took, shortest first.
 ///
 /// # Errors
 /// The port is in use, or the connection breaks.

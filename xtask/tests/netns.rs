@@ -14,8 +14,8 @@ use xtask::exec::Process;
 use xtask::netns::{Cluster, Netns, Pair};
 use xtask::tcp;
 
-/// Whoever makes a namespace removes what killed processes left. Held by all who do, and alone by the test that looks for
-/// what is left.
+/// Whoever makes a namespace removes what killed processes left. Held by all who do, and alone by
+/// the test that looks for what is left.
 static MAKERS: RwLock<()> = RwLock::new(());
 
 /// What `make` makes, while nobody looks for what is left.
@@ -158,7 +158,8 @@ fn a_slow_cable_drops_at_its_queue() {
     );
     pair.offloads_off().unwrap();
     pair.limit_rate(10, 10).unwrap();
-    // As many as take two seconds to pass: sending them takes no such part of that, whatever else the machine does.
+    // As many as take two seconds to pass: sending them takes no such part of that, whatever else
+    // the machine does.
     let sent = 2_000;
     for _ in 0..sent {
         // The queue holds 12 KB; the kernel may tell the sender what it dropped.

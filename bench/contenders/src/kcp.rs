@@ -1,5 +1,5 @@
-//! KCP: nodelay, fast resend after 2, no congestion window, windows of 1,024 packets, output at once. Its
-//! messages end at its window, so long ones go in pieces of 64 KiB.
+//! KCP: nodelay, fast resend after 2, no congestion window, windows of 1,024 packets, output at
+//! once. Its messages end at its window, so long ones go in pieces of 64 KiB.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::UdpSocket;
@@ -88,7 +88,8 @@ impl Kcp {
         Ok(())
     }
 
-    /// Takes what has come and answers it; sleeps before, at most until something is due, if nothing has.
+    /// Takes what has come and answers it; sleeps before, at most until something is due, if
+    /// nothing has.
     fn exchange(&mut self, wait: bool) -> Result<()> {
         if self.input()? == 0 && wait {
             if self.wait == Wait::Block {

@@ -1,10 +1,10 @@
-//! One end of a measurement of one contender: `contender NAME --serve ADDR` and
-//! `contender NAME --call ADDR,...` with the same further options. The C programs beside this crate take the
-//! same command line. Where all send to all, each calls those that were there before it and serves those that come
-//! after it, at an address for each.
+//! One end of a measurement of one contender: `contender NAME --serve ADDR` and `contender NAME
+//! --call ADDR,...` with the same further options. The C programs beside this crate take the same
+//! command line. Where all send to all, each calls those that were there before it and serves those
+//! that come after it, at an address for each.
 //!
-//! A server prints `ready` when it can be called. Each end does its half of the work twice, first for
-//! [`work::WARM_UP`], and prints what it counted the second time as one line of JSON.
+//! A server prints `ready` when it can be called. Each end does its half of the work twice, first
+//! for [`work::WARM_UP`], and prints what it counted the second time as one line of JSON.
 
 mod frames;
 mod gso;
@@ -31,7 +31,8 @@ pub(crate) struct Args {
     /// Serve one client here; where all send to all, one after the other at each
     #[arg(long, value_delimiter = ',', required_unless_present = "call")]
     serve: Vec<SocketAddr>,
-    /// Call the servers there, and measure if we serve nobody; several for broadcast, n-data and all-to-all
+    /// Call the servers there, and measure if we serve nobody; several for broadcast, n-data and
+    /// all-to-all
     #[arg(long, value_delimiter = ',')]
     call: Vec<SocketAddr>,
     #[arg(long, value_enum)]

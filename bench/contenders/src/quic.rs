@@ -1,5 +1,5 @@
-//! quinn: one bidirectional stream, a length before each message, windows of 8 MiB, full packets from the
-//! first one on. It encrypts, which nobody else here does.
+//! quinn: one bidirectional stream, a length before each message, windows of 8 MiB, full packets
+//! from the first one on. It encrypts, which nobody else here does.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -29,9 +29,9 @@ const PACKET: u16 = 1452;
 /// What a user who batches collects before a write.
 const BATCH: usize = 64 << 10;
 
-/// After so many writes, or so many bytes, quinn's own tasks have their turn. A write that finds room is ready at once,
-/// so without this they would not run until the window is full, which costs small messages nine tenths of their rate;
-/// more turns than these cost more than they bring.
+/// After so many writes, or so many bytes, quinn's own tasks have their turn. A write that finds
+/// room is ready at once, so without this they would not run until the window is full, which costs
+/// small messages nine tenths of their rate; more turns than these cost more than they bring.
 const TURN_WRITES: usize = 512;
 const TURN_BYTES: usize = 64 << 10;
 

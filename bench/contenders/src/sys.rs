@@ -38,7 +38,8 @@ pub(crate) fn set_option(fd: &impl AsRawFd, level: i32, option: i32, value: i32)
     checked(done as isize).map(drop)
 }
 
-/// A UDP socket with buffers of 4 MiB. A server's learns where its client is from the first datagram.
+/// A UDP socket with buffers of 4 MiB. A server's learns where its client is from the first
+/// datagram.
 pub(crate) fn udp(local: SocketAddr, remote: Option<SocketAddr>) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(local)?;
     for option in [libc::SO_RCVBUF, libc::SO_SNDBUF] {
@@ -54,7 +55,8 @@ pub(crate) fn udp(local: SocketAddr, remote: Option<SocketAddr>) -> Result<UdpSo
 #[repr(C, align(8))]
 struct Control([u8; 32]);
 
-/// Sends what `parts` point to as one train of datagrams of `segment` bytes each, the last one perhaps shorter.
+/// Sends what `parts` point to as one train of datagrams of `segment` bytes each, the last one
+/// perhaps shorter.
 pub(crate) fn send_train(
     socket: &UdpSocket,
     parts: &[libc::iovec],
@@ -68,7 +70,8 @@ pub(crate) fn send_train(
     message.msg_control = control.0.as_mut_ptr().cast();
     // SAFETY: arithmetic only.
     message.msg_controllen = unsafe { libc::CMSG_SPACE(mem::size_of::<u16>() as u32) } as usize;
-    // SAFETY: `control` is aligned and has room for one message of two bytes, which is what is written.
+    // SAFETY: `control` is aligned and has room for one message of two bytes, which is what is
+    // written.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         (*header).cmsg_level = libc::SOL_UDP;
@@ -78,7 +81,8 @@ pub(crate) fn send_train(
             .cast::<u16>()
             .write_unaligned(segment);
     }
-    // SAFETY: the parts point to memory that lives (the caller's contract), the control message to ours.
+    // SAFETY: the parts point to memory that lives (the caller's contract), the control message to
+    // ours.
     checked(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, 0) })
 }
 

@@ -41,7 +41,8 @@ impl Tcp {
         set_congestion_control(&stream, control)?;
         stream.set_nodelay(true)?;
         if args.workload == Workload::AllToAll {
-            // Nobody reads before it has written to all: what is under way must fit, or all wait for one another.
+            // Nobody reads before it has written to all: what is under way must fit, or all wait
+            // for one another.
             sys::set_option(&stream, libc::SOL_SOCKET, libc::SO_SNDBUF, 4 << 20)?;
         }
         stream.set_nonblocking(args.wait == Wait::Spin)?;
@@ -55,8 +56,8 @@ impl Tcp {
         })
     }
 
-    /// A message of which the beginning is buffered: the rest goes straight to its place, and what comes
-    /// behind it into the buffer, by one call.
+    /// A message of which the beginning is buffered: the rest goes straight to its place, and what
+    /// comes behind it into the buffer, by one call.
     fn take_long(&mut self, length: usize) -> Result<Received> {
         self.message.resize(length, 0);
         let mut have = self.frames.begin(&mut self.message);

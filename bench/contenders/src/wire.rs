@@ -58,8 +58,8 @@ impl Received {
 
 /// A way to carry messages between two processes.
 pub(crate) trait Wire {
-    /// Takes a message, waiting for room. The first byte is its mark. May keep it until [`Wire::flush`];
-    /// `message` stays as it is for as long as the wire lives.
+    /// Takes a message, waiting for room. The first byte is its mark. May keep it until
+    /// [`Wire::flush`]; `message` stays as it is for as long as the wire lives.
     fn send(&mut self, message: &'static [u8]) -> Result<()>;
 
     /// Sends what was kept.

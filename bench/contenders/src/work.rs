@@ -1,4 +1,5 @@
-//! The workloads, the same code for every contender of this crate; contenders/bench.h says the same in C.
+//! The workloads, the same code for every contender of this crate; contenders/bench.h says the same
+//! in C.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -40,7 +41,8 @@ impl Half {
     }
 }
 
-/// A payload that lives as long as the process, different in every cache line, with its mark at its begin.
+/// A payload that lives as long as the process, different in every cache line, with its mark at its
+/// begin.
 fn payload(size: usize, mark: Mark) -> &'static [u8] {
     let mut bytes: Vec<u8> = (0..size.max(1)).map(|at| (at / 64 % 251) as u8).collect();
     bytes[0] = mark as u8;
@@ -56,8 +58,8 @@ fn word(mark: Mark) -> &'static [u8] {
     }
 }
 
-/// Size of the message number `index` of the mix: 60 % to 16 B, 20 % to 32 B, 18 % to 128 B, 0.3 % to
-/// 1 KiB, the rest to 8 KiB.
+/// Size of the message number `index` of the mix: 60 % to 16 B, 20 % to 32 B, 18 % to 128 B, 0.3 %
+/// to 1 KiB, the rest to 8 KiB.
 pub(crate) fn mix_size(index: u32) -> usize {
     let mut hash = index.wrapping_mul(0x9e37_79b1);
     hash ^= hash >> 15;
@@ -160,8 +162,9 @@ fn part(wire: &mut dyn Wire) -> Result<()> {
     Ok(())
 }
 
-/// Groups of messages to all, the last of a group with a mark that asks for an answer; when all have answered comes
-/// the next group. One thread: a group is over when the slowest has it, whoever is served first.
+/// Groups of messages to all, the last of a group with a mark that asks for an answer; when all
+/// have answered comes the next group. One thread: a group is over when the slowest has it, whoever
+/// is served first.
 fn data_phase(
     wires: &mut [Box<dyn Wire + Send>],
     args: &Args,
@@ -293,8 +296,9 @@ pub(crate) fn one_of_all(mut wires: Vec<Box<dyn Wire + Send>>, args: &Args) -> R
     Ok(half)
 }
 
-/// Groups of messages to all others. Whoever has the groups of all others begins its next one, so nobody is ahead by
-/// more than one. The last message of the last group is marked by the one who decides.
+/// Groups of messages to all others. Whoever has the groups of all others begins its next one, so
+/// nobody is ahead by more than one. The last message of the last group is marked by the one who
+/// decides.
 fn exchange(
     wires: &mut [Box<dyn Wire + Send>],
     args: &Args,

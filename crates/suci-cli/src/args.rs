@@ -145,7 +145,8 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "kill_on_failure")]
     pub(crate) tolerate_failures: bool,
     /// Lose, repeat, reorder, corrupt or delay packets that the processes send, for tests:
-    /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7 (each adds its number to the seed)
+    /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7 (each adds its number to the
+    /// seed)
     #[arg(long, value_name = "SPEC", value_parser = |text: &str| faults(text).map(|_| text.to_owned()))]
     pub(crate) faults: Option<String>,
     /// The program and its arguments
@@ -359,7 +360,8 @@ pub(crate) struct NodeArgs {
     /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7
     #[arg(long, value_name = "SPEC", value_parser = faults)]
     pub(crate) faults: Option<FaultSpec>,
-    /// Serve the node's counters to Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1
+    /// Serve the node's counters to Prometheus at http://ADDR/metrics; a port alone is one of
+    /// 127.0.0.1
     #[arg(long, value_name = "ADDR", value_parser = metrics)]
     pub(crate) metrics: Option<SocketAddr>,
 }
@@ -465,13 +467,14 @@ fn seconds_from(least: f64, text: &str) -> Result<Duration, String> {
         .ok_or_else(|| bad(String::new()))
 }
 
-/// Seconds between two looks. Nodes publish ten times a second: looking much more often shows nothing new, and
-/// without a pause costs a processor.
+/// Seconds between two looks. Nodes publish ten times a second: looking much more often shows
+/// nothing new, and without a pause costs a processor.
 fn pause(text: &str) -> Result<Duration, String> {
     seconds_from(SHORTEST_PAUSE, text)
 }
 
-/// Seconds in which something must be able to happen: in none at all nothing can be measured or answered.
+/// Seconds in which something must be able to happen: in none at all nothing can be measured or
+/// answered.
 fn patience(text: &str) -> Result<Duration, String> {
     seconds_from(SHORTEST_PATIENCE, text)
 }

@@ -1,8 +1,9 @@
 //! Which standard descriptors were closed when the process began (`<&-`, `>&-`).
 //!
-//! Rust's start-up puts /dev/null in their place, where output vanishes and input is at its end, both without an
-//! error. So this looks before that: the C library calls what stands in `.init_array` ahead of `main`. Looking later
-//! whether /dev/null is there would not tell: it may be meant.
+//! Rust's start-up puts /dev/null in their place, where output vanishes and input is at its end,
+//! both without an error. So this looks before that: the C library calls what stands in
+//! `.init_array` ahead of `main`. Looking later whether /dev/null is there would not tell: it may
+//! be meant.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +14,8 @@ static INPUT: AtomicBool = AtomicBool::new(false);
 static OUTPUT: AtomicBool = AtomicBool::new(false);
 
 #[used]
-// SAFETY: the section holds pointers to functions that take nothing they need; `look` uses nothing of std that has
-// to be started.
+// SAFETY: the section holds pointers to functions that take nothing they need; `look` uses nothing
+// of std that has to be started.
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 

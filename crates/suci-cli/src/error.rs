@@ -45,27 +45,27 @@ impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
     }
 }
 
-/// Says something to the person at the terminal. A terminal that has gone, or a log on a full disk, must
-/// not end the work, as `eprintln` would by panicking.
+/// Says something to the person at the terminal. A terminal that has gone, or a log on a full disk,
+/// must not end the work, as `eprintln` would by panicking.
 pub(crate) fn tell(what: fmt::Arguments<'_>) {
     tell_in_one_piece(&format!("{what}\n"));
 }
 
-/// Writes `text` to standard error. Nothing buffers that: what is written in pieces mixes with what other processes
-/// write there.
+/// Writes `text` to standard error. Nothing buffers that: what is written in pieces mixes with what
+/// other processes write there.
 pub(crate) fn tell_in_one_piece(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Prints lines of results, the last without its end: past the library's buffer, which loses lines where standard output
-/// does not block.
+/// Prints lines of results, the last without its end: past the library's buffer, which loses lines
+/// where standard output does not block.
 pub(crate) fn print(line: fmt::Arguments<'_>) -> Result<()> {
     let written = output::write_all(io::stdout(), format!("{line}\n").as_bytes());
     written.context("standard output")
 }
 
-/// The same for results that come one after the other over a long time: whether anybody still reads them. Who has seen
-/// enough and goes, as `head` does, is no failure.
+/// The same for results that come one after the other over a long time: whether anybody still reads
+/// them. Who has seen enough and goes, as `head` does, is no failure.
 pub(crate) fn print_for_reader(line: fmt::Arguments<'_>) -> Result<bool> {
     match output::write_all(io::stdout(), format!("{line}\n").as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

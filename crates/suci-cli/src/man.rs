@@ -1,7 +1,8 @@
 //! `suci man`: manual pages from the definition that --help shows.
 //!
-//! What stands below the options in --help is one text. In a page its examples are a section of their own, printed
-//! line by line, and the rest describes. The generator would make it one section named EXTRA and fill its lines.
+//! What stands below the options in --help is one text. In a page its examples are a section of
+//! their own, printed line by line, and the rest describes. The generator would make it one section
+//! named EXTRA and fill its lines.
 
 use std::io;
 use std::path::Path;
@@ -96,8 +97,8 @@ fn page(mut command: Command, release: &str) -> io::Result<Page> {
     })
 }
 
-/// Keeps what shells read as it is: formatters may show these as accents and quotation marks. The generator takes
-/// care of hyphens and apostrophes.
+/// Keeps what shells read as it is: formatters may show these as accents and quotation marks. The
+/// generator takes care of hyphens and apostrophes.
 fn literal(roff: &str) -> String {
     let as_it_is = [("`", r"\(ga"), ("~", r"\(ti"), ("^", r"\(ha")];
     as_it_is

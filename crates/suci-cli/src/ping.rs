@@ -135,7 +135,8 @@ fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
     loop {
         if let Some(message) = node.recv_timeout(LOOK)? {
             let draft = Draft::new(message.payload).tag(message.tag);
-            // A peer that asked for more than it takes back, suspended the session or is gone has its own loss.
+            // A peer that asked for more than it takes back, suspended the session or is gone has
+            // its own loss.
             match node.send(message.from, draft) {
                 Ok(_)
                 | Err(

@@ -9,7 +9,8 @@ use suci::{Link, Mode, NodeId, PeerStats, WaitReason, Waits};
 
 use crate::error::{Failure, Result};
 
-/// A node whose numbers are older than this does nothing: it stores them ten times a second while it does.
+/// A node whose numbers are older than this does nothing: it stores them ten times a second while
+/// it does.
 const QUIET: Duration = Duration::from_millis(1_500);
 
 /// All nodes of this machine that can be seen, or those of one process.
@@ -254,8 +255,8 @@ pub(crate) mod tests {
     use std::time::SystemTime;
     use suci::{Counters, SocketCounters, Traffic, Waited};
 
-    /// A node with `peers` peers, `seconds` after it began: each got 1 MB and 100 messages a second, and waited a
-    /// quarter of the time for credit.
+    /// A node with `peers` peers, `seconds` after it began: each got 1 MB and 100 messages a
+    /// second, and waited a quarter of the time for credit.
     pub(crate) fn snapshot(pid: u32, peers: u32, seconds: u64) -> Snapshot {
         let peer = |number: u32| {
             let mut waits = Waits::default();

@@ -27,8 +27,9 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches them. What is ignored is left alone: `nohup` says so that the terminal's end must not be this program's, a
-    /// shell that Ctrl-C is not meant for what it started in the background.
+    /// Catches them. What is ignored is left alone: `nohup` says so that the terminal's end must
+    /// not be this program's, a shell that Ctrl-C is not meant for what it started in the
+    /// background.
     pub(crate) fn catch() -> Result<Self> {
         let mut pipes = Vec::new();
         let here = getpid();
@@ -51,8 +52,8 @@ impl Signals {
                     SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
                 );
             };
-            // SAFETY: a handler may do what is async-signal-safe, and leave `errno` alone. This one makes two system
-            // calls, which return their errors instead.
+            // SAFETY: a handler may do what is async-signal-safe, and leave `errno` alone. This one
+            // makes two system calls, which return their errors instead.
             unsafe { signal_hook_registry::register_sigaction(signal.as_raw(), tell) }
                 .context("catching signals")?;
             pipes.push((signal, read));
@@ -118,8 +119,8 @@ impl Signals {
     }
 }
 
-/// Sees to it that children that end can be waited for, although who started this process ignores that its own do: such a
-/// process's children are taken away by the kernel.
+/// Sees to it that children that end can be waited for, although who started this process ignores
+/// that its own do: such a process's children are taken away by the kernel.
 pub(crate) fn notice_children() -> Result<()> {
     // SAFETY: the default action for CHLD runs no code of ours.
     let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
@@ -131,8 +132,8 @@ pub(crate) fn notice_children() -> Result<()> {
 
 fn is_ignored(signal: Signal) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: without a new action, sigaction only writes the present one to `now`, which has its type and
-    // is valid as zeros too, should the call fail.
+    // SAFETY: without a new action, sigaction only writes the present one to `now`, which has its
+    // type and is valid as zeros too, should the call fail.
     let now = unsafe {
         libc::sigaction(signal.as_raw(), std::ptr::null(), now.as_mut_ptr());
         now.assume_init()
@@ -153,7 +154,8 @@ mod tests {
     fn what_a_child_catches_before_its_exec_is_not_its_parents() {
         let signals = Signals::catch().unwrap();
         let mut command = Command::new("true");
-        // SAFETY: between fork and exec only async-signal-safe work is allowed: this is two system calls.
+        // SAFETY: between fork and exec only async-signal-safe work is allowed: this is two system
+        // calls.
         unsafe { command.pre_exec(|| Ok(kill_process(getpid(), Signal::INT)?)) };
         assert!(command.status().unwrap().success());
         assert!(signals.take().is_empty());

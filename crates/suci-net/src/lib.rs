@@ -9,10 +9,10 @@
 //! * [`fault`]: a layer any backend can wear that loses, duplicates, reorders, delays and
 //!   corrupts packets as a seed commands.
 //!
-//! A backend never blocks except in [`Backend::wait`] and [`Backend::recv_blocking`], never allocates per packet in steady state,
-//! and reports everything that is not the caller's mistake as a [`SendOutcome`] or a counter. An
-//! `Err` means that the backend itself is unusable (a closed descriptor) or that the caller broke
-//! the contract of [`Train`].
+//! A backend never blocks except in [`Backend::wait`] and [`Backend::recv_blocking`], never
+//! allocates per packet in steady state, and reports everything that is not the caller's mistake as
+//! a [`SendOutcome`] or a counter. An `Err` means that the backend itself is unusable (a closed
+//! descriptor) or that the caller broke the contract of [`Train`].
 //!
 //! ```
 //! use std::io::IoSlice;
@@ -171,16 +171,16 @@ impl Ecn {
     }
 }
 
-/// What is known of received datagrams besides their bytes. There may be several, that the kernel joined: what it says
-/// holds for each of them.
+/// What is known of received datagrams besides their bytes. There may be several, that the kernel
+/// joined: what it says holds for each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// Sender. An IPv4-mapped address is given as the IPv4 address it stands for.
     pub from: SocketAddr,
     /// Mark it arrived with.
     pub ecn: Ecn,
-    /// When the kernel received it by the wall clock, since 1970; none where unknown. Whoever wants to know how long ago
-    /// that was looks at the clock, once for many.
+    /// When the kernel received it by the wall clock, since 1970; none where unknown. Whoever wants
+    /// to know how long ago that was looks at the clock, once for many.
     pub arrived: Option<Duration>,
     /// Bytes of each datagram but the last, which may have fewer.
     pub segment: usize,
@@ -321,9 +321,9 @@ pub trait Backend: Send {
     /// means that the backend is unusable.
     fn send(&mut self, train: &Train<'_>) -> io::Result<SendOutcome>;
 
-    /// Drains: hands at most `max` datagrams to `sink`, as slices borrowed for the call. Those that the kernel joined
-    /// come together ([`Meta::datagrams`]) and are never torn apart, so the last group may exceed `max`.
-    /// Returns how many; 0 means that nothing is there. Never blocks.
+    /// Drains: hands at most `max` datagrams to `sink`, as slices borrowed for the call. Those that
+    /// the kernel joined come together ([`Meta::datagrams`]) and are never torn apart, so the last
+    /// group may exceed `max`. Returns how many; 0 means that nothing is there. Never blocks.
     ///
     /// # Errors
     /// Only if the backend is unusable: what the network reports is counted and swallowed.
@@ -332,9 +332,9 @@ pub trait Backend: Send {
     /// [`recv`](Self::recv) of one group that sleeps if nothing is there, for at most
     /// [`Capabilities::block_limit`], or until a signal: one system call where waiting and
     /// receiving take two, and no precise timer to set and to take back, which costs a virtual
-    /// machine more than the call itself. Returns how many it handed on; `None` if nothing was there
-    /// to the end. 0 means that something came which is not handed on (a report of the network, a
-    /// datagram that was cut): more may wait behind it.
+    /// machine more than the call itself. Returns how many it handed on; `None` if nothing was
+    /// there to the end. 0 means that something came which is not handed on (a report of the
+    /// network, a datagram that was cut): more may wait behind it.
     ///
     /// # Errors
     /// As `recv`.
@@ -343,16 +343,18 @@ pub trait Backend: Send {
         Ok((count > 0).then_some(count))
     }
 
-    /// For whoever drives a backend that has no descriptor to wait on beside others, as programs in memory and tests do: waits
-    /// until something may be readable, or writable if `want_write`, at most `timeout` (`None`: for ever). May return early
-    /// with nothing ready, for instance after a signal.
+    /// For whoever drives a backend that has no descriptor to wait on beside others, as programs in
+    /// memory and tests do: waits until something may be readable, or writable if `want_write`, at
+    /// most `timeout` (`None`: for ever). May return early with nothing ready, for instance after a
+    /// signal.
     ///
     /// # Errors
     /// Only if the backend is unusable.
     fn wait(&mut self, timeout: Option<Duration>, want_write: bool) -> io::Result<Ready>;
 
-    /// The next report of a datagram that was not delivered. `send` and `recv` notice them; a caller that never asks loses
-    /// nothing but the hint. `None` where there is none, or the backend hears of none.
+    /// The next report of a datagram that was not delivered. `send` and `recv` notice them; a
+    /// caller that never asks loses nothing but the hint. `None` where there is none, or the
+    /// backend hears of none.
     fn next_report(&mut self) -> Option<Report> {
         None
     }
@@ -364,8 +366,9 @@ pub trait Backend: Send {
     /// What happened so far.
     fn counters(&self) -> Counters;
 
-    /// Bytes that the kernel charges to the receive buffer now: what waits to be read, and up to a quarter of the
-    /// buffer that was read and is not given back yet. `None` where nobody can tell. Costs a system call.
+    /// Bytes that the kernel charges to the receive buffer now: what waits to be read, and up to a
+    /// quarter of the buffer that was read and is not given back yet. `None` where nobody can tell.
+    /// Costs a system call.
     fn charged(&mut self) -> Option<u64> {
         None
     }

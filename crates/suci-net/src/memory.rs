@@ -2,8 +2,8 @@
 //!
 //! Each endpoint has one bounded queue that is charged as Linux charges a socket's receive buffer,
 //! and drops what does not fit, so that code which keeps its promises here does so on a socket.
-//! There is no loss otherwise, no reordering, and ECN marks arrive as sent. Several endpoints may share
-//! an address, as the sockets of a group do (`Udp::into_group`).
+//! There is no loss otherwise, no reordering, and ECN marks arrive as sent. Several endpoints may
+//! share an address, as the sockets of a group do (`Udp::into_group`).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -61,8 +61,8 @@ struct Queue {
     packets: VecDeque<Packet>,
     charged: usize,
     dropped: u64,
-    /// Its reader sleeps, and nobody wakes it yet. Only then is it woken: to wake nobody is a system call, too (`Condvar` of the
-    /// standard library, on Linux).
+    /// Its reader sleeps, and nobody wakes it yet. Only then is it woken: to wake nobody is a
+    /// system call, too (`Condvar` of the standard library, on Linux).
     is_awaited: bool,
 }
 
@@ -121,8 +121,8 @@ impl Hub {
         alone.pop().ok_or_else(|| io::ErrorKind::AddrInUse.into())
     }
 
-    /// Opens `count` endpoints at one address. Of what arrives there, each gets the datagrams whose byte 4 is its place
-    /// in the list modulo `count`; those that are shorter go to the first.
+    /// Opens `count` endpoints at one address. Of what arrives there, each gets the datagrams whose
+    /// byte 4 is its place in the list modulo `count`; those that are shorter go to the first.
     ///
     /// # Errors
     /// `InvalidInput` for a count of 0; else as [`Hub::endpoint`].
@@ -181,7 +181,8 @@ impl Shared {
     }
 }
 
-/// One endpoint of a [`Hub`]. Its address is free again when it and those that share it are dropped.
+/// One endpoint of a [`Hub`]. Its address is free again when it and those that share it are
+/// dropped.
 #[derive(Debug)]
 pub struct Memory {
     shared: Arc<Shared>,
@@ -190,7 +191,8 @@ pub struct Memory {
     /// Which of the endpoints there.
     number: usize,
     mtu: usize,
-    /// Who was found where, so that threads that send need not ask the hub, whose lock is one for all of them, each time.
+    /// Who was found where, so that threads that send need not ask the hub, whose lock is one for
+    /// all of them, each time.
     known: HashMap<SocketAddr, Arc<Place>>,
     /// Packets taken from the queue under the lock, to be shown to the sink without it.
     taken: Vec<Packet>,

@@ -7,16 +7,18 @@ use std::net::SocketAddr;
 /// Bytes of a datagram that a report quotes at most.
 pub(crate) const QUOTED: usize = 32;
 
-/// Reports that wait to be taken at most. What comes then is dropped: a report is a hint, and repeats itself.
+/// Reports that wait to be taken at most. What comes then is dropped: a report is a hint, and
+/// repeats itself.
 const MOST: usize = 64;
 
-/// A datagram was not delivered, as an ICMP message says. Anybody can forge those, but for the ones that are `local`.
+/// A datagram was not delivered, as an ICMP message says. Anybody can forge those, but for the ones
+/// that are `local`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Where the datagram was sent to.
     pub to: SocketAddr,
-    /// Why it did not arrive: `ConnectionRefused` (nobody has the port), `HostUnreachable`, `NetworkUnreachable`,
-    /// `PermissionDenied` or another.
+    /// Why it did not arrive: `ConnectionRefused` (nobody has the port), `HostUnreachable`,
+    /// `NetworkUnreachable`, `PermissionDenied` or another.
     pub kind: io::ErrorKind,
     /// This host's own kernel says that nobody has that port of this host.
     pub local: bool,

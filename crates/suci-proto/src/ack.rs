@@ -87,8 +87,8 @@ impl Received {
         }
     }
 
-    /// Acknowledge at once when this many eliciting packets wait (at least 1). The sender, which knows its window, asks
-    /// by PING before that.
+    /// Acknowledge at once when this many eliciting packets wait (at least 1). The sender, which
+    /// knows its window, asks by PING before that.
     pub const fn set_ack_every(&mut self, packets: u32) {
         self.ack_every = packets;
     }
@@ -154,8 +154,8 @@ impl Received {
         self.marked = marked;
     }
 
-    /// As [`on_packet`](Self::on_packet) for each of the eliciting packets that follow the highest without a gap up to
-    /// `last`, which arrived and were marked like it.
+    /// As [`on_packet`](Self::on_packet) for each of the eliciting packets that follow the highest
+    /// without a gap up to `last`, which arrived and were marked like it.
     pub fn on_run(&mut self, last: PacketNumber, arrival: Instant, ecn: Ecn, now: Instant) {
         let Some(first) = self.dedup.expected().filter(|first| *first <= last) else {
             return;

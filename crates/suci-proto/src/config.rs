@@ -11,18 +11,18 @@ pub enum Accept {
     /// Only nodes of the address book.
     #[default]
     Book,
-    /// Any node that proves its address. One outside the book is reached where it was heard last: if that was another
-    /// process with its ID, messages to it wait until it calls.
+    /// Any node that proves its address. One outside the book is reached where it was heard last:
+    /// if that was another process with its ID, messages to it wait until it calls.
     Anyone,
 }
 
 /// How an engine behaves. `Config::default()` is the one default configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of received data that may be held for the program, over all peers. The buffers that hold them may be
-    /// longer: by a quarter, or by half while no packet has told a message's length.
-    /// Range 1 MiB and up; default 256 MiB. Allow 128 KiB for each peer: newcomers are refused where no
-    /// session can be promised its window.
+    /// Bytes of received data that may be held for the program, over all peers. The buffers that
+    /// hold them may be longer: by a quarter, or by half while no packet has told a message's
+    /// length. Range 1 MiB and up; default 256 MiB. Allow 128 KiB for each peer: newcomers are
+    /// refused where no session can be promised its window.
     pub memory: u64,
     /// Longest message accepted without asking the program, in bytes. At most half of
     /// `memory`; default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
@@ -31,8 +31,8 @@ pub struct Config {
     /// one peer, for each class of channels; beyond that `send` refuses. Default 64 MiB. One longer
     /// message is taken when the class has nothing else queued.
     pub send_queue: u64,
-    /// Messages longer than this many bytes ask the receiver first; default 256 KiB. Over a path with a long round
-    /// trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not ask.
+    /// Messages longer than this many bytes ask the receiver first; default 256 KiB. Over a path
+    /// with a long round trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not ask.
     pub rts_threshold: u64,
     /// Silence after which a peer with something outstanding counts as lost; default 10 s.
     pub silence_timeout: Duration,
@@ -40,27 +40,28 @@ pub struct Config {
     pub give_up_after: Duration,
     /// Longest wait of an acknowledgement for something to ride on; default 2 ms, at most 1 s.
     pub max_ack_delay: Duration,
-    /// Acknowledgements wait for the next [`crate::Engine::begin_turn`] instead of a timer, as fits a
-    /// program that polls by itself; default false.
+    /// Acknowledgements wait for the next [`crate::Engine::begin_turn`] instead of a timer, as fits
+    /// a program that polls by itself; default false.
     pub ack_on_poll: bool,
-    /// How traffic to peers flows of which the program said nothing ([`crate::Engine::prefer`]); default
-    /// [`Mode::Adaptive`].
+    /// How traffic to peers flows of which the program said nothing ([`crate::Engine::prefer`]);
+    /// default [`Mode::Adaptive`].
     pub mode: Mode,
     /// Who may open a session; default [`Accept::Book`].
     pub accept: Accept,
     /// Peers at once: as many nodes in the book, and as many that came by themselves or were
     /// connected at some time. Nodes of the book that never were keep nobody out. Default 16,384.
     pub max_peers: usize,
-    /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on paths that carry
-    /// them (loopback, jumbo frames), but the socket buffer is shared out in packets of the size that a peer may
-    /// send. So each is allowed what its path carries, or the next smaller of 65,507, 32,740, 16,356, 8,972 and 4,068 of which
-    /// half of the buffer holds 128, and 8 for each peer known, or 1,472 (Ethernet); that, too, where the
-    /// system cannot tell what a route carries.
+    /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on
+    /// paths that carry them (loopback, jumbo frames), but the socket buffer is shared out in
+    /// packets of the size that a peer may send. So each is allowed what its path carries, or the
+    /// next smaller of 65,507, 32,740, 16,356, 8,972 and 4,068 of which half of the buffer holds
+    /// 128, and 8 for each peer known, or 1,472 (Ethernet); that, too, where the system cannot tell
+    /// what a route carries.
     pub max_datagram: usize,
     /// CRC32C over the payload too, not only over the header; default true.
     pub payload_checksum: bool,
-    /// Announce that nobody serves the engine while the program computes: peers then report it as quiet,
-    /// not lost, and never give it up; default false.
+    /// Announce that nobody serves the engine while the program computes: peers then report it as
+    /// quiet, not lost, and never give it up; default false.
     pub unattended: bool,
     /// Notice the silence of idle peers too, by probing them; default false.
     pub watch: bool,

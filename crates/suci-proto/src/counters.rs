@@ -56,17 +56,20 @@ pub struct Counters {
     pub unreachable: u64,
     /// Payload bytes copied on the sending side (small messages; large ones are gathered).
     pub payload_copied: u64,
-    /// Times that the socket held more than peers were allowed to put there, by [`crate::Engine::on_charged`].
+    /// Times that the socket held more than peers were allowed to put there, by
+    /// [`crate::Engine::on_charged`].
     pub overcharged: u64,
     /// Suspensions that began or ended, by either side.
     pub suspensions: u64,
     /// Times that the driver was late by more than a gap (program busy, process stopped).
     pub gaps: u64,
-    /// Datagrams that came to the socket of another shard than their peer's, and were forwarded there.
+    /// Datagrams that came to the socket of another shard than their peer's, and were forwarded
+    /// there.
     pub misdirected: u64,
     /// Those of them that were dropped, because too many waited there already.
     pub misdirected_dropped: u64,
-    /// Replies dropped because nobody waited for them any more: the call was over, or there never was one.
+    /// Replies dropped because nobody waited for them any more: the call was over, or there never
+    /// was one.
     pub late_replies: u64,
 }
 

@@ -7,8 +7,9 @@ use crate::wire::RefusedCode;
 use bytes::Bytes;
 use core::fmt;
 
-/// In [`Event::NotDelivered`], the number of a message that this side did not send although it had accepted it, so that it has
-/// none: a node that threads serve learns only then that the session is closing, or has too many channels.
+/// In [`Event::NotDelivered`], the number of a message that this side did not send although it had
+/// accepted it, so that it has none: a node that threads serve learns only then that the session is
+/// closing, or has too many channels.
 pub const UNNUMBERED: MessageNumber = MessageNumber::MAX;
 
 /// Something happened. Messages themselves come by [`crate::Engine::recv`].
@@ -30,13 +31,14 @@ pub enum Event {
         /// What is known of the reason.
         cause: LostCause,
     },
-    /// As `Lost`, of a peer that announced `unattended`: it is probably computing, and is never given up.
+    /// As `Lost`, of a peer that announced `unattended`: it is probably computing, and is never
+    /// given up.
     Quiet {
         /// Who.
         node: NodeId,
     },
-    /// A side suspended the session: no messages flow and none are accepted until it resumes. Ends with the
-    /// session, too.
+    /// A side suspended the session: no messages flow and none are accepted until it resumes. Ends
+    /// with the session, too.
     Suspended {
         /// With whom.
         node: NodeId,
@@ -132,7 +134,8 @@ pub enum Event {
         /// The channel.
         channel: ChannelId,
     },
-    /// The peer refuses to talk (tried again every second or so until `give_up_after`), or the route does not carry packets.
+    /// The peer refuses to talk (tried again every second or so until `give_up_after`), or the
+    /// route does not carry packets.
     Refused {
         /// Who.
         node: NodeId,
@@ -185,8 +188,8 @@ impl Event {
 pub enum LostCause {
     /// Nothing came back, and nothing says why.
     NoAnswer,
-    /// The system reported that packets to the peer's address cannot be delivered. Such a report may be forged, and it
-    /// may concern an earlier process at that address.
+    /// The system reported that packets to the peer's address cannot be delivered. Such a report
+    /// may be forged, and it may concern an earlier process at that address.
     Unreachable(Unreachable),
     /// The process at the peer's address refused the handshake.
     Refused(RefusedReason),
@@ -195,7 +198,8 @@ pub enum LostCause {
     ProcessDied,
 }
 
-/// Why the system could not deliver a datagram. Each value names the errors of POSIX, and the ICMP messages, that it stands for.
+/// Why the system could not deliver a datagram. Each value names the errors of POSIX, and the ICMP
+/// messages, that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     /// The host has no socket at that port (`ECONNREFUSED`; ICMP port unreachable).
@@ -324,8 +328,8 @@ pub enum RefusedReason {
     Version,
     /// A reason of a later version: its code.
     Other(u64),
-    /// The route to it does not carry datagrams of [`MIN_MTU`](crate::limits::MIN_MTU) bytes of payload, as the system
-    /// says: small messages may arrive, others never will until it does.
+    /// The route to it does not carry datagrams of [`MIN_MTU`](crate::limits::MIN_MTU) bytes of
+    /// payload, as the system says: small messages may arrive, others never will until it does.
     Narrow,
 }
 

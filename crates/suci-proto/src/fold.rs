@@ -1,11 +1,13 @@
 //! State written down in few bytes while nobody needs it, and read back as it was.
 //!
-//! A peer with which nothing happens costs what its numbers need, not what its structs take: most are
-//! zero or small, and most instants lie close to others. Folding loses nothing, so that resting changes no promise.
-//! What is busy never passes here, and no hot path pays for it. Cold halves of structs behind pointers were
-//! rejected: each access to them would have to ask whether they are there.
+//! A peer with which nothing happens costs what its numbers need, not what its structs take: most
+//! are zero or small, and most instants lie close to others. Folding loses nothing, so that resting
+//! changes no promise. What is busy never passes here, and no hot path pays for it. Cold halves of
+//! structs behind pointers were rejected: each access to them would have to ask whether they are
+//! there.
 //!
-//! What is read here was written here: there is nothing to check, and what is missing at the end was zero.
+//! What is read here was written here: there is nothing to check, and what is missing at the end
+//! was zero.
 
 use crate::time::{Duration, Instant, nanos};
 use crate::types::{ChannelId, Epoch, Incarnation, NodeId, SessionNumber};
@@ -18,7 +20,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 #[derive(Debug, Default)]
 pub struct Words {
     words: VecDeque<u64>,
-    /// The instant, address and position written or read last: the next ones are told by their distance.
+    /// The instant, address and position written or read last: the next ones are told by their
+    /// distance.
     instant: u64,
     address: Option<SocketAddr>,
     position: u64,

@@ -26,8 +26,8 @@ pub const MIN_MTU: usize = 1_200;
 /// UDP payload over Ethernet with IPv4: 1,500 - 20 - 8.
 pub const ETHERNET_MTU: usize = 1_472;
 
-/// Largest UDP payload by default, in bytes: eight fill a train, usual jumbo frames carry it, and relays that read
-/// 8 KiB at a time pass it on.
+/// Largest UDP payload by default, in bytes: eight fill a train, usual jumbo frames carry it, and
+/// relays that read 8 KiB at a time pass it on.
 pub const JUMBO_DATAGRAM: usize = 8_180;
 
 /// What one full packet is charged in the receiver's socket buffer at MTU 1500 (true size).
@@ -57,7 +57,8 @@ pub const MESSAGE_CHARGE: u64 = 64;
 
 /// Fewest bytes of a message that are cut off to fill a packet; less room is left unused.
 ///
-/// Keeps the receiver's books small too: an honest sender leaves it at most one gap per so many bytes.
+/// Keeps the receiver's books small too: an honest sender leaves it at most one gap per so many
+/// bytes.
 pub const MIN_PIECE: usize = 128;
 
 /// Channels that one peer may have open towards us in one session at most, and ranges of those that

@@ -14,11 +14,12 @@ pub const SLACK: Duration = Duration::from_micros(100);
 /// Packets that may always go back to back: the initial window of RFC 6928.
 const BURST_PACKETS: u64 = 10;
 
-/// How much may gather while the sender had nothing to send, or slept too long. All of it may leave at once, and
-/// whatever others send waits behind it.
+/// How much may gather while the sender had nothing to send, or slept too long. All of it may leave
+/// at once, and whatever others send waits behind it.
 const OVERSLEEP: Duration = Duration::from_micros(250);
 
-/// The bucket counts in billionths of a byte: one byte per second for one nanosecond. 64 bits hold 9 GB of them.
+/// The bucket counts in billionths of a byte: one byte per second for one nanosecond. 64 bits hold
+/// 9 GB of them.
 const SCALE: i64 = 1_000_000_000;
 
 /// A token bucket. Blocks nothing itself: it says how much may go now and when more may.
@@ -62,8 +63,8 @@ impl Pacer {
         u64::try_from(allowed).unwrap_or(0)
     }
 
-    /// Whether the budget has `bytes` already, whatever was earned since it was last asked for, at whatever rate. At most
-    /// what may go back to back.
+    /// Whether the budget has `bytes` already, whatever was earned since it was last asked for, at
+    /// whatever rate. At most what may go back to back.
     #[must_use]
     pub fn has(&self, bytes: u64) -> bool {
         self.tokens >= scaled(bytes) && bytes <= BURST_PACKETS.saturating_mul(self.mtu)

@@ -1,9 +1,10 @@
-//! Planted faults, in test builds only (`--cfg suci_plant`): each breaks one rule of the protocol, so that
-//! the simulator can show that it would notice.
+//! Planted faults, in test builds only (`--cfg suci_plant`): each breaks one rule of the protocol,
+//! so that the simulator can show that it would notice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The faults that can be planted. `suci-sim --list-plants` prints them, and `cargo xtask planted` looks for each.
+/// The faults that can be planted. `suci-sim --list-plants` prints them, and `cargo xtask planted`
+/// looks for each.
 pub const NAMES: &[&str] = &[
     "dedup-off",
     "ack-off-by-one",

@@ -103,8 +103,8 @@ impl PathMtu {
         self.current
     }
 
-    /// The same path, whose ends both take datagrams up to `limit` from now on. Larger ones than before are
-    /// looked for by probes.
+    /// The same path, whose ends both take datagrams up to `limit` from now on. Larger ones than
+    /// before are looked for by probes.
     #[must_use]
     pub fn inherit(&self, limit: usize) -> Self {
         let limit = limit.clamp(MIN_MTU, MAX_DATAGRAM);
@@ -137,7 +137,8 @@ impl PathMtu {
         true
     }
 
-    /// The system refused a datagram of `size`. Returns whether that is the first one that every path must carry.
+    /// The system refused a datagram of `size`. Returns whether that is the first one that every
+    /// path must carry.
     pub fn on_floor_refused(&mut self, size: usize) -> bool {
         size <= MIN_MTU && !core::mem::replace(&mut self.refused_floor, true)
     }
@@ -260,8 +261,8 @@ impl PathMtu {
     }
 
     /// The peer was lost while packets above the floor were in flight, sooner perhaps than
-    /// [`on_probe_timeout`](Self::on_probe_timeout) could tell. The next connection opens with small packets:
-    /// would it keep the size, a black hole would swallow each one's messages again.
+    /// [`on_probe_timeout`](Self::on_probe_timeout) could tell. The next connection opens with
+    /// small packets: would it keep the size, a black hole would swallow each one's messages again.
     pub const fn on_peer_lost(&mut self) {
         self.fall(MIN_MTU);
     }

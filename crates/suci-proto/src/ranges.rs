@@ -1,11 +1,10 @@
 //! A set of `u64` offsets kept as sorted, disjoint, non-adjacent half-open ranges.
 //!
-//! Reassembly keeps the bytes it has, retransmission the bytes it owes. Most sets never have more than one span, which
-//! needs no memory of its own. Of others both see almost
-//! only appends at the end and removals at the front, so the spans live in a ring buffer:
-//! those two cost O(1), anything else a binary search and one shift. A tree was rejected:
-//! the owner caps the number of spans anyway (F04), and for a few hundred a flat array is
-//! faster and smaller.
+//! Reassembly keeps the bytes it has, retransmission the bytes it owes. Most sets never have more
+//! than one span, which needs no memory of its own. Of others both see almost only appends at the
+//! end and removals at the front, so the spans live in a ring buffer: those two cost O(1), anything
+//! else a binary search and one shift. A tree was rejected: the owner caps the number of spans
+//! anyway (F04), and for a few hundred a flat array is faster and smaller.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -198,8 +197,8 @@ impl RangeSet {
         self.first().into_iter().chain(others)
     }
 
-    /// The spans that `range` overlaps, in ascending order. Found without looking at the others, of which a peer may have made
-    /// thousands.
+    /// The spans that `range` overlaps, in ascending order. Found without looking at the others, of
+    /// which a peer may have made thousands.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let from = (self.spans).partition_point(|span| span.end <= range.start);
         let to = match range.is_empty() {

@@ -1,4 +1,5 @@
-//! The program's cap on one peer's traffic: bytes per second, whatever network and receiver would take.
+//! The program's cap on one peer's traffic: bytes per second, whatever network and receiver would
+//! take.
 
 use crate::fold::{Fold, Words};
 use crate::pacer::Pacer;
@@ -65,7 +66,8 @@ impl RateCap {
         }
     }
 
-    /// Until when a packet of `size` bytes has to wait, if it has to. At least one goes each second.
+    /// Until when a packet of `size` bytes has to wait, if it has to. At least one goes each
+    /// second.
     pub(crate) fn until(&mut self, now: Instant, size: u64) -> Option<Instant> {
         let rate = self.rate?.max(size);
         (self.budget(now, size) < size).then(|| self.pacer.next_time(now, rate, size))

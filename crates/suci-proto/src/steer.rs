@@ -1,4 +1,5 @@
-//! Controllers that the program writes: it knows which peer is urgent and which is bulk; the network does not.
+//! Controllers that the program writes: it knows which peer is urgent and which is bulk; the
+//! network does not.
 
 use crate::fold::folds;
 use crate::time::{Duration, Instant};
@@ -8,7 +9,8 @@ use crate::time::{Duration, Instant};
 pub struct Observation {
     /// The engine's clock.
     pub now: Instant,
-    /// Smoothed round-trip time of the path; zero without a connection, and so is all that follows but the queue.
+    /// Smoothed round-trip time of the path; zero without a connection, and so is all that follows
+    /// but the queue.
     pub rtt: Duration,
     /// Smallest round-trip time seen.
     pub min_rtt: Duration,
@@ -32,17 +34,18 @@ pub struct Observation {
     pub queued_bytes: u64,
 }
 
-/// What a program's controller wants. It can only tighten what network and receiver allow; the default leaves
-/// everything to them.
+/// What a program's controller wants. It can only tighten what network and receiver allow; the
+/// default leaves everything to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Bytes in flight at most. 0 pauses messages to the peer; any other number lets at least one packet fly.
-    /// Acknowledgements, probes and whatever else keeps the connection alive go on in any case.
+    /// Bytes in flight at most. 0 pauses messages to the peer; any other number lets at least one
+    /// packet fly. Acknowledgements, probes and whatever else keeps the connection alive go on in
+    /// any case.
     pub window: Option<u64>,
     /// Bytes per second at most; at least one packet goes each second.
     pub pace: Option<u64>,
-    /// Longest that acknowledgements to this peer wait for something to ride on. A program that polls by itself
-    /// acknowledges when it polls, sooner than that or not.
+    /// Longest that acknowledgements to this peer wait for something to ride on. A program that
+    /// polls by itself acknowledges when it polls, sooner than that or not.
     pub ack_interval: Option<Duration>,
     /// Decide again after this time even if nothing is acknowledged; at least 1 ms.
     pub again: Option<Duration>,
@@ -58,15 +61,16 @@ folds!(Decision {
 /// Shortest [`Decision::again`]: the timer is meant for plans, not for pacing.
 pub(crate) const MIN_AGAIN: Duration = Duration::from_millis(1);
 
-/// While messages wait because a controller pauses them, it is asked at least this often: nothing would be
-/// acknowledged that could ask it.
+/// While messages wait because a controller pauses them, it is asked at least this often: nothing
+/// would be acknowledged that could ask it.
 pub(crate) const PAUSED_AGAIN: Duration = Duration::from_millis(100);
 
 /// A program's controller of one peer.
 ///
-/// It is called when it is installed, when the peer acknowledges something, and when [`Decision::again`] is over.
-/// Each decision replaces the one before. It should be quick, and must not panic: the engine waits for it, on
-/// whatever thread the engine runs. Any closure of this shape is one.
+/// It is called when it is installed, when the peer acknowledges something, and when
+/// [`Decision::again`] is over. Each decision replaces the one before. It should be quick, and must
+/// not panic: the engine waits for it, on whatever thread the engine runs. Any closure of this
+/// shape is one.
 ///
 /// ```
 /// use suci_proto::{Decision, Observation};

@@ -58,7 +58,8 @@ pub fn nanos(duration: Duration) -> u64 {
     whole.saturating_add(duration.subsec_nanos().into())
 }
 
-/// What `amount` in `time` comes to in a second, at most `u64::MAX`; `time` below a nanosecond counts as one.
+/// What `amount` in `time` comes to in a second, at most `u64::MAX`; `time` below a nanosecond
+/// counts as one.
 #[must_use]
 pub fn per_second(amount: u64, time: Duration) -> u64 {
     let time = nanos(time).max(1);

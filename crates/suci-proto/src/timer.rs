@@ -58,7 +58,8 @@ impl Place {
     }
 }
 
-/// Timers for which an empty slot keeps memory. Where more were armed at once, it is not soon needed again.
+/// Timers for which an empty slot keeps memory. Where more were armed at once, it is not soon
+/// needed again.
 const KEPT: usize = 256;
 
 /// Deadlines by key, at most one per key.
@@ -111,7 +112,8 @@ impl TimerWheel {
         self.next = self.earliest();
     }
 
-    /// Arms `key` for another time in the slot where it is: mostly it moves by little. False if it is to go elsewhere.
+    /// Arms `key` for another time in the slot where it is: mostly it moves by little. False if it
+    /// is to go elsewhere.
     fn moves_within(&mut self, key: usize, deadline: Instant) -> bool {
         let place = self.places.get(key).copied().unwrap_or(NOWHERE);
         let slot = usize::from(place.slot);

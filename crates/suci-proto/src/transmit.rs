@@ -1,9 +1,9 @@
 //! The train: packets for one destination, gathered without copying large payloads.
 //!
-//! Headers, frame heads and small payloads stand in one pooled block; large payloads are referenced.
-//! All packets but the last have the same length, so that the kernel can cut the train itself
-//! (UDP_SEGMENT). A train lives until the driver says what became of it: a full socket
-//! costs nothing but time.
+//! Headers, frame heads and small payloads stand in one pooled block; large payloads are
+//! referenced. All packets but the last have the same length, so that the kernel can cut the train
+//! itself (UDP_SEGMENT). A train lives until the driver says what became of it: a full socket costs
+//! nothing but time.
 
 use crate::event::Unreachable;
 use crate::types::{Ecn, PacketNumber};
@@ -72,8 +72,8 @@ pub(crate) struct Train {
 /// Offset of the checksum in a packet's header.
 const CHECKSUM: usize = PLAIN_OVERHEAD - 4;
 
-/// Header and head of a packet are put side by side for the checksum if they are no longer than this: taking in a few bytes
-/// costs more than copying them.
+/// Header and head of a packet are put side by side for the checksum if they are no longer than
+/// this: taking in a few bytes costs more than copying them.
 const LEAD: usize = 64;
 
 impl Train {
@@ -197,7 +197,8 @@ impl Train {
         open.len
     }
 
-    /// The head of the newest packet and the piece of the newest body behind it, if that is all of it.
+    /// The head of the newest packet and the piece of the newest body behind it, if that is all of
+    /// it.
     fn newest(&self) -> Option<(Piece, Piece)> {
         let first = self.segments.last()?.piece as usize;
         match self.pieces.get(first..)? {
@@ -208,8 +209,8 @@ impl Train {
         }
     }
 
-    /// Adds the packets of `run`, which begin as the newest does, a head and a piece of a body, and carry what follows of
-    /// that body. False, and nothing changed, if it is not of that kind.
+    /// Adds the packets of `run`, which begin as the newest does, a head and a piece of a body, and
+    /// carry what follows of that body. False, and nothing changed, if it is not of that kind.
     pub(crate) fn follow(&mut self, run: &Following) -> bool {
         let Some((like, body)) = self.newest().filter(|(h, _)| run.lead <= h.len as usize) else {
             return false;
@@ -328,7 +329,8 @@ impl Train {
         self.sent < self.segments.len()
     }
 
-    /// The driver says that the socket took `count` more segments. Returns how many there were, and their bytes.
+    /// The driver says that the socket took `count` more segments. Returns how many there were, and
+    /// their bytes.
     pub(crate) fn taken(&mut self, count: usize) -> (usize, usize) {
         let end = self.sent.saturating_add(count).min(self.segments.len());
         let taken = self.segments.get(self.sent..end).unwrap_or_default();
@@ -382,7 +384,8 @@ impl<'a> Transmit<'a> {
         self.pieces.len()
     }
 
-    /// The bytes in order, as few slices as possible. A segment's end need not fall on a slice's end.
+    /// The bytes in order, as few slices as possible. A segment's end need not fall on a slice's
+    /// end.
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let train = self.train;
         let mut pieces = train

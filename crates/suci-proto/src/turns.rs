@@ -1,27 +1,29 @@
 //! Whose turn it is: strict classes, and turns by weight within a class.
 //!
-//! One ring for each class and a bitmap of those that are not empty: circular lists through the places
-//! themselves, since nearly always there is one place, and a queue of its own costs more than its turn does.
-//! The highest class that has anything goes first, always. Within it, deficit round robin on bytes (Shreedhar and Varghese 1996):
-//! whoever is first stays first until it sent its quantum, then stands at the end. What was sent
-//! beyond a quantum, since a train or a packet is not divided, is owed the next time.
+//! One ring for each class and a bitmap of those that are not empty: circular lists through the
+//! places themselves, since nearly always there is one place, and a queue of its own costs more
+//! than its turn does. The highest class that has anything goes first, always. Within it, deficit
+//! round robin on bytes (Shreedhar and Varghese 1996): whoever is first stays first until it sent
+//! its quantum, then stands at the end. What was sent beyond a quantum, since a train or a packet
+//! is not divided, is owed the next time.
 //!
-//! Choosing takes constant time, but for one step each time that somebody is passed over who owes more
-//! than a quantum; each such step was paid for by at least [`QUANTUM`] bytes that went before.
+//! Choosing takes constant time, but for one step each time that somebody is passed over who owes
+//! more than a quantum; each such step was paid for by at least [`QUANTUM`] bytes that went before.
 
 use crate::fold::{Fold, Words, folds};
 
 /// How many classes there are: the highest is 7.
 pub const CLASSES: usize = 8;
 
-/// Bytes that a weight of 1 stands for in each round; the default weight makes 64 KiB, about one train.
+/// Bytes that a weight of 1 stands for in each round; the default weight makes 64 KiB, about one
+/// train.
 const QUANTUM: i32 = 4_096;
 
 /// How urgent a destination or a channel is, compared with others of the same node or destination.
 ///
-/// *Classes are strict*: while a higher class has anything that may be sent, a lower one sends nothing.
-/// Whoever may not send (no credit, a full window, suspended) holds up nobody. *Within a class* everyone
-/// has turns, and bytes are divided as the weights are; nobody starves.
+/// *Classes are strict*: while a higher class has anything that may be sent, a lower one sends
+/// nothing. Whoever may not send (no credit, a full window, suspended) holds up nobody. *Within a
+/// class* everyone has turns, and bytes are divided as the weights are; nobody starves.
 ///
 /// ```
 /// use suci_proto::Priority;
@@ -304,7 +306,8 @@ impl Turns {
         }
     }
 
-    /// The first place has nothing more to do. It forfeits what is left of its turn; what it owes stays.
+    /// The first place has nothing more to do. It forfeits what is left of its turn; what it owes
+    /// stays.
     pub(crate) fn drop_front(&mut self) {
         let Some(class) = self.front_class() else {
             return;
@@ -365,7 +368,8 @@ impl Turns {
         })
     }
 
-    /// The place had its turn out of order, and stands at the end of its class. Not for the hot path.
+    /// The place had its turn out of order, and stands at the end of its class. Not for the hot
+    /// path.
     pub(crate) fn send_back(&mut self, place: usize) {
         if self.remove(place) {
             self.add(place);

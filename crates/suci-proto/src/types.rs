@@ -16,8 +16,9 @@ impl fmt::Display for NodeId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u128);
 
-/// How many sessions between one pair of incarnations ended before this one, as a serial number (RFC 1982): after the
-/// highest comes 0 again. So each has one that follows, and nobody can claim so many that no session is left to open.
+/// How many sessions between one pair of incarnations ended before this one, as a serial number
+/// (RFC 1982): after the highest comes 0 again. So each has one that follows, and nobody can claim
+/// so many that no session is left to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Epoch(pub u64);
 
@@ -28,15 +29,17 @@ impl Epoch {
         Self(self.0.wrapping_add(1))
     }
 
-    /// Whether it is `other` or follows it. Of two that are not the same, one at least follows the other.
+    /// Whether it is `other` or follows it. Of two that are not the same, one at least follows the
+    /// other.
     #[must_use]
     pub const fn reaches(self, other: Self) -> bool {
         self.0.wrapping_sub(other.0) <= 1 << 63
     }
 }
 
-/// A session with a peer, as this node counts them: from 0 for each peer, and higher for each one that follows. Of a
-/// peer that was forgotten and comes again, the number is higher than any that it had.
+/// A session with a peer, as this node counts them: from 0 for each peer, and higher for each one
+/// that follows. Of a peer that was forgotten and comes again, the number is higher than any that
+/// it had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionNumber(pub u32);
 
@@ -83,7 +86,8 @@ impl ChannelId {
         self.0 <= Self::LAST_USER.0
     }
 
-    /// The channel on which the requests of this one are answered: the same number in the layer of replies.
+    /// The channel on which the requests of this one are answered: the same number in the layer of
+    /// replies.
     #[must_use]
     pub const fn replies(self) -> Self {
         Self(REPLIES | (self.0 & 0x00ff_ffff))

@@ -1,8 +1,8 @@
 //! Why messages wait: for each reason how long, and how often.
 //!
-//! A program that is slower than its network wants to know which of the many limits holds it. They change
-//! within a round trip, so that looking now and then tells little: a clock adds up every moment instead, by
-//! the one reason that stood in the way then.
+//! A program that is slower than its network wants to know which of the many limits holds it. They
+//! change within a round trip, so that looking now and then tells little: a clock adds up every
+//! moment instead, by the one reason that stood in the way then.
 
 use crate::fold::{Fold, Words, folds};
 use crate::time::{Duration, Instant};
@@ -97,7 +97,8 @@ impl fmt::Debug for Waited {
 
 /// How long and how often for each reason. Only rises.
 ///
-/// Its `Debug` form is a map of the reasons that ever stood in the way: `{congestion: 25µs (2 times)}`.
+/// Its `Debug` form is a map of the reasons that ever stood in the way: `{congestion: 25µs (2
+/// times)}`.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits([Waited; WaitReason::COUNT]);
 

@@ -1,4 +1,5 @@
-//! What an idle peer costs: heap bytes of one engine with 10,000 of them, and that they all still work.
+//! What an idle peer costs: heap bytes of one engine with 10,000 of them, and that they all still
+//! work.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use bytes::Bytes;
@@ -230,8 +231,8 @@ impl Net {
         self.run_until(2);
     }
 
-    /// Lets time pass until so many messages were taken: soon, but for who waits until others gave back what they do
-    /// not use.
+    /// Lets time pass until so many messages were taken: soon, but for who waits until others gave
+    /// back what they do not use.
     fn run_until(&mut self, messages: usize) {
         let patience = self.now + Duration::from_secs(5);
         while self.messages < messages && self.now < patience {

@@ -1,4 +1,5 @@
-//! F32: a day of virtual time, with every kind of trouble each hour, and the bytes on the heap at its end.
+//! F32: a day of virtual time, with every kind of trouble each hour, and the bytes on the heap at
+//! its end.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "it/net.rs"]
@@ -10,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use suci_proto::Config;
 use suci_proto::time::Duration;
 
-/// Bytes allocated and not freed. The only test of this program is the only one that allocates much.
+/// Bytes allocated and not freed. The only test of this program is the only one that allocates
+/// much.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
@@ -36,8 +38,8 @@ static ALLOCATOR: Counting = Counting;
 /// What may be held beyond: tables double when they grow, and need not have been fullest early.
 const SLACK: usize = 64 << 10;
 
-/// An hour of a small cluster: messages of many sizes on several channels, a lossy quarter, an outage
-/// longer than the silence timeout, a restart, and silence.
+/// An hour of a small cluster: messages of many sizes on several channels, a lossy quarter, an
+/// outage longer than the silence timeout, a restart, and silence.
 fn hour(net: &mut Net) {
     net.lose_every = Some(7);
     exchange(net);

@@ -1,9 +1,9 @@
 //! Somebody who means harm: overhears packets, repeats them, damages them, invents others.
 //!
 //! In plain mode the 64-bit tag and the checksum keep accidents out, not attackers on the path
-//! (plain mode: ARCHITECTURE.md). So this one may repeat what it overheard and lie in hints, but forges
-//! packets of a connection only with a wrong tag. Scenario tests play the peer that knows the
-//! tag and breaks the protocol.
+//! (plain mode: ARCHITECTURE.md). So this one may repeat what it overheard and lie in hints, but
+//! forges packets of a connection only with a wrong tag. Scenario tests play the peer that knows
+//! the tag and breaks the protocol.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -98,8 +98,8 @@ impl Hostile {
         Some(packet)
     }
 
-    /// A well-formed HELLO for node `target`, from an address where nobody is: of a node that nobody knows, or of
-    /// one of the first `nodes`.
+    /// A well-formed HELLO for node `target`, from an address where nobody is: of a node that
+    /// nobody knows, or of one of the first `nodes`.
     pub fn hello(&mut self, target: u32, nodes: usize) -> Packet {
         let known = self.rng.chance(500_000);
         let index = match known {

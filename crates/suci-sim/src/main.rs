@@ -123,7 +123,8 @@ fn tell(args: &Args, outcome: &Outcome) {
     }
 }
 
-/// The command that runs one seed again and prints its trace: of this very build, which may have faults planted.
+/// The command that runs one seed again and prints its trace: of this very build, which may have
+/// faults planted.
 fn replay(args: &Args, seed: u64) -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "suci-sim".into());
     let mut command = format!("{} --seeds {seed}..{} --trace", program.display(), seed + 1);

@@ -89,8 +89,8 @@ pub struct Process {
     pub consume: Consume,
     /// The program takes nothing until then.
     pub consumes_from: Instant,
-    /// For a node and channel, the token of the row of twins that ends with the last message sent there, and the number that
-    /// the next one would have.
+    /// For a node and channel, the token of the row of twins that ends with the last message sent
+    /// there, and the number that the next one would have.
     rows: BTreeMap<(u32, u32), (u64, u64)>,
     /// Node, channel and token in the library of the messages that it sent last, the newest first.
     recent: VecDeque<(u32, u32, u64)>,
@@ -110,8 +110,8 @@ pub struct Process {
     pub insider: bool,
     /// DATA packets that the engine took, undamaged.
     handed: BTreeSet<u64>,
-    /// Packets that the socket did not take, and what they carry: told when they are new, for when they go at last,
-    /// another session may have messages of the same numbers.
+    /// Packets that the socket did not take, and what they carry: told when they are new, for when
+    /// they go at last, another session may have messages of the same numbers.
     offered: Vec<(Bytes, Rc<[Carried]>)>,
     /// Link and session events, for scenario tests.
     pub log: Vec<(Instant, Event)>,
@@ -275,14 +275,15 @@ impl Process {
         self.consume == Consume::Eager && self.consumes_from <= now
     }
 
-    /// The token that a message has for the engine: its own, or of a twin the one of those before it.
+    /// The token that a message has for the engine: its own, or of a twin the one of those before
+    /// it.
     fn row_token(&self, spec: &Spec, own: u64) -> u64 {
         let row = self.rows.get(&(spec.to, spec.channel));
         row.filter(|_| spec.twin).map_or(own, |(first, _)| *first)
     }
 
-    /// A message got its number. A row ends where anything else comes between, and none begins with a session: by its number
-    /// each of them is told from the others then.
+    /// A message got its number. A row ends where anything else comes between, and none begins with
+    /// a session: by its number each of them is told from the others then.
     fn in_row(&mut self, spec: &Spec, own: u64, number: u64) {
         let key = (spec.to, spec.channel);
         let row = self.rows.remove(&key).filter(|_| spec.twin);
@@ -369,8 +370,8 @@ impl Process {
         cx.oracle.cancelled(self.id, to, channel, token, count)
     }
 
-    /// Whether the program takes messages and events now. One that does not leaves both to the engine, which
-    /// must bound them.
+    /// Whether the program takes messages and events now. One that does not leaves both to the
+    /// engine, which must bound them.
     fn listens(&self, now: Instant) -> bool {
         let visits = match self.consume {
             Consume::Eager => true,

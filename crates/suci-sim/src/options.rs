@@ -162,7 +162,8 @@ pub enum Step {
     Marks(Marks),
     /// The attacker sends so many packets.
     Attack(u32),
-    /// The attacker sends a place so many HELLOs, each of another node or of one that the place knows.
+    /// The attacker sends a place so many HELLOs, each of another node or of one that the place
+    /// knows.
     Flood(usize, u32),
     /// Somebody who knows the tags of a place's connections lies to it once.
     Insider(usize),
@@ -221,11 +222,11 @@ pub struct Options {
     pub consumes: Vec<Consume>,
     /// The last place's nodes know everybody, nobody has them in the book (`Accept::Anyone`).
     pub clients: usize,
-    /// The others have only the first place in their books, who has all of them: a thousand books of a thousand nodes take
-    /// longer to fill than what is tested with them.
+    /// The others have only the first place in their books, who has all of them: a thousand books
+    /// of a thousand nodes take longer to fill than what is tested with them.
     pub star: bool,
-    /// Nodes have only those in their books to which their programs send, and serve anyone: a thousand books of a thousand
-    /// nodes take longer to fill than what is tested with them.
+    /// Nodes have only those in their books to which their programs send, and serve anyone: a
+    /// thousand books of a thousand nodes take longer to fill than what is tested with them.
     pub sparse: bool,
     /// Places whose process starts again and again.
     pub churn: Option<Churn>,
@@ -243,8 +244,8 @@ pub struct Options {
     pub route_unknown: u32,
     /// A closed port answers, and the next send fails with ECONNREFUSED.
     pub port_unreachable: bool,
-    /// All hosts are one machine: its kernel reports each packet to a port that is closed, and everybody knows that it was this
-    /// kernel.
+    /// All hosts are one machine: its kernel reports each packet to a port that is closed, and
+    /// everybody knows that it was this kernel.
     pub one_machine: bool,
     /// Now and then a program that has a message to answer computes before it calls again.
     pub computes: bool,
@@ -254,11 +255,13 @@ pub struct Options {
     pub script: Vec<(Duration, Step)>,
     /// How long faults go on.
     pub faults_for: Duration,
-    /// How long, once they stopped, everything may take to arrive, beside a round trip for each packet.
+    /// How long, once they stopped, everything may take to arrive, beside a round trip for each
+    /// packet.
     pub mended_for: Duration,
 }
 
-/// Places whose process starts again and again, under the same node ID, while those of the others stay.
+/// Places whose process starts again and again, under the same node ID, while those of the others
+/// stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Churn {
     /// The last so many places.
@@ -371,8 +374,8 @@ impl Options {
         outlasts && self.loses_nothing()
     }
 
-    /// Within this time a first message arrives, or its sender is told that it may not have. An address that a dead process
-    /// had is asked for `silence_timeout` first.
+    /// Within this time a first message arrives, or its sender is told that it may not have. An
+    /// address that a dead process had is asked for `silence_timeout` first.
     #[must_use]
     pub fn first_within(&self) -> Duration {
         const SLACK: Duration = Duration::from_secs(10);
@@ -388,9 +391,10 @@ impl Options {
         }
     }
 
-    /// Whether the process at a place may never take a peer for lost: all processes run all the time, every path
-    /// carries most packets of the sizes that its ends take it for, and within the silence timeout there is time
-    /// for so many probes that one of them and its answer arrive (chance of the contrary: below 10^-6).
+    /// Whether the process at a place may never take a peer for lost: all processes run all the
+    /// time, every path carries most packets of the sizes that its ends take it for, and within the
+    /// silence timeout there is time for so many probes that one of them and its answer arrive
+    /// (chance of the contrary: below 10^-6).
     #[must_use]
     pub fn is_steady(&self, place: usize) -> bool {
         const MOST_LOST: u32 = 60_000;
@@ -410,7 +414,8 @@ impl Options {
             && self.script.iter().all(calm)
             && self.churn.is_none()
             && self.faults.loss + self.faults.flip + self.faults.hold <= MOST_LOST
-            // Where few packets may go beyond the limit all of them may be lost, and the next goes after 10 s.
+            // Where few packets may go beyond the limit all of them may be lost, and the next goes
+            // after 10 s.
             && (!drops || self.recv_buffer >= AMPLE)
             && rate.is_none()
             && marks != Marks::Dropped

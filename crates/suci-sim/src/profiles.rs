@@ -199,13 +199,15 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
             .iter_mut()
             .for_each(|config| config.payload_checksum = true);
     }
-    // A node outside the book is reached where it was heard last. Who heard only a duplicate there, which died, finds
-    // the original when that calls, and not before: only nodes of the book have duplicates.
+    // A node outside the book is reached where it was heard last. Who heard only a duplicate there,
+    // which died, finds the original when that calls, and not before: only nodes of the book have
+    // duplicates.
     let doubled = run.duplicates.iter().map(|duplicate| duplicate.of + 1);
     run.clients = run
         .clients
         .min(nodes - doubled.max().unwrap_or(0).min(nodes));
-    // What the documents of `Config::memory` ask for: a node that has less refuses peers. It matters beyond 8 nodes.
+    // What the documents of `Config::memory` ask for: a node that has less refuses peers. It
+    // matters beyond 8 nodes.
     let least = nodes as u64 * (128 << 10);
     run.configs
         .iter_mut()

@@ -125,7 +125,7 @@ pub struct Plan {
 pub fn run_plan(plan: &Plan, each: impl FnMut(&Outcome) + Send) -> (Tally, u64) {
     let next = AtomicU64::new(plan.from);
     let stopped = AtomicBool::new(false);
-    let sequel = Mutex::new(Sequel {
+    let ordered = Mutex::new(OrderedOutcomes {
         due: plan.from,
         held: BTreeMap::new(),
         each,
@@ -144,23 +144,23 @@ pub fn run_plan(plan: &Plan, each: impl FnMut(&Outcome) + Send) -> (Tally, u64) 
                     if outcome.failure.is_some() && plan.stop {
                         stopped.store(true, Ordering::Relaxed);
                     }
-                    if let Ok(mut sequel) = sequel.lock() {
-                        sequel.add(outcome);
+                    if let Ok(mut ordered) = ordered.lock() {
+                        ordered.add(outcome);
                     }
                 }
             });
         }
     });
-    sequel
+    ordered
         .into_inner()
-        .map_or((Tally::default(), 0), |mut sequel| {
-            sequel.flush();
-            (sequel.tally, sequel.failed)
+        .map_or((Tally::default(), 0), |mut ordered| {
+            ordered.flush();
+            (ordered.tally, ordered.failed)
         })
 }
 
 /// Puts outcomes back in order.
-struct Sequel<F> {
+struct OrderedOutcomes<F> {
     due: u64,
     held: BTreeMap<u64, Outcome>,
     each: F,
@@ -168,7 +168,7 @@ struct Sequel<F> {
     failed: u64,
 }
 
-impl<F: FnMut(&Outcome)> Sequel<F> {
+impl<F: FnMut(&Outcome)> OrderedOutcomes<F> {
     fn add(&mut self, outcome: Outcome) {
         self.held.insert(outcome.seed, outcome);
         while let Some(outcome) = self.held.remove(&self.due) {

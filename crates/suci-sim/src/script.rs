@@ -240,7 +240,8 @@ impl World {
     /// # Errors
     /// What was not settled in time, or that packets go on although all is said.
     pub fn settle(&mut self) -> Result<(), Failure> {
-        // Small buffers, long ways and programs that steer allow no more than a packet in each round trip.
+        // Small buffers, long ways and programs that steer allow no more than a packet in each
+        // round trip.
         let packets = self.oracle.owed().div_ceil(PACKET);
         let packets = u32::try_from(packets).unwrap_or(u32::MAX);
         let limit = self.now + self.options.mended_for + self.options.round_trip() * packets;
@@ -266,8 +267,9 @@ impl World {
             .all(|it| it.process.is_none() || it.workload.next_at().is_none())
     }
 
-    /// The packets about one peer that an idle process is allowed in `time`, and its peer's answers: a watched peer is
-    /// asked for a sign of life thrice per silence timeout; credit lapses and is returned.
+    /// The packets about one peer that an idle process is allowed in `time`, and its peer's
+    /// answers: a watched peer is asked for a sign of life thrice per silence timeout; credit
+    /// lapses and is returned.
     fn quiet_packets(&self, place: PlaceId, time: Duration) -> u64 {
         const OTHERS: u64 = 6;
         let config = self.config(place);
@@ -276,10 +278,10 @@ impl World {
         OTHERS + u64::try_from(watching).unwrap_or(u64::MAX)
     }
 
-    /// What an idle cluster still has to do: sessions come up, are lost or end; probes are too large for the path, whose
-    /// size is searched with keep-alives (seed 373); messages come that nobody waits for any more, since a process that
-    /// claimed their receiver's ID died (seed 2159); packets that were held come one by one, and are acknowledged (seed
-    /// 26009).
+    /// What an idle cluster still has to do: sessions come up, are lost or end; probes are too
+    /// large for the path, whose size is searched with keep-alives (seed 373); messages come that
+    /// nobody waits for any more, since a process that claimed their receiver's ID died (seed
+    /// 2159); packets that were held come one by one, and are acknowledged (seed 26009).
     fn turns(&self) -> [u64; 4] {
         let under_way = self
             .queue
@@ -293,8 +295,9 @@ impl World {
         ]
     }
 
-    /// After a while for last acknowledgements, idle peers must be idle. A node that died may still be noticed then, one
-    /// that took its place be let in: while something turns, another stretch is watched.
+    /// After a while for last acknowledgements, idle peers must be idle. A node that died may still
+    /// be noticed then, one that took its place be let in: while something turns, another stretch
+    /// is watched.
     fn check_quiet(&mut self) -> Result<(), Failure> {
         const WATCHED: Duration = Duration::from_secs(20);
         const STRETCHES: usize = 5;

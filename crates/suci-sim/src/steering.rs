@@ -1,4 +1,5 @@
-//! Programs that steer: controllers of their own, changes of the network's, and manual retransmission.
+//! Programs that steer: controllers of their own, changes of the network's, and manual
+//! retransmission.
 
 use crate::options::{Options, Step};
 use crate::rng::Rng;

@@ -225,7 +225,8 @@ fn withdraw(rng: &mut Rng, traffic: &Traffic) -> bool {
     traffic.withdraw > 0 && rng.chance(traffic.withdraw)
 }
 
-/// What is sent next: now and then a row of messages that are alike, which the library keeps as one while they wait.
+/// What is sent next: now and then a row of messages that are alike, which the library keeps as one
+/// while they wait.
 fn draw(rng: &mut Rng, traffic: &Traffic, flow: &mut Flow) -> Spec {
     if let Some((spec, left)) = flow.row.take_if(|(_, left)| *left > 0) {
         flow.row = Some((spec, left - 1));

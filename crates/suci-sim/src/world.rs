@@ -23,8 +23,8 @@ use crate::socket::Fit;
 use crate::trace::Trace;
 use crate::workload::{Sent, Workload, targets};
 
-/// Up to this many places engines are audited in full in every turn. Where there are more, a turn audits what it touched,
-/// and everything once in as many turns of a process as there are places.
+/// Up to this many places engines are audited in full in every turn. Where there are more, a turn
+/// audits what it touched, and everything once in as many turns of a process as there are places.
 const AUDIT_ALL: usize = 16;
 
 /// A process whose engine closed answers repeated CLOSEs for so long at most, as a driver does.
@@ -495,7 +495,8 @@ impl World {
         }
     }
 
-    /// A closed port answers by ICMP: the sender hears of it, and some later send of that process fails instead.
+    /// A closed port answers by ICMP: the sender hears of it, and some later send of that process
+    /// fails instead.
     fn answer_unreachable(&mut self, packet: &Packet) {
         let to = self
             .network

@@ -1,7 +1,7 @@
 //! Bulk yields to what is urgent: `cargo run -p suci --example yield_to_urgent`.
 //!
-//! While a message waits for the urgent peer, the controller of the bulk peer pauses: the link, the sockets and
-//! the processor are the urgent one's. Only the program knows which peer is which.
+//! While a message waits for the urgent peer, the controller of the bulk peer pauses: the link, the
+//! sockets and the processor are the urgent one's. Only the program knows which peer is which.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -13,7 +13,8 @@ const BULK: NodeId = NodeId(2);
 const SOON: Duration = Duration::from_secs(10);
 const TURN: Duration = Duration::from_millis(1);
 
-/// The bulk peer's controller: it pauses while anything waits for the urgent peer, and looks again soon.
+/// The bulk peer's controller: it pauses while anything waits for the urgent peer, and looks again
+/// soon.
 fn yielding(urgent: Arc<AtomicU64>) -> impl Steer {
     move |_: &Observation| match urgent.load(Ordering::Relaxed) {
         0 => Decision::default(),

@@ -3,7 +3,8 @@
 /// What became of the last tries. A success makes up for one in vain: among many it may be chance.
 #[derive(Debug)]
 pub(crate) struct Backoff {
-    /// After one try in vain the next two chances are let pass; after two the next four, and so on up to two to this power.
+    /// After one try in vain the next two chances are let pass; after two the next four, and so on
+    /// up to two to this power.
     most: u32,
     /// In vain, less those that were not.
     misses: u32,
@@ -12,7 +13,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Where nothing is known yet. If all are in vain, one chance in two to the power of `most` is taken.
+    /// Where nothing is known yet. If all are in vain, one chance in two to the power of `most` is
+    /// taken.
     pub(crate) const fn new(most: u32) -> Self {
         let (misses, rests) = (0, 0);
         Self {

@@ -12,7 +12,8 @@ use suci_proto::{Lease, SMALL, SmallOutgoing};
 pub struct Batch<'a> {
     core: &'a Core,
     driver: &'a mut Driver,
-    /// When it began, or when the driver last did more than accept: time never goes back for the engine.
+    /// When it began, or when the driver last did more than accept: time never goes back for the
+    /// engine.
     now: Instant,
     /// The last message, if it was a small one without a header.
     last: Option<Last>,
@@ -20,7 +21,8 @@ pub struct Batch<'a> {
     lease: Option<Lease>,
 }
 
-/// What a small message without a header must have in common with the next one for more of them to be accepted by a lease.
+/// What a small message without a header must have in common with the next one for more of them to
+/// be accepted by a lease.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Last {
     to: NodeId,

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use suci_proto::Addresses;
 use suci_proto::types::NodeId;
 
-/// Longest book that is read, in bytes: a million entries, which is as many peers as a node may have.
+/// Longest book that is read, in bytes: a million entries, which is as many peers as a node may
+/// have.
 const LONGEST: u64 = 64 << 20;
 
 /// How long a pipe is waited for until somebody opens its other end.
@@ -257,8 +258,8 @@ struct Patient {
 }
 
 impl Patient {
-    /// Opens a file. Opening a named pipe in the usual way would wait for its writer for ever, and nothing would
-    /// say so.
+    /// Opens a file. Opening a named pipe in the usual way would wait for its writer for ever, and
+    /// nothing would say so.
     fn open(path: &Path) -> io::Result<Self> {
         let mut options = File::options();
         let options = options.read(true).custom_flags(libc::O_NONBLOCK);

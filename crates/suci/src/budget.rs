@@ -7,8 +7,8 @@ use suci_net::Backend;
 use suci_net::udp::UdpOptions;
 use suci_proto::{Engine, ShareStats};
 
-/// Below this many bytes of receive buffer a node is warned: it serves 315 peers with 455 packets between
-/// them, which is already little for a busy link.
+/// Below this many bytes of receive buffer a node is warned: it serves 315 peers with 455 packets
+/// between them, which is already little for a busy link.
 const SENSIBLE: usize = 2 << 20;
 
 /// The receive buffer as asked for and as granted, in bytes, and the peers that it serves.
@@ -47,7 +47,8 @@ impl Budget {
     }
 }
 
-/// Something about the system that a node works with, but not well. Says what follows and what to do.
+/// Something about the system that a node works with, but not well. Says what follows and what to
+/// do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {

@@ -27,7 +27,8 @@ use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::Mode;
 use suci_proto::{Accept, Config, ConfigError, ControllerChoice, Engine, Identity};
 
-/// Where a node listens if neither an address nor a book entry says so: a port that the system chooses.
+/// Where a node listens if neither an address nor a book entry says so: a port that the system
+/// chooses.
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Peers are told apart by one byte.
@@ -36,8 +37,8 @@ const MOST_THREADS: usize = 256;
 /// Memory that an engine needs.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// Settings of a node to be opened. Every setting has a default; what is not given is looked up in the
-/// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`, `SUCI_NOTICES`).
+/// Settings of a node to be opened. Every setting has a default; what is not given is looked up in
+/// the environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`, `SUCI_NOTICES`).
 #[derive(Clone, Debug)]
 pub struct NodeBuilder {
     id: Option<NodeId>,
@@ -89,7 +90,8 @@ impl NodeBuilder {
         self
     }
 
-    /// The address book. Default: `SUCI_BOOK`, which must have this node if its ID is that of `SUCI_ID`; else empty.
+    /// The address book. Default: `SUCI_BOOK`, which must have this node if its ID is that of
+    /// `SUCI_ID`; else empty.
     #[must_use]
     pub fn book(mut self, book: AddressBook) -> Self {
         self.book = Some(book);
@@ -110,17 +112,17 @@ impl NodeBuilder {
         self
     }
 
-    /// Allows plain mode on addresses outside of loopback. Plain mode finds accidents (checksums) but
-    /// does not keep attackers out: say this only for a trusted network.
+    /// Allows plain mode on addresses outside of loopback. Plain mode finds accidents (checksums)
+    /// but does not keep attackers out: say this only for a trusted network.
     #[must_use]
     pub fn plain_on_network(mut self) -> Self {
         self.plain_on_network = true;
         self
     }
 
-    /// Bytes of received data held for the program, over all peers, at most. Default 256 MiB, at least
-    /// 1 MiB for each thread. Allow 128 KiB for each peer: newcomers are refused where no session can be promised its
-    /// window.
+    /// Bytes of received data held for the program, over all peers, at most. Default 256 MiB, at
+    /// least 1 MiB for each thread. Allow 128 KiB for each peer: newcomers are refused where no
+    /// session can be promised its window.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.config.memory = bytes;
@@ -128,8 +130,9 @@ impl NodeBuilder {
     }
 
     /// Longest message taken without asking the program, in bytes; those that are too short to ask
-    /// ([`rts_threshold`](crate::Config::rts_threshold)) are taken in any case. Default 64 MiB, at most half of
-    /// `memory` (with several threads: of each one's part). Longer ones raise [`Event::Incoming`](crate::Event::Incoming).
+    /// ([`rts_threshold`](crate::Config::rts_threshold)) are taken in any case. Default 64 MiB, at
+    /// most half of `memory` (with several threads: of each one's part). Longer ones raise
+    /// [`Event::Incoming`](crate::Event::Incoming).
     #[must_use]
     pub fn max_message(mut self, bytes: u64) -> Self {
         self.config.max_message = bytes;
@@ -153,8 +156,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Messages longer than this ask the receiver first. Default 256 KiB; 1 KiB to 1 MiB. Over a path with a long
-    /// round trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not ask.
+    /// Messages longer than this ask the receiver first. Default 256 KiB; 1 KiB to 1 MiB. Over a
+    /// path with a long round trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not
+    /// ask.
     #[must_use]
     pub fn rts_threshold(mut self, bytes: u64) -> Self {
         self.config.rts_threshold = bytes;
@@ -177,8 +181,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Silence after which a session ends. Default 5 min. A peer that sends on and never answers what it is asked to give
-    /// back keeps its part of the receive buffer for as long, and four minutes at least.
+    /// Silence after which a session ends. Default 5 min. A peer that sends on and never answers
+    /// what it is asked to give back keeps its part of the receive buffer for as long, and four
+    /// minutes at least.
     #[must_use]
     pub fn give_up_after(mut self, timeout: Duration) -> Self {
         self.config.give_up_after = timeout;
@@ -192,9 +197,10 @@ impl NodeBuilder {
         self
     }
 
-    /// Nobody serves the node while the program does not call it: no helper thread. Peers are told; they
-    /// report it as [`Quiet`](crate::Event::Quiet) instead of lost, and never give it up. Each message that is sent outside a
-    /// batch leaves at once, also in a row ([`Node::send`](crate::Node::send)).
+    /// Nobody serves the node while the program does not call it: no helper thread. Peers are told;
+    /// they report it as [`Quiet`](crate::Event::Quiet) instead of lost, and never give it up. Each
+    /// message that is sent outside a batch leaves at once, also in a row
+    /// ([`Node::send`](crate::Node::send)).
     #[must_use]
     pub fn unattended(mut self) -> Self {
         self.config.unattended = true;
@@ -216,24 +222,25 @@ impl NodeBuilder {
         self
     }
 
-    /// Which congestion controller connections begin with. Default [`ControllerChoice::Auto`]. For one peer it is
-    /// changed at run time by [`Node::set_controller`].
+    /// Which congestion controller connections begin with. Default [`ControllerChoice::Auto`]. For
+    /// one peer it is changed at run time by [`Node::set_controller`].
     #[must_use]
     pub fn controller(mut self, choice: ControllerChoice) -> Self {
         self.config.controller = choice;
         self
     }
 
-    /// Bytes per second of messages to each peer at most, in UDP payload, but at least a packet each second, however small that
-    /// is. Default: no cap. For one peer it is changed at run time by [`Node::set_rate_cap`].
+    /// Bytes per second of messages to each peer at most, in UDP payload, but at least a packet
+    /// each second, however small that is. Default: no cap. For one peer it is changed at run time
+    /// by [`Node::set_rate_cap`].
     #[must_use]
     pub fn rate_cap(mut self, bytes_per_second: u64) -> Self {
         self.config.rate_cap = Some(bytes_per_second);
         self
     }
 
-    /// Every packet goes through a layer that loses, repeats, delays or damages some: for tests. Default: as the
-    /// environment says ([`env::FAULTS`](crate::env::FAULTS)), else none.
+    /// Every packet goes through a layer that loses, repeats, delays or damages some: for tests.
+    /// Default: as the environment says ([`env::FAULTS`](crate::env::FAULTS)), else none.
     #[must_use]
     pub fn faults(mut self, spec: FaultSpec) -> Self {
         self.faults = Some(spec);
@@ -247,26 +254,27 @@ impl NodeBuilder {
         self
     }
 
-    /// Whether the node keeps its counters in a file in memory, where `suci stat` and `suci top` see them: 100 KiB
-    /// in `$XDG_RUNTIME_DIR/suci`, `/dev/shm/suci-UID` or `/tmp/suci-UID`, the first that is no disk, for this user
-    /// alone, removed when the node is closed. Default: yes; where no file can be made there is none, which is no
-    /// error. See [`statistics`](crate::statistics).
+    /// Whether the node keeps its counters in a file in memory, where `suci stat` and `suci top`
+    /// see them: 100 KiB in `$XDG_RUNTIME_DIR/suci`, `/dev/shm/suci-UID` or `/tmp/suci-UID`, the
+    /// first that is no disk, for this user alone, removed when the node is closed. Default: yes;
+    /// where no file can be made there is none, which is no error. See
+    /// [`statistics`](crate::statistics).
     #[must_use]
     pub fn statistics(mut self, on: bool) -> Self {
         self.statistics = on;
         self
     }
 
-    /// Serves the node's counters at this TCP address (path `/metrics`) to Prometheus, by a thread of its own.
-    /// Anybody who reaches the address can read them. Default: nowhere.
+    /// Serves the node's counters at this TCP address (path `/metrics`) to Prometheus, by a thread
+    /// of its own. Anybody who reaches the address can read them. Default: nowhere.
     #[must_use]
     pub fn metrics(mut self, address: SocketAddr) -> Self {
         self.metrics = Some(address);
         self
     }
 
-    /// The engine's settings as plain data, for those that have no method here. Whether acknowledgements
-    /// wait for a poll is `open`'s decision.
+    /// The engine's settings as plain data, for those that have no method here. Whether
+    /// acknowledgements wait for a poll is `open`'s decision.
     #[must_use]
     pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
@@ -290,15 +298,18 @@ impl NodeBuilder {
         Node::start(opened)
     }
 
-    /// Opens a node that `threads` I/O threads serve, 1 to 256; its handle can be cloned and used from everywhere.
+    /// Opens a node that `threads` I/O threads serve, 1 to 256; its handle can be cloned and used
+    /// from everywhere.
     ///
-    /// Each thread has a socket of its own at the node's port and serves an equal part of all node IDs: those whose
-    /// lowest byte modulo `threads` is its place. So give the nodes of a cluster IDs in a row. More threads than
-    /// processors, or than peers that are busy at once, gain nothing, and what a single peer sends is one thread's work.
+    /// Each thread has a socket of its own at the node's port and serves an equal part of all node
+    /// IDs: those whose lowest byte modulo `threads` is its place. So give the nodes of a cluster
+    /// IDs in a row. More threads than processors, or than peers that are busy at once, gain
+    /// nothing, and what a single peer sends is one thread's work.
     ///
-    /// [`memory`](Self::memory) and [`max_peers`](Self::max_peers) are the node's, and each thread has an equal part;
-    /// [`max_message`](Self::max_message) can be at most half of a thread's part of the memory, and is that by default if
-    /// 64 MiB are more. Receive and send buffers are those of each socket.
+    /// [`memory`](Self::memory) and [`max_peers`](Self::max_peers) are the node's, and each thread
+    /// has an equal part; [`max_message`](Self::max_message) can be at most half of a thread's part
+    /// of the memory, and is that by default if 64 MiB are more. Receive and send buffers are those
+    /// of each socket.
     ///
     /// # Errors
     /// As [`NodeBuilder::open`], and [`Error::Threads`].
@@ -434,7 +445,8 @@ impl NodeBuilder {
         Ok(config)
     }
 
-    /// Who will see the node's numbers: for each of `count` threads, the first of which answers Prometheus.
+    /// Who will see the node's numbers: for each of `count` threads, the first of which answers
+    /// Prometheus.
     fn outlooks(&self, about: About, count: usize) -> Result<Vec<Outlook>, Error> {
         let now = Clock.now();
         let trouble = Error::io("memory for the statistics that metrics are read from");

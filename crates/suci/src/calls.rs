@@ -8,8 +8,8 @@ use suci_proto::CallId;
 /// What the time was too short for.
 pub(crate) const CALL: &str = "a call";
 
-/// The names of one node's calls. The first is random: a late reply to an earlier process with the same node ID then
-/// names no call of this one.
+/// The names of one node's calls. The first is random: a late reply to an earlier process with the
+/// same node ID then names no call of this one.
 #[derive(Debug, Default)]
 pub(crate) struct CallIds(AtomicU64);
 

@@ -1,7 +1,7 @@
 //! A value that two threads take in turn, by one compare-and-swap.
 //!
-//! A mutex would do, but its word does not tell whether anybody took it lately, which the sleeping helper
-//! must know: here the word counts.
+//! A mutex would do, but its word does not tell whether anybody took it lately, which the sleeping
+//! helper must know: here the word counts.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{UnsafeCell, hint, yield_now};
@@ -20,10 +20,10 @@ pub(crate) struct Cell<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only through a `Taken`, and `take_at` makes one only by moving the word from
-// even to odd, which no second thread can do until the first `Taken` moved it on. So the value goes from
-// thread to thread as if sent, for which `T: Send` suffices. A `Taken` is shared and sent as a `&mut T` is: whoever
-// shares one needs `T: Sync`.
+// SAFETY: the value is reached only through a `Taken`, and `take_at` makes one only by moving the
+// word from even to odd, which no second thread can do until the first `Taken` moved it on. So the
+// value goes from thread to thread as if sent, for which `T: Send` suffices. A `Taken` is shared
+// and sent as a `&mut T` is: whoever shares one needs `T: Sync`.
 unsafe impl<T: Send> Sync for Cell<T> {}
 
 impl<T> Cell<T> {
@@ -41,9 +41,9 @@ impl<T> Cell<T> {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Calls `sleep` if the word is still `word`, that of a user who sleeps, too. It is called off by
-    /// [`Taken::show_life`]: this sets the mark and then looks at the word, that moves the word and then
-    /// looks at the mark, with full fences between, so that one of them sees the other.
+    /// Calls `sleep` if the word is still `word`, that of a user who sleeps, too. It is called off
+    /// by [`Taken::show_life`]: this sets the mark and then looks at the word, that moves the word
+    /// and then looks at the mark, with full fences between, so that one of them sees the other.
     pub(crate) fn sleep_for(&self, word: u64, sleep: impl FnOnce()) {
         self.napping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -118,8 +118,8 @@ impl<T> Deref for Taken<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: while this `Taken` exists the word is odd and no other one exists, so nobody has a
-        // mutable reference; the borrow of `self` keeps `deref_mut` from making one.
+        // SAFETY: while this `Taken` exists the word is odd and no other one exists, so nobody has
+        // a mutable reference; the borrow of `self` keeps `deref_mut` from making one.
         self.cell.value.with(|value| unsafe { &*value })
     }
 }

@@ -3,14 +3,14 @@
 use crate::sys;
 use suci_proto::time::{Duration, Instant};
 
-/// Nanoseconds at which readings of a machine start that was switched on just now, so that times shortly before can be
-/// told.
+/// Nanoseconds at which readings of a machine start that was switched on just now, so that times
+/// shortly before can be told.
 const HEAD_START: u64 = 60_000_000_000;
 
 /// Reads the monotonic clock, the same for all nodes of a machine.
 ///
-/// `CLOCK_MONOTONIC` stands still while the machine sleeps; the engine notices by itself when its driver
-/// comes late, so neither that nor a stopped process is taken for a peer's silence.
+/// `CLOCK_MONOTONIC` stands still while the machine sleeps; the engine notices by itself when its
+/// driver comes late, so neither that nor a stopped process is taken for a peer's silence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock;
 
@@ -20,17 +20,19 @@ impl Clock {
     }
 }
 
-/// How old a comparison of the two clocks may be: whoever sets the wall clock makes arrivals look that long wrong at most.
+/// How old a comparison of the two clocks may be: whoever sets the wall clock makes arrivals look
+/// that long wrong at most.
 const COMPARE_EVERY: Duration = Duration::from_millis(100);
 
-/// Two readings of the wall clock that enclose one of ours are at most so far apart, else something came between...
+/// Two readings of the wall clock that enclose one of ours are at most so far apart, else something
+/// came between...
 const NEAR: u64 = 10_000;
 
 /// ... and they are tried again, so often at most.
 const TRIES: u32 = 4;
 
-/// Tells when datagrams arrived, which the kernel says by the wall clock. The clocks are compared now and then only: one
-/// reading costs as much as much else that a datagram does.
+/// Tells when datagrams arrived, which the kernel says by the wall clock. The clocks are compared
+/// now and then only: one reading costs as much as much else that a datagram does.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     /// Nanoseconds of the wall clock when ours was at zero.

@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// How soon a socket that is full, or that the kernel does not watch, is tried again by programs that wait on the node's
-/// own descriptor.
+/// How soon a socket that is full, or that the kernel does not watch, is tried again by programs
+/// that wait on the node's own descriptor.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// A driver that its program and its helper take in turn, and the descriptor that stands for both.
 pub(crate) struct Core {
     pub(crate) cell: Cell<Work>,
     birth: Birth,
-    /// Nests `alarm` and `bell`, and the socket once somebody asks for it: being watched costs the kernel half
-    /// a microsecond for each packet.
+    /// Nests `alarm` and `bell`, and the socket once somebody asks for it: being watched costs the
+    /// kernel half a microsecond for each packet.
     epoll: OwnedFd,
     alarm: Alarm,
     bell: Bell,
@@ -104,14 +104,15 @@ impl Core {
         })
     }
 
-    /// Whether this is the child of a fork; the first time, its copies of the descriptors are closed. The
-    /// driver itself is left alone: a thread that exists no longer may have been in the middle of it.
+    /// Whether this is the child of a fork; the first time, its copies of the descriptors are
+    /// closed. The driver itself is left alone: a thread that exists no longer may have been in the
+    /// middle of it.
     pub(crate) fn is_forked(&self) -> bool {
         let forked = self.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
             for copy in &self.copies {
-                // SAFETY: the descriptor belongs to this core, whose memory is never dropped in this process
-                // (`Node::drop` leaks it), so nobody uses or closes it after this.
+                // SAFETY: the descriptor belongs to this core, whose memory is never dropped in
+                // this process (`Node::drop` leaks it), so nobody uses or closes it after this.
                 unsafe { copy.close_if_same() };
             }
         }
@@ -157,14 +158,15 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// A call lasts: a helper that watches for signs of life sees one, and does not sleep on after it.
+    /// A call lasts: a helper that watches for signs of life sees one, and does not sleep on after
+    /// it.
     pub(crate) fn show_life(&self) {
         self.work.show_life(|| self.core.helper_bell.ring());
     }
 
-    /// As [`Driver::wait`], for a program that takes its message at once: output may follow in the next call. Not if it
-    /// waits on the descriptor, which would have to say when; and if it asks for edges, it hears of what is left in the socket
-    /// only when more arrives.
+    /// As [`Driver::wait`], for a program that takes its message at once: output may follow in the
+    /// next call. Not if it waits on the descriptor, which would have to say when; and if it asks
+    /// for edges, it hears of what is left in the socket only when more arrives.
     pub(crate) fn wait_for_message(
         &mut self,
         now: Option<Instant>,
@@ -206,7 +208,8 @@ impl Turn<'_> {
         let next = limit.map(|limit| now + limit);
         let expired = armed.is_some_and(|at| at <= now);
         let earlier = next.is_some_and(|at| armed.is_none_or(|armed| at < armed));
-        // An alarm that comes too early costs one needless call; one set anew each time costs one always.
+        // An alarm that comes too early costs one needless call; one set anew each time costs one
+        // always.
         if (expired || earlier) && self.core.alarm.set(limit).is_ok() {
             *armed = next;
         }
@@ -242,7 +245,8 @@ impl Drop for Turn<'_> {
             }
         }
         let is_exposed = self.core.is_exposed();
-        // The program can fork while the turn lasts (`Batch`): the child's descriptors are closed by then.
+        // The program can fork while the turn lasts (`Batch`): the child's descriptors are closed
+        // by then.
         if is_exposed && !std::thread::panicking() && !self.core.is_forked() {
             self.publish();
         }

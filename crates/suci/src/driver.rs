@@ -38,12 +38,12 @@ use timed_sleep::TimedSleep;
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
 
-/// Timers nearer than this are kept precisely: acknowledgements and pacing. What is farther away, probes and slower
-/// things, may be late by one or two of the system's ticks.
+/// Timers nearer than this are kept precisely: acknowledgements and pacing. What is farther away,
+/// probes and slower things, may be late by one or two of the system's ticks.
 const PRECISE: Duration = Duration::from_millis(2);
 
-/// How old the last look at the socket may be before a call that only sends, or only takes what is there
-/// already, looks again: acknowledgements must flow both ways whatever the program calls.
+/// How old the last look at the socket may be before a call that only sends, or only takes what is
+/// there already, looks again: acknowledgements must flow both ways whatever the program calls.
 const STALE: Duration = Duration::from_micros(200);
 
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
@@ -59,7 +59,8 @@ pub(crate) struct Driver {
     segments: usize,
     /// The longest that a receive of the backend blocks, if it can.
     block_limit: Option<Duration>,
-    /// The last receive that blocked brought nothing: much longer sleep may follow, which is then set precisely.
+    /// The last receive that blocked brought nothing: much longer sleep may follow, which is then
+    /// set precisely.
     undisturbed: bool,
     /// Calls that waited beside receives and the backend's own: sleeps and timed sleeps.
     sleeps: u64,
@@ -76,7 +77,8 @@ pub(crate) struct Driver {
     pub(crate) interrupt: Arc<AtomicBool>,
     /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
     bulk: bool,
-    /// Whether that is worth it after a message that was there already, and that the next look tries.
+    /// Whether that is worth it after a message that was there already, and that the next look
+    /// tries.
     crowds: Backoff,
     expects: bool,
     /// The last look left nothing behind, as far as is known.
@@ -226,15 +228,15 @@ impl Driver {
         self.clock.now()
     }
 
-    /// A full turn: what arrived (as much of it as [`Driver::drain`] takes at once), what is due, and what may go, as much of it
-    /// as one output sends.
+    /// A full turn: what arrived (as much of it as [`Driver::drain`] takes at once), what is due,
+    /// and what may go, as much of it as one output sends.
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
         self.bulk = true;
         self.step(true)
     }
 
-    /// As [`Driver::turn`], for a program that only asks what is there: if it mostly sends many messages in a row, those may
-    /// take the acknowledgements along.
+    /// As [`Driver::turn`], for a program that only asks what is there: if it mostly sends many
+    /// messages in a row, those may take the acknowledgements along.
     pub(crate) fn poll_deferring_acks(&mut self) -> Result<(), Error> {
         if !(self.coalescer.allowed && self.engine.acks_may_wait()) {
             return self.turn();
@@ -285,8 +287,8 @@ impl Driver {
         self.expire(now)
     }
 
-    /// Takes what the last look left in the socket, if it left something as far as is known. Acknowledgements go on waiting for
-    /// what the program will send.
+    /// Takes what the last look left in the socket, if it left something as far as is known.
+    /// Acknowledgements go on waiting for what the program will send.
     pub(crate) fn look_through(&mut self) -> Result<(), Error> {
         if self.drained {
             return Ok(());
@@ -299,8 +301,9 @@ impl Driver {
         Ok(())
     }
 
-    /// What arrived, for a call that only asks: it looks at the socket if the last look is too long ago, and sends nothing. What is
-    /// to be sent then, acknowledgements included, goes with the next call, or the helper sends it.
+    /// What arrived, for a call that only asks: it looks at the socket if the last look is too long
+    /// ago, and sends nothing. What is to be sent then, acknowledgements included, goes with the
+    /// next call, or the helper sends it.
     pub(crate) fn look_to_answer(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
         if now.since(self.looked_at) <= STALE {
@@ -329,8 +332,8 @@ impl Driver {
         self.engine.next_timeout().is_some_and(|at| at <= now)
     }
 
-    /// Does what is due, after everything that arrived: an acknowledgement still in the socket must not
-    /// be taken for one that never came.
+    /// Does what is due, after everything that arrived: an acknowledgement still in the socket must
+    /// not be taken for one that never came.
     fn expire(&mut self, mut now: Instant) -> Result<Instant, Error> {
         self.take_reports(now);
         let due = |launcher: &Launcher| launcher.is_due(now);
@@ -352,7 +355,8 @@ impl Driver {
 
     // ---- sleeping
 
-    /// Whether the last turn ended before everything was sent or taken: the next one is due at once.
+    /// Whether the last turn ended before everything was sent or taken: the next one is due at
+    /// once.
     fn is_unfinished(&self) -> bool {
         self.tx_incomplete || self.cut_short
     }
@@ -365,7 +369,8 @@ impl Driver {
         publish.into_iter().chain(self.punctual_time(now)).min()
     }
 
-    /// The same but for what may be late by a few of the system's ticks: the numbers that others see.
+    /// The same but for what may be late by a few of the system's ticks: the numbers that others
+    /// see.
     fn punctual_time(&self, now: Instant) -> Option<Duration> {
         if self.is_unfinished() {
             return Some(Duration::ZERO);
@@ -398,8 +403,9 @@ impl Driver {
         Ok(())
     }
 
-    /// As [`Driver::wait`], for a program that takes its message at once: a single one it gets first, if nothing but its
-    /// answer would be sent. The next call does the rest. It is `now`, if anybody looked just before.
+    /// As [`Driver::wait`], for a program that takes its message at once: a single one it gets
+    /// first, if nothing but its answer would be sent. The next call does the rest. It is `now`, if
+    /// anybody looked just before.
     pub(crate) fn wait_for_message(
         &mut self,
         now: Option<Instant>,
@@ -432,7 +438,8 @@ impl Driver {
         Ok(ready)
     }
 
-    /// Before sleeping: acknowledgements that found nothing to ride on go out. Returns the time, if it is still that.
+    /// Before sleeping: acknowledgements that found nothing to ride on go out. Returns the time, if
+    /// it is still that.
     pub(crate) fn settle(&mut self) -> Result<Option<Instant>, Error> {
         let now = self.input(self.clock.now(), false)?;
         let sent = self.output_at(now)?;
@@ -450,8 +457,8 @@ impl Driver {
         self.head.is_some() || self.engine.has_message()
     }
 
-    /// Accepts the first announced message of at most `room` bytes that waits for a decision, into memory of its
-    /// own. Whether there was one.
+    /// Accepts the first announced message of at most `room` bytes that waits for a decision, into
+    /// memory of its own. Whether there was one.
     ///
     /// # Errors
     /// [`Error::BufferTooShort`] if all that wait are longer.
@@ -485,8 +492,8 @@ impl Driver {
         Ok(true)
     }
 
-    /// Peers that have not acknowledged everything, and those of whose failed messages the program was
-    /// not told yet; with counts.
+    /// Peers that have not acknowledged everything, and those of whose failed messages the program
+    /// was not told yet; with counts.
     pub(crate) fn unflushed(&self) -> Vec<(NodeId, u64)> {
         let all = self.engine.unflushed();
         let mut peers: Vec<_> = all

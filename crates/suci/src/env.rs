@@ -16,17 +16,18 @@ pub const ID: &str = "SUCI_ID";
 pub const SIZE: &str = "SUCI_SIZE";
 /// The path of the address book.
 pub const BOOK: &str = "SUCI_BOOK";
-/// A descriptor of an UDP socket that is bound to this node's address already, so that nobody else can
-/// take the port between its choice and its use.
+/// A descriptor of an UDP socket that is bound to this node's address already, so that nobody else
+/// can take the port between its choice and its use.
 pub const FD: &str = "SUCI_FD";
 /// A descriptor of a pipe, to read from which processes of the launch have ended: lines as
 /// [`notice`] makes them. The first node that is opened with the environment's ID reads it. What
 /// the library does not know it passes over.
 pub const NOTICES: &str = "SUCI_NOTICES";
-/// Faults to inject into what nodes send whose builders name none, as [`FaultSpec`] is written: for tests of any program.
+/// Faults to inject into what nodes send whose builders name none, as [`FaultSpec`] is written: for
+/// tests of any program.
 pub const FAULTS: &str = "SUCI_FAULTS";
-/// The most bytes of receive buffer that a node may ask the system for, as if `net.core.rmem_max` were that: to try a
-/// program with another system's buffer. Linux ships with 212,992.
+/// The most bytes of receive buffer that a node may ask the system for, as if `net.core.rmem_max`
+/// were that: to try a program with another system's buffer. Linux ships with 212,992.
 pub const RMEM_MAX: &str = "SUCI_RMEM_MAX";
 
 /// A variable's value, if it is set.
@@ -60,8 +61,9 @@ fn number(name: &'static str) -> Result<Option<u32>, Error> {
         .ok_or_else(|| wrong(name, &value, remedy))
 }
 
-/// This process's node ID, if the environment tells it (`SUCI_ID`). [`NodeBuilder::open`](crate::NodeBuilder::open) asks
-/// by itself; this is for programs whose processes begin with different work.
+/// This process's node ID, if the environment tells it (`SUCI_ID`).
+/// [`NodeBuilder::open`](crate::NodeBuilder::open) asks by itself; this is for programs whose
+/// processes begin with different work.
 ///
 /// # Errors
 /// [`Error::Variable`] if it is not a number below `SUCI_SIZE`.
@@ -93,8 +95,9 @@ pub fn size() -> Result<Option<u32>, Error> {
     }
 }
 
-/// The address book, if the environment tells it. It must have an entry for `own`, a node whose ID the environment tells
-/// as well, and for all others: one that nobody knows, or that knows not all, would wait until it gives up.
+/// The address book, if the environment tells it. It must have an entry for `own`, a node whose ID
+/// the environment tells as well, and for all others: one that nobody knows, or that knows not all,
+/// would wait until it gives up.
 pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
     let Some(path) = value(BOOK)? else {
         return Ok(None);
@@ -148,8 +151,8 @@ pub(crate) fn launcher() -> Result<Option<Launcher>, Error> {
     Ok(pipe.ok().map(Launcher::new))
 }
 
-/// The faults that `node` is to suffer, if the environment tells them. Each node has a seed of its own: with one for all
-/// they would lose the same packets.
+/// The faults that `node` is to suffer, if the environment tells them. Each node has a seed of its
+/// own: with one for all they would lose the same packets.
 pub(crate) fn faults(node: NodeId) -> Result<Option<FaultSpec>, Error> {
     let Some(text) = value(FAULTS)? else {
         return Ok(None);
@@ -169,9 +172,9 @@ pub(crate) fn rmem_max() -> Result<Option<usize>, Error> {
 
 /// The socket reserved for this process, if the environment tells it and no node took it yet.
 ///
-/// The variable stays set (changing the environment is not safe beside other threads), but the socket is
-/// marked close-on-exec, so that a grandchild finds a closed descriptor and is told so instead of
-/// answering for its parent.
+/// The variable stays set (changing the environment is not safe beside other threads), but the
+/// socket is marked close-on-exec, so that a grandchild finds a closed descriptor and is told so
+/// instead of answering for its parent.
 pub(crate) fn socket() -> Result<Option<UdpSocket>, Error> {
     static TAKEN: Mutex<bool> = Mutex::new(false);
     let Some(value) = value(FD)? else {
@@ -192,7 +195,8 @@ pub(crate) fn socket() -> Result<Option<UdpSocket>, Error> {
     };
     sys::close_on_exec(fd).map_err(Error::io("marking the inherited socket close-on-exec"))?;
     *taken = true;
-    // SAFETY: `fd` is an open datagram socket. The launcher opened it for this process and told it by the
-    // variable alone, which is read only here and acted upon only once: nobody else in the process owns it.
+    // SAFETY: `fd` is an open datagram socket. The launcher opened it for this process and told it
+    // by the variable alone, which is read only here and acted upon only once: nobody else in the
+    // process owns it.
     Ok(Some(unsafe { UdpSocket::from_raw_fd(fd) }))
 }

@@ -45,7 +45,8 @@ pub enum Error {
         /// The message.
         message: Box<Draft>,
     },
-    /// The session is suspended: nothing is accepted until it is resumed. The message comes back in the error.
+    /// The session is suspended: nothing is accepted until it is resumed. The message comes back in
+    /// the error.
     #[error(
         "the session with node {to} is suspended {}",
         match .by {
@@ -61,7 +62,8 @@ pub enum Error {
         /// The message.
         message: Box<Draft>,
     },
-    /// The session is being closed ([`Node::close_peer`](crate::Node::close_peer)). The message comes back in the error.
+    /// The session is being closed ([`Node::close_peer`](crate::Node::close_peer)). The message
+    /// comes back in the error.
     #[error("the session with node {to} is closing: wait for the event Ended, then send again")]
     Closing {
         /// With whom.
@@ -262,8 +264,8 @@ pub enum Error {
         /// Peers, and how many messages each had not acknowledged or will never get.
         peers: Vec<(NodeId, u64)>,
     },
-    /// The message is longer than the buffer. It is kept: the next receiving call gets it, or, if it is an announced one,
-    /// whatever accepts it.
+    /// The message is longer than the buffer. It is kept: the next receiving call gets it, or, if
+    /// it is an announced one, whatever accepts it.
     #[error(
         "a message of {length} bytes does not fit the buffer of {buffer} bytes: offer a longer one"
     )]
@@ -352,7 +354,8 @@ pub enum Error {
     },
 }
 
-/// What to do about an address that names no interface, of which every one has the same range of addresses.
+/// What to do about an address that names no interface, of which every one has the same range of
+/// addresses.
 pub(crate) const NO_ZONE: &str = "a link-local address needs its zone, an interface of this machine by name or number (`ip link` \
                                   lists them), as in [fe80::1%eth0]:7000";
 

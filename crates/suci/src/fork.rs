@@ -1,9 +1,9 @@
 //! Detects that the process is the child of a fork (F24).
 //!
-//! A child shares the parent's sockets: two processes answering for one node would ruin the sessions of
-//! both. One page of memory that the kernel wipes in the child (`MADV_WIPEONFORK`, Linux 4.14) tells
-//! them apart for the price of one load; asking for the process ID would be a system call, and
-//! `pthread_atfork` handlers do not run for every way to fork.
+//! A child shares the parent's sockets: two processes answering for one node would ruin the
+//! sessions of both. One page of memory that the kernel wipes in the child (`MADV_WIPEONFORK`,
+//! Linux 4.14) tells them apart for the price of one load; asking for the process ID would be a
+//! system call, and `pthread_atfork` handlers do not run for every way to fork.
 
 use std::io;
 use std::sync::OnceLock;
@@ -29,18 +29,20 @@ fn map() -> io::Result<Page> {
         unsafe { libc::munmap(page, size) };
         return Err(error);
     }
-    // SAFETY: the mapping is page-aligned, zeroed (a valid `AtomicU32`), never unmapped, and only ever used
-    // through this shared reference. The kernel wipes it only in a child, before that runs.
+    // SAFETY: the mapping is page-aligned, zeroed (a valid `AtomicU32`), never unmapped, and only
+    // ever used through this shared reference. The kernel wipes it only in a child, before that
+    // runs.
     let word = unsafe { &*page.cast::<AtomicU32>() };
     Ok(Page(word))
 }
 
 static PAGE: OnceLock<Page> = OnceLock::new();
 
-/// The page's word, which is not 0: in a child that opens nodes of its own it begins a new generation.
+/// The page's word, which is not 0: in a child that opens nodes of its own it begins a new
+/// generation.
 fn word() -> io::Result<&'static AtomicU32> {
-    /// Ordinary memory, which a child inherits: no ancestor had a number above it. A process ID would not do, since in a
-    /// new namespace it is 1 again.
+    /// Ordinary memory, which a child inherits: no ancestor had a number above it. A process ID
+    /// would not do, since in a new namespace it is 1 again.
     static GENERATIONS: AtomicU32 = AtomicU32::new(0);
     let word = match PAGE.get() {
         Some(page) => page.0,
@@ -94,10 +96,11 @@ mod tests {
     const WRONG: i32 = 1;
     const REFUSED: i32 = 2;
 
-    /// Runs `child` in a child. It must not allocate, nor panic: other threads of this process do not exist in it.
+    /// Runs `child` in a child. It must not allocate, nor panic: other threads of this process do
+    /// not exist in it.
     fn in_child(child: impl FnOnce() -> i32) -> i32 {
-        // SAFETY: the child calls `child`, which keeps to what is said above, and `_exit`; `status` outlives the call that
-        // writes it.
+        // SAFETY: the child calls `child`, which keeps to what is said above, and `_exit`; `status`
+        // outlives the call that writes it.
         unsafe {
             match libc::fork() {
                 0 => libc::_exit(child()),
@@ -114,8 +117,8 @@ mod tests {
         }
     }
 
-    /// The same in a child that is the first process of a namespace. Who may not make one may in a namespace of users,
-    /// if alone in this process.
+    /// The same in a child that is the first process of a namespace. Who may not make one may in a
+    /// namespace of users, if alone in this process.
     fn in_new_namespace(child: impl FnOnce() -> i32) -> i32 {
         let unshare = |what| {
             // SAFETY: changes what this process's children belong to.
@@ -137,7 +140,8 @@ mod tests {
     /// In containers a child may have its parent's process ID.
     #[test]
     fn f24_a_child_with_its_parents_process_id_is_another() {
-        // A child that finds another thread's making of the page half done would wait for it for ever.
+        // A child that finds another thread's making of the page half done would wait for it for
+        // ever.
         Birth::new().unwrap();
         let found = in_child(|| {
             in_new_namespace(|| {

@@ -1,11 +1,12 @@
 //! The sleeping helper: serves a node whose program computes instead of calling it.
 //!
-//! Ten times a second it looks at one word. If the word stood still, nobody called the node for that long:
-//! the helper goes on duty, takes the driver by one compare-and-swap, answers what arrived, and
-//! sleeps on the socket. It finds out that the program is back when the word is not the one it
-//! left, and goes off duty. While a call of the program itself sleeps, the helper sleeps, and looks once a second. A
-//! program that calls often pays nothing but the swap. While something that it sent waits for its next call, or an
-//! acknowledgement for what it will send ([`SendCoalescer`](crate::driver::SendCoalescer)), the helper looks a thousand times a second.
+//! Ten times a second it looks at one word. If the word stood still, nobody called the node for
+//! that long: the helper goes on duty, takes the driver by one compare-and-swap, answers what
+//! arrived, and sleeps on the socket. It finds out that the program is back when the word is not
+//! the one it left, and goes off duty. While a call of the program itself sleeps, the helper
+//! sleeps, and looks once a second. A program that calls often pays nothing but the swap. While
+//! something that it sent waits for its next call, or an acknowledgement for what it will send
+//! ([`SendCoalescer`](crate::driver::SendCoalescer)), the helper looks a thousand times a second.
 
 use crate::core::{Core, Turn};
 use crate::error::Error;
@@ -19,7 +20,8 @@ use std::time::Duration;
 /// A node that nobody called for this long is served.
 const UNATTENDED: Duration = Duration::from_millis(100);
 
-/// A node that lets messages wait for the next call ([`SendCoalescer`](crate::driver::SendCoalescer)) is looked at so often...
+/// A node that lets messages wait for the next call
+/// ([`SendCoalescer`](crate::driver::SendCoalescer)) is looked at so often...
 const WATCH: Duration = Duration::from_millis(1);
 
 /// ... so many times after the last one did. A look takes a few microseconds.
@@ -28,8 +30,9 @@ const WATCHES: u32 = 100;
 /// Tries to take the driver between two calls.
 const TRIES: u32 = 64;
 
-/// While one call lasts. Calls that block ring the helper when they wake up; of others that took long (a copy of a
-/// gibibyte, a program that was stopped in the middle of one) it learns by looking.
+/// While one call lasts. Calls that block ring the helper when they wake up; of others that took
+/// long (a copy of a gibibyte, a program that was stopped in the middle of one) it learns by
+/// looking.
 const TIMED_SLEEP: Duration = Duration::from_secs(1);
 
 /// What the helper found when it looked at the word.
@@ -155,7 +158,8 @@ impl Watch {
     }
 }
 
-/// Takes the driver, if no call lasts. A program that calls all the time is mostly inside, for a moment.
+/// Takes the driver, if no call lasts. A program that calls all the time is mostly inside, for a
+/// moment.
 fn enter_between(core: &Core) -> Option<Turn<'_>> {
     (0..TRIES).find_map(|_| {
         let turn = core.enter_at(core.cell.word());
@@ -186,7 +190,8 @@ fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<()> {
 /// Serves the node until the program is back. `word` is the one it left.
 fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
     let bell = core.helper_bell.as_raw_fd();
-    // All that waits goes now. The program is to ring should something wait before it is noticed that it is back.
+    // All that waits goes now. The program is to ring should something wait before it is noticed
+    // that it is back.
     core.holds.last(false);
     let mut ready = sys::Ready::default();
     while !core.stop.load(Ordering::SeqCst)
@@ -219,7 +224,8 @@ mod tests {
             .unwrap()
     }
 
-    /// Two nodes that know each other; nobody serves the first but its program, as far as that has anything to do.
+    /// Two nodes that know each other; nobody serves the first but its program, as far as that has
+    /// anything to do.
     fn left_alone() -> (Node, Node) {
         let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
         let listening = builder.listen("127.0.0.1:0".parse().unwrap());
@@ -294,7 +300,8 @@ mod tests {
             .unwrap();
     }
 
-    /// A program that calls all the time, but for nothing that sends: the helper gets a turn between its calls.
+    /// A program that calls all the time, but for nothing that sends: the helper gets a turn
+    /// between its calls.
     #[test]
     fn what_waits_leaves_between_other_calls() {
         let (mut a, mut b) = acquainted(node(0));
@@ -346,7 +353,8 @@ mod tests {
         assert!(packets(&a) > before);
     }
 
-    /// A program that computes after it sent much: the helper sends what its call left, long before it takes the program for away.
+    /// A program that computes after it sent much: the helper sends what its call left, long before
+    /// it takes the program for away.
     #[test]
     fn the_rest_of_a_large_message_is_sent_while_the_program_computes() {
         let (mut a, mut b) = acquainted(node(0));

@@ -1,7 +1,9 @@
-//! What a call leaves behind that waits for the next one, and the helper that looks whether that came.
+//! What a call leaves behind that waits for the next one, and the helper that looks whether that
+//! came.
 //!
-//! A call tells of it, then looks whether the helper will ask; the helper says whether it will ask soon, then asks. With a full
-//! fence between the two steps on both sides one of them sees the other.
+//! A call tells of it, then looks whether the helper will ask; the helper says whether it will ask
+//! soon, then asks. With a full fence between the two steps on both sides one of them sees the
+//! other.
 
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
@@ -21,8 +23,8 @@ impl Holds {
         }
     }
 
-    /// A call ends, and something waits for the next one, since that `hold` began: `ring` wakes the helper if it did not say
-    /// that it will ask soon. Only one call ends at a time.
+    /// A call ends, and something waits for the next one, since that `hold` began: `ring` wakes the
+    /// helper if it did not say that it will ask soon. Only one call ends at a time.
     pub(crate) fn note(&self, hold: u32, ring: impl FnOnce()) {
         if self.last.load(Ordering::Relaxed) == hold {
             return;
@@ -34,7 +36,8 @@ impl Holds {
         }
     }
 
-    /// The last hold of which a call told; it may be over. The helper says whether it will ask again `soon`, else it is rung.
+    /// The last hold of which a call told; it may be over. The helper says whether it will ask
+    /// again `soon`, else it is rung.
     pub(crate) fn last(&self, soon: bool) -> u32 {
         self.watched.store(soon, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! Reliable messages to every process of a cluster through one UDP socket.
 //!
-//! A [`Node`] is one process. It sends messages of any length to any other node of its [`AddressBook`]:
-//! complete, unmodified, in order per channel, at most once. Connections are made when needed, kept
-//! while possible, and replaced without the program noticing.
+//! A [`Node`] is one process. It sends messages of any length to any other node of its
+//! [`AddressBook`]: complete, unmodified, in order per channel, at most once. Connections are made
+//! when needed, kept while possible, and replaced without the program noticing.
 //!
 //! ```
 //! use std::time::Duration;
@@ -29,10 +29,10 @@
 //!
 //! Two ways to drive it:
 //!
-//! * [`NodeBuilder::open`] gives a [`Node`]: the program's own calls do the work. Lowest latency, no
-//!   threads but a sleeping one that answers peers while the program computes.
-//! * [`NodeBuilder::open_threads`] gives a [`SharedNode`]: one or more threads do the work, and handles to it can
-//!   be cloned, shared and awaited, under any async runtime or none.
+//! * [`NodeBuilder::open`] gives a [`Node`]: the program's own calls do the work. Lowest latency,
+//!   no threads but a sleeping one that answers peers while the program computes.
+//! * [`NodeBuilder::open_threads`] gives a [`SharedNode`]: one or more threads do the work, and
+//!   handles to it can be cloned, shared and awaited, under any async runtime or none.
 //!
 //! # What a program can say
 //!

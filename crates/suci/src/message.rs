@@ -13,7 +13,8 @@ use suci_proto::{Data, Outgoing, SmallOutgoing};
 pub struct Message {
     /// Who sent it.
     pub from: NodeId,
-    /// Which of this node's sessions with the sender it came in. A sender that started anew has a new one.
+    /// Which of this node's sessions with the sender it came in. A sender that started anew has a
+    /// new one.
     pub session: SessionNumber,
     /// The channel it came on.
     pub channel: ChannelId,
@@ -22,13 +23,15 @@ pub struct Message {
     pub number: MessageNumber,
     /// The sender's tag; 0 if it named none.
     pub tag: u64,
-    /// What it means; [`Kind::USER`] if the sender named nothing. A peer with a newer library may send kinds below 128, and
-    /// messages on channels above [`ChannelId::LAST_USER`]: pass over those that the program does not know.
+    /// What it means; [`Kind::USER`] if the sender named nothing. A peer with a newer library may
+    /// send kinds below 128, and messages on channels above [`ChannelId::LAST_USER`]: pass over
+    /// those that the program does not know.
     pub kind: Kind,
     /// The sender's header, 0 to 255 bytes.
     pub user_header: Bytes,
-    /// The bytes. Up to 32 stand here. Longer ones, up to 2 KiB, and headers may share up to 16 KiB of memory with other messages, all
-    /// of which stays as long as one is kept: copy what is to stay for long (`Bytes::copy_from_slice`).
+    /// The bytes. Up to 32 stand here. Longer ones, up to 2 KiB, and headers may share up to 16 KiB
+    /// of memory with other messages, all of which stays as long as one is kept: copy what is to
+    /// stay for long (`Bytes::copy_from_slice`).
     pub payload: Data,
 }
 
@@ -54,11 +57,12 @@ impl Message {
         self.kind == Kind::REQUEST
     }
 
-    /// A draft of the reply to this request: send it to [`Message::from`](Message#structfield.from) by any call that
-    /// sends. It goes on the request's channel, whatever the draft says, but beside the messages there: a reply
-    /// waits for none of them. A draft's payload, user header, kind and notification are free, its tag is not. The
-    /// first reply counts. A later one, and one that comes when the call is over, the caller's library drops and
-    /// counts ([`Counters::late_replies`](crate::Counters)).
+    /// A draft of the reply to this request: send it to [`Message::from`](Message#structfield.from)
+    /// by any call that sends. It goes on the request's channel, whatever the draft says, but
+    /// beside the messages there: a reply waits for none of them. A draft's payload, user header,
+    /// kind and notification are free, its tag is not. The first reply counts. A later one, and one
+    /// that comes when the call is over, the caller's library drops and counts
+    /// ([`Counters::late_replies`](crate::Counters)).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -125,8 +129,8 @@ impl Message {
 
 /// A message to be sent: a payload, and what else the receiver should know.
 ///
-/// Anything that becomes [`Bytes`] without copying (`Bytes`, `Vec<u8>`, `String`, `&'static str`) is a draft
-/// on channel 0 by itself.
+/// Anything that becomes [`Bytes`] without copying (`Bytes`, `Vec<u8>`, `String`, `&'static str`)
+/// is a draft on channel 0 by itself.
 ///
 /// ```
 /// use suci::{ChannelId, Draft};
@@ -157,7 +161,8 @@ impl Draft {
     }
 
     /// On this channel, 0 to 16,777,215 ([`ChannelId::LAST_USER`]); sending on another fails with
-    /// [`Error::ReservedChannel`]. Messages on one channel keep their order; channels never block one another.
+    /// [`Error::ReservedChannel`]. Messages on one channel keep their order; channels never block
+    /// one another.
     pub fn channel(mut self, channel: ChannelId) -> Self {
         self.outgoing.channel = channel;
         self.replies = false;
@@ -182,8 +187,8 @@ impl Draft {
         self
     }
 
-    /// Asks for [`Event::Delivered`](crate::Event::Delivered) when the peer's library holds it. `token`
-    /// is returned there and in the message's outcome.
+    /// Asks for [`Event::Delivered`](crate::Event::Delivered) when the peer's library holds it.
+    /// `token` is returned there and in the message's outcome.
     pub fn notify(mut self, token: u64) -> Self {
         self.outgoing.notify = true;
         self.outgoing.token = token;
@@ -224,8 +229,8 @@ impl Draft {
         self.outgoing.payload
     }
 
-    /// Refuses what programs may not send: kinds of the library, and channels of its other layers. The library's own
-    /// messages do not pass here.
+    /// Refuses what programs may not send: kinds of the library, and channels of its other layers.
+    /// The library's own messages do not pass here.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Outgoing { kind, channel, .. } = self.outgoing;
         if !kind.is_user() {

@@ -1,8 +1,9 @@
 //! Prometheus: the numbers of a node as text (format 0.0.4), over HTTP.
 //!
-//! A thread of its own answers, from the statistics file that the node stores its numbers in anyway: whoever
-//! scrapes, and however slowly, the node does not notice. It serves several at once, so that connections on which
-//! nothing comes hold nobody up; their number, and the length and time of each request, are bounded.
+//! A thread of its own answers, from the statistics file that the node stores its numbers in
+//! anyway: whoever scrapes, and however slowly, the node does not notice. It serves several at
+//! once, so that connections on which nothing comes hold nobody up; their number, and the length
+//! and time of each request, are bounded.
 
 use crate::error::Error;
 use crate::statistics::{
@@ -30,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How many connections are served at once.
 const PLACES: usize = 16;
 
-/// How often connections that are open are looked at. That takes no descriptor which a fork would leave to its child,
-/// and most requests are there when their connection is.
+/// How often connections that are open are looked at. That takes no descriptor which a fork would
+/// leave to its child, and most requests are there when their connection is.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// How long to wait after an error that is not a client's: no descriptors left, no memory.
@@ -116,9 +117,11 @@ impl Shared {
         }
     }
 
-    /// Takes whoever calls. Where all places are taken, who came first has had the most time and goes.
+    /// Takes whoever calls. Where all places are taken, who came first has had the most time and
+    /// goes.
     fn accept(&self, open: &mut VecDeque<Exchange>) -> io::Result<()> {
-        // No more at once than there are places: whoever came is looked at before another may need its place.
+        // No more at once than there are places: whoever came is looked at before another may need
+        // its place.
         for _ in 0..PLACES {
             match self.listener.accept() {
                 Ok((stream, _)) => {

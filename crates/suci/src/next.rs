@@ -5,8 +5,9 @@ use suci_proto::Event;
 
 /// The next message or event, in order.
 ///
-/// For each peer: the events of a session, its messages, its [`Event::Ended`], then the events and messages of the next
-/// session. An event comes before a message that waits with it, but for the end of that message's session.
+/// For each peer: the events of a session, its messages, its [`Event::Ended`], then the events and
+/// messages of the next session. An event comes before a message that waits with it, but for the
+/// end of that message's session.
 ///
 /// # Which call waits for what
 ///

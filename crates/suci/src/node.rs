@@ -32,17 +32,20 @@ pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(1);
 /// Whether a broadcast was accepted for one peer, and as which message.
 pub type Accepted = (NodeId, Result<MessageNumber, Error>);
 
-/// A process of the cluster, as its own program sees it: one UDP socket, a queue and channels per peer.
+/// A process of the cluster, as its own program sees it: one UDP socket, a queue and channels per
+/// peer.
 ///
-/// The program's calls do all the work (input, timers, output); should it compute for long, a sleeping
-/// helper thread acknowledges on its behalf. A node can be sent to another thread but not shared; see
-/// [`SharedNode`](crate::SharedNode) for that.
+/// The program's calls do all the work (input, timers, output); should it compute for long, a
+/// sleeping helper thread acknowledges on its behalf. A node can be sent to another thread but not
+/// shared; see [`SharedNode`](crate::SharedNode) for that.
 ///
-/// Unless a call's name or text says that it blocks, it waits for nothing. It transmits for at most about 500 us, and takes what
-/// arrived for at most about 1 ms; a call's time limit bounds its waiting, and these come on top. What is left goes with the next
-/// call, or the helper sends it within about 2 ms. Calls that only ask for something never transmit. They take what arrived, and
-/// calls that set something serve the node in full, if no other call has for 200 us. Every call may fail with
-/// [`Error::Forked`] in the child of a fork and with [`Error::Closed`] after [`Node::close`].
+/// Unless a call's name or text says that it blocks, it waits for nothing. It transmits for at most
+/// about 500 us, and takes what arrived for at most about 1 ms; a call's time limit bounds its
+/// waiting, and these come on top. What is left goes with the next call, or the helper sends it
+/// within about 2 ms. Calls that only ask for something never transmit. They take what arrived, and
+/// calls that set something serve the node in full, if no other call has for 200 us. Every call may
+/// fail with [`Error::Forked`] in the child of a fork and with [`Error::Closed`] after
+/// [`Node::close`].
 ///
 /// Dropping a node closes it with a patience of one second.
 pub struct Node {
@@ -117,7 +120,8 @@ impl Node {
         self.core.enter()
     }
 
-    /// A call that needs an open node. What waited for the next call leaves, so that what this one changes comes after it.
+    /// A call that needs an open node. What waited for the next call leaves, so that what this one
+    /// changes comes after it.
     pub(crate) fn enter_open(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter_to_send()?;
         if turn.coalescer.hold_number().is_some() {
@@ -201,16 +205,19 @@ impl Node {
 
     // ---- sending
 
-    /// Sends a message and returns its number on its channel. Payloads of up to 256 B are copied here, of up to 2 KiB on their way
-    /// to the kernel, longer ones never; what is not copied here is released when the peer has it.
+    /// Sends a message and returns its number on its channel. Payloads of up to 256 B are copied
+    /// here, of up to 2 KiB on their way to the kernel, longer ones never; what is not copied here
+    /// is released when the peer has it.
     ///
-    /// What may go, goes at once; but where that takes longer than about 500 us, the rest goes with the next call, or the helper
-    /// sends it within about 2 ms. Only where the program sends many messages in a row, each within a few microseconds of
-    /// the call before, they wait for one another: for 20 us while it goes on sending, until it calls this node to wait or
-    /// for anything else, and for up to 2 ms should it do neither. A program that knows the end of a row says so by a
-    /// [`batch`](Node::batch), or by [`poll`](Node::poll) with no time to wait. Messages to a peer that prefers
-    /// [`Response`](crate::Mode) never wait, nor do those of a node that is
-    /// [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the program waits on.
+    /// What may go, goes at once; but where that takes longer than about 500 us, the rest goes with
+    /// the next call, or the helper sends it within about 2 ms. Only where the program sends many
+    /// messages in a row, each within a few microseconds of the call before, they wait for one
+    /// another: for 20 us while it goes on sending, until it calls this node to wait or for
+    /// anything else, and for up to 2 ms should it do neither. A program that knows the end of a
+    /// row says so by a [`batch`](Node::batch), or by [`poll`](Node::poll) with no time to wait.
+    /// Messages to a peer that prefers [`Response`](crate::Mode) never wait, nor do those of a node
+    /// that is [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the program waits
+    /// on.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] and [`Error::Unread`] give the message back; [`Error::UnknownPeer`],
@@ -263,8 +270,9 @@ impl Node {
         }
     }
 
-    /// Sends several messages as one batch: small ones share packets, and nothing leaves before `fill`
-    /// returned (unless it fills a queue, or goes to a peer that prefers [`Response`](crate::Mode)).
+    /// Sends several messages as one batch: small ones share packets, and nothing leaves before
+    /// `fill` returned (unless it fills a queue, or goes to a peer that prefers
+    /// [`Response`](crate::Mode)).
     ///
     /// # Errors
     /// None by itself; those of single messages are `fill`'s business.
@@ -280,8 +288,9 @@ impl Node {
         Ok(result)
     }
 
-    /// Sends one payload to many peers, as [`Node::send`] does to one, and tells for each whether it was accepted. Up to 256
-    /// bytes are copied for each peer; a longer payload is held once for all, and one of more than 2 KiB is copied for none.
+    /// Sends one payload to many peers, as [`Node::send`] does to one, and tells for each whether
+    /// it was accepted. Up to 256 bytes are copied for each peer; a longer payload is held once for
+    /// all, and one of more than 2 KiB is copied for none.
     ///
     /// # Errors
     /// None by itself; those of single peers stand in the list.
@@ -333,8 +342,8 @@ impl Node {
     /// Blocks until every accepted message is acknowledged, for at most `limit`.
     ///
     /// # Errors
-    /// [`Error::NotFlushed`] names the peers that have not acknowledged everything, or whose session ended
-    /// before: once, unless the program has taken the event that tells it.
+    /// [`Error::NotFlushed`] names the peers that have not acknowledged everything, or whose
+    /// session ended before: once, unless the program has taken the event that tells it.
     pub fn flush(&mut self, limit: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(limit);
         let mut spinner = Spinner::new(self.wait);
@@ -346,8 +355,9 @@ impl Node {
         turn.flushed()
     }
 
-    /// Messages accepted for `node` and not yet acknowledged, and their bytes of payload and header. Of those that are, some
-    /// still count in the queue: [`send_queue`](crate::NodeBuilder::send_queue) says which.
+    /// Messages accepted for `node` and not yet acknowledged, and their bytes of payload and
+    /// header. Of those that are, some still count in the queue:
+    /// [`send_queue`](crate::NodeBuilder::send_queue) says which.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], also for a node that came by itself and was forgotten since.
@@ -370,8 +380,8 @@ impl Node {
 
     // ---- receiving
 
-    /// Blocks until a message arrives. Events do not wake it: a program that waits for peers that may end
-    /// uses [`Node::next`]. A program that needs no events does not have to take them.
+    /// Blocks until a message arrives. Events do not wake it: a program that waits for peers that
+    /// may end uses [`Node::next`]. A program that needs no events does not have to take them.
     ///
     /// # Errors
     /// [`Error::Closed`] when closed and everything that had arrived was taken.
@@ -404,8 +414,8 @@ impl Node {
         self.try_take(Driver::take_message)
     }
 
-    /// Takes a message announced by [`Event::Incoming`] into memory of the library; it arrives like any
-    /// other.
+    /// Takes a message announced by [`Event::Incoming`] into memory of the library; it arrives like
+    /// any other.
     ///
     /// # Errors
     /// [`Error::Incoming`]: no such message waits, or it needs a buffer ([`Node::accept_into`]).
@@ -418,8 +428,8 @@ impl Node {
         self.decide(|driver| Ok(driver.engine.accept(node, channel, number, None)?))
     }
 
-    /// Takes a message announced by [`Event::Incoming`] into `buffer`, which must be at least as long; its
-    /// payload will be that memory, not a copy.
+    /// Takes a message announced by [`Event::Incoming`] into `buffer`, which must be at least as
+    /// long; its payload will be that memory, not a copy.
     ///
     /// # Errors
     /// [`Error::Incoming`].
@@ -455,9 +465,9 @@ impl Node {
 
     // ---- both
 
-    /// Does input and output, then blocks for at most `limit` until a message or an event waits. Returns whether one
-    /// does. While packets arrive as fast as they are taken, a call ends soon after the first message, and the next one
-    /// goes on.
+    /// Does input and output, then blocks for at most `limit` until a message or an event waits.
+    /// Returns whether one does. While packets arrive as fast as they are taken, a call ends soon
+    /// after the first message, and the next one goes on.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -494,8 +504,9 @@ impl Node {
 
     // ---- ends
 
-    /// Closes the session with one peer: waits (in the background) until it has everything, for at most
-    /// `patience`, then tells it. Returns whether there is a session; if so [`Event::Ended`] follows.
+    /// Closes the session with one peer: waits (in the background) until it has everything, for at
+    /// most `patience`, then tells it. Returns whether there is a session; if so [`Event::Ended`]
+    /// follows.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
@@ -511,8 +522,8 @@ impl Node {
         Ok(ends)
     }
 
-    /// Gives the session with a peer up at once. Returns whether there is one; if so [`Event::Ended`] with the outcomes
-    /// follows.
+    /// Gives the session with a peer up at once. Returns whether there is one; if so
+    /// [`Event::Ended`] with the outcomes follows.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
@@ -528,12 +539,13 @@ impl Node {
         Ok(ends)
     }
 
-    /// Blocks until every peer has everything and knows of the end, for at most `patience` in all. What
-    /// had arrived, and the events, can still be taken. Messages to a peer that had closed its node
-    /// before they were sent are not waited for, unless another process answers for it.
+    /// Blocks until every peer has everything and knows of the end, for at most `patience` in all.
+    /// What had arrived, and the events, can still be taken. Messages to a peer that had closed its
+    /// node before they were sent are not waited for, unless another process answers for it.
     ///
     /// # Errors
-    /// [`Error::NotFlushed`] names those that did not get everything. The node is closed all the same.
+    /// [`Error::NotFlushed`] names those that did not get everything. The node is closed all the
+    /// same.
     pub fn close(&mut self, patience: Duration) -> Result<(), Error> {
         let mut turn = self.enter_open()?;
         let result = turn.close(patience);
@@ -572,8 +584,9 @@ impl Node {
     }
 }
 
-/// The helper takes a program that calls for one that serves its node, so each call that sets something does: if nobody has looked
-/// at the socket for a while, this one makes a turn. Not while a panic unwinds, of a controller perhaps, which that would ask again.
+/// The helper takes a program that calls for one that serves its node, so each call that sets
+/// something does: if nobody has looked at the socket for a while, this one makes a turn. Not while
+/// a panic unwinds, of a controller perhaps, which that would ask again.
 fn serve(turn: &mut Turn<'_>) {
     if !std::thread::panicking() {
         let now = turn.now();
@@ -582,7 +595,8 @@ fn serve(turn: &mut Turn<'_>) {
     }
 }
 
-/// Waits a little: sleeps, or looks once more while it may spin. The helper sees that somebody does.
+/// Waits a little: sleeps, or looks once more while it may spin. The helper sees that somebody
+/// does.
 fn pause(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
     turn.wait(deadline, spinner)?;
     turn.show_life();
@@ -590,8 +604,8 @@ fn pause(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Resu
 }
 
 impl AsRawFd for Node {
-    /// A descriptor for epoll, poll or select: readable when [`Node::poll`] has something to do. It nests
-    /// the socket, a timer and an event; do nothing else with it.
+    /// A descriptor for epoll, poll or select: readable when [`Node::poll`] has something to do. It
+    /// nests the socket, a timer and an event; do nothing else with it.
     fn as_raw_fd(&self) -> RawFd {
         self.core.expose()
     }

@@ -8,8 +8,8 @@ use suci_proto::types::NodeId;
 use suci_proto::{ControllerChoice, Steer};
 
 impl Node {
-    /// Which congestion controller decides for a peer from now on, in this connection and the next. It learns
-    /// the path anew.
+    /// Which congestion controller decides for a peer from now on, in this connection and the next.
+    /// It learns the path anew.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -19,7 +19,8 @@ impl Node {
         turn.output()
     }
 
-    /// The name of the congestion controller that decides for a peer now; nothing without a connection.
+    /// The name of the congestion controller that decides for a peer now; nothing without a
+    /// connection.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -27,9 +28,10 @@ impl Node {
         Ok(self.enter()?.engine.controller(node))
     }
 
-    /// Installs the program's own controller of a peer, in place of the one before: it is asked at once, when the
-    /// peer acknowledges something, and when it wanted to be asked again. It may only hold back what network and
-    /// receiver would allow. It survives connections. `examples/yield_to_urgent.rs` has one.
+    /// Installs the program's own controller of a peer, in place of the one before: it is asked at
+    /// once, when the peer acknowledges something, and when it wanted to be asked again. It may
+    /// only hold back what network and receiver would allow. It survives connections.
+    /// `examples/yield_to_urgent.rs` has one.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -45,9 +47,10 @@ impl Node {
         self.set_steer(node, None)
     }
 
-    /// Messages to a peer take at most `bytes_per_second` of UDP payload from now on, what is sent again included, but
-    /// at least a packet each second; `None`: whatever network and receiver take. Acknowledgements and signs of
-    /// life go on in any case. What waits for it is counted as `cap` ([`Node::peer_stats`]).
+    /// Messages to a peer take at most `bytes_per_second` of UDP payload from now on, what is sent
+    /// again included, but at least a packet each second; `None`: whatever network and receiver
+    /// take. Acknowledgements and signs of life go on in any case. What waits for it is counted as
+    /// `cap` ([`Node::peer_stats`]).
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -62,9 +65,9 @@ impl Node {
         turn.output()
     }
 
-    /// With `manual`, messages to a peer that were lost are sent again only by [`Node::retransmit`]; neither timers
-    /// nor detected losses do it. The library still looks for signs of life. Switching back sends everything
-    /// again that is not acknowledged.
+    /// With `manual`, messages to a peer that were lost are sent again only by
+    /// [`Node::retransmit`]; neither timers nor detected losses do it. The library still looks for
+    /// signs of life. Switching back sends everything again that is not acknowledged.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -74,7 +77,8 @@ impl Node {
         turn.output()
     }
 
-    /// Sends everything to a peer again that was sent and is not acknowledged, as far as flow control allows.
+    /// Sends everything to a peer again that was sent and is not acknowledged, as far as flow
+    /// control allows.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -114,7 +118,8 @@ impl SharedNode {
         self.ask(node, move |driver| driver.engine.controller(node))
     }
 
-    /// As [`Node::steer`]; blocks for a turn of the thread, which calls the controller from then on.
+    /// As [`Node::steer`]; blocks for a turn of the thread, which calls the controller from then
+    /// on.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].

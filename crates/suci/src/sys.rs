@@ -39,8 +39,8 @@ fn timespec(duration: Duration) -> libc::timespec {
     }
 }
 
-/// Sleeps until `socket` can be read (or written, if `write`), `bell` is rung, or `timeout` is over.
-/// Returns nothing ready when interrupted by a signal.
+/// Sleeps until `socket` can be read (or written, if `write`), `bell` is rung, or `timeout` is
+/// over. Returns nothing ready when interrupted by a signal.
 pub(crate) fn sleep(
     socket: RawFd,
     bell: Option<RawFd>,
@@ -141,8 +141,8 @@ impl Bell {
     /// Silences it.
     pub(crate) fn hush(&self) {
         let mut count = [0_u8; 8];
-        // SAFETY: the buffer has room for the eight bytes that an eventfd gives. The only error is that
-        // it was silent already.
+        // SAFETY: the buffer has room for the eight bytes that an eventfd gives. The only error is
+        // that it was silent already.
         unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 }
@@ -159,8 +159,8 @@ impl AsFd for Bell {
     }
 }
 
-/// Sleeps for `time`, whatever comes, and not for the 50 us more that the system takes for its own convenience: the thread's
-/// timer slack is 1 us meanwhile.
+/// Sleeps for `time`, whatever comes, and not for the 50 us more that the system takes for its own
+/// convenience: the thread's timer slack is 1 us meanwhile.
 pub(crate) fn sleep_for(time: Duration) {
     const SLACK: libc::c_ulong = 1_000;
     // SAFETY: no pointers are involved; it is this thread's own setting.
@@ -171,7 +171,8 @@ pub(crate) fn sleep_for(time: Duration) {
     };
     set(SLACK);
     std::thread::sleep(time);
-    // None of 0 can be set: that would be the default. Threads with real-time priority have it, and keep it whatever is set.
+    // None of 0 can be set: that would be the default. Threads with real-time priority have it, and
+    // keep it whatever is set.
     if let Ok(before @ 1..) = libc::c_ulong::try_from(before) {
         set(before);
     }
@@ -188,7 +189,8 @@ impl Alarm {
         owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) }).map(Self)
     }
 
-    /// Becomes readable after `delay`; never, without one. Setting it makes it unreadable until then.
+    /// Becomes readable after `delay`; never, without one. Setting it makes it unreadable until
+    /// then.
     pub(crate) fn set(&self, delay: Option<Duration>) -> io::Result<()> {
         // Zero would disarm it: something already due is due in a nanosecond.
         let value = timespec(delay.map_or(Duration::ZERO, |d| d.max(Duration::from_nanos(1))));
@@ -238,8 +240,8 @@ pub(crate) fn watch(epoll: &OwnedFd, member: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`. A fraction of what `std::time::Instant` costs, whose checked arithmetic on seconds
-/// and nanoseconds is not needed.
+/// Nanoseconds of `CLOCK_MONOTONIC`. A fraction of what `std::time::Instant` costs, whose checked
+/// arithmetic on seconds and nanoseconds is not needed.
 pub(crate) fn monotonic_nanos() -> u64 {
     nanos_of(libc::CLOCK_MONOTONIC)
 }
@@ -283,12 +285,13 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     }
 }
 
-/// A descriptor, and what it stood for. In the child of a fork its number may stand for something else by now, if the child
-/// closed what it inherited, as daemons do.
+/// A descriptor, and what it stood for. In the child of a fork its number may stand for something
+/// else by now, if the child closed what it inherited, as daemons do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     fd: RawFd,
-    /// Device and inode. Events, timers and epolls share one: among these none is told from another.
+    /// Device and inode. Events, timers and epolls share one: among these none is told from
+    /// another.
     what: Option<(libc::dev_t, libc::ino_t)>,
 }
 
@@ -317,7 +320,8 @@ impl Known {
 
 fn identity(fd: RawFd) -> Option<(libc::dev_t, libc::ino_t)> {
     let mut about = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it was filled.
+    // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it
+    // was filled.
     let about = unsafe {
         if libc::fstat(fd, about.as_mut_ptr()) != 0 {
             return None;

@@ -4,34 +4,36 @@ use crate::backoff::Backoff;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// Looks before a spinning thread lets others run: on a machine with a processor for each, what is waited
-/// for has come by then; on any other, spinning on keeps the peer from answering.
+/// Looks before a spinning thread lets others run: on a machine with a processor for each, what is
+/// waited for has come by then; on any other, spinning on keeps the peer from answering.
 const UNDISTURBED: u32 = 64;
 
-/// How long to look for an answer before sleeping: as long as waking up costs, on both sides, with some room. Whoever
-/// looks for as long as sleeping costs never spends more than twice what the better of both would have cost (Karlin,
-/// Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning", 1991).
+/// How long to look for an answer before sleeping: as long as waking up costs, on both sides, with
+/// some room. Whoever looks for as long as sleeping costs never spends more than twice what the
+/// better of both would have cost (Karlin, Li, Manasse and Owicki, "Empirical Studies of
+/// Competitive Spinning", 1991).
 const ANSWER: Duration = Duration::from_micros(50);
 
-/// Messages that were sent and may be answered at most, as far as is known: a program that sent more takes as many before it
-/// counts as one that only receives.
+/// Messages that were sent and may be answered at most, as far as is known: a program that sent
+/// more takes as many before it counts as one that only receives.
 const MANY: u32 = 64;
 
 /// How a blocking call waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Sleeps until something happens, but a call that waits for an answer, since the program sent something after the
-    /// last message it took, first looks again and again for up to 50 us if that was worth it of late: a round trip
-    /// within a rack is over before a sleeping process would be awake. Where answers take longer, where many processes
-    /// share a processor, and in [`SharedNode`](crate::SharedNode) it is as [`Block`](Self::Block). And a call that
-    /// receives a stream, of which the next part is there before the process sleeps, sleeps for 30 us whatever comes:
-    /// waking a sleeper for each part costs its sender more than sending it.
+    /// Sleeps until something happens, but a call that waits for an answer, since the program sent
+    /// something after the last message it took, first looks again and again for up to 50 us if
+    /// that was worth it of late: a round trip within a rack is over before a sleeping process
+    /// would be awake. Where answers take longer, where many processes share a processor, and in
+    /// [`SharedNode`](crate::SharedNode) it is as [`Block`](Self::Block). And a call that receives
+    /// a stream, of which the next part is there before the process sleeps, sleeps for 30 us
+    /// whatever comes: waking a sleeper for each part costs its sender more than sending it.
     #[default]
     Adaptive,
     /// Sleeps until something happens. Costs no processor time.
     Block,
-    /// Looks again and again for so long, then sleeps. Saves the price of waking up (microseconds) at the
-    /// price of one processor.
+    /// Looks again and again for so long, then sleeps. Saves the price of waking up (microseconds)
+    /// at the price of one processor.
     Spin(Duration),
 }
 
@@ -81,8 +83,9 @@ impl Spinner {
         }
     }
 
-    /// For an answer, as [`SpinPolicy`] finds worth while. Lets nobody run in between: where the peer shares this processor,
-    /// the answer would come because of that, and as if looking for it had paid.
+    /// For an answer, as [`SpinPolicy`] finds worth while. Lets nobody run in between: where the
+    /// peer shares this processor, the answer would come because of that, and as if looking for it
+    /// had paid.
     fn for_answer() -> Self {
         Self {
             undisturbed: u32::MAX,
@@ -139,9 +142,11 @@ impl Spinner {
 /// Whether looking for answers pays, as far as the last ones tell.
 #[derive(Debug)]
 pub(crate) struct SpinPolicy {
-    /// The program sent something after the last message that it took: the next one may be the answer.
+    /// The program sent something after the last message that it took: the next one may be the
+    /// answer.
     asked: bool,
-    /// Messages that it sent, less those that it took: so many answers may follow, or none. At most [`MANY`].
+    /// Messages that it sent, less those that it took: so many answers may follow, or none. At most
+    /// [`MANY`].
     open: u32,
     looks: Backoff,
 }

@@ -57,7 +57,8 @@ fn the_child() {
     }
 }
 
-/// The environment's book is of others, which is no mistake in a node that has its ID from the program.
+/// The environment's book is of others, which is no mistake in a node that has its ID from the
+/// program.
 fn call() {
     let id = NodeId(1 << 31);
     let node = Node::builder().id(id).open().unwrap();

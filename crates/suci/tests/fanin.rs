@@ -1,4 +1,5 @@
-//! Many senders and a receiver that looks every 50 ms: the kernel drops nothing, and charges no more than was granted.
+//! Many senders and a receiver that looks every 50 ms: the kernel drops nothing, and charges no
+//! more than was granted.
 
 mod common;
 

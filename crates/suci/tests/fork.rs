@@ -12,8 +12,8 @@ use suci::{Error, Mode, Node, NodeId};
 /// What a child found, as its exit status.
 const FINE: i32 = 0;
 
-/// Forks, runs `child` there, and returns its exit status. `child` must not allocate much, nor panic: other
-/// threads of this process do not exist in it.
+/// Forks, runs `child` there, and returns its exit status. `child` must not allocate much, nor
+/// panic: other threads of this process do not exist in it.
 fn in_child(child: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child calls `child`, which keeps to what its callers promise, and `_exit`.
     match unsafe { libc::fork() } {
@@ -66,8 +66,8 @@ fn has_statistics() -> bool {
 /// Who gets messages that are alike.
 const ALIKE: NodeId = NodeId(8);
 
-/// A node that forks while it fills a batch, with a peer whose queue is full and one that wants everything at once. What
-/// the children found, as exit statuses.
+/// A node that forks while it fills a batch, with a peer whose queue is full and one that wants
+/// everything at once. What the children found, as exit statuses.
 fn in_children_of_a_batch() -> [i32; 2] {
     let mut node = common::builder(5).send_queue(1 << 16).open().unwrap();
     let mut quick = common::builder(6).open().unwrap();
@@ -112,7 +112,8 @@ fn in_child_of_a_batch(node: &mut Node, full: NodeId, to: NodeId) -> i32 {
             {
                 status = 1;
             }
-            // SAFETY: makes descriptors, under numbers that the node's had; no pointers are involved.
+            // SAFETY: makes descriptors, under numbers that the node's had; no pointers are
+            // involved.
             fresh = [(); 32].map(|()| unsafe { libc::eventfd(0, libc::EFD_NONBLOCK) });
         }
     });

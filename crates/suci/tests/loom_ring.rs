@@ -138,7 +138,8 @@ fn what_is_left_in_the_ring_is_dropped_once() {
     });
 }
 
-/// From the moment that a ring is closed one thread takes what is left, all of it younger than what the other took.
+/// From the moment that a ring is closed one thread takes what is left, all of it younger than what
+/// the other took.
 #[test]
 fn what_is_left_in_a_closed_ring_is_younger_than_what_was_taken() {
     loom::model(|| {
@@ -171,8 +172,8 @@ impl Wake for Signal {
     }
 }
 
-/// While `sleep` runs with a place to sleep, a task to wake, and what it looks for, another thread does what it waits for.
-/// A lost wake-up would wait for ever, which loom reports as a deadlock.
+/// While `sleep` runs with a place to sleep, a task to wake, and what it looks for, another thread
+/// does what it waits for. A lost wake-up would wait for ever, which loom reports as a deadlock.
 fn while_woken(sleep: fn(&Sleepers, &std::sync::Arc<Signal>, &mut dyn FnMut() -> Poll<()>)) {
     loom::model(move || {
         let shared = Arc::new((Sleepers::new(), AtomicBool::new(false)));
@@ -298,7 +299,8 @@ fn a_napping_watcher_is_woken_by_signs_of_life() {
     });
 }
 
-/// A receiver of a node with several threads: each leaves messages in a ring of its own, and all wake the same sleepers.
+/// A receiver of a node with several threads: each leaves messages in a ring of its own, and all
+/// wake the same sleepers.
 #[test]
 fn who_waits_for_any_of_several_rings_misses_none() {
     bounded(|| {

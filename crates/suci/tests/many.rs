@@ -1,9 +1,11 @@
-//! What peers that say nothing cost those that do: ten of thousands on one socket, beside ten alone.
+//! What peers that say nothing cost those that do: ten of thousands on one socket, beside ten
+//! alone.
 //!
-//! This process has two nodes, one that knows ten others and one that knows thousands. All others are engines of a second
-//! process, each with a socket of its own. Everybody sends a message once and then is silent until the peers rest, but
-//! for ten of each node. The two nodes take turns, round by round, so that both meet the same machine. The second
-//! process does the same whichever it is: it looks at the twenty sockets in use all the time, and at one other in between.
+//! This process has two nodes, one that knows ten others and one that knows thousands. All others
+//! are engines of a second process, each with a socket of its own. Everybody sends a message once
+//! and then is silent until the peers rest, but for ten of each node. The two nodes take turns,
+//! round by round, so that both meet the same machine. The second process does the same whichever
+//! it is: it looks at the twenty sockets in use all the time, and at one other in between.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -162,8 +164,8 @@ fn allow_descriptors() {
     }
 }
 
-/// Plays all others. Says where they are, brings all of them in, then serves until its standard input ends, which the other
-/// process holds.
+/// Plays all others. Says where they are, brings all of them in, then serves until its standard
+/// input ends, which the other process holds.
 fn play(hubs: &str) {
     allow_descriptors();
     let begun = Instant::now();

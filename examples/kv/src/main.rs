@@ -1,6 +1,7 @@
 //! A key-value server and clients that come and go.
 //!
-//! `kv --listen 127.0.0.1:7000` serves; `kv 127.0.0.1:7000 500` is 500 clients, one task of tokio each.
+//! `kv --listen 127.0.0.1:7000` serves; `kv 127.0.0.1:7000 500` is 500 clients, one task of tokio
+//! each.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -90,7 +91,8 @@ async fn visit(server: SocketAddr, clients: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets values and reads them again. Gives up waiting for some answers: a future that is dropped costs nothing.
+/// Sets values and reads them again. Gives up waiting for some answers: a future that is dropped
+/// costs nothing.
 async fn be_client(node: &SharedNode, number: u32, cancelled: &AtomicU32) -> Result<(), Failure> {
     for round in 0..4 {
         let (key, value) = (format!("client-{number}"), format!("round-{round}"));

@@ -1,4 +1,5 @@
-//! A service whose members come and go: process 0 stays and knows who is up, the others join and leave again and again.
+//! A service whose members come and go: process 0 stays and knows who is up, the others join and
+//! leave again and again.
 //!
 //! `suci run -n 5 members 125` makes 500 joins under four node IDs.
 

@@ -1,7 +1,8 @@
-//! A parameter server: workers send gradients, process 0 adds them up and broadcasts the parameters. A monitor, the last
-//! process, asks for the step meanwhile, on an urgent channel.
+//! A parameter server: workers send gradients, process 0 adds them up and broadcasts the
+//! parameters. A monitor, the last process, asks for the step meanwhile, on an urgent channel.
 //!
-//! `suci run -n 5 --tolerate-failures parameter-server 64 10` has three workers, 64 MiB of parameters and 10 steps.
+//! `suci run -n 5 --tolerate-failures parameter-server 64 10` has three workers, 64 MiB of
+//! parameters and 10 steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -49,7 +50,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Adds up the gradients of each step and broadcasts the parameters, until all steps are done and the monitor knows it.
+/// Adds up the gradients of each step and broadcasts the parameters, until all steps are done and
+/// the monitor knows it.
 fn serve(node: &mut Node, size: usize, steps: usize, workers: Vec<NodeId>) -> Result<(), Error> {
     let mut server = Server {
         workers: workers.into_iter().collect(),
@@ -119,8 +121,8 @@ fn part(size: usize, step: usize) -> std::ops::Range<usize> {
     begin..size.min(begin + GRADIENT)
 }
 
-/// Adds the mean of the gradients. Workers have taken the parameters of the step before, or they would have sent none: so
-/// the memory is not shared any more and is changed in place.
+/// Adds the mean of the gradients. Workers have taken the parameters of the step before, or they
+/// would have sent none: so the memory is not shared any more and is changed in place.
 fn update(parameters: Bytes, gradients: &BTreeMap<NodeId, Message>, step: usize) -> Bytes {
     let mut parameters = parameters.try_into_mut().unwrap_or_else(Into::into);
     let part = part(parameters.len(), step);

@@ -7,8 +7,9 @@ use suci::FaultSpec;
 
 /// Decides whether formulas of linear temporal logic are satisfiable
 ///
-/// Each formula gets one line. A model follows its verdict: the moments of its beginning, and then, after `cycle`,
-/// those that are repeated for ever. Propositions that a moment does not name are free.
+/// Each formula gets one line. A model follows its verdict: the moments of its beginning, and then,
+/// after `cycle`, those that are repeated for ever. Propositions that a moment does not name are
+/// free.
 #[derive(Parser)]
 #[command(name = "tableau", version, after_help = LANGUAGE)]
 pub(crate) struct Args {
@@ -16,7 +17,8 @@ pub(crate) struct Args {
     #[arg(value_name = "FORMULA")]
     pub(crate) formulas: Vec<String>,
 
-    /// Read one formula from each line; `-` is standard input. Empty lines and those that begin with # are skipped
+    /// Read one formula from each line; `-` is standard input. Empty lines and those that begin
+    /// with # are skipped
     #[arg(short, long, value_name = "FILE", conflicts_with = "formulas")]
     pub(crate) file: Option<PathBuf>,
 
@@ -32,7 +34,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Whether the processes of a parallel run tell the library what is urgent and what is bulk; off, all is sent alike
+    /// Whether the processes of a parallel run tell the library what is urgent and what is bulk;
+    /// off, all is sent alike
     #[arg(long, value_name = "on|off", default_value = "on", help_heading = PARALLEL)]
     pub(crate) modes: Switch,
 

@@ -1,5 +1,5 @@
-//! The tableau's rule: from what must hold now to all the ways in which it can, and what each leaves for the next
-//! moment.
+//! The tableau's rule: from what must hold now to all the ways in which it can, and what each
+//! leaves for the next moment.
 //!
 //! A function of its arguments alone, so that it does not matter which process applies it.
 
@@ -32,20 +32,21 @@ impl Name {
 pub struct Step {
     /// What the moment must be like; what is not named is free.
     pub when: Box<[Literal]>,
-    /// The untils that must hold and are not fulfilled at this moment, in order. A run that owes one for ever is no
-    /// model: promises are kept some day.
+    /// The untils that must hold and are not fulfilled at this moment, in order. A run that owes
+    /// one for ever is no model: promises are kept some day.
     pub owed: Box<[Id]>,
     /// What must hold from the next moment on.
     pub next: State,
 }
 
 impl State {
-    /// The state in which all of `formulas` must hold. Conjunctions are taken apart, so that the same demands are
-    /// the same state.
+    /// The state in which all of `formulas` must hold. Conjunctions are taken apart, so that the
+    /// same demands are the same state.
     pub fn new(table: &Formulas, formulas: impl IntoIterator<Item = Id>) -> Self {
         let mut todo: Vec<Id> = formulas.into_iter().collect();
         let mut parts = Vec::with_capacity(todo.len());
-        // Formulas share their parts: without this the paths to one could be more than anybody counts.
+        // Formulas share their parts: without this the paths to one could be more than anybody
+        // counts.
         let mut seen = Bits::new(table.len());
         while let Some(id) = todo.pop() {
             if !seen.insert(id) {
@@ -82,7 +83,8 @@ impl State {
     }
 }
 
-/// All ways to go on from `state`; none if it contradicts itself. The order follows from the arguments.
+/// All ways to go on from `state`; none if it contradicts itself. The order follows from the
+/// arguments.
 #[must_use]
 pub fn expand(table: &Formulas, state: &State) -> Vec<Step> {
     let mut expansion = Expansion::new(table, state);
@@ -90,12 +92,13 @@ pub fn expand(table: &Formulas, state: &State) -> Vec<Step> {
     expansion.steps()
 }
 
-/// An expansion that can be left and taken up again: the branches of one state can be more than anybody waits for, and
-/// who expands may have to listen meanwhile.
+/// An expansion that can be left and taken up again: the branches of one state can be more than
+/// anybody waits for, and who expands may have to listen meanwhile.
 #[derive(Debug)]
 pub(crate) struct Expansion {
     open: Vec<Branch>,
-    /// To each state the steps that owe least, as they were found: whoever can take another can take one of these.
+    /// To each state the steps that owe least, as they were found: whoever can take another can
+    /// take one of these.
     found: BTreeMap<State, Vec<Way>>,
 }
 
@@ -304,7 +307,8 @@ impl Branch {
         let second = match ways.second {
             Second::Now(other) => self.value(table, other, DEPTH),
             Second::Later => self.next.contains(id).then_some(true),
-            // Never known to suffice: a moment that does fulfil the until must be found as one that does.
+            // Never known to suffice: a moment that does fulfil the until must be found as one that
+            // does.
             Second::Owe(meanwhile) => self.value(table, meanwhile, DEPTH).filter(|&holds| !holds),
         };
         match (first, second) {
@@ -316,8 +320,8 @@ impl Branch {
         }
     }
 
-    /// What is known of a formula at this moment. Looks only so deep: a guess that is found wrong later costs less than
-    /// looking through everything.
+    /// What is known of a formula at this moment. Looks only so deep: a guess that is found wrong
+    /// later costs less than looking through everything.
     fn value(&self, table: &Formulas, id: Id, depth: u8) -> Option<bool> {
         if self.holds.contains(id) {
             return Some(true);
@@ -394,8 +398,8 @@ impl Branch {
     }
 }
 
-/// How deep [`Branch::value`] looks. A table of formulas is a graph: without a limit the paths through it are many more
-/// than its nodes.
+/// How deep [`Branch::value`] looks. A table of formulas is a graph: without a limit the paths
+/// through it are many more than its nodes.
 const DEPTH: u8 = 4;
 
 /// A set of formulas of a table.

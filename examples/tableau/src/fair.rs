@@ -1,8 +1,9 @@
 //! Strongly connected components, and those in which a run can stay for ever and keep its promises.
 //!
-//! A run of the tableau is a model if no until is owed for ever. A run that stays in a component can take every step of
-//! it again and again. So a component is fair if it has a step, and no until is owed by all of its steps; and a formula
-//! is satisfiable if and only if a fair component can be reached (Lichtenstein and Pnueli, POPL 1985).
+//! A run of the tableau is a model if no until is owed for ever. A run that stays in a component
+//! can take every step of it again and again. So a component is fair if it has a step, and no until
+//! is owed by all of its steps; and a formula is satisfiable if and only if a fair component can be
+//! reached (Lichtenstein and Pnueli, POPL 1985).
 
 use std::collections::HashSet;
 
@@ -59,7 +60,8 @@ fn is_fair(graph: &Graph, members: &HashSet<u32>) -> bool {
     false
 }
 
-/// Tarjan's algorithm (1972) with a stack of its own: a component may be as deep as there are states.
+/// Tarjan's algorithm (1972) with a stack of its own: a component may be as deep as there are
+/// states.
 struct Tarjan<'a> {
     graph: &'a Graph,
     /// When a state was first seen, from 1; 0 before.

@@ -1,8 +1,9 @@
 //! Formulas in negation normal form, each different one once.
 //!
-//! Every operator is rewritten to the six that the tableau knows, and negation is moved to the propositions. A formula
-//! is named by a number ([`Id`]), so that sets of formulas are sets of numbers and equality costs a comparison. The
-//! numbers follow from the text alone: every process that reads the same text gives the same ones.
+//! Every operator is rewritten to the six that the tableau knows, and negation is moved to the
+//! propositions. A formula is named by a number ([`Id`]), so that sets of formulas are sets of
+//! numbers and equality costs a comparison. The numbers follow from the text alone: every process
+//! that reads the same text gives the same ones.
 
 use std::collections::HashMap;
 
@@ -69,7 +70,8 @@ pub enum Formula {
 
 /// All formulas of a question.
 ///
-/// The constructors simplify where that is free: constants, repetitions, `p & !p`, `F F a`, `G G a`.
+/// The constructors simplify where that is free: constants, repetitions, `p & !p`, `F F a`, `G G
+/// a`.
 #[derive(Debug)]
 pub struct Formulas {
     formulas: Vec<Formula>,
@@ -98,8 +100,8 @@ impl Formulas {
         self.formulas[id.index()]
     }
 
-    /// A table with these propositions and the formulas that follow the two constants, as another process has them.
-    /// `None` if no table can be like that.
+    /// A table with these propositions and the formulas that follow the two constants, as another
+    /// process has them. `None` if no table can be like that.
     pub(crate) fn from_parts(
         atoms: Vec<String>,
         formulas: impl IntoIterator<Item = Formula>,
@@ -145,7 +147,8 @@ impl Formulas {
         &self.atoms
     }
 
-    /// What was read, or its negation. Propositions of several trees are the same if their names are.
+    /// What was read, or its negation. Propositions of several trees are the same if their names
+    /// are.
     pub fn read(&mut self, tree: &Tree, positive: bool) -> Id {
         let atoms: Vec<usize> = tree.atoms.iter().map(|name| self.atom(name)).collect();
         let needed = polarities(tree, positive);
@@ -193,8 +196,8 @@ impl Formulas {
         }
     }
 
-    /// `operator` or its negation. `a` and `b` are the operands of the same sign as the whole, `not_a` and `not_b`
-    /// those of the other.
+    /// `operator` or its negation. `a` and `b` are the operands of the same sign as the whole,
+    /// `not_a` and `not_b` those of the other.
     fn binary(
         &mut self,
         operator: Binary,
@@ -323,7 +326,8 @@ impl Formulas {
     }
 }
 
-/// Which nodes are needed [negated, as they are]. What is not needed would only make the sets larger.
+/// Which nodes are needed [negated, as they are]. What is not needed would only make the sets
+/// larger.
 fn polarities(tree: &Tree, positive: bool) -> Vec<[bool; 2]> {
     let mut needed = vec![[false; 2]; tree.nodes.len()];
     if let Some(root) = needed.last_mut() {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::formula::Id;
 
-/// A step to another state. What the moment must be like is not kept: it is found again for the few steps of a
-/// witness, and would be most of the memory.
+/// A step to another state. What the moment must be like is not kept: it is found again for the few
+/// steps of a witness, and would be most of the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     /// The state that it leads to.
@@ -14,8 +14,8 @@ pub(crate) struct Edge {
     pub(crate) owed: u32,
 }
 
-/// The tableau without what its states contain, as far as it is built. State 0 is where runs begin. States are expanded
-/// in any order; in which they were found, their numbers tell.
+/// The tableau without what its states contain, as far as it is built. State 0 is where runs begin.
+/// States are expanded in any order; in which they were found, their numbers tell.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     /// Of each state; nothing while it is not expanded.
@@ -34,7 +34,8 @@ impl Graph {
         }
     }
 
-    /// Enters the steps of a state that was found. False if they were known already: nothing is changed then.
+    /// Enters the steps of a state that was found. False if they were known already: nothing is
+    /// changed then.
     pub(crate) fn expand(&mut self, state: u32, edges: Vec<Edge>) -> bool {
         let place = &mut self.edges[state as usize];
         let new = place.is_none();

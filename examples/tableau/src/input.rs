@@ -20,7 +20,8 @@ const AHEAD: usize = 64;
 
 type Next = Result<Asked, String>;
 
-/// The formulas, each as soon as it can be read, by a thread: who waits for one may have other things to do.
+/// The formulas, each as soon as it can be read, by a thread: who waits for one may have other
+/// things to do.
 pub(crate) struct Input {
     formulas: Receiver<Next>,
 }
@@ -81,7 +82,8 @@ fn lines(name: String, from: impl BufRead) -> impl Iterator<Item = Next> {
         .enumerate()
         .filter_map(move |(before, line)| {
             let number = before + 1;
-            // The parser refuses what stands for bytes that are no text: a mistake of this line alone.
+            // The parser refuses what stands for bytes that are no text: a mistake of this line
+            // alone.
             let text = |line: Vec<u8>| {
                 let line = line.strip_suffix(b"\r").unwrap_or(&line);
                 // As some editors begin a file.

@@ -10,7 +10,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::{Failure, tell};
 
-/// How long a process may take to tell the others that it ends. Expanding a single state can take for ever.
+/// How long a process may take to tell the others that it ends. Expanding a single state can take
+/// for ever.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Signals that end the work.
@@ -20,9 +21,9 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Catches them. A process that is `alone` has nothing to tidy up and ends at once, by a thread of its own: the
-    /// expansion of a state is not interrupted. One of several asks [`Interrupts::check`] and tells the others; it
-    /// ends after three seconds in any case.
+    /// Catches them. A process that is `alone` has nothing to tidy up and ends at once, by a thread
+    /// of its own: the expansion of a state is not interrupted. One of several asks
+    /// [`Interrupts::check`] and tells the others; it ends after three seconds in any case.
     pub(crate) fn catch(alone: bool) -> std::io::Result<Self> {
         let caught = Arc::new(AtomicUsize::new(0));
         let (mut read, write) = UnixStream::pair()?;

@@ -128,7 +128,8 @@ impl Engine<'_> {
     }
 }
 
-/// Answers for one formula after the other. One that is none does not keep the others from being answered.
+/// Answers for one formula after the other. One that is none does not keep the others from being
+/// answered.
 fn run(args: &Args, engine: &mut Engine<'_>) -> Result<u8, Failure> {
     let question = Question::new(args)?;
     let mut status = YES;

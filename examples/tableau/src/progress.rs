@@ -1,5 +1,5 @@
-//! A line on the terminal that tells how far a long search is. There is no time of arrival: how many states there will
-//! be is known when all are found.
+//! A line on the terminal that tells how far a long search is. There is no time of arrival: how
+//! many states there will be is known when all are found.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -62,7 +62,8 @@ fn line(expanded: usize, found: usize, time: Duration, resident: Option<u64>) ->
     format!("{found} states, {expanded} expanded, {rate:.0}/s{memory}, {seconds} s")
 }
 
-/// The memory that this process takes, if the system tells. Of several it is the one that keeps the graph, process 0.
+/// The memory that this process takes, if the system tells. Of several it is the one that keeps the
+/// graph, process 0.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

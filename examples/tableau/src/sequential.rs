@@ -28,10 +28,12 @@ pub struct Extent {
     pub expanded: usize,
 }
 
-/// Builds the tableau of `root` until it has a model or is complete. `watch` is called before every expansion.
+/// Builds the tableau of `root` until it has a model or is complete. `watch` is called before every
+/// expansion.
 ///
-/// Looks for a model whenever the tableau has doubled, so that all looks together cost at most about as much as two at
-/// its end; a model is found before twice the necessary states are expanded.
+/// Looks for a model whenever the tableau has doubled, so that all looks together cost at most
+/// about as much as two at its end; a model is found before twice the necessary states are
+/// expanded.
 pub fn decide(formulas: &Formulas, root: Id, mut watch: impl FnMut(Extent)) -> Decision {
     let mut tableau = Tableau::new(formulas, root);
     let mut looks = Looks::default();
@@ -52,8 +54,8 @@ pub fn decide(formulas: &Formulas, root: Id, mut watch: impl FnMut(Extent)) -> D
     }
 }
 
-/// The graph and what its states contain. They are numbered in the order in which they were found and expanded in that
-/// order, so what is expanded is a prefix.
+/// The graph and what its states contain. They are numbered in the order in which they were found
+/// and expanded in that order, so what is expanded is a prefix.
 #[derive(Default)]
 struct Tableau {
     graph: Graph,

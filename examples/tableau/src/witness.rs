@@ -55,7 +55,8 @@ impl Path {
         self.stem.iter().chain(&self.cycle).map(|hop| hop.from)
     }
 
-    /// What the moments are like. `None` if the states of these numbers are not those of which the graph tells.
+    /// What the moments are like. `None` if the states of these numbers are not those of which the
+    /// graph tells.
     pub(crate) fn lasso<'a>(
         &self,
         table: &Formulas,
@@ -89,7 +90,8 @@ fn hop(graph: &Graph, (from, edge): Taken) -> Hop {
     }
 }
 
-/// A way inside a fair component from `entry` back to it, such that no until is owed by all of its steps.
+/// A way inside a fair component from `entry` back to it, such that no until is owed by all of its
+/// steps.
 fn circle(graph: &Graph, entry: u32, members: &HashSet<u32>) -> Vec<Taken> {
     let mut taken: Vec<Taken> = Vec::new();
     let mut at = entry;
@@ -119,8 +121,8 @@ fn owed_by_all(graph: &Graph, taken: &[Taken]) -> Option<Vec<Id>> {
     })
 }
 
-/// A shortest way from `from`, inside `within` if given, whose last step meets `goal`. There is one: the callers ask only
-/// for what can be reached.
+/// A shortest way from `from`, inside `within` if given, whose last step meets `goal`. There is
+/// one: the callers ask only for what can be reached.
 fn way(
     graph: &Graph,
     from: u32,

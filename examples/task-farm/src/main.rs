@@ -1,6 +1,8 @@
-//! A task farm: process 0 hands out tasks, the others do them. A worker may die at any time: its task goes to another.
+//! A task farm: process 0 hands out tasks, the others do them. A worker may die at any time: its
+//! task goes to another.
 //!
-//! `suci run -n 5 --tolerate-failures task-farm 2000000` counts the primes below two million with four workers.
+//! `suci run -n 5 --tolerate-failures task-farm 2000000` counts the primes below two million with
+//! four workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,7 +15,8 @@ const MASTER: NodeId = NodeId(0);
 /// Numbers in one task.
 const TASK: u64 = 20_000;
 
-/// After so much silence a worker's task goes to another. A worker that was only slow has done it twice, which is no harm.
+/// After so much silence a worker's task goes to another. A worker that was only slow has done it
+/// twice, which is no harm.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Longer than anybody waits.

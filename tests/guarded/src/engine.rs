@@ -257,7 +257,8 @@ impl Pair {
         usize::from(taken)
     }
 
-    /// Everything that may go. What a driver hands to the kernel is copied to the wire here, which is nobody's work.
+    /// Everything that may go. What a driver hands to the kernel is copied to the wire here, which
+    /// is nobody's work.
     fn output(&mut self, host: usize) {
         let (now, engine) = (self.now, &mut self.engines[host]);
         while let Some(query) = engine.poll_route() {

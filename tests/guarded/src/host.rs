@@ -1,13 +1,14 @@
-//! What a machine makes different in every run, and here is the same in each: time and chance. Both take the place of
-//! the C library's for the whole process.
+//! What a machine makes different in every run, and here is the same in each: time and chance. Both
+//! take the place of the C library's for the whole process.
 //!
-//! Time passes by being read, so that timers, rates and round trips are the same beside any other load.
+//! Time passes by being read, so that timers, rates and round trips are the same beside any other
+//! load.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What passes with each reading, in nanoseconds. As much as passes between two of a node that waits for messages and
-/// answers them: what comes sooner has waited in the socket.
+/// What passes with each reading, in nanoseconds. As much as passes between two of a node that
+/// waits for messages and answers them: what comes sooner has waited in the socket.
 static STEP: AtomicU64 = AtomicU64::new(5_000);
 
 /// What passed so far.
@@ -28,8 +29,8 @@ pub(crate) fn readings() -> u64 {
     READINGS.load(Ordering::Relaxed)
 }
 
-/// Of every clock, since 1970 or since the start alike. What the kernel stamps on packets lies in the future then, which
-/// is to say that it counts as now.
+/// Of every clock, since 1970 or since the start alike. What the kernel stamps on packets lies in
+/// the future then, which is to say that it counts as now.
 ///
 /// # Safety
 /// As of the C library's: `time` is valid for a write.

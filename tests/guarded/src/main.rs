@@ -1,11 +1,12 @@
 //! The programs that `cargo xtask guards` counts, under valgrind: `guarded WORKLOAD ROUNDS`.
 //!
-//! Everything counted happens inside [`first`] or [`second`], which valgrind finds by their names: one for each of
-//! the two nodes, which live in one thread, so that the counts repeat. What a unit of work costs is the difference
-//! between two numbers of rounds, so that what comes before the first round cancels out.
+//! Everything counted happens inside [`first`] or [`second`], which valgrind finds by their names:
+//! one for each of the two nodes, which live in one thread, so that the counts repeat. What a unit
+//! of work costs is the difference between two numbers of rounds, so that what comes before the
+//! first round cancels out.
 //!
-//! On standard output: `units N`, how often the work was done that figures are given for, `packets N`, how many packets
-//! both nodes sent, and `clock-readings N`.
+//! On standard output: `units N`, how often the work was done that figures are given for, `packets
+//! N`, how many packets both nodes sent, and `clock-readings N`.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -52,8 +53,8 @@ fn second<R>(work: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Keeps the caller on the stack until its work is done, where its last call could take its place, and apart from the
-/// other one, whose code would be the same.
+/// Keeps the caller on the stack until its work is done, where its last call could take its place,
+/// and apart from the other one, whose code would be the same.
 fn stay(node: usize) {
     std::hint::black_box(node);
 }

@@ -69,7 +69,8 @@ fn until_received(from: &mut Node, to: &mut Node) {
     }
 }
 
-/// Two nodes that have exchanged messages, in packets of Ethernet. Without what does something by itself, now and then.
+/// Two nodes that have exchanged messages, in packets of Ethernet. Without what does something by
+/// itself, now and then.
 fn pair() -> (Node, Node) {
     let node = |id| {
         Node::builder()

@@ -35,7 +35,8 @@ fn f08_garbage_and_other_versions_are_counted_and_disturb_nobody() {
         }
         stranger.send_to(&datagram, cast.address(0)).unwrap();
         if length % 50 == 0 {
-            // Not more at once than the socket has room for: the server looks at it between two answers.
+            // Not more at once than the socket has room for: the server looks at it between two
+            // answers.
             server.stat();
         }
     }
@@ -53,8 +54,8 @@ fn f08_garbage_and_other_versions_are_counted_and_disturb_nobody() {
     server.finish();
 }
 
-/// Somebody sends datagrams with wrong UDP checksums, less than a tick of the kernel apart: a node that waits for a
-/// message keeps its time.
+/// Somebody sends datagrams with wrong UDP checksums, less than a tick of the kernel apart: a node
+/// that waits for a message keeps its time.
 #[test]
 fn f08_wrong_checksums_keep_no_receive_from_ending() {
     let _together = light();
@@ -98,8 +99,9 @@ fn raw_socket() -> UdpSocket {
     unsafe { UdpSocket::from_raw_fd(fd) }
 }
 
-/// An IPv4 packet with a UDP datagram from port 9 whose checksum is not right, of more than the 76 bytes below which the
-/// kernel always looks at it at once (`CHECKSUM_BREAK`). It fills in the checksum of the IP header.
+/// An IPv4 packet with a UDP datagram from port 9 whose checksum is not right, of more than the 76
+/// bytes below which the kernel always looks at it at once (`CHECKSUM_BREAK`). It fills in the
+/// checksum of the IP header.
 fn with_wrong_checksum(to: SocketAddrV4) -> Vec<u8> {
     const LENGTH: u16 = 20 + 8 + 200;
     let mut packet = vec![0x45, 0];
@@ -141,8 +143,8 @@ fn f24_a_forked_child_gets_errors_and_its_parent_goes_on() {
     peer.finish();
 }
 
-/// Nobody listens at one address of the book: the kernel's reports of it are hints, other peers are served
-/// meanwhile, and when the process comes it gets what waited for it.
+/// Nobody listens at one address of the book: the kernel's reports of it are hints, other peers are
+/// served meanwhile, and when the process comes it gets what waited for it.
 #[test]
 fn f25_a_port_that_refuses_is_a_hint_and_may_open_later() {
     let _together = light();
@@ -167,8 +169,8 @@ fn f25_a_port_that_refuses_is_a_hint_and_may_open_later() {
     late.finish();
 }
 
-/// A program stops polling, then its process is stopped altogether, while two others send as fast as they
-/// can: they are held back, the kernel drops nothing, and everything arrives.
+/// A program stops polling, then its process is stopped altogether, while two others send as fast
+/// as they can: they are held back, the kernel drops nothing, and everything arrives.
 #[test]
 fn f18_a_flooded_program_that_does_not_poll_loses_nothing() {
     let _alone = heavy();

@@ -1,4 +1,5 @@
-//! Many send to one that does not look at its socket for a while: the kernel drops nothing (promise 7).
+//! Many send to one that does not look at its socket for a while: the kernel drops nothing (promise
+//! 7).
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -40,7 +41,8 @@ impl Incast {
         }
     }
 
-    /// Messages that arrived from each. All are asked for at once: the receiver answers when it looks, every 50 ms.
+    /// Messages that arrived from each. All are asked for at once: the receiver answers when it
+    /// looks, every 50 ms.
     fn by_sender(&mut self) -> Vec<u64> {
         let stat = self.receiver.stat();
         let received = stat["received"].as_object().unwrap();
@@ -73,8 +75,8 @@ impl Incast {
         rest.split_once(',').unwrap().0.parse().unwrap()
     }
 
-    /// Everybody stops: whatever was accepted arrives, once, and the kernel dropped nothing. Returns the packets that
-    /// were sent again.
+    /// Everybody stops: whatever was accepted arrives, once, and the kernel dropped nothing.
+    /// Returns the packets that were sent again.
     fn finish(self) -> u64 {
         let (lost, dropped) = self.drain();
         assert_eq!(dropped, 0, "the kernel dropped datagrams");
@@ -107,7 +109,8 @@ impl Incast {
 /// `unlimited_grants_overrun_the_receiver`, by which is known that they would fill the buffer.
 const CONTROLLERS: [&[&str]; 2] = [&[], &["controller=cubic"]];
 
-/// A program without helper that looks every 50 ms finds what the buffer may hold, and lost nothing.
+/// A program without helper that looks every 50 ms finds what the buffer may hold, and lost
+/// nothing.
 #[test]
 fn f18_f31_64_senders_to_one_that_polls_every_50_ms() {
     let _alone = heavy();
@@ -164,8 +167,9 @@ fn stopped_for_five_seconds(controller: &[&str]) {
     );
 }
 
-/// The same with grants that know no limit: the kernel drops what the buffer does not hold. Else these tests would show
-/// nothing. CUBIC, because `Lan` keeps queues so short that they hardly fill the buffer.
+/// The same with grants that know no limit: the kernel drops what the buffer does not hold. Else
+/// these tests would show nothing. CUBIC, because `Lan` keeps queues so short that they hardly fill
+/// the buffer.
 #[cfg(suci_plant)]
 #[test]
 fn unlimited_grants_overrun_the_receiver() {

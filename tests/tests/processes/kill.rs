@@ -41,8 +41,9 @@ fn rates(subjects: &mut [Subject], victim: u32) -> Vec<f64> {
         .collect()
 }
 
-/// Four processes, all to all, one killed: each other one gets Lost once within 1.25 silence timeouts and
-/// Ended once when it gives up, with one outcome per message, and keeps its rate towards the rest.
+/// Four processes, all to all, one killed: each other one gets Lost once within 1.25 silence
+/// timeouts and Ended once when it gives up, with one outcome per message, and keeps its rate
+/// towards the rest.
 #[test]
 fn f17_kill_of_one_of_four_processes_under_load() {
     let _alone = heavy();
@@ -103,7 +104,8 @@ fn f17_kill_of_one_of_four_processes_under_load() {
     finish_together(subjects);
 }
 
-/// A process is killed and started again with the same ID: one event, and a session that works at once.
+/// A process is killed and started again with the same ID: one event, and a session that works at
+/// once.
 #[test]
 fn f14_a_killed_process_starts_again() {
     let _together = light();
@@ -129,8 +131,9 @@ fn f14_a_killed_process_starts_again() {
     finish_together(vec![stays, second]);
 }
 
-/// A process is killed and started again on another port of the same machine, whether its peer was talking to it or not: the
-/// kernel says that nobody has the old port, so that the peer need not wait for the silence timeout of 10 s.
+/// A process is killed and started again on another port of the same machine, whether its peer was
+/// talking to it or not: the kernel says that nobody has the old port, so that the peer need not
+/// wait for the silence timeout of 10 s.
 #[test]
 fn f14_a_killed_process_starts_again_on_another_port_at_once() {
     let _together = light();

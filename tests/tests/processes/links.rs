@@ -33,8 +33,8 @@ fn go_on([mut a, mut b]: [Subject; 2]) {
     b.finish();
 }
 
-/// One side suspends and resumes: meanwhile nothing arrives, writes are refused on both sides with an error
-/// that says by whom, and nobody is lost.
+/// One side suspends and resumes: meanwhile nothing arrives, writes are refused on both sides with
+/// an error that says by whom, and nobody is lost.
 #[test]
 fn suspend_under_load_and_resume() {
     let _together = light();

@@ -49,8 +49,9 @@ fn goodput(to: &mut Subject, from: u32) -> f64 {
     (messages * BULK * 8) as f64 / begun.elapsed().as_secs_f64() / 1e6
 }
 
-/// Acknowledgements per packet, Mbit/s, and the median round trip in microseconds. On a slow cable: at full speed a
-/// receiver finds hundreds of packets whenever it looks, and acknowledges them together whatever the mode.
+/// Acknowledgements per packet, Mbit/s, and the median round trip in microseconds. On a slow cable:
+/// at full speed a receiver finds hundreds of packets whenever it looks, and acknowledges them
+/// together whatever the mode.
 fn figures(mode: &str) -> [f64; 3] {
     let pair = Pair::across_switch(200, 10).unwrap();
     pair.offloads_off().unwrap();
@@ -116,8 +117,8 @@ fn turns() -> usize {
     if strict() { 9 } else { 1 }
 }
 
-/// Bulk (Throughput) and requests (Response, higher class) of two processes meet at a third; beside it the same by
-/// TCP. Medians of [`turns`].
+/// Bulk (Throughput) and requests (Response, higher class) of two processes meet at a third; beside
+/// it the same by TCP. Medians of [`turns`].
 fn meet(pair: &Pair) -> Meeting {
     let at = |host: std::net::Ipv4Addr, port: u16| (host, port).into();
     let cast = Cast::new(&[
@@ -198,8 +199,8 @@ fn requests_and_bulk_meet_at_full_speed() {
     meet(&Pair::new().unwrap());
 }
 
-/// Milliseconds that packets wait in the queue of a switch of 100 Mbit/s, which could hold 50 ms, and Mbit/s through it.
-/// The queue is what the round trip takes more than at its least.
+/// Milliseconds that packets wait in the queue of a switch of 100 Mbit/s, which could hold 50 ms,
+/// and Mbit/s through it. The queue is what the round trip takes more than at its least.
 fn standing_queue(controller: &str) -> [f64; 2] {
     let pair = Pair::across_switch(100, 50).unwrap();
     pair.offloads_off().unwrap();

@@ -18,7 +18,8 @@ fn at_both_ends(pair: &Pair, settings: [&[&str]; 2]) -> (Subject, Subject) {
     (a, cast.start(&pair.b, 1, settings[1]))
 }
 
-/// Sends `count` messages of `size` bytes from `a` to `b`, and waits until they are there and known to be.
+/// Sends `count` messages of `size` bytes from `a` to `b`, and waits until they are there and known
+/// to be.
 fn transfer(a: &mut Subject, b: &mut Subject, count: u64, size: u64) {
     let (before, known) = (b.number("/received/0"), a.number("/delivered/1"));
     a.say(&format!("send 1 {count} {size}"));
@@ -104,7 +105,8 @@ fn f30_damaged_packets_are_counted_and_repaired() {
     b.finish();
 }
 
-/// A send buffer far smaller than what is sent: the socket is full again and again, and nothing is lost.
+/// A send buffer far smaller than what is sent: the socket is full again and again, and nothing is
+/// lost.
 #[test]
 fn f26_a_tiny_send_buffer_is_back_pressure() {
     let _together = light();
@@ -118,7 +120,8 @@ fn f26_a_tiny_send_buffer_is_back_pressure() {
     b.finish();
 }
 
-/// The far end of the cable begins to drop large packets in the middle of a transfer, without a word.
+/// The far end of the cable begins to drop large packets in the middle of a transfer, without a
+/// word.
 #[test]
 fn f27_a_cable_that_shrinks_midway_swallows_large_packets() {
     let _together = light();
@@ -132,7 +135,8 @@ fn f27_a_cable_that_shrinks_midway_swallows_large_packets() {
         .unwrap();
     transfer(&mut a, &mut b, 20, 100_000);
     let mtu = a.number("/mtu/1");
-    // The kernel lets four bytes more in than the device's MTU, for a VLAN tag (`is_skb_forwardable`).
+    // The kernel lets four bytes more in than the device's MTU, for a VLAN tag
+    // (`is_skb_forwardable`).
     assert!((1_200..=1_276).contains(&mtu), "{mtu}");
     assert_eq!(a.events("ended"), []);
     a.finish();
@@ -154,8 +158,8 @@ fn f27_emsgsize_midway_lowers_the_size() {
     b.finish();
 }
 
-/// A socket that sends without UDP checksums makes the kernel refuse segmentation offload (EINVAL): it is
-/// switched off for that socket, and what was refused is sent without.
+/// A socket that sends without UDP checksums makes the kernel refuse segmentation offload (EINVAL):
+/// it is switched off for that socket, and what was refused is sent without.
 #[test]
 fn f28_refused_segmentation_offload_is_switched_off_and_nothing_is_lost() {
     let _together = light();
@@ -222,8 +226,8 @@ fn a_long_path_is_not_a_broken_one() {
     b.finish();
 }
 
-/// A cable is taken away for long and put back: each side sees the other lost and up again once, and everything
-/// arrives once.
+/// A cable is taken away for long and put back: each side sees the other lost and up again once,
+/// and everything arrives once.
 #[test]
 fn f31_a_cable_that_is_down_for_long_loses_nothing() {
     let _together = light();

@@ -28,8 +28,8 @@ fn computing_caller_is_not_lost() {
     busy.finish();
 }
 
-/// A process is stopped for longer than the silence timeout and goes on: its peer sees it lost and back,
-/// it does not blame the peer for its own pause, and everything arrives.
+/// A process is stopped for longer than the silence timeout and goes on: its peer sees it lost and
+/// back, it does not blame the peer for its own pause, and everything arrives.
 #[test]
 fn f16_sigstop_and_sigcont() {
     let _together = light();

@@ -1,8 +1,9 @@
 //! Every snippet of README.md, of docs/commands.md and of the examples' READMEs runs, several times
 //! in a row, with the receive buffer that Linux ships with. `make soak` runs each 200 times.
 //!
-//! A snippet runs in a namespace of its own, so that its ports are free, line by line: a line with `--listen` beside
-//! those that follow it, any other line to its successful end. Long measurements are cut short.
+//! A snippet runs in a namespace of its own, so that its ports are free, line by line: a line with
+//! `--listen` beside those that follow it, any other line to its successful end. Long measurements
+//! are cut short.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -22,7 +23,8 @@ const ROUNDS: &str = "SUCI_TEST_ROUNDS";
 /// `net.core.rmem_max` of an untuned Linux.
 const STOCK: &str = "212992";
 
-/// What does not run here, by the beginning of its line or snippet, and why. An entry that fits nothing fails the test.
+/// What does not run here, by the beginning of its line or snippet, and why. An entry that fits
+/// nothing fails the test.
 const NOT_RUN: &[(&str, &str)] = &[
     ("apt-get update", "installs packages"),
     ("curl --proto", "installs a toolchain"),
@@ -56,7 +58,8 @@ const BESIDE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Stands in for `suci` in a snippet: measurements are few, short and of short messages, pings follow one another at once.
+/// Stands in for `suci` in a snippet: measurements are few, short and of short messages, pings
+/// follow one another at once.
 const SHORT: &str = r#"#!/bin/sh
 verb=$1; shift
 case "$verb $*" in
@@ -135,8 +138,9 @@ impl Snippet {
             .collect()
     }
 
-    /// How a program runs. One in the README is the end of a file of the library's examples, which cargo builds. In an
-    /// example's README there are parts of its program, which runs by another snippet.
+    /// How a program runs. One in the README is the end of a file of the library's examples, which
+    /// cargo builds. In an example's README there are parts of its program, which runs by another
+    /// snippet.
     fn program(&self) -> Option<String> {
         let (folder, is_whole) = match self.document.parent() {
             Some(example) if example != Path::new("") => (example.join("src"), false),
@@ -278,8 +282,8 @@ impl Running {
         }
     }
 
-    /// The end of a line that goes on beside the others: a receiver of `suci cat` ends by itself, a server when it is
-    /// interrupted.
+    /// The end of a line that goes on beside the others: a receiver of `suci cat` ends by itself, a
+    /// server when it is interrupted.
     fn end(mut self) {
         if !self.line.starts_with("suci cat") {
             let group = i32::try_from(self.process.pid()).unwrap();

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use suci_tests::{Cast, STARTS, Subject, count, light};
 use xtask::netns::Netns;
 
-/// The server's memory may grow by so many KiB from the first fifth of the starts to the last start.
+/// The server's memory may grow by so many KiB from the first fifth of the starts to the last
+/// start.
 const GROWTH: u64 = 1_024;
 
 /// Where the server is.
@@ -19,8 +20,9 @@ enum End {
     Kill,
 }
 
-/// Starts node 1 again and again, each time at the address that `place` gives for the number of the start. Each process
-/// sends one message, waits until it is delivered, and ends. Every message arrives, and the server needs no more memory.
+/// Starts node 1 again and again, each time at the address that `place` gives for the number of the
+/// start. Each process sends one message, waits until it is delivered, and ends. Every message
+/// arrives, and the server needs no more memory.
 fn start_again_and_again(end: End, place: impl Fn(u16) -> SocketAddr) {
     let _together = light();
     let starts = count(STARTS, 30);

@@ -1,8 +1,9 @@
-//! docs/costs.md against the tree: what a message costs in packets, system calls, allocations, copies and
-//! instructions, counted under valgrind, so that a regression is a diff.
+//! docs/costs.md against the tree: what a message costs in packets, system calls, allocations,
+//! copies and instructions, counted under valgrind, so that a regression is a diff.
 //!
-//! The programs counted are in `tests/guarded`. Time and chance are the same in each of their runs, and
-//! so are the counts, on an idle machine and on a busy one. Times are measured elsewhere (`suci perf`).
+//! The programs counted are in `tests/guarded`. Time and chance are the same in each of their runs,
+//! and so are the counts, on an idle machine and on a busy one. Times are measured elsewhere (`suci
+//! perf`).
 
 mod page;
 mod valgrind;
@@ -90,7 +91,8 @@ const WORKLOADS: &[Workload] = &[
     },
 ];
 
-/// By how much instructions may differ from the page: code generation and the C library move them a little.
+/// By how much instructions may differ from the page: code generation and the C library move them a
+/// little.
 const INSTRUCTIONS_WITHIN: f64 = 0.01;
 
 /// Counts everything and compares with the page, or rewrites it when `write`.

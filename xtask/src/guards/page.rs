@@ -43,7 +43,8 @@ impl Row {
         self.figure.starts_with("instructions")
     }
 
-    /// As it stands on the page, which is what counts: four digits tell one packet in a thousand rounds.
+    /// As it stands on the page, which is what counts: four digits tell one packet in a thousand
+    /// rounds.
     pub(super) fn shown(&self) -> String {
         shown(self.value)
     }

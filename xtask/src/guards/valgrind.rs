@@ -1,6 +1,6 @@
-//! Three looks at the same program: callgrind counts instructions and shows system calls, DHAT counts allocations and,
-//! asked otherwise, copies. What is told by place is counted for each of the two nodes, whose work happens
-//! inside functions of their own.
+//! Three looks at the same program: callgrind counts instructions and shows system calls, DHAT
+//! counts allocations and, asked otherwise, copies. What is told by place is counted for each of
+//! the two nodes, whose work happens inside functions of their own.
 
 use std::path::Path;
 use std::process::Command;
@@ -92,8 +92,8 @@ fn number(said: &str, name: &str) -> Result<u64> {
     value.parse().context(name)
 }
 
-/// Instructions of everything that functions called `name` did, themselves included, by a file of callgrind's: after each
-/// line `calls=` comes one whose last number is what these calls cost.
+/// Instructions of everything that functions called `name` did, themselves included, by a file of
+/// callgrind's: after each line `calls=` comes one whose last number is what these calls cost.
 fn inclusive(profile: &str, name: &str) -> Result<u64> {
     let mut known = std::collections::HashMap::new();
     let mut total = 0;

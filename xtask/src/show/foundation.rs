@@ -212,7 +212,8 @@ fn mutants(_: &Ctx) -> Result<Figure> {
     Ok(Figure::new(score.percent() >= mutants::BOUND, text))
 }
 
-/// Two hosts with a switch of 100 Mbit/s between them; without offloads, so that queues hold packets.
+/// Two hosts with a switch of 100 Mbit/s between them; without offloads, so that queues hold
+/// packets.
 fn slow_pair() -> Result<Pair> {
     let pair = Pair::across_switch(LINK, QUEUE_MS)?;
     pair.offloads_off()?;
@@ -276,7 +277,8 @@ fn stream(ctx: &Ctx) -> Result<Figure> {
     ))
 }
 
-/// Suci's median and TCP's, of nine times there and back between namespaces, all in one placement of the processors.
+/// Suci's median and TCP's, of nine times there and back between namespaces, all in one placement
+/// of the processors.
 fn median_beside_tcp(ctx: &Ctx, workload: &str, size: u64) -> Result<[f64; 2]> {
     const TIMES: usize = 9;
     let settings = ["--vs", "tcp", "--rounds", "2", "--wait", "block"];
@@ -325,7 +327,8 @@ fn counted(ctx: &Ctx, workload: &str, size: &str, names: [&str; 2]) -> Result<[f
     Ok([figure(names[0])?, figure(names[1])?])
 }
 
-/// A message that nothing follows must not wait for company. Each way of a round trip is such a one.
+/// A message that nothing follows must not wait for company. Each way of a round trip is such a
+/// one.
 pub(super) fn lone(ctx: &Ctx, wait: &str) -> Result<Figure> {
     const ALTERNATIONS: u32 = 15;
     let pair = Pair::new()?;

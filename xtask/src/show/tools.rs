@@ -158,8 +158,8 @@ pub(super) fn mbit(bytes: u64) -> f64 {
     bytes as f64 * 8.0 / 1e6
 }
 
-/// Runs the tests across processes whose names contain `filter`, under `settings` (tests/src/lib.rs says
-/// what there is, and cargo has some); there must be one. What they print as a figure is ours.
+/// Runs the tests across processes whose names contain `filter`, under `settings` (tests/src/lib.rs
+/// says what there is, and cargo has some); there must be one. What they print as a figure is ours.
 pub(super) fn process_tests(filter: &str, settings: &[(&str, &str)]) -> Result<Figure> {
     tests_of("suci-tests", filter, settings)
 }

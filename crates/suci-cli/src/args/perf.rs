@@ -54,7 +54,8 @@ pub(crate) struct PerfArgs {
     /// What to measure; default: everything that the number of servers allows
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) workload: Vec<Workload>,
-    /// Payload of each message, as 64,4KiB or 64..1MiB, which doubles; default depends on the workload
+    /// Payload of each message, as 64,4KiB or 64..1MiB, which doubles; default depends on the
+    /// workload
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = sizes, allow_negative_numbers = true)]
     pub(crate) size: Vec<Sizes>,
     /// Whom to compare with
@@ -87,7 +88,8 @@ pub(crate) struct PerfArgs {
     /// Say where the time went at both sides: in the program, in the kernel, or waiting
     #[arg(long)]
     pub(crate) profile: bool,
-    /// Draw the medians over sizes into this file at the end, with their spread, both axes logarithmic
+    /// Draw the medians over sizes into this file at the end, with their spread, both axes
+    /// logarithmic
     #[arg(long, value_name = "FILE.svg", value_parser = svg, value_hint = ValueHint::FilePath, conflicts_with = "listen")]
     pub(crate) plot: Option<PathBuf>,
     /// One JSON object per line instead of a table

@@ -1,8 +1,8 @@
 //! `suci cat`: bytes from here to there.
 //!
-//! The sender ends its data with a message that tells how many bytes there were; the receiver answers
-//! when it has written them all. That answer, not an acknowledgement by the peer's library, decides
-//! both exit statuses.
+//! The sender ends its data with a message that tells how many bytes there were; the receiver
+//! answers when it has written them all. That answer, not an acknowledgement by the peer's library,
+//! decides both exit statuses.
 
 mod progress;
 mod receive;

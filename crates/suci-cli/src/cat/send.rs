@@ -1,8 +1,8 @@
 //! The end that reads standard input.
 //!
-//! One thread reads and sends, and may block in either; the other listens, so that a receiver that fails
-//! or goes away ends the command even while nobody types. The node has a thread of its own besides:
-//! acknowledgements and retransmissions wait for none of them.
+//! One thread reads and sends, and may block in either; the other listens, so that a receiver that
+//! fails or goes away ends the command even while nobody types. The node has a thread of its own
+//! besides: acknowledgements and retransmissions wait for none of them.
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -48,7 +48,8 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         .spawn(move || feed(&node, progress))
         .context("a thread for standard input")?;
     let done = sender.listen(feeder);
-    // After a failure the other side mostly is not there, and whoever waits for the reason should not wait for that.
+    // After a failure the other side mostly is not there, and whoever waits for the reason should
+    // not wait for that.
     let patience = if done.is_ok() {
         sender.await_close();
         PARTING
@@ -88,7 +89,8 @@ fn feed(node: &SharedNode, mut progress: Progress) -> Result<u64> {
     Ok(total)
 }
 
-/// Waits for room as long as it takes: whether the other side is still there is the listener's business.
+/// Waits for room as long as it takes: whether the other side is still there is the listener's
+/// business.
 fn send(node: &SharedNode, payload: Bytes, tag: Tag) -> Result<()> {
     let mut draft = Draft::new(payload).tag(tag.number());
     loop {

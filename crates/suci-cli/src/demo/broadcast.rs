@@ -21,8 +21,8 @@ const CHUNK: usize = 256 << 10;
 /// What the sender may have resident beyond the file itself.
 const ALLOWANCE: u64 = 64 << 20;
 
-/// Whether the file can be read and copies be written. Every process looks at both, so that none waits for
-/// another that has ended over it.
+/// Whether the file can be read and copies be written. Every process looks at both, so that none
+/// waits for another that has ended over it.
 pub(super) fn check(file: &Path, into: &Path) -> Result<()> {
     let name = file.display();
     let remedy = "name a regular file that can be read with --file";

@@ -1,8 +1,9 @@
-//! `suci demo`: a program for `suci run` that checks what the library promises, and tells what it saw.
+//! `suci demo`: a program for `suci run` that checks what the library promises, and tells what it
+//! saw.
 //!
-//! First every node sends numbered messages of different lengths to every other and checks each byte
-//! that it gets. Then node 0 broadcasts a file, from one buffer that all destinations share; whoever
-//! compares the copies should do it with a tool of his own.
+//! First every node sends numbered messages of different lengths to every other and checks each
+//! byte that it gets. Then node 0 broadcasts a file, from one buffer that all destinations share;
+//! whoever compares the copies should do it with a tool of his own.
 
 mod broadcast;
 mod exchange;
@@ -29,7 +30,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
             "this is a program for suci run: suci run -n 4 suci demo",
         ));
     }
-    // Before anything is sent: what cannot be read or written should not be news after the exchange.
+    // Before anything is sent: what cannot be read or written should not be news after the
+    // exchange.
     if let (Some(file), Some(into)) = (&args.file, &args.into) {
         broadcast::check(file, into)?;
     }
@@ -59,8 +61,9 @@ impl Cluster {
         Ok(Self { node, peers })
     }
 
-    /// Waits until there is something to do; fails when a peer is gone or nothing came for too long.
-    /// Node 0 releases everybody at the end, so any other may end while this one waits for that.
+    /// Waits until there is something to do; fails when a peer is gone or nothing came for too
+    /// long. Node 0 releases everybody at the end, so any other may end while this one waits for
+    /// that.
     fn wait(&mut self, end: Instant) -> Result<()> {
         self.node.poll(LOOK)?;
         let first = NodeId(0);
@@ -85,7 +88,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns when every node has come here. Node 0 collects and releases; `early` ones it has met.
+    /// Returns when every node has come here. Node 0 collects and releases; `early` ones it has
+    /// met.
     fn meet(&mut self, tag: u64, early: usize) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         let first = NodeId(0);

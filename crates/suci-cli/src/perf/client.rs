@@ -16,7 +16,8 @@ use crate::args::{PerfArgs, Prefer, Rival, Waiting, Workload};
 use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, PERF};
 
-/// Before the first round of a series everyone goes this long unmeasured, to open windows and warm caches.
+/// Before the first round of a series everyone goes this long unmeasured, to open windows and warm
+/// caches.
 const WARM_UP: Duration = Duration::from_millis(100);
 
 /// Where the servers are.
@@ -252,7 +253,8 @@ impl Client {
         for round in 0..args.rounds {
             let count = all.len();
             for turn in 0..count {
-                // There and back: whoever went last goes first, so that none always follows another.
+                // There and back: whoever went last goes first, so that none always follows
+                // another.
                 let at = if round % 2 == 0 {
                     turn
                 } else {

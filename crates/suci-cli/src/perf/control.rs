@@ -71,7 +71,8 @@ pub(super) enum Request {
         #[serde(default)]
         others: Vec<(u32, SocketAddr)>,
     },
-    /// A further TCP connection of mine waits: it carries TCP's rounds. Answered by [`Reply::Ready`].
+    /// A further TCP connection of mine waits: it carries TCP's rounds. Answered by
+    /// [`Reply::Ready`].
     Tcp,
     /// The next round. Answered by [`Reply::Go`], and after the round by [`Reply::Done`].
     Round(Round),
@@ -108,7 +109,8 @@ pub(super) enum Reply {
 /// What one side counted in one round.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Account {
-    /// Messages (of raw UDP: datagrams) received by a server, round trips or messages sent by a client.
+    /// Messages (of raw UDP: datagrams) received by a server, round trips or messages sent by a
+    /// client.
     pub(super) messages: u64,
     /// Payload bytes of them.
     pub(super) bytes: u64,
@@ -258,7 +260,8 @@ impl Control {
             .map_err(|error| Failure::new(format!("{peer} said {line:?}: {error}; {remedy}")))
     }
 
-    /// Whether the other side is gone, as far as its machine said so. What it said before can still be heard.
+    /// Whether the other side is gone, as far as its machine said so. What it said before can still
+    /// be heard.
     pub(super) fn has_hung_up(&self) -> bool {
         has_hung_up(self.input.get_ref())
     }
@@ -290,7 +293,8 @@ fn has_hung_up(stream: &TcpStream) -> bool {
     looked.is_ok() && !fd.revents().is_empty()
 }
 
-/// The servers of this process, if it measures. Static, because else every loop and every wire would carry them along.
+/// The servers of this process, if it measures. Static, because else every loop and every wire
+/// would carry them along.
 static WATCHED: Mutex<Vec<TcpStream>> = Mutex::new(Vec::new());
 
 /// From now on these servers, and no others, have to be there.
@@ -301,8 +305,8 @@ pub(super) fn watch<'a>(servers: impl Iterator<Item = &'a Control>) -> Result<()
     Ok(())
 }
 
-/// Fails when a server has hung up: its node, killed, would only be silent. This makes system calls, so it is for those
-/// who have waited in vain.
+/// Fails when a server has hung up: its node, killed, would only be silent. This makes system
+/// calls, so it is for those who have waited in vain.
 #[cold]
 pub(super) fn check_servers() -> Result<()> {
     let watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);

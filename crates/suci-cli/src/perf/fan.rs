@@ -41,7 +41,8 @@ pub(super) fn broadcast(
     })
 }
 
-/// `data` messages to all before all answer, by one node: each by itself, or what is collected for all in one batch.
+/// `data` messages to all before all answer, by one node: each by itself, or what is collected for
+/// all in one batch.
 pub(super) fn n_data(
     node: &mut Node,
     peers: &[NodeId],
@@ -72,7 +73,8 @@ pub(super) fn n_data(
     })
 }
 
-/// A message with each of `marks` to all: each by itself, or what is collected for all in one batch.
+/// A message with each of `marks` to all: each by itself, or what is collected for all in one
+/// batch.
 fn send_group(
     node: &mut Node,
     peers: &[NodeId],
@@ -143,8 +145,8 @@ pub(super) enum Until {
     Told(NodeId),
 }
 
-/// Groups of `data` messages to all others, who do the same. Whoever has those of all others begins its next group, so
-/// nobody is ahead by more than one.
+/// Groups of `data` messages to all others, who do the same. Whoever has those of all others begins
+/// its next group, so nobody is ahead by more than one.
 pub(super) fn exchange(
     node: &mut Node,
     peers: &[NodeId],

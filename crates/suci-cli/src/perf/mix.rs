@@ -1,6 +1,6 @@
-//! Requests and replies of the sizes that a distributed shared memory was seen to send (DSE): most of them a
-//! few bytes, some a page. Several are under way. One by one each request and each reply is a message sent by
-//! itself; in batches what has come together is answered together.
+//! Requests and replies of the sizes that a distributed shared memory was seen to send (DSE): most
+//! of them a few bytes, some a page. Several are under way. One by one each request and each reply
+//! is a message sent by itself; in batches what has come together is answered together.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -52,7 +52,8 @@ impl Messages {
     }
 }
 
-/// Size of a message: 60 % to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB, the rest to [`LONGEST`].
+/// Size of a message: 60 % to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB, the rest to
+/// [`LONGEST`].
 fn size(index: u32) -> usize {
     // A bijection that spreads (splitmix's finalizer, cut to 32 bits): no generator to carry along.
     let mut hash = index.wrapping_mul(0x9e37_79b1);

@@ -39,7 +39,8 @@ pub(super) struct Plot {
 
 /// Where it goes.
 enum Place {
-    /// A new file, which takes this name when it is whole. Until then a file of that name holds what it held before.
+    /// A new file, which takes this name when it is whole. Until then a file of that name holds
+    /// what it held before.
     New(PathBuf),
     /// A pipe, a device, or where standard output goes: nothing else can stand in its place.
     There(File),
@@ -74,7 +75,8 @@ impl Place {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => {
                 let name = followed(path);
-                // To see that there can be one. Kept until the end it would stay behind when a signal ends the command.
+                // To see that there can be one. Kept until the end it would stay behind when a
+                // signal ends the command.
                 drop(beside(&name)?);
                 Ok(Self::New(name))
             }
@@ -118,7 +120,8 @@ fn open(path: &Path, there: &Metadata) -> io::Result<Place> {
     })
 }
 
-/// Whether standard output goes there, as `/dev/stdout` does: replaced, it would take the table along.
+/// Whether standard output goes there, as `/dev/stdout` does: replaced, it would take the table
+/// along.
 fn is_output(there: &Metadata) -> io::Result<bool> {
     let Ok(output) = io::stdout().as_fd().try_clone_to_owned() else {
         return Ok(false);

@@ -17,7 +17,8 @@ use crate::node;
 pub(super) fn listen(args: &PerfArgs, address: SocketAddr) -> Result<()> {
     let listener = bind(address)?;
     let address = listener.local_addr().context("the listening socket")?;
-    // Every measurement opens the UDP port anew: that it is taken should not be the first client's news.
+    // Every measurement opens the UDP port anew: that it is taken should not be the first client's
+    // news.
     drop(UdpSocket::bind(address).context(format_args!("UDP port of {address} ({IN_USE})"))?);
     if !args.node.plain && !address.ip().to_canonical().is_loopback() {
         return Err(suci::Error::PlainOnNetwork { address }.into());

@@ -1,4 +1,5 @@
-//! Plain TCP as a careful program uses it: CUBIC, NODELAY, default buffers, a length before each message.
+//! Plain TCP as a careful program uses it: CUBIC, NODELAY, default buffers, a length before each
+//! message.
 
 use std::io::{self, BufReader, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -215,7 +216,8 @@ mod usage {
     use super::{Context, Result, TcpStream};
     use std::os::fd::AsRawFd;
 
-    /// Where `tcpi_segs_out` stands in `struct tcp_info` (linux/tcp.h, since 4.2; later kernels append).
+    /// Where `tcpi_segs_out` stands in `struct tcp_info` (linux/tcp.h, since 4.2; later kernels
+    /// append).
     const SEGS_OUT: usize = 136;
 
     /// Segments sent, retransmissions and pure acknowledgements included.
@@ -224,7 +226,8 @@ mod usage {
         let mut length = libc::socklen_t::try_from(info.len()).context("TCP_INFO")?;
         let fd = stream.as_raw_fd();
         let (level, option, to) = (libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast());
-        // SAFETY: the descriptor is open; the kernel writes at most `length` bytes, which `info` has.
+        // SAFETY: the descriptor is open; the kernel writes at most `length` bytes, which `info`
+        // has.
         let done = unsafe { libc::getsockopt(fd, level, option, to, &raw mut length) };
         if done != 0 {
             return Err(std::io::Error::last_os_error()).context("TCP_INFO");

@@ -48,7 +48,8 @@ impl Meter {
     pub(super) fn spent(&self) -> Spent {
         let wall = self.begun.elapsed().as_secs_f64();
         let cpu = cpu_seconds() - self.cpu;
-        // The kernel divides the time by samples, and corrects earlier ones: never more than all of it, nor less than nothing.
+        // The kernel divides the time by samples, and corrects earlier ones: never more than all of
+        // it, nor less than nothing.
         let kernel = (kernel_seconds() - self.kernel).clamp(0.0, cpu);
         Spent { wall, cpu, kernel }
     }

@@ -62,7 +62,8 @@ pub(super) trait Wire {
     /// The next message; nothing if none came for a while.
     fn recv(&mut self) -> Result<Option<Received>>;
 
-    /// Appends the next messages, as a program takes them that expects many; none if none came for a while.
+    /// Appends the next messages, as a program takes them that expects many; none if none came for
+    /// a while.
     fn recv_many(&mut self, received: &mut Vec<Received>) -> Result<()> {
         received.extend(self.recv()?);
         Ok(())

@@ -14,7 +14,8 @@ use crate::error::{Failure, Result};
 /// Messages that are collected, at most.
 const BATCH: usize = 2048;
 
-/// Messages between two looks at the clock, at most: to ask the time after each small one would take a good part of it.
+/// Messages between two looks at the clock, at most: to ask the time after each small one would
+/// take a good part of it.
 const LOOK: usize = 256;
 
 /// How often a wire that loses messages says its last word.
@@ -134,7 +135,8 @@ pub(super) fn part<W: Wire>(wire: &mut W) -> Result<()> {
     await_mark(wire, Mark::Done, last)
 }
 
-/// Waits for a message with `mark`. Over a wire that loses messages `again` says what may have been lost.
+/// Waits for a message with `mark`. Over a wire that loses messages `again` says what may have been
+/// lost.
 pub(super) fn await_mark<W: Wire>(
     wire: &mut W,
     mark: Mark,

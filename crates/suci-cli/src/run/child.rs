@@ -147,7 +147,8 @@ impl Child {
         let _ = pidfd_send_signal(&self.pidfd, signal);
     }
 
-    /// Whether it is in the launcher's process group still. It was not reaped, so its ID is nobody else's.
+    /// Whether it is in the launcher's process group still. It was not reaped, so its ID is nobody
+    /// else's.
     pub(super) fn is_in_group(&self) -> bool {
         getpgid(Some(Pid::from_child(&self.process))) == Ok(getpgrp())
     }

@@ -1,13 +1,13 @@
 //! `suci run`: local processes that know each other.
 //!
-//! The launcher binds every socket itself and hands each process its own, already bound: a port that is
-//! only looked up and then bound again by the process could be taken in between by anybody.
+//! The launcher binds every socket itself and hands each process its own, already bound: a port
+//! that is only looked up and then bound again by the process could be taken in between by anybody.
 //!
 //! A process that ended is told to the others at once, by a [pipe](notices) that each of them
 //! inherits.
 //!
-//! One thread waits for everything at once, signals and ends alike. Processes are named by pidfd, so that
-//! no signal ever reaches a stranger that inherited the number of a process already reaped.
+//! One thread waits for everything at once, signals and ends alike. Processes are named by pidfd,
+//! so that no signal ever reaches a stranger that inherited the number of a process already reaped.
 
 mod child;
 mod notices;
@@ -46,7 +46,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
             return Ok(ExitCode::from(refused.status));
         }
     }
-    // What the terminal sent meanwhile missed those that were not there yet; the others may hear it twice.
+    // What the terminal sent meanwhile missed those that were not there yet; the others may hear it
+    // twice.
     for Caught { signal, .. } in signals.take() {
         let by_kernel = false;
         launch.pass_on(Caught { signal, by_kernel });
@@ -69,12 +70,12 @@ const MANY_FAILED: u8 = 101;
 /// How the names of address books begin.
 const BOOK: &str = "suci-book-";
 
-/// How old a book without a lock must be before its launcher is taken for dead: a new one is locked a
-/// moment after it was made.
+/// How old a book without a lock must be before its launcher is taken for dead: a new one is locked
+/// a moment after it was made.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// Removes the books of one's own launchers that were killed before they could. Whatever cannot be looked
-/// at stays.
+/// Removes the books of one's own launchers that were killed before they could. Whatever cannot be
+/// looked at stays.
 fn sweep() {
     let is_left_over = |entry: &DirEntry| {
         let info = entry.metadata()?;
@@ -258,8 +259,8 @@ impl<'a> Launch<'a> {
         Ok((signals.take(), ended))
     }
 
-    /// A key pressed at the terminal signals every process of the launcher's group, so those have it already. But of the
-    /// terminal's end the kernel tells whoever leads its session alone.
+    /// A key pressed at the terminal signals every process of the launcher's group, so those have
+    /// it already. But of the terminal's end the kernel tells whoever leads its session alone.
     fn pass_on(&mut self, Caught { signal, by_kernel }: Caught) {
         self.ending = true;
         self.interrupts += u32::from(signal == Signal::INT);

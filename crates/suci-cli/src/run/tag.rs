@@ -14,8 +14,8 @@ use crate::output::write_all;
 /// Longest line that is kept together; a longer one is cut, so that memory stays bounded.
 const LONGEST: u64 = 64 << 10;
 
-/// How long nothing may come after every process has ended: a grandchild may hold a pipe for ever. Whoever
-/// reads what is there already may take as long as they like.
+/// How long nothing may come after every process has ended: a grandchild may hold a pipe for ever.
+/// Whoever reads what is there already may take as long as they like.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The threads that copy output line by line.
@@ -34,7 +34,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// Both counts. Those written are looked at first: so equal numbers mean that nothing was under way.
+    /// Both counts. Those written are looked at first: so equal numbers mean that nothing was under
+    /// way.
     fn counts(&self) -> (u64, u64) {
         let written = self.written.load(Ordering::SeqCst);
         (self.read.load(Ordering::SeqCst), written)
@@ -76,7 +77,8 @@ impl Tags {
         let (report, lines) = (self.report.clone(), Arc::clone(&self.lines));
         let work = move || {
             let done = copy_lines(&format!("[{id}] "), from, to, &lines);
-            // A process that prints on learns of it by its own writing; one that has ended does not.
+            // A process that prints on learns of it by its own writing; one that has ended does
+            // not.
             let _ = report.send(done.context(name));
         };
         std::thread::Builder::new()

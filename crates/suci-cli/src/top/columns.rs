@@ -1,4 +1,5 @@
-//! The columns of the table: what each shows, how wide it is, and which are left out where there is no room.
+//! The columns of the table: what each shows, how wide it is, and which are left out where there is
+//! no room.
 
 use std::cmp::Ordering;
 

@@ -28,8 +28,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How soon after a node was asked for something: it stores its numbers every 100 ms.
 const SOON: Duration = Duration::from_millis(150);
 
-/// How long it may take to end by itself after a signal. It does not where the terminal has gone: who reads keys of that
-/// reads for ever.
+/// How long it may take to end by itself after a signal. It does not where the terminal has gone:
+/// who reads keys of that reads for ever.
 const PARTING: Duration = Duration::from_secs(1);
 
 /// Shows until told to quit.
@@ -48,7 +48,8 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode> {
     done
 }
 
-/// Also when the terminal has gone and nobody says so, because that is ignored. Ctrl-C comes as a key.
+/// Also when the terminal has gone and nobody says so, because that is ignored. Ctrl-C comes as a
+/// key.
 fn end_by_signal(signals: Signals, ended: Arc<AtomicBool>) -> Result<()> {
     let watch = std::thread::Builder::new().name("signals".into());
     let watching = watch.spawn(move || {
@@ -112,7 +113,8 @@ impl App {
             let draw = |frame: &mut ratatui::Frame<'_>| view::draw(self, frame);
             terminal.draw(draw).context("drawing")?;
             let left = due.saturating_duration_since(Instant::now());
-            // A signal ends the wait early; so does a change of size, after which all is drawn anew.
+            // A signal ends the wait early; so does a change of size, after which all is drawn
+            // anew.
             let happened = event::poll(left.min(LOOK / 2)).context("reading keys")?;
             if happened && let Event::Key(key) = event::read().context("reading keys")? {
                 match self.press(key) {

@@ -185,7 +185,8 @@ fn f13_a_relay_that_changes_its_port_midway_changes_nothing() {
     );
 }
 
-/// The path carries more than the program in the middle reads at a time: the rest of long packets is cut off.
+/// The path carries more than the program in the middle reads at a time: the rest of long packets
+/// is cut off.
 #[test]
 fn f27_a_relay_that_cuts_long_packets_off_is_survived() {
     let at = free_address();
@@ -410,7 +411,8 @@ fn a_port_that_the_system_chose_is_told() {
     assert_eq!(receive.finish().stdout, b"found");
 }
 
-/// Rust's start-up puts /dev/null where a standard descriptor is closed: what was sent would be gone, and all seem well.
+/// Rust's start-up puts /dev/null where a standard descriptor is closed: what was sent would be
+/// gone, and all seem well.
 #[test]
 fn a_closed_end_is_no_success() {
     let at = free_address().to_string();

@@ -211,8 +211,8 @@ fn at_terminal(name: &str) -> (Running, std::fs::File, impl Iterator<Item = Stri
     (running, keys, lines)
 }
 
-/// Whether the launcher sleeps and has a descriptor of each of its processes: before that it passes on what those that
-/// it had started heard, too.
+/// Whether the launcher sleeps and has a descriptor of each of its processes: before that it passes
+/// on what those that it had started heard, too.
 fn has_started(launcher: Pid, count: usize) -> bool {
     let descriptors = format!("/proc/{}/fd", launcher.as_raw_nonzero());
     let links = std::fs::read_dir(descriptors).unwrap();
@@ -239,7 +239,8 @@ fn ctrl_c_reaches_each_process_once() {
     assert_eq!(said_by_all(&mut running, lines), ["INT"; 8]);
 }
 
-/// Those that heard it end, by the trap or of it; the second of two interrupts would have killed them.
+/// Those that heard it end, by the trap or of it; the second of two interrupts would have killed
+/// them.
 #[test]
 fn ctrl_c_while_processes_are_started_reaches_them_all() {
     let script =

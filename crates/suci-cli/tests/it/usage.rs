@@ -358,7 +358,8 @@ fn output_that_has_nowhere_to_go_is_an_error() {
             "{args:?}: {said}"
         );
     }
-    // Who has seen enough of a table that goes on ends it; a picture of the whole is drawn all the same.
+    // Who has seen enough of a table that goes on ends it; a picture of the whole is drawn all the
+    // same.
     let dir = tempfile::tempdir().unwrap();
     let picture = dir.path().join("sizes.svg");
     for args in [&[][..], &["--plot", picture.to_str().unwrap()]] {
@@ -715,7 +716,8 @@ fn perf_serves_the_next_client_when_one_was_killed() {
     assert!(server.first_error_line().contains("serving at"));
     let args = ["perf", &at, "--workload", "stream", "--seconds", "600"];
     let client = Running::start(&mut suci(&args));
-    // A client that hangs up between its measurements is through. The first only warms up, for a tenth of a second.
+    // A client that hangs up between its measurements is through. The first only warms up, for a
+    // tenth of a second.
     let received = |node: &Value| node["counters"]["messages_received"].as_u64().unwrap();
     await_node(&server, |node| received(node) > 0);
     std::thread::sleep(Duration::from_secs(1));

@@ -10,7 +10,8 @@ pub const MAX_DELAY: Duration = Duration::from_secs(60);
 /// Faults to inject into what is sent, each decided per packet.
 ///
 /// Written as `loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=1ms..5ms,seed=7`, every part
-/// optional; times in `ns`, `us`, `ms` or `s`. Probabilities outside 0..=1 cannot be parsed; set directly they count as 0 or 1.
+/// optional; times in `ns`, `us`, `ms` or `s`. Probabilities outside 0..=1 cannot be parsed; set
+/// directly they count as 0 or 1.
 ///
 /// ```
 /// use suci_net::fault::FaultSpec;

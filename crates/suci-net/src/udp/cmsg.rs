@@ -15,8 +15,9 @@ use crate::Ecn;
 const WORD: usize = size_of::<usize>();
 const HEADER: usize = WORD + 2 * size_of::<c_int>();
 
-/// Room for every message that is asked for, time stamp, traffic class twice and the segment size, and for packet info of both
-/// families, which a socket that was handed over may have asked for: 200 bytes. Cut control data would make trains unreadable.
+/// Room for every message that is asked for, time stamp, traffic class twice and the segment size,
+/// and for packet info of both families, which a socket that was handed over may have asked for:
+/// 200 bytes. Cut control data would make trains unreadable.
 pub(super) const RECV_CONTROL: usize = 256;
 
 /// Room for a segment size and a traffic class: two headers and two words.
@@ -102,7 +103,8 @@ pub(super) fn parse(mut bytes: &[u8]) -> Received {
     received
 }
 
-/// What the kernel said of a datagram that was not delivered (`struct sock_extended_err`, linux/errqueue.h).
+/// What the kernel said of a datagram that was not delivered (`struct sock_extended_err`,
+/// linux/errqueue.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExtendedError {
     /// As in `errno`.

@@ -1,18 +1,21 @@
 //! Several sockets at one port, and which datagram goes to which.
 //!
-//! The kernel lets sockets of one user share a port if all set `SO_REUSEPORT`, and asks a program which of them a
-//! datagram is for. Ours takes byte 4 of the payload modulo the number of sockets, and the kernel counts them in the
-//! order in which they were bound (`reuseport_add_sock` appends).
+//! The kernel lets sockets of one user share a port if all set `SO_REUSEPORT`, and asks a program
+//! which of them a datagram is for. Ours takes byte 4 of the payload modulo the number of sockets,
+//! and the kernel counts them in the order in which they were bound (`reuseport_add_sock` appends).
 //!
-//! **Whoever comes second must be refused**, or two nodes would share what is meant for one. So the first socket is bound
-//! without the option, which fails if anybody is at the port, and sets it afterwards; the others join. Another node does
-//! the same, and fails, since what binds without the option joins nobody. A program of the same user that sets the option
-//! itself is let in by the kernel at any time. It comes last in the order then, where the program never points, and gets
-//! nothing, unless it came between our own: so the port is looked at once more when all of ours are bound
-//! ([`is_ours_alone`]). (Clearing the option afterwards would keep everybody out, but the kernel then stops choosing.
-//! Only one that binds a more specific address of the machine takes what is sent there, as with every group.)
+//! **Whoever comes second must be refused**, or two nodes would share what is meant for one. So the
+//! first socket is bound without the option, which fails if anybody is at the port, and sets it
+//! afterwards; the others join. Another node does the same, and fails, since what binds without the
+//! option joins nobody. A program of the same user that sets the option itself is let in by the
+//! kernel at any time. It comes last in the order then, where the program never points, and gets
+//! nothing, unless it came between our own: so the port is looked at once more when all of ours are
+//! bound ([`is_ours_alone`]). (Clearing the option afterwards would keep everybody out, but the
+//! kernel then stops choosing. Only one that binds a more specific address of the machine takes
+//! what is sent there, as with every group.)
 //!
-//! **All must close together**: when one of a group is closed, the last takes its place in the order.
+//! **All must close together**: when one of a group is closed, the last takes its place in the
+//! order.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -31,14 +34,16 @@ const MOST: usize = 256;
 const STEERING_BYTE: u32 = 4;
 
 impl Udp {
-    /// This socket and others at its address, `count` in all: of what arrives there, each gets the datagrams whose byte
-    /// 4 is its place in the list modulo `count`; those that are shorter go to the first. A few may go elsewhere while
-    /// the group is made. Nobody else gets in, unless it belongs to the same user and asks for `SO_REUSEPORT`, and then
-    /// it gets nothing. Close all at the same time.
+    /// This socket and others at its address, `count` in all: of what arrives there, each gets the
+    /// datagrams whose byte 4 is its place in the list modulo `count`; those that are shorter go to
+    /// the first. A few may go elsewhere while the group is made. Nobody else gets in, unless it
+    /// belongs to the same user and asks for `SO_REUSEPORT`, and then it gets nothing. Close all at
+    /// the same time.
     ///
     /// # Errors
-    /// `InvalidInput` for a count of 0 or more than 256, or with [`UdpOptions::reuse_port`]; `AddrInUse` if somebody got
-    /// in; else what the system says, for instance that it cannot steer (Linux before 4.5).
+    /// `InvalidInput` for a count of 0 or more than 256, or with [`UdpOptions::reuse_port`];
+    /// `AddrInUse` if somebody got in; else what the system says, for instance that it cannot steer
+    /// (Linux before 4.5).
     pub fn into_group(self, count: usize, options: &UdpOptions) -> io::Result<Vec<Self>> {
         let refused = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         if count == 0 || count > MOST {
@@ -91,8 +96,8 @@ fn steer(socket: &impl AsFd, count: usize) -> io::Result<()> {
     sys::attach(socket.as_fd(), libc::SO_ATTACH_REUSEPORT_CBPF, &program)
 }
 
-/// Whether no more than `count` sockets are bound to exactly this address in the network namespace of this thread, as far
-/// as the system tells.
+/// Whether no more than `count` sockets are bound to exactly this address in the network namespace
+/// of this thread, as far as the system tells.
 fn is_ours_alone(local: SocketAddr, count: usize) -> bool {
     let table = if local.is_ipv4() {
         "/proc/thread-self/net/udp"
@@ -103,8 +108,8 @@ fn is_ours_alone(local: SocketAddr, count: usize) -> bool {
         return true;
     };
     let name = name_in_table(local);
-    // A line: place, local address, remote address, six more, inode. One may stand there twice if others came or went
-    // while the table was read.
+    // A line: place, local address, remote address, six more, inode. One may stand there twice if
+    // others came or went while the table was read.
     let inode_at_it = |line: &'_ str| {
         let mut words = line.split_ascii_whitespace().skip(1);
         (words.next() == Some(name.as_str())).then(|| words.nth(7).map(str::to_owned))
@@ -242,8 +247,8 @@ mod tests {
         );
     }
 
-    /// Everything that can come to the port of a group: other nodes, of one thread or more, are refused; what insists
-    /// gets nothing.
+    /// Everything that can come to the port of a group: other nodes, of one thread or more, are
+    /// refused; what insists gets nothing.
     #[test]
     fn whoever_comes_second_is_refused_or_gets_nothing() {
         for (local, from) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::]:0", "[::1]:0")] {

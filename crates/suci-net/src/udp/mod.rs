@@ -1,9 +1,9 @@
 //! The Linux fast path: one UDP socket, gathering `sendmsg` with segmentation
 //! offload, one cache-hot receive buffer with GRO.
 //!
-//! One `sendmsg` per train (`sendto`, if all of it lies together) and one `recvmsg` per received train is what makes it fast;
-//! `sendmmsg` saves nothing that lasts (ARCHITECTURE, section 16). Receiving into one buffer that stays in cache beats
-//! scattering over many.
+//! One `sendmsg` per train (`sendto`, if all of it lies together) and one `recvmsg` per received
+//! train is what makes it fast; `sendmmsg` saves nothing that lasts (ARCHITECTURE, section 16).
+//! Receiving into one buffer that stays in cache beats scattering over many.
 
 mod addr;
 mod cmsg;
@@ -32,7 +32,8 @@ use crate::{
 /// message, so a flood of them must not hold the caller.
 const MAX_RECV_ERRORS: usize = 64;
 
-/// A send is repeated so often after an error that may be the report of an earlier datagram. Another report may come meanwhile.
+/// A send is repeated so often after an error that may be the report of an earlier datagram.
+/// Another report may come meanwhile.
 const RETRIES: usize = 2;
 
 /// A port to which nothing is sent; some port has to be named.
@@ -91,8 +92,9 @@ impl Udp {
         Self::from_socket(options::open(addr, options)?, options)
     }
 
-    /// Takes over a bound socket, for instance one that a launcher reserved. It is made
-    /// blocking, with a receive timeout of one tick, and close-on-exec. An `OwnedFd` converts into a [`UdpSocket`].
+    /// Takes over a bound socket, for instance one that a launcher reserved. It is made blocking,
+    /// with a receive timeout of one tick, and close-on-exec. An `OwnedFd` converts into a
+    /// [`UdpSocket`].
     ///
     /// # Errors
     /// As [`Udp::bind`], and whatever the system says to a descriptor that is no bound UDP socket.
@@ -211,9 +213,9 @@ impl Udp {
         }
     }
 
-    /// Takes the reports of datagrams that were not delivered out of the socket, which says by an error of any call that there
-    /// is one. Returns whether this host itself was among those who reported: of a datagram that is too long for its first hop
-    /// the kernel says so here, too.
+    /// Takes the reports of datagrams that were not delivered out of the socket, which says by an
+    /// error of any call that there is one. Returns whether this host itself was among those who
+    /// reported: of a datagram that is too long for its first hop the kernel says so here, too.
     fn take_reports(&mut self) -> bool {
         let mut own = false;
         for _ in 0..MAX_RECV_ERRORS {
@@ -449,8 +451,8 @@ fn is_unusable(error: &io::Error) -> bool {
     )
 }
 
-/// Errors that a socket reports of what it sent before: those that the kernel makes of ICMP messages (`icmp_err_convert`,
-/// `icmpv6_err_convert`).
+/// Errors that a socket reports of what it sent before: those that the kernel makes of ICMP
+/// messages (`icmp_err_convert`, `icmpv6_err_convert`).
 fn may_be_report(result: &io::Result<usize>) -> bool {
     let Err(error) = result else { return false };
     matches!(

@@ -117,11 +117,12 @@ pub(super) fn set_up(
     })
 }
 
-/// Sets the time limit of receives that block, the shortest there is: the kernel rounds it up to its tick, tells that,
-/// and keeps it to within one more. It keeps it only if nothing with a wrong UDP checksum gets into the receive buffer:
-/// `udp_recvmsg` throws that away and begins its wait anew (`csum_copy_err`, `goto try_again`), with the whole limit
-/// again, so that noise could hold the caller for ever. A socket with a filter is spared that, since
-/// `udp_queue_rcv_one_skb` and `udpv6_queue_rcv_one_skb` then look at the checksum before they queue anything.
+/// Sets the time limit of receives that block, the shortest there is: the kernel rounds it up to
+/// its tick, tells that, and keeps it to within one more. It keeps it only if nothing with a wrong
+/// UDP checksum gets into the receive buffer: `udp_recvmsg` throws that away and begins its wait
+/// anew (`csum_copy_err`, `goto try_again`), with the whole limit again, so that noise could hold
+/// the caller for ever. A socket with a filter is spared that, since `udp_queue_rcv_one_skb` and
+/// `udpv6_queue_rcv_one_skb` then look at the checksum before they queue anything.
 fn block_limit(socket: &UdpSocket) -> Option<Duration> {
     if !sys::ensure_filter(socket.as_fd()) {
         return None;
@@ -152,8 +153,9 @@ fn never_fragment(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
     }
 }
 
-/// Asks for a report of each datagram that the network or this host could not deliver: a socket that is not connected
-/// hears of none otherwise. Without it nothing is lost but the hint, so a refusal is no error.
+/// Asks for a report of each datagram that the network or this host could not deliver: a socket
+/// that is not connected hears of none otherwise. Without it nothing is lost but the hint, so a
+/// refusal is no error.
 fn report_errors(fd: BorrowedFd<'_>, family: Family) {
     // On IPv6 sockets the IPv4 option serves mapped addresses.
     let _ = sys::set_int(fd, libc::SOL_IP, libc::IP_RECVERR, 1);
@@ -171,7 +173,8 @@ fn receive_class(fd: BorrowedFd<'_>, family: Family) -> bool {
     }
 }
 
-/// Lets every datagram say that the path may mark it instead of dropping it, which saves saying so with each.
+/// Lets every datagram say that the path may mark it instead of dropping it, which saves saying so
+/// with each.
 fn send_class(fd: BorrowedFd<'_>, family: Family) -> bool {
     let class = libc::c_int::from(Ecn::Ect0.bits());
     let v4 = sys::set_int(fd, libc::SOL_IP, libc::IP_TOS, class).is_ok();

@@ -36,8 +36,8 @@ pub(super) fn set_int(
     }
 }
 
-/// Gives the socket a filter that takes everything, unless it has one already, which whoever handed the socket over may
-/// need. Returns whether it has one now.
+/// Gives the socket a filter that takes everything, unless it has one already, which whoever handed
+/// the socket over may need. Returns whether it has one now.
 pub(super) fn ensure_filter(fd: BorrowedFd<'_>) -> bool {
     match filter_length(fd) {
         Ok(0) => attach(fd, libc::SO_ATTACH_FILTER, &[TAKE_ALL]).is_ok(),
@@ -60,8 +60,9 @@ pub(super) const TAKE_ALL: libc::sock_filter = libc::sock_filter {
     k: u32::MAX,
 };
 
-/// Attaches a program of classic BPF, which needs no privilege: as the socket's filter (`SO_ATTACH_FILTER`), or as what
-/// chooses among the sockets of its group (`SO_ATTACH_REUSEPORT_CBPF`).
+/// Attaches a program of classic BPF, which needs no privilege: as the socket's filter
+/// (`SO_ATTACH_FILTER`), or as what chooses among the sockets of its group
+/// (`SO_ATTACH_REUSEPORT_CBPF`).
 pub(super) fn attach(
     fd: BorrowedFd<'_>,
     option: c_int,
@@ -71,8 +72,8 @@ pub(super) fn attach(
         len: program.len().try_into().unwrap_or(u16::MAX),
         filter: program.as_ptr().cast_mut(),
     };
-    // SAFETY: the program and its instructions outlive the call, and are as long as said (longer ones are refused); the
-    // kernel only reads them.
+    // SAFETY: the program and its instructions outlive the call, and are as long as said (longer
+    // ones are refused); the kernel only reads them.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -89,7 +90,8 @@ pub(super) fn attach(
     }
 }
 
-/// Reads an option made of integers. Returns the length that the kernel tells, in bytes but for `SO_GET_FILTER`.
+/// Reads an option made of integers. Returns the length that the kernel tells, in bytes but for
+/// `SO_GET_FILTER`.
 fn get_words<const N: usize>(
     fd: BorrowedFd<'_>,
     level: c_int,
@@ -175,12 +177,13 @@ pub(super) fn send(
     }
 }
 
-/// The same for a single slice about which nothing else is to be said: the kernel has a header and a list less to copy, 0.1 us.
+/// The same for a single slice about which nothing else is to be said: the kernel has a header and
+/// a list less to copy, 0.1 us.
 fn send_one(fd: BorrowedFd<'_>, dest: &RawAddr, slice: &[u8]) -> io::Result<usize> {
     let length = dest.len.min(CAPACITY) as libc::socklen_t;
     loop {
-        // SAFETY: both pointers come from references of this function's arguments, which outlive the call, with their
-        // lengths; sendto only reads.
+        // SAFETY: both pointers come from references of this function's arguments, which outlive
+        // the call, with their lengths; sendto only reads.
         let result = unsafe {
             libc::sendto(
                 fd.as_raw_fd(),
@@ -200,7 +203,8 @@ fn send_one(fd: BorrowedFd<'_>, dest: &RawAddr, slice: &[u8]) -> io::Result<usiz
 /// What one receive brought.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
-    /// Bytes on the wire, more than the buffer holds if they were cut. Of a report: those in the buffer.
+    /// Bytes on the wire, more than the buffer holds if they were cut. Of a report: those in the
+    /// buffer.
     pub(super) len: usize,
     /// The control messages did not fit.
     pub(super) control_cut: bool,
@@ -213,8 +217,8 @@ pub(super) enum Empty {
     Return,
     /// It sleeps, until the socket's time limit or a signal.
     Sleep,
-    /// It returns, and does not look at the datagrams: it takes the next report of one that was not delivered. What it
-    /// receives is the beginning of that datagram, "from" where it was sent to.
+    /// It returns, and does not look at the datagrams: it takes the next report of one that was not
+    /// delivered. What it receives is the beginning of that datagram, "from" where it was sent to.
     Reports,
 }
 

@@ -462,7 +462,8 @@ fn control_messages_survive_writing_and_reading() {
     }
 }
 
-/// A port of this host that refuses what we send, and keeps it from other tests: its socket is connected elsewhere.
+/// A port of this host that refuses what we send, and keeps it from other tests: its socket is
+/// connected elsewhere.
 fn closed_port(ip: &str) -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind(format!("{ip}:0")).unwrap();
     socket.connect(format!("{ip}:1")).unwrap();
@@ -544,7 +545,8 @@ fn f04_reports_that_nobody_takes_are_bounded() {
     assert!(!udp.wait(Some(Duration::ZERO), false).unwrap().readable);
 }
 
-/// A datagram that is too long for its first hop is reported by the kernel, too, and that report is read at once.
+/// A datagram that is too long for its first hop is reported by the kernel, too, and that report is
+/// read at once.
 #[test]
 fn f27_a_datagram_that_is_too_long_leaves_no_report_behind() {
     let mut udp = Udp::bind("[::1]:0".parse().unwrap(), &UdpOptions::default()).unwrap();

@@ -1,18 +1,20 @@
 //! Model-based control for long paths, after BBR version 3 (draft-ietf-ccwg-bbr).
 //!
-//! It measures what the path delivers and how long it takes by itself, keeps about their product in flight, and
-//! takes loss for congestion only beyond what [`Losses`] tolerate: a path that loses one packet in a hundred for no
-//! reason stays full, where a controller that halves or so on each loss cannot. Section names in comments are
-//! the draft's.
+//! It measures what the path delivers and how long it takes by itself, keeps about their product in
+//! flight, and takes loss for congestion only beyond what [`Losses`] tolerate: a path that loses
+//! one packet in a hundred for no reason stays full, where a controller that halves or so on each
+//! loss cannot. Section names in comments are the draft's.
 //!
-//! Left out or simplified: losses are judged once a round, not packet by packet; the bound in the short term is
-//! one of bandwidth alone (`bw_lo`); the wait between probes varies with the bytes delivered instead of a random
-//! number, so that simulations repeat and flows still do not probe in step.
+//! Left out or simplified: losses are judged once a round, not packet by packet; the bound in the
+//! short term is one of bandwidth alone (`bw_lo`); the wait between probes varies with the bytes
+//! delivered instead of a random number, so that simulations repeat and flows still do not probe in
+//! step.
 //!
-//! Added: where the path itself delays packets now and then (radio, shared hosts), the least round trip is far below
-//! what most of them take, and a window made of it alone shrinks from cycle to cycle. "ProbeRTT" therefore measures
-//! the mean beside the least, and the window is made of the larger. A queue of our own is in neither, since only
-//! packets sent while little is in flight count.
+//! Added: where the path itself delays packets now and then (radio, shared hosts), the least round
+//! trip is far below what most of them take, and a window made of it alone shrinks from cycle to
+//! cycle. "ProbeRTT" therefore measures the mean beside the least, and the window is made of the
+//! larger. A queue of our own is in neither, since only packets sent while little is in flight
+//! count.
 
 mod folded;
 
@@ -23,8 +25,8 @@ use crate::limits::MAX_DATAGRAM;
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
-/// What is left of a bound after congestion (BBR.Beta), and what stays free below it while not probing
-/// (BBR.Headroom).
+/// What is left of a bound after congestion (BBR.Beta), and what stays free below it while not
+/// probing (BBR.Headroom).
 const BETA: f64 = 0.7;
 const HEADROOM: f64 = 0.85;
 /// Pacing and window in multiples of what was measured ("Startup", "Drain", "ProbeBW").
@@ -42,12 +44,13 @@ const FULL_ROUNDS: u32 = 3;
 /// Time between bandwidth probes, at least, and how much it varies.
 const PROBE_BW: Duration = Duration::from_secs(1);
 const PROBE_BW_SPREAD: u64 = 500;
-/// Rounds between probes at least, if they come before that time: as often as Reno fills a window that it halved
-/// ("Coexistence with Reno").
+/// Rounds between probes at least, if they come before that time: as often as Reno fills a window
+/// that it halved ("Coexistence with Reno").
 const PROBE_BW_ROUNDS: f64 = 63.0;
 /// Rounds of probing upwards at most.
 const UP_ROUNDS: u32 = 8;
-/// Without a lower round trip for so long, the window is halved to look for one ("ProbeRTT"), for so long.
+/// Without a lower round trip for so long, the window is halved to look for one ("ProbeRTT"), for
+/// so long.
 const PROBE_RTT_EVERY: Duration = Duration::from_secs(5);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const PROBE_RTT_GAIN: f64 = 0.5;
@@ -70,7 +73,8 @@ pub struct Bbr {
     /// Least time on the path in seconds, and when it was last seen or looked for.
     min_rtt: Option<f64>,
     min_rtt_at: Instant,
-    /// What packets took on average when little was in flight, in seconds; 0 until that was measured.
+    /// What packets took on average when little was in flight, in seconds; 0 until that was
+    /// measured.
     usual_rtt: f64,
     bounds: Bounds,
     /// The bounds before the last reaction to loss and those that it overlaps, in case they prove
@@ -223,7 +227,8 @@ impl Bbr {
         (product > 0.0).then_some(product)
     }
 
-    /// What is in flight when the path is filled: more than the product where packets are usually late.
+    /// What is in flight when the path is filled: more than the product where packets are usually
+    /// late.
     fn usual(&self, product: f64) -> f64 {
         product.max(self.model() * self.usual_rtt)
     }
@@ -299,8 +304,8 @@ impl Bbr {
         }
     }
 
-    /// A bound that was reached without loss moves as far as "Up" tries. By packets alone it would hold a flow down
-    /// for minutes that losses, or a larger flow beside it, made small.
+    /// A bound that was reached without loss moves as far as "Up" tries. By packets alone it would
+    /// hold a flow down for minutes that losses, or a larger flow beside it, made small.
     fn raise_bound(&mut self, in_flight: f64) {
         if in_flight >= HEADROOM * self.bounds.in_flight {
             self.bounds.in_flight *= UP_PACING;

@@ -8,7 +8,8 @@ use crate::time::{Duration, Instant};
 /// Which controller decides how much may be in flight to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ControllerChoice {
-    /// [`Lan`](Self::Lan) where the least round trip is below 5 ms, else [`Wan`](Self::Wan). The default.
+    /// [`Lan`](Self::Lan) where the least round trip is below 5 ms, else [`Wan`](Self::Wan). The
+    /// default.
     #[default]
     Auto,
     /// Delay-based (after Swift): full links with queues of a millisecond or two.
@@ -17,8 +18,8 @@ pub enum ControllerChoice {
     Wan,
     /// CUBIC (RFC 9438): what TCP does.
     Cubic,
-    /// A window that nothing moves, the classic of user-level protocols. Only for networks that the program
-    /// knows and shares with nobody.
+    /// A window that nothing moves, the classic of user-level protocols. Only for networks that the
+    /// program knows and shares with nobody.
     Fixed {
         /// Bytes in flight; two packets at least.
         bytes: u64,
@@ -68,8 +69,9 @@ const LONG: Duration = Duration::from_millis(5);
 /// A path taken for long that turns out shorter than this was measured through somebody's queue.
 const SHORT: Duration = Duration::from_millis(4);
 
-/// Chooses by the least time on the path: once by the first measurement, and once more if a later one shows that
-/// it was wrong. Least times only fall, so that the choice cannot go to and fro; another path begins anew.
+/// Chooses by the least time on the path: once by the first measurement, and once more if a later
+/// one shows that it was wrong. Least times only fall, so that the choice cannot go to and fro;
+/// another path begins anew.
 #[derive(Debug)]
 pub struct Auto {
     mtu: usize,

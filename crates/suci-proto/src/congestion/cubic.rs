@@ -14,8 +14,9 @@ const C: f64 = 0.4;
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Slow growth of conservative slow start (RFC 9406 section 4.3).
 const CONSERVATIVE_DIVISOR: f64 = 4.0;
-/// Pacing, in per cent of the window each round trip. TCP's packets come in clumps, as its acknowledgements let them go,
-/// and are lost more often at a full buffer than those that come evenly: paced at 125, this took two thirds of a link.
+/// Pacing, in per cent of the window each round trip. TCP's packets come in clumps, as its
+/// acknowledgements let them go, and are lost more often at a full buffer than those that come
+/// evenly: paced at 125, this took two thirds of a link.
 const PACE: u64 = 200;
 /// Smallest window, in packets (RFC 9002 section 7.2).
 const MIN_PACKETS: f64 = 2.0;

@@ -8,8 +8,8 @@ use crate::time::Instant;
 /// Smallest window, in packets (RFC 9002 section 7.2).
 const MIN_PACKETS: u64 = 2;
 
-/// A fixed window. For networks whose capacity the program knows and shares with nobody: it does not react to
-/// congestion.
+/// A fixed window. For networks whose capacity the program knows and shares with nobody: it does
+/// not react to congestion.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     bytes: u64,

@@ -1,33 +1,36 @@
 //! Delay-based control for the machine room, after Swift (Kumar et al., SIGCOMM 2020).
 //!
-//! The signal is the queueing delay: what packets spend on the path beyond the least that was ever measured
-//! (Swift section 3.1). Swift's hosts stamp in hardware; here both ends stamp in the kernel and take out how
-//! long a packet lay before its process ran, and a round trip's *least* delay counts, so that a process that
-//! was not scheduled does not look like a queue.
+//! The signal is the queueing delay: what packets spend on the path beyond the least that was ever
+//! measured (Swift section 3.1). Swift's hosts stamp in hardware; here both ends stamp in the
+//! kernel and take out how long a packet lay before its process ran, and a round trip's *least*
+//! delay counts, so that a process that was not scheduled does not look like a queue.
 //!
-//! Swift's target is an end-to-end delay that its operator knows. Here it is relative to the least round trip,
-//! and milliseconds rather than microseconds ([`TARGET`]): virtual machines, shared cores and segmentation
-//! trains make delays of hundreds of microseconds that mean nothing.
+//! Swift's target is an end-to-end delay that its operator knows. Here it is relative to the least
+//! round trip, and milliseconds rather than microseconds ([`TARGET`]): virtual machines, shared
+//! cores and segmentation trains make delays of hundreds of microseconds that mean nothing.
 //!
 //! Two things are added that a network of Swift flows alone does not need:
 //!
-//! * **Draining.** A flow that begins beside others takes their queue for part of the path. Therefore each
-//!   flow lets its own packets drain for a moment every second ([`DRAIN_EVERY`]; LEDBAT++ does likewise), which
-//!   shows the true round trip to itself and to the others.
-//! * **Competition.** A flow that fills the buffer whatever the delay (TCP) would starve this one. When the delay
-//!   stays above the target although the window was cut again and again, CUBIC decides instead until a drain
-//!   finds the queue gone (as Copa's mode switch, Arun and Balakrishnan, NSDI 2018, section 4). Far above is what a
-//!   link as fast as it was lately seen to be would not show: one that is starved must not go by its own rate.
+//! * **Draining.** A flow that begins beside others takes their queue for part of the path.
+//!   Therefore each flow lets its own packets drain for a moment every second ([`DRAIN_EVERY`];
+//!   LEDBAT++ does likewise), which shows the true round trip to itself and to the others.
+//! * **Competition.** A flow that fills the buffer whatever the delay (TCP) would starve this one.
+//!   When the delay stays above the target although the window was cut again and again, CUBIC
+//!   decides instead until a drain finds the queue gone (as Copa's mode switch, Arun and
+//!   Balakrishnan, NSDI 2018, section 4). Far above is what a link as fast as it was lately seen to
+//!   be would not show: one that is starved must not go by its own rate.
 //!
-//! And one thing is less: Swift halves its window at each loss (its Algorithm 1), since its network loses where a queue is
-//! full and nowhere else. Other networks lose a packet in a hundred for no reason, and a window that shrinks for
-//! each keeps almost nothing in flight on a fast path. Here a loss is answered if
+//! And one thing is less: Swift halves its window at each loss (its Algorithm 1), since its network
+//! loses where a queue is full and nowhere else. Other networks lose a packet in a hundred for no
+//! reason, and a window that shrinks for each keeps almost nothing in flight on a fast path. Here a
+//! loss is answered if
 //!
-//! * more was lost than BBR version 3 tolerates ([`Losses`]): so a buffer too small to delay anything shows itself,
-//!   for a window that grows into it loses what it grew by, an eighth;
-//! * or there was a queue: a quarter of the target ([`NEAR`]). Nearer to the target the window grows so little that an
-//!   overflow would stay below the threshold. But then the window stays above what the path takes by itself (as BBR's
-//!   short-term bound stays above what was delivered), since the queue may have had nothing to do with it.
+//! * more was lost than BBR version 3 tolerates ([`Losses`]): so a buffer too small to delay
+//!   anything shows itself, for a window that grows into it loses what it grew by, an eighth;
+//! * or there was a queue: a quarter of the target ([`NEAR`]). Nearer to the target the window
+//!   grows so little that an overflow would stay below the threshold. But then the window stays
+//!   above what the path takes by itself (as BBR's short-term bound stays above what was
+//!   delivered), since the queue may have had nothing to do with it.
 //!
 //! In competition losses are CUBIC's to answer, each of them.
 
@@ -44,17 +47,17 @@ use rates::Rates;
 
 /// Queueing delay that is always allowed (Swift section 3.5: the base target).
 const TARGET: f64 = 1.0e-3;
-/// What a flow with a small window is allowed beyond, so that the smaller of two flows grows and shares become
-/// even (Swift section 3.5: flow-based scaling, with its range of windows).
+/// What a flow with a small window is allowed beyond, so that the smaller of two flows grows and
+/// shares become even (Swift section 3.5: flow-based scaling, with its range of windows).
 const SCALING: f64 = 1.5e-3;
 const SCALING_FROM: f64 = 4.0;
 const SCALING_TO: f64 = 4_096.0;
-/// Packets that may wait on any link, since on a slow one a single packet takes a millisecond; but no longer than
-/// this, for a flow that is starved must not take its own rate for the link's.
+/// Packets that may wait on any link, since on a slow one a single packet takes a millisecond; but
+/// no longer than this, for a flow that is starved must not take its own rate for the link's.
 const TARGET_PACKETS: f64 = 2.0;
 const TARGET_MOST: f64 = 7.0e-3;
-/// Part of the excess by which the window shrinks, and the most that it shrinks at once (Swift section 3.2: beta
-/// and max_mdf).
+/// Part of the excess by which the window shrinks, and the most that it shrinks at once (Swift
+/// section 3.2: beta and max_mdf).
 const BETA: f64 = 0.8;
 const MAX_DECREASE: f64 = 0.5;
 /// What is left of the window after a congestion mark (RFC 8511) and after a loss (as CUBIC).
@@ -62,8 +65,8 @@ const AFTER_MARK: f64 = 0.8;
 const AFTER_LOSS: f64 = 0.7;
 /// Part of the target from which on a queue may be what lost packets, however few.
 const NEAR: f64 = 0.25;
-/// Without any queue the window grows by this part in a round beside the one packet, less as the delay nears the
-/// target: the link has become faster, or slow start ended too early.
+/// Without any queue the window grows by this part in a round beside the one packet, less as the
+/// delay nears the target: the link has become faster, or slow start ended too early.
 const GROWTH: f64 = 1.0 / 8.0;
 /// Samples that make a round's least delay trustworthy enough to end slow start.
 const SAMPLES: u32 = 3;
@@ -74,20 +77,23 @@ const DRAIN_AGAIN: Duration = Duration::from_millis(300);
 const DRAIN_ROUNDS: u32 = 100;
 /// What stays of the window while draining.
 const DRAIN_TO: f64 = 0.25;
-/// What remains of the target after a loss that it did not prevent: the buffer holds less. It doubles back each
-/// [`DRAIN_EVERY`], and is never below [`LEAST_PART`] of it.
+/// What remains of the target after a loss that it did not prevent: the buffer holds less. It
+/// doubles back each [`DRAIN_EVERY`], and is never below [`LEAST_PART`] of it.
 const BELOW_LOSS: f64 = 0.8;
 const LEAST_PART: f64 = 0.2;
-/// Cuts in a row after which the delay is still far above the target: somebody else fills the queue. A queue of our
-/// own shrinks by up to half with each.
+/// Cuts in a row after which the delay is still far above the target: somebody else fills the
+/// queue. A queue of our own shrinks by up to half with each.
 const FUTILE_CUTS: u32 = 8;
 const FAR: f64 = 2.0;
-/// In competition, how often to look whether the queue is gone without an occasion, and at most how often with one.
+/// In competition, how often to look whether the queue is gone without an occasion, and at most how
+/// often with one.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// A queue that falls to this part from one round to the next is such an occasion: another one of us may be looking.
+/// A queue that falls to this part from one round to the next is such an occasion: another one of
+/// us may be looking.
 const FALL: f64 = 0.8;
-/// Looks in vain after which the least round trip is what was seen since: the path itself is longer than it was.
+/// Looks in vain after which the least round trip is what was seen since: the path itself is longer
+/// than it was.
 const VAIN_LOOKS: u32 = 5;
 /// Bounds of the window: two packets (RFC 9002 section 7.2), and 100 Gbit/s for five seconds.
 const MIN_PACKETS: f64 = 2.0;
@@ -259,8 +265,9 @@ impl Lan {
         (part * (TARGET + scaled)).max(few)
     }
 
-    /// What the path takes by itself, at the highest rate it delivered: less in flight leaves it idle for
-    /// certain. One late round cuts the window no deeper than the target's half above that.
+    /// What the path takes by itself, at the highest rate it delivered: less in flight leaves it
+    /// idle for certain. One late round cuts the window no deeper than the target's half above
+    /// that.
     fn floor(&self, base: f64, target: f64) -> f64 {
         self.rates.highest() * (base + target / 2.0)
     }
@@ -281,7 +288,8 @@ impl Lan {
         self.round.settling = true;
     }
 
-    /// A round in use whose packets met no more than the target (Swift section 3.2: one packet more).
+    /// A round in use whose packets met no more than the target (Swift section 3.2: one packet
+    /// more).
     fn grow(&mut self, queue: f64, target: f64) {
         self.futile = 0;
         self.window_before = self.window;
@@ -289,7 +297,8 @@ impl Lan {
         self.set_window(self.window + self.mtu + self.window * GROWTH * room);
     }
 
-    /// A round is over; `used`: its packets filled the window, and `least` is what the fastest of them spent.
+    /// A round is over; `used`: its packets filled the window, and `least` is what the fastest of
+    /// them spent.
     fn end_round(&mut self, now: Instant, used: bool, least: Option<f64>, settling: bool) {
         self.rates.next_round();
         if let Phase::Draining { window, rounds } = &mut self.phase {
@@ -347,7 +356,8 @@ impl Lan {
     /// The same decisions once a round while CUBIC decides: look, stay or leave.
     fn end_competitive_round(&mut self, now: Instant, least: Option<f64>) {
         self.rates.next_round();
-        // What the buffer was seen to hold is of no matter: others of us, who lost nothing, keep a queue up to the whole.
+        // What the buffer was seen to hold is of no matter: others of us, who lost nothing, keep a
+        // queue up to the whole.
         let (target, base) = (self.target_of(1.0, self.rates.highest()), self.base);
         let Phase::CompetitiveMode(competitive) = &mut self.phase else {
             return;
@@ -435,7 +445,8 @@ impl Lan {
         self.shrink(now, AFTER_LOSS, floor);
     }
 
-    /// Answers loss or mark, once for all that is in flight now: `left` is left of the window, but not less than `floor`.
+    /// Answers loss or mark, once for all that is in flight now: `left` is left of the window, but
+    /// not less than `floor`.
     fn shrink(&mut self, now: Instant, left: f64, floor: f64) {
         let whole = self.whole();
         *whole = whole.min((*whole * left).max(floor));

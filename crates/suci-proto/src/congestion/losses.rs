@@ -1,8 +1,9 @@
 //! How much a path may lose for no reason before its losses are taken for congestion.
 //!
-//! After BBR version 3 (draft-ietf-ccwg-bbr, "BBR.LossThresh" and "IsInflightTooHigh"): losses count against what was
-//! in flight or sent meanwhile, and mean something only beyond a threshold. A bad cable, radio and hosts that drop
-//! a packet now and then stay below it. A full buffer does not: whatever grows into it loses what it grew by.
+//! After BBR version 3 (draft-ietf-ccwg-bbr, "BBR.LossThresh" and "IsInflightTooHigh"): losses
+//! count against what was in flight or sent meanwhile, and mean something only beyond a threshold.
+//! A bad cable, radio and hosts that drop a packet now and then stay below it. A full buffer does
+//! not: whatever grows into it loses what it grew by.
 
 use crate::fold::folds;
 
@@ -31,7 +32,8 @@ impl Losses {
         self.settled += bytes;
     }
 
-    /// Whether more was lost than a path may lose, out of `in_flight` bytes; packets are of `mtu` bytes.
+    /// Whether more was lost than a path may lose, out of `in_flight` bytes; packets are of `mtu`
+    /// bytes.
     pub(super) fn exceed(&self, in_flight: f64, mtu: f64) -> bool {
         let of = self.settled.max(in_flight).max(SPAN * mtu);
         self.lost > THRESHOLD * of

@@ -1,7 +1,7 @@
 //! Congestion control: how much may be under way to one peer.
 //!
-//! A controller sees sizes, times and marks, never packets or peers. [`ControllerChoice`] says which ones there
-//! are; another one implements [`Controller`] and is made there.
+//! A controller sees sizes, times and marks, never packets or peers. [`ControllerChoice`] says
+//! which ones there are; another one implements [`Controller`] and is made there.
 
 mod bbr;
 mod choice;
@@ -38,8 +38,9 @@ pub struct AckSample<'a> {
     pub largest_sent_at: Instant,
     /// The round trip, already updated by this acknowledgement.
     pub rtt: &'a Rtt,
-    /// What the newest packet and its acknowledgement spent on the path: the round trip measured now without
-    /// the time that either end let them lie. `None` if this acknowledgement measures nothing.
+    /// What the newest packet and its acknowledgement spent on the path: the round trip measured
+    /// now without the time that either end let them lie. `None` if this acknowledgement measures
+    /// nothing.
     pub path: Option<Duration>,
     /// The delivery rate measured now.
     pub rate: Option<RateSample>,
@@ -50,9 +51,10 @@ pub struct AckSample<'a> {
 }
 
 impl AckSample<'_> {
-    /// Whether this window limited the sender, itself or by its pace (RFC 9002 section 7.8): one that was not half used
-    /// says nothing about whether more would fit. By its pace alone it does where most of the round trip is the other
-    /// process waiting for a processor, so that what its packets need is acknowledged long before the window is full.
+    /// Whether this window limited the sender, itself or by its pace (RFC 9002 section 7.8): one
+    /// that was not half used says nothing about whether more would fit. By its pace alone it does
+    /// where most of the round trip is the other process waiting for a processor, so that what its
+    /// packets need is acknowledged long before the window is full.
     fn is_in_use(&self, window: f64) -> bool {
         !self.app_limited && (self.paced || 2.0 * self.in_flight_before as f64 >= window)
     }
@@ -99,7 +101,8 @@ pub trait Controller: Send + Debug {
     /// The losses of the last event, and of those that it overlaps, turned out to be none: what
     /// they did is undone.
     fn on_spurious(&mut self, now: Instant);
-    /// Begins as on a path of which nothing is known, with the initial window or `most` bytes, if that is less.
+    /// Begins as on a path of which nothing is known, with the initial window or `most` bytes, if
+    /// that is less.
     fn begin_anew(&mut self, mtu: usize, most: u64);
     /// The path is another: whatever was learnt no longer holds.
     fn on_path_changed(&mut self, mtu: usize) {
@@ -140,8 +143,9 @@ impl Fold for Box<dyn Controller> {
     }
 }
 
-/// The initial window of RFC 6928 section 2, in bytes: ten packets. As in Linux these may be jumbo frames, of which
-/// the RFC would allow two: a network that carries them is faster than it had in mind. Two of larger ones.
+/// The initial window of RFC 6928 section 2, in bytes: ten packets. As in Linux these may be jumbo
+/// frames, of which the RFC would allow two: a network that carries them is faster than it had in
+/// mind. Two of larger ones.
 pub(crate) fn initial_window(mtu: usize) -> f64 {
     let most = if mtu > ETHERNET_MTU {
         89_720.0
@@ -152,9 +156,9 @@ pub(crate) fn initial_window(mtu: usize) -> f64 {
     (10.0 * mtu).min((2.0 * mtu).max(most))
 }
 
-/// `percent` of a window per round trip of the path, in bytes per second; `None` while the round trip is unknown. RFC 9002
-/// section 7.7: somewhat faster than the window, so that pacing is not what limits; in slow start, where the window doubles
-/// within the round trip, 200.
+/// `percent` of a window per round trip of the path, in bytes per second; `None` while the round
+/// trip is unknown. RFC 9002 section 7.7: somewhat faster than the window, so that pacing is not
+/// what limits; in slow start, where the window doubles within the round trip, 200.
 fn pace(window: u64, rtt: &Rtt, percent: u64) -> Option<u64> {
     if !rtt.has_sample() {
         return None;

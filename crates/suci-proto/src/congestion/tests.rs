@@ -68,7 +68,8 @@ fn auto() -> Box<dyn Controller> {
 
 type Make = fn() -> Box<dyn Controller>;
 
-/// Flows that begin one after the other within the first tenth of `warm`: what each did in `time` after `warm`.
+/// Flows that begin one after the other within the first tenth of `warm`: what each did in `time`
+/// after `warm`.
 fn after(link: Link, flows: &[Make], warm: Duration, time: Duration) -> Vec<Counts> {
     let mut sim = Sim::new(link);
     for (n, make) in (0..).zip(flows) {

@@ -24,7 +24,8 @@ const LATE_PART: u64 = 8;
 ///  `late` may still arrive           |<-- control.charged --->|
 /// ```
 ///
-/// The peer may believe less: it knows what was `announced`. A share is what lies between the two marks, and `late`.
+/// The peer may believe less: it knows what was `announced`. A share is what lies between the two
+/// marks, and `late`.
 ///
 /// Read it here; change it through [`Shares`](crate::credit::Shares), which keeps the sum.
 #[derive(Debug)]
@@ -61,10 +62,12 @@ pub struct Grant {
     /// Its turn among those who wait for credit.
     pub(super) waiting: Option<u64>,
     pub(super) retired: bool,
-    /// Others need its place: it gets nothing more, and its connection goes once nothing of it can come.
+    /// Others need its place: it gets nothing more, and its connection goes once nothing of it can
+    /// come.
     pub(super) dismissed: bool,
     pub(super) booked: Booked,
-    /// The epoch of [`Shares`](crate::credit::Shares) in which its share came to what it was; 0 if it moved.
+    /// The epoch of [`Shares`](crate::credit::Shares) in which its share came to what it was; 0 if
+    /// it moved.
     pub(super) steady_at: u64,
 }
 
@@ -252,7 +255,8 @@ impl Grant {
         self.live
     }
 
-    /// Whether it was [dismissed](crate::credit::Shares::dismiss): its peer is sent no messages any more.
+    /// Whether it was [dismissed](crate::credit::Shares::dismiss): its peer is sent no messages any
+    /// more.
     #[must_use]
     pub const fn is_dismissed(&self) -> bool {
         self.dismissed
@@ -270,8 +274,8 @@ impl Grant {
         self.reclaimed_at.is_some()
     }
 
-    /// When the grant lapses unless something more is drained; `None` once it did. A generation begins with
-    /// full patience, however long the peer was silent before.
+    /// When the grant lapses unless something more is drained; `None` once it did. A generation
+    /// begins with full patience, however long the peer was silent before.
     #[must_use]
     pub fn lapse_at(&self) -> Option<Instant> {
         (self.outstanding() > 0 || self.live || self.waiting.is_some())
@@ -294,10 +298,10 @@ impl Grant {
         advance > 0 && advance >= self.share / 4
     }
 
-    /// Whether a CREDIT is worth a packet of its own: because the peer asked, or because nothing went for it
-    /// to ride on until half the share was used (a reply comes before that, and costs no packet). Never
-    /// because of packets that need no acknowledgement (acks, other CREDITs): two small grants would
-    /// renew each other forever.
+    /// Whether a CREDIT is worth a packet of its own: because the peer asked, or because nothing
+    /// went for it to ride on until half the share was used (a reply comes before that, and costs
+    /// no packet). Never because of packets that need no acknowledgement (acks, other CREDITs): two
+    /// small grants would renew each other forever.
     #[must_use]
     pub fn update_due(&self) -> bool {
         let Some(announced) = self.announced else {
@@ -380,8 +384,9 @@ impl Grant {
             && !self.dismissed
     }
 
-    /// Whether all that packets up to `last` do, which follow one that was drained just now, is to move the numbers drained
-    /// and granted: whatever else may move stands where each of them would leave it.
+    /// Whether all that packets up to `last` do, which follow one that was drained just now, is to
+    /// move the numbers drained and granted: whatever else may move stands where each of them would
+    /// leave it.
     pub(super) fn advances_linearly_to(&self, last: PacketNumber) -> bool {
         let Division { ahead, late } = self.division();
         let unmoved = match self.left_after(last) {

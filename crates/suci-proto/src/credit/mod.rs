@@ -12,7 +12,8 @@
 //! when it *drained* its last, so whatever the sender sent by then had L to arrive.
 //!
 //! Control packets may go `control` numbers beyond the limit, at most
-//! [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes each, so that acks, probes and BLOCKED pass a closed window.
+//! [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes each, so that acks, probes and BLOCKED
+//! pass a closed window.
 //!
 //! [`SendCredit`] is the sender's half, [`Grant`] the receiver's, both one per connection and
 //! direction; [`Shares`] is the budget of one socket, and every change of a `Grant` passes

@@ -1,11 +1,12 @@
 //! What one peer needs of the budget: how much of its grant it uses, and what weight it was given.
 //!
-//! A receiver cannot know how fast its peers would send. It sees how near to the limit their packets come: who
-//! gets near needs more, who stays far away can do with less. No clock of the network is involved, so it
-//! holds for a receiver that drains all the time as for one that polls every 50 ms.
+//! A receiver cannot know how fast its peers would send. It sees how near to the limit their
+//! packets come: who gets near needs more, who stays far away can do with less. No clock of the
+//! network is involved, so it holds for a receiver that drains all the time as for one that polls
+//! every 50 ms.
 //!
-//! Over a long path it sees less: when a packet comes, the limit that its sender knew was raised long ago. So the sender
-//! says when it was at its limit (BLOCKED).
+//! Over a long path it sees less: when a packet comes, the limit that its sender knew was raised
+//! long ago. So the sender says when it was at its limit (BLOCKED).
 
 use crate::fold::folds;
 use crate::time::{Duration, Instant};
@@ -13,14 +14,16 @@ use crate::time::{Duration, Instant};
 /// A peer whose packets leave less than this part of its share unused needs more.
 const NEAR: u64 = 4;
 
-/// One whose packets always leave more than this part unused can do with half. With a quarter used before
-/// it hears of new credit, half the share is still more than twice what it uses.
+/// One whose packets always leave more than this part unused can do with half. With a quarter used
+/// before it hears of new credit, half the share is still more than twice what it uses.
 const FAR: u64 = 2;
 
-/// How long a peer stays away from its limit before it counts as content: some polls of a slow receiver.
+/// How long a peer stays away from its limit before it counts as content: some polls of a slow
+/// receiver.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// How large a share a peer should have beside others that need more too. The other end may say so (MODE).
+/// How large a share a peer should have beside others that need more too. The other end may say so
+/// (MODE).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Demand {
     /// A few packets suffice: requests and replies.
@@ -73,7 +76,8 @@ pub(super) enum Use {
 #[derive(Debug)]
 pub(super) struct Need {
     pub(super) demand: Demand,
-    /// It came near its limit lately, or said that it was there: it counts among those that the budget is divided by.
+    /// It came near its limit lately, or said that it was there: it counts among those that the
+    /// budget is divided by.
     pub(super) hungry: bool,
     /// Fewest numbers that any packet left unused since `since`.
     least_left: u64,

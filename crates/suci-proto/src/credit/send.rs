@@ -13,14 +13,15 @@ const BLOCKED_MAX: Duration = Duration::from_secs(1);
 /// Shortest first pause before BLOCKED: a grant is usually on its way already.
 const BLOCKED_MIN: Duration = Duration::from_millis(1);
 
-/// How often the receiver is told that what it grants is used up: a few times within what it remembers (`WATCH` in
-/// `credit/need.rs`).
+/// How often the receiver is told that what it grants is used up: a few times within what it
+/// remembers (`WATCH` in `credit/need.rs`).
 const USED_UP_REPEAT: Duration = Duration::from_millis(50);
 
 /// Pause between packets that ask for an acknowledgement only to keep the grant alive.
 const REFRESH_REPEAT: Duration = Duration::from_millis(1_250);
 
-/// What a control packet (ack, CREDIT, RECLAIM, RETURN, BLOCKED, PING, CHALLENGE, RESPONSE, CLOSE) may do now.
+/// What a control packet (ack, CREDIT, RECLAIM, RETURN, BLOCKED, PING, CHALLENGE, RESPONSE, CLOSE)
+/// may do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlAllowance {
     /// Within the limit: any size.
@@ -55,7 +56,8 @@ pub struct SendCredit {
     refresh: Refresh,
     blocked: Option<Blocked>,
     used_up: UsedUp,
-    /// The newest packet that asked because the reserve was low, and until when its answer may come.
+    /// The newest packet that asked because the reserve was low, and until when its answer may
+    /// come.
     reserve_asked: Option<(PacketNumber, Instant)>,
     returning: Option<Returning>,
 }
@@ -101,8 +103,8 @@ struct Blocked {
 
 folds!(Blocked { due, pause });
 
-/// What the receiver is to know of limits that were too low. It cannot see it by itself over a long path: when a packet
-/// comes, the limit that its sender knew was raised long ago.
+/// What the receiver is to know of limits that were too low. It cannot see it by itself over a long
+/// path: when a packet comes, the limit that its sender knew was raised long ago.
 #[derive(Debug, Default)]
 struct UsedUp {
     /// The newest limit at which messages had to wait, until it was told.
@@ -216,7 +218,8 @@ impl SendCredit {
         }
     }
 
-    /// Whether even the numbers for control end before this one, so that one packet goes each [`CREDIT_LAPSE`].
+    /// Whether even the numbers for control end before this one, so that one packet goes each
+    /// [`CREDIT_LAPSE`].
     #[must_use]
     pub fn is_beyond_reserve(&self, number: PacketNumber, now: Instant) -> bool {
         number >= self.closed_end(now).saturating_add(self.control)
@@ -398,8 +401,8 @@ impl SendCredit {
         }
     }
 
-    /// Notes that messages wait because the limit is reached. Call as often as you like: of a grant that ended it says
-    /// nothing.
+    /// Notes that messages wait because the limit is reached. Call as often as you like: of a grant
+    /// that ended it says nothing.
     pub fn on_used_up(&mut self, now: Instant) {
         if self.live && !self.lapsed(now) && self.may_tell(now) {
             self.used_up.limit = Some(self.limit());
@@ -411,7 +414,8 @@ impl SendCredit {
         told_at.is_none_or(|at| now >= at + USED_UP_REPEAT)
     }
 
-    /// The limit that was too low, in this generation: BLOCKED with it should go with the next packet that carries messages.
+    /// The limit that was too low, in this generation: BLOCKED with it should go with the next
+    /// packet that carries messages.
     #[must_use]
     pub const fn used_up(&self) -> Option<PacketNumber> {
         self.used_up.limit
@@ -425,14 +429,15 @@ impl SendCredit {
         };
     }
 
-    /// Whether a control packet with this number takes from the second half of the reserve, or lies beyond it.
+    /// Whether a control packet with this number takes from the second half of the reserve, or lies
+    /// beyond it.
     fn is_reserve_low(&self, number: PacketNumber, now: Instant) -> bool {
         number >= self.closed_end(now).saturating_add(self.control / 2)
     }
 
-    /// Whether the packet `number` should [ask](Self::ask_for_reserve) because the reserve is low. Not while the
-    /// answer to the last such question may be on its way: what asks is acknowledged, and two ends whose reserves are
-    /// low would answer one another without end.
+    /// Whether the packet `number` should [ask](Self::ask_for_reserve) because the reserve is low.
+    /// Not while the answer to the last such question may be on its way: what asks is acknowledged,
+    /// and two ends whose reserves are low would answer one another without end.
     #[must_use]
     pub fn reserve_ask_due(&self, number: PacketNumber, now: Instant) -> bool {
         let answered = |asked: PacketNumber| self.limit_end > asked;

@@ -17,7 +17,8 @@ pub use sizes::data_charge;
 use division::Wish;
 use drained::Basis;
 
-/// Most control packets beyond the limit: what a small cluster is given to survive heavy loss without waiting.
+/// Most control packets beyond the limit: what a small cluster is given to survive heavy loss
+/// without waiting.
 const CONTROL_MAX: u64 = 64;
 
 /// One in so many bytes of the data part is for control packets beyond [`CONTROL_MIN`] of a peer.
@@ -29,34 +30,37 @@ const EXTRA_PART: u64 = 32;
 /// before the first ones have shrunk. It gets more as soon as it comes near its limit.
 const NEWCOMER_PART: u64 = 32;
 
-/// The active reserve: shares do not grow into this part of the budget, so that there is something at once for
-/// whoever wakes up, asks or comes new. Smaller than it may seem prudent, since what lies in reserve
-/// is not moved: it fills up again within a round trip, when those who have most are drained.
+/// The active reserve: shares do not grow into this part of the budget, so that there is something
+/// at once for whoever wakes up, asks or comes new. Smaller than it may seem prudent, since what
+/// lies in reserve is not moved: it fills up again within a round trip, when those who have most
+/// are drained.
 const RESERVE_PART: u64 = 32;
 
 /// In small budgets it is so many packets, but at most one part in `RESERVE_MOST`.
 const RESERVE_PACKETS: u64 = 16;
 const RESERVE_MOST: u64 = 8;
 
-/// A peer that sent nothing for so long may be asked to return what it does not use, if another waits with nothing.
+/// A peer that sent nothing for so long may be asked to return what it does not use, if another
+/// waits with nothing.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// If others only need more than they have, it is left alone for so long: a busy machine may
 /// run its process no sooner.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// While others wait with nothing, a share lasts so long even in use; so does what a peer was granted beyond its
-/// share while others need more.
+/// While others wait with nothing, a share lasts so long even in use; so does what a peer was
+/// granted beyond its share while others need more.
 const TURN: Duration = Duration::from_secs(1);
 
 /// RECLAIM is repeated after this until RETURN, a lapse or an emptied grant answers it.
 const RECLAIM_REPEAT: Duration = Duration::from_millis(250);
 
-/// The wait doubles so often, to 4 s: a peer that does not answer is probably gone, and its grant lapses anyway.
+/// The wait doubles so often, to 4 s: a peer that does not answer is probably gone, and its grant
+/// lapses anyway.
 const RECLAIM_DOUBLINGS: u32 = 4;
 
-/// RECLAIMs without an answer, over four minutes: who loses half of what it hears and half of what it says leaves so many
-/// of them unanswered once in a hundred million times.
+/// RECLAIMs without an answer, over four minutes: who loses half of what it hears and half of what
+/// it says leaves so many of them unanswered once in a hundred million times.
 const MOST_RECLAIMS: u32 = 64;
 
 /// More was granted than the budget holds: a defect of ours.
@@ -112,18 +116,19 @@ const fn reserve(budget: u64) -> u64 {
 
 /// What every peer of one socket may have in its receive buffer, in sum.
 ///
-/// Three quarters of the buffer are the budget, since the kernel keeps up to a quarter charged after
-/// reading. A third of the budget is for control packets: two beyond the limit for each of
+/// Three quarters of the buffer are the budget, since the kernel keeps up to a quarter charged
+/// after reading. A third of the budget is for control packets: two beyond the limit for each of
 /// [`peer_limit`](Self::peer_limit) peers. Of the rest, a few packets are set apart for INITs, so
 /// that newcomers come in whatever others hold, and a little is for more than two control packets
 /// of a peer. Peers share the rest by need.
 ///
-/// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*. Hungry peers
-///   divide what is left after the others and the reserve, by the weight of their [`Demand`]. They lose what is
-///   too much with each packet drained, and gain as far as something is free.
-/// * The others are *content*: they keep what they have, until somebody is hungry or the reserve is touched. Then
-///   those who use little of it have it halved, and those who are idle are asked to give it back (RECLAIM) down to
-///   a few packets.
+/// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*.
+///   Hungry peers divide what is left after the others and the reserve, by the weight of their
+///   [`Demand`]. They lose what is too much with each packet drained, and gain as far as something
+///   is free.
+/// * The others are *content*: they keep what they have, until somebody is hungry or the reserve is
+///   touched. Then those who use little of it have it halved, and those who are idle are asked to
+///   give it back (RECLAIM) down to a few packets.
 /// * Who was granted more while others needed less, and uses it up slowly, is asked for it, too.
 /// * The reserve is for whoever wakes up or comes new. Where even that is used up, peers without
 ///   credit ask (BLOCKED) and are served in their order, from what the others give back.
@@ -149,7 +154,8 @@ pub struct Shares {
     waiting_bytes: u64,
     booked: Booked,
     hungry: Hungry,
-    /// What shares depend on as it was when somebody was last allotted one, and how often it was another before.
+    /// What shares depend on as it was when somebody was last allotted one, and how often it was
+    /// another before.
     basis: Option<Basis>,
     epoch: u64,
 }
@@ -250,8 +256,8 @@ impl Shares {
         self.reserve
     }
 
-    /// Whether peers lack credit that others may have to give: look after all with [`tend`](Self::tend)
-    /// and [`reclaim_due`](Self::reclaim_due).
+    /// Whether peers lack credit that others may have to give: look after all with
+    /// [`tend`](Self::tend) and [`reclaim_due`](Self::reclaim_due).
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.hungry.weight > 0 || !self.waiting.is_empty() || self.free() < self.reserve()
@@ -265,8 +271,9 @@ impl Shares {
         CONTROL_MIN.saturating_add(extra).min(CONTROL_MAX)
     }
 
-    /// What may be charged to the socket's buffer at most, if everybody keeps to its grant: all that is on the
-    /// books, and the quarter of the buffer that the kernel may keep charged after reading.
+    /// What may be charged to the socket's buffer at most, if everybody keeps to its grant: all
+    /// that is on the books, and the quarter of the buffer that the kernel may keep charged after
+    /// reading.
     #[must_use]
     pub const fn allowed(&self) -> u64 {
         let control = self.booked.control.saturating_mul(CONTROL_CHARGE);
@@ -292,8 +299,8 @@ impl Shares {
         Ok(())
     }
 
-    /// How many INITs, which fit every path, the budget has room for: each needs one packet and, unless its sender
-    /// is `seated` already, a place among the peers.
+    /// How many INITs, which fit every path, the budget has room for: each needs one packet and,
+    /// unless its sender is `seated` already, a place among the peers.
     #[must_use]
     pub fn room_for_inits(&self, seated: bool) -> u64 {
         let packets = self.init_packets();
@@ -303,8 +310,9 @@ impl Shares {
         packets.min(self.places())
     }
 
-    /// How many INITs of those whom we do not know: half of the reserve is for whom we know, who comes or wakes up. What
-    /// strangers were granted stays theirs for up to 2 L, should they vanish.
+    /// How many INITs of those whom we do not know: half of the reserve is for whom we know, who
+    /// comes or wakes up. What strangers were granted stays theirs for up to 2 L, should they
+    /// vanish.
     #[must_use]
     pub fn room_for_strangers(&self) -> u64 {
         let kept = (self.init_reserve / DATA_CHARGE).saturating_sub(1);
@@ -455,9 +463,9 @@ impl Shares {
         }
     }
 
-    /// Answers a BLOCKED of a peer that has no messages to send, but needs numbers for control: those it gets,
-    /// and credit for messages only as far as idle peers have some. Else the two would go on for ever in a
-    /// small buffer, granting and reclaiming.
+    /// Answers a BLOCKED of a peer that has no messages to send, but needs numbers for control:
+    /// those it gets, and credit for messages only as far as idle peers have some. Else the two
+    /// would go on for ever in a small buffer, granting and reclaiming.
     pub fn on_reserve_low(&mut self, grant: &mut Grant, now: Instant) {
         grant.blocked();
         self.allot(grant, Wish::Rests, now);
@@ -535,9 +543,10 @@ impl Shares {
         Some(at + RECLAIM_REPEAT.saturating_mul(1 << doubled))
     }
 
-    /// Whether the peer goes on sending, so that nothing lapses, and answers no RECLAIM, neither so many nor for as long as
-    /// silence is borne: it may hear nothing of us while we hear it. Counted are those due, sent or not: who grants us no
-    /// packet to ask with keeps its place no longer for that.
+    /// Whether the peer goes on sending, so that nothing lapses, and answers no RECLAIM, neither so
+    /// many nor for as long as silence is borne: it may hear nothing of us while we hear it.
+    /// Counted are those due, sent or not: who grants us no packet to ask with keeps its place no
+    /// longer for that.
     pub(crate) fn ignores_reclaim(&self, grant: &Grant, patience: Duration) -> bool {
         let longest = RECLAIM_REPEAT.saturating_mul(1 << RECLAIM_DOUBLINGS);
         grant.reclaimed().is_some_and(|(_, times)| {
@@ -546,8 +555,8 @@ impl Shares {
         })
     }
 
-    /// Begins or repeats a reclaim; the generation to name in RECLAIM, `None` if there is nothing to
-    /// reclaim.
+    /// Begins or repeats a reclaim; the generation to name in RECLAIM, `None` if there is nothing
+    /// to reclaim.
     pub fn reclaim(&mut self, grant: &mut Grant, now: Instant) -> Option<u64> {
         if grant.retired || !grant.is_live() || (grant.is_dormant() && !grant.dismissed) {
             return None;
@@ -558,7 +567,8 @@ impl Shares {
         Some(grant.generation())
     }
 
-    /// Looks after a peer while credit is [short](Self::is_short). One that fell silent is hungry no more.
+    /// Looks after a peer while credit is [short](Self::is_short). One that fell silent is hungry
+    /// no more.
     pub fn tend(&mut self, grant: &mut Grant, now: Instant) {
         if now >= grant.idle_since() + TURN {
             self.sate(grant);

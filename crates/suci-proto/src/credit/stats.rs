@@ -17,8 +17,8 @@ pub struct ShareStats {
     pub granted: u64,
     /// Bytes for data that nobody was granted.
     pub free: u64,
-    /// How evenly the hungry ones share, by their weights: Jain's index, 1 if all have the same, 1/n if one of
-    /// n has everything. 1 if nobody is hungry.
+    /// How evenly the hungry ones share, by their weights: Jain's index, 1 if all have the same,
+    /// 1/n if one of n has everything. 1 if nobody is hungry.
     pub jain: f64,
 }
 
@@ -72,7 +72,8 @@ mod tests {
             shares.starve(other);
             shares.wake(one, Instant::ZERO);
         }
-        // One has a third of the budget, and the other, which should have two thirds, what newcomers get.
+        // One has a third of the budget, and the other, which should have two thirds, what
+        // newcomers get.
         let stats = ShareStats::new(&shares, grants.iter());
         assert_eq!(stats.hungry, 2);
         assert!((0.5..0.6).contains(&stats.jain), "{}", stats.jain);

@@ -5,8 +5,8 @@ use crate::time::Instant;
 use crate::types::NodeId;
 
 impl Engine {
-    /// Checks what must always hold: memory below its cap, socket budget not exceeded, nothing in flight
-    /// beyond its limits. Looks at every peer.
+    /// Checks what must always hold: memory below its cap, socket budget not exceeded, nothing in
+    /// flight beyond its limits. Looks at every peer.
     ///
     /// # Errors
     /// What does not hold, in words.
@@ -26,8 +26,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks the same of the peers named, and of what all peers share; not what all of them hold together. For engines
-    /// with many peers, few of which changed since the last check. Nodes that are no peers are passed over.
+    /// Checks the same of the peers named, and of what all peers share; not what all of them hold
+    /// together. For engines with many peers, few of which changed since the last check. Nodes that
+    /// are no peers are passed over.
     ///
     /// # Errors
     /// What does not hold, in words.

@@ -1,10 +1,12 @@
 //! Calls: requests whose replies go to the caller, and not to the program's queue of messages.
 //!
-//! A request is a message of kind [`Kind::REQUEST`] whose tag is the call's number. The receiving program takes it as it
-//! takes any message. The reply goes back on a channel of its own ([`ChannelId::replies`]) with the same tag. So a reply
-//! never waits behind messages that the calling program has not taken: it needs no memory credit of their channel.
+//! A request is a message of kind [`Kind::REQUEST`] whose tag is the call's number. The receiving
+//! program takes it as it takes any message. The reply goes back on a channel of its own
+//! ([`ChannelId::replies`]) with the same tag. So a reply never waits behind messages that the
+//! calling program has not taken: it needs no memory credit of their channel.
 //!
-//! Numbers begin at a random one. A late reply to an earlier process with the same node ID names no call of this one.
+//! Numbers begin at a random one. A late reply to an earlier process with the same node ID names no
+//! call of this one.
 
 use super::{Engine, SendError};
 use crate::event::EndReason;
@@ -28,7 +30,8 @@ pub enum CallError {
     Died,
     /// The receiving program refused the request, for this reason.
     Refused(u64),
-    /// The reply is longer than [`Config::max_message`](crate::Config::max_message): it was refused.
+    /// The reply is longer than [`Config::max_message`](crate::Config::max_message): it was
+    /// refused.
     TooLong {
         /// Bytes of the reply.
         length: u64,
@@ -38,7 +41,8 @@ pub enum CallError {
 /// What a call came to: the reply and where it came from, or why there is none.
 pub type CallResult = Result<(Source, Message), CallError>;
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered) of a reply: the caller takes no reply so long.
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered) of a reply: the caller takes no reply so
+/// long.
 pub const REPLY_TOO_LONG: u64 = u64::MAX;
 
 /// A request without a reply so far.
@@ -53,12 +57,14 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     open: BTreeMap<CallId, Open>,
-    /// What calls came to that the driver was not told yet: at most one entry for each call that it made.
+    /// What calls came to that the driver was not told yet: at most one entry for each call that it
+    /// made.
     done: VecDeque<(CallId, CallResult)>,
 }
 
 impl Calls {
-    /// Ends the call that `message` from `node` is the reply to. None if there is none: the reply is late.
+    /// Ends the call that `message` from `node` is the reply to. None if there is none: the reply
+    /// is late.
     fn answered(&mut self, node: NodeId, message: &Message) -> Option<CallId> {
         let id = CallId(message.tag);
         let open = self.open.get(&id)?;
@@ -69,7 +75,8 @@ impl Calls {
         Some(id)
     }
 
-    /// The session `of` ended, after these last replies arrived. Returns how many of them were late.
+    /// The session `of` ended, after these last replies arrived. Returns how many of them were
+    /// late.
     pub(crate) fn end(
         &mut self,
         of: Source,
@@ -107,7 +114,8 @@ impl Calls {
         self.fail(id, CallError::Refused(reason), is_this)
     }
 
-    /// The peer wants to send a reply of `length` bytes with this tag, which is too long. Whether a call waits for it.
+    /// The peer wants to send a reply of `length` bytes with this tag, which is too long. Whether a
+    /// call waits for it.
     pub(crate) fn too_long(
         &mut self,
         node: NodeId,
@@ -130,8 +138,9 @@ impl Calls {
 }
 
 impl Engine {
-    /// Sends `message` as a request, the call `id`. [`Engine::poll_call`] returns the reply. The request's kind, tag, token
-    /// and notification are set here. While a call is open, the peer counts as watched: its death ends the call.
+    /// Sends `message` as a request, the call `id`. [`Engine::poll_call`] returns the reply. The
+    /// request's kind, tag, token and notification are set here. While a call is open, the peer
+    /// counts as watched: its death ends the call.
     ///
     /// # Errors
     /// As [`Engine::send`]; the message comes back as it was.

@@ -19,8 +19,8 @@ use std::net::SocketAddr;
 /// Who says HELLO, as far as we know.
 struct Claimant {
     trust: Trust,
-    /// The peer that stands in line for a place. A claim from where its node is not known to be stands there as a
-    /// stranger's.
+    /// The peer that stands in line for a place. A claim from where its node is not known to be
+    /// stands there as a stranger's.
     asker: Option<usize>,
     /// The peer of which the HELLO is a sign of life.
     alive: Option<usize>,
@@ -92,8 +92,8 @@ pub(crate) fn unknown(shared: &Shared, cause: &Header) -> Vec<u8> {
 }
 
 impl Engine {
-    /// Refuses under the name by which we were called, `asked`: that is how the caller finds its attempt
-    /// when the name is wrong.
+    /// Refuses under the name by which we were called, `asked`: that is how the caller finds its
+    /// attempt when the name is wrong.
     fn turn_away(
         &mut self,
         now: Instant,
@@ -281,14 +281,15 @@ impl Engine {
         peer.map_or_else(Epoch::default, |peer| peer.next_epoch(incarnation))
     }
 
-    /// The peer that an answer comes from. Who rests asked nothing: anybody may answer in its name, and wakes nobody.
+    /// The peer that an answer comes from. Who rests asked nothing: anybody may answer in its name,
+    /// and wakes nobody.
     fn awake_key(&self, answer: &Header) -> Option<usize> {
         let key = self.peer_key(NodeId(answer.index))?;
         self.peers.awake(key).map(|peer| peer.key)
     }
 
-    /// Looks who calls. Anybody may do so in the name of one that rests, which goes on resting; where it has a connection,
-    /// a call changes nothing.
+    /// Looks who calls. Anybody may do so in the name of one that rests, which goes on resting;
+    /// where it has a connection, a call changes nothing.
     fn claimant(&self, now: Instant, claim: &Claim) -> Claimant {
         let mut claimant = Claimant {
             trust: Trust::Stranger,
@@ -469,7 +470,8 @@ impl Engine {
         if peer.newest_baked.is_some_and(|newest| baked <= newest) {
             return Err(NoEntry::Ignored(DropReason::Outdated));
         }
-        // Who was to give its place to another takes its turn for one, whatever became of its connection.
+        // Who was to give its place to another takes its turn for one, whatever became of its
+        // connection.
         if peer.is_dismissed() && !self.shared.has_place(now, Some(key)) {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
@@ -507,7 +509,8 @@ impl Engine {
         }
         // Cookies are good for longer than their INITs are waited for.
         let stranger = peer.trust() == Trust::Stranger;
-        // A peer that took messages of ours, and ended that session, asked for this cookie afterwards.
+        // A peer that took messages of ours, and ended that session, asked for this cookie
+        // afterwards.
         peer.end_before(now, init.incarnation, init.epoch, baked, &mut self.shared);
         if !peer.has_room_for_session() {
             return Err(NoEntry::Refused(RefusedCode::Unread));
@@ -660,8 +663,9 @@ impl Engine {
         self.touch(key);
     }
 
-    /// Fills the train with the ACCEPT that is due to a peer, if one is. It has no place in the queue of replies: it
-    /// goes before any DATA of its connection, and cannot be dropped for want of room.
+    /// Fills the train with the ACCEPT that is due to a peer, if one is. It has no place in the
+    /// queue of replies: it goes before any DATA of its connection, and cannot be dropped for want
+    /// of room.
     pub(super) fn build_accept(&mut self, now: Instant, key: usize) -> bool {
         let Some(peer) = self.peers.get_mut(key) else {
             return false;
@@ -682,8 +686,8 @@ impl Engine {
         true
     }
 
-    /// A packet of the connection `end` came for a peer that is not connected by it. True if our INIT offers that
-    /// connection: the packet overtook ACCEPT, or ACCEPT was lost.
+    /// A packet of the connection `end` came for a peer that is not connected by it. True if our
+    /// INIT offers that connection: the packet overtook ACCEPT, or ACCEPT was lost.
     pub(super) fn on_early_data(
         &mut self,
         now: Instant,

@@ -1,8 +1,8 @@
 //! Who waits for a place in the socket's receive buffer, when there are more peers than places.
 //!
-//! The first in line gets the next place. A node in line is one that asked and was told that there is none, by
-//! HELLO or by our own attempt to open a connection to it; who stops asking loses its turn. All nodes that we do
-//! not know stand in it as one, since they could be any number.
+//! The first in line gets the next place. A node in line is one that asked and was told that there
+//! is none, by HELLO or by our own attempt to open a connection to it; who stops asking loses its
+//! turn. All nodes that we do not know stand in it as one, since they could be any number.
 
 use crate::handshake::PATIENCE;
 use crate::time::{Duration, Instant};
@@ -25,8 +25,8 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Whether `who` may have one of `room` places now. If not, it waits in line until it [leaves](Self::leave) or
-    /// asks no more.
+    /// Whether `who` may have one of `room` places now. If not, it waits in line until it
+    /// [leaves](Self::leave) or asks no more.
     pub(crate) fn ask(&mut self, now: Instant, who: Asker, room: u64) -> bool {
         self.forget(now);
         let turn = self.by_asker.get(&who).copied().unwrap_or(self.next);
@@ -61,8 +61,8 @@ impl Line {
         self.turns.len()
     }
 
-    /// Whoever went away holds nobody up, nor is anybody asked to make a place for it. The whole line is looked
-    /// through, so not at every question.
+    /// Whoever went away holds nobody up, nor is anybody asked to make a place for it. The whole
+    /// line is looked through, so not at every question.
     fn forget(&mut self, now: Instant) {
         if now < self.forgot + PAUSE {
             return;

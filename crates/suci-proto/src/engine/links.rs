@@ -23,9 +23,9 @@ pub enum PatienceError {
 }
 
 impl Engine {
-    /// Holds all messages to and from `node` back until [`Engine::resume`]. The peer is told, and holds its
-    /// own back too; what was accepted is kept on both sides. Meanwhile [`Engine::send`] fails on both.
-    /// Without a session yet, this is about the next one; with the session it ends.
+    /// Holds all messages to and from `node` back until [`Engine::resume`]. The peer is told, and
+    /// holds its own back too; what was accepted is kept on both sides. Meanwhile [`Engine::send`]
+    /// fails on both. Without a session yet, this is about the next one; with the session it ends.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
@@ -33,7 +33,8 @@ impl Engine {
         self.set_suspended(node, true)
     }
 
-    /// Undoes [`Engine::suspend`]. If the peer did not suspend the session too, messages flow again.
+    /// Undoes [`Engine::suspend`]. If the peer did not suspend the session too, messages flow
+    /// again.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
@@ -57,8 +58,8 @@ impl Engine {
         peer.session.suspension.by()
     }
 
-    /// A node of which [`Engine::suspended_by`] may say something else than when this named it last. For drivers
-    /// that keep what it says elsewhere; others need not ask.
+    /// A node of which [`Engine::suspended_by`] may say something else than when this named it
+    /// last. For drivers that keep what it says elsewhere; others need not ask.
     pub fn poll_suspension(&mut self) -> Option<NodeId> {
         self.shared.resuspended.pop_first()
     }
@@ -104,8 +105,8 @@ impl Engine {
         Ok(finished)
     }
 
-    /// How long the silence of `node` is borne before it counts as lost, and before its session ends,
-    /// instead of what the configuration says for all.
+    /// How long the silence of `node` is borne before it counts as lost, and before its session
+    /// ends, instead of what the configuration says for all.
     ///
     /// # Errors
     /// [`PatienceError`]; the ranges are those of [`crate::Config`].
@@ -125,8 +126,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether the silence of `node` is noticed when nothing waits for it, too, by asking it for a sign of
-    /// life three times per silence timeout. Needs a connection: [`Engine::connect`] opens one.
+    /// Whether the silence of `node` is noticed when nothing waits for it, too, by asking it for a
+    /// sign of life three times per silence timeout. Needs a connection: [`Engine::connect`] opens
+    /// one.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.

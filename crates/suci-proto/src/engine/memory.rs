@@ -1,13 +1,15 @@
 //! Memory for received messages, shared by all sessions.
 //!
-//! Half of it is for *windows*: what a session's peer may have sent and the program not yet taken. What was promised
-//! cannot be taken back from a peer that is idle. So the n-th session is given pool / 16n at first: the
-//! sum stays below three quarters of the pool for thousands of sessions (harmonic series). From the last
-//! quarter those that read grow towards an even share. The other half is for *large* messages, which ask first: it is given
-//! message by message, in the order in which sessions asked. Whoever comes later waits even if it would fit,
-//! else many middling messages could keep a very large one waiting for ever. The first always fits once the
-//! program took what came before, since what is longer than the whole half is never taken into memory of ours. Only
-//! who would have to wait for what an absent peer holds (lost, suspended) is passed over until that is back or gone.
+//! Half of it is for *windows*: what a session's peer may have sent and the program not yet taken.
+//! What was promised cannot be taken back from a peer that is idle. So the n-th session is given
+//! pool / 16n at first: the sum stays below three quarters of the pool for thousands of sessions
+//! (harmonic series). From the last quarter those that read grow towards an even share. The other
+//! half is for *large* messages, which ask first: it is given message by message, in the order in
+//! which sessions asked. Whoever comes later waits even if it would fit, else many middling
+//! messages could keep a very large one waiting for ever. The first always fits once the program
+//! took what came before, since what is longer than the whole half is never taken into memory of
+//! ours. Only who would have to wait for what an absent peer holds (lost, suspended) is passed over
+//! until that is back or gone.
 
 use crate::fold::folds;
 use crate::message::MIN_WINDOW;
@@ -61,7 +63,8 @@ pub(crate) struct MemoryShares {
     large: u64,
     /// The part of that which absent peers hold.
     stalled: u64,
-    /// Peers whose large messages wait for memory, by turn, and how much each wants; one turn for each session.
+    /// Peers whose large messages wait for memory, by turn, and how much each wants; one turn for
+    /// each session.
     waiting: BTreeMap<u64, (usize, u64)>,
     next_turn: u64,
     /// The first of them may be served now and was not looked at yet.
@@ -146,7 +149,8 @@ impl MemoryShares {
         self.freed |= promise.large > 0;
     }
 
-    /// The session's peer is absent now and owes so much of what is held for its large messages, or is back: 0.
+    /// The session's peer is absent now and owes so much of what is held for its large messages, or
+    /// is back: 0.
     pub(crate) fn set_stalled(&mut self, promise: &mut Promise, bytes: u64) {
         if promise.stalled == bytes {
             return;
@@ -160,8 +164,9 @@ impl MemoryShares {
         self.freed = true;
     }
 
-    /// Settles what a session is promised for large messages, if it holds `held` and asks for `wanted` more. If that has
-    /// to wait, `peer` is named by [`next_waiting`](Self::next_waiting) when its turn has come.
+    /// Settles what a session is promised for large messages, if it holds `held` and asks for
+    /// `wanted` more. If that has to wait, `peer` is named by [`next_waiting`](Self::next_waiting)
+    /// when its turn has come.
     pub(crate) fn large(
         &mut self,
         promise: &mut Promise,
@@ -199,7 +204,8 @@ impl MemoryShares {
         }
     }
 
-    /// Who waits longest of those for whom there will be memory without the absent: its turn and its peer.
+    /// Who waits longest of those for whom there will be memory without the absent: its turn and
+    /// its peer.
     fn first(&self) -> Option<(u64, usize)> {
         let room = self.pool.saturating_sub(self.stalled);
         let mut able = self
@@ -359,7 +365,8 @@ mod tests {
             shares.large(&mut promises[peer], 0, Some(wanted), peer);
             assert!(promises[peer].is_waiting());
         }
-        // The first in the queue ends, the second is refused by the program: the third has its turn.
+        // The first in the queue ends, the second is refused by the program: the third has its
+        // turn.
         shares.release(core::mem::take(&mut promises[1]));
         assert_eq!(shares.next_waiting(), Some(2));
         shares.large(&mut promises[2], 0, None, 2);
@@ -371,8 +378,8 @@ mod tests {
         assert_eq!(shares.next_waiting(), None);
     }
 
-    /// What the documents of `Config::memory` promise, whatever grew before the last came; and ended sessions with
-    /// messages that were not taken have room beside them.
+    /// What the documents of `Config::memory` promise, whatever grew before the last came; and
+    /// ended sessions with messages that were not taken have room beside them.
     #[test]
     fn f32_128_kib_for_each_peer_suffice_for_a_session_of_each() {
         for peers in [1, 2, 9, 64, 1_260, 16_384] {

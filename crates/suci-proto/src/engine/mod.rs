@@ -1,10 +1,11 @@
 //! The engine: all state of the peers of one shard, driven from outside.
 //!
-//! One turn of the driver: [`Engine::begin_turn`], then [`Engine::handle_datagram`] or [`Engine::handle_train`] for everything
-//! that arrived, then [`Engine::handle_timeout`], then the program's verbs, then
-//! [`Engine::poll_transmit`] (each answered by [`Engine::transmit_done`]), [`Engine::poll_event`] and [`Engine::recv`]
-//! until they return nothing, then sleep until [`Engine::next_timeout`]. Input comes before time,
-//! so that time which passed undrained is not taken for silence.
+//! One turn of the driver: [`Engine::begin_turn`], then [`Engine::handle_datagram`] or
+//! [`Engine::handle_train`] for everything that arrived, then [`Engine::handle_timeout`], then the
+//! program's verbs, then [`Engine::poll_transmit`] (each answered by [`Engine::transmit_done`]),
+//! [`Engine::poll_event`] and [`Engine::recv`] until they return nothing, then sleep until
+//! [`Engine::next_timeout`]. Input comes before time, so that time which passed undrained is not
+//! taken for silence.
 
 mod audit;
 mod calls;
@@ -68,7 +69,8 @@ use urgent::Ranks;
 /// Bytes of unused receive buffers kept for the next large messages at most...
 const POOL: usize = 64 << 20;
 
-/// ... and what part of the memory for messages they may be: what several shards keep is then no more than what one does.
+/// ... and what part of the memory for messages they may be: what several shards keep is then no
+/// more than what one does.
 const POOL_PART: u64 = 4;
 
 /// UNKNOWN hints per second at most.
@@ -139,9 +141,9 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for the node `identity`, whose socket buffer holds `recv_buffer` bytes as the kernel
-    /// charges them (what SO_RCVBUF reads back). All randomness comes from `seed`; whoever is not a
-    /// simulator passes one that nobody can guess.
+    /// An engine for the node `identity`, whose socket buffer holds `recv_buffer` bytes as the
+    /// kernel charges them (what SO_RCVBUF reads back). All randomness comes from `seed`; whoever
+    /// is not a simulator passes one that nobody can guess.
     ///
     /// # Errors
     /// The first setting of `config` that is out of range.
@@ -225,8 +227,8 @@ impl Engine {
 
     // ---- handlers
 
-    /// Takes one datagram. Whatever is wrong with it becomes a counter or, if an authentic peer is at
-    /// fault, that peer's end; never an error of ours.
+    /// Takes one datagram. Whatever is wrong with it becomes a counter or, if an authentic peer is
+    /// at fault, that peer's end; never an error of ours.
     pub fn handle_datagram(&mut self, now: Instant, arrival: &Arrival, bytes: &[u8]) {
         self.take(now, arrival, bytes);
     }
@@ -302,8 +304,8 @@ impl Engine {
         }
     }
 
-    /// Tells the sender of a packet for an unknown connection so, at a bounded rate. Not if the packet is `early`: the
-    /// connection is known once ACCEPT comes.
+    /// Tells the sender of a packet for an unknown connection so, at a bounded rate. Not if the
+    /// packet is `early`: the connection is known once ACCEPT comes.
     fn hint_unknown(&mut self, now: Instant, to: SocketAddr, header: &Header, early: bool) {
         self.shared.counters.unknown_connection += 1;
         let reason = match early {
@@ -323,8 +325,9 @@ impl Engine {
         }
     }
 
-    /// Does whatever is due at `now`. Call it when everything that arrived was handed over. A process
-    /// may have been stopped since the turn began, after its socket was drained: that is noticed too.
+    /// Does whatever is due at `now`. Call it when everything that arrived was handed over. A
+    /// process may have been stopped since the turn began, after its socket was drained: that is
+    /// noticed too.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.notice_gap(now, self.last_run);
         self.last_run = now;
@@ -495,15 +498,16 @@ impl Engine {
         ShareStats::new(&self.shared.shares, connections.map(|c| &c.grant))
     }
 
-    /// The kernel charges `bytes` to the socket's receive buffer: checks that the books know of them. More is
-    /// counted ([`Counters::overcharged`]): a packet costs more than it is charged here, or others than our peers
-    /// fill the buffer.
+    /// The kernel charges `bytes` to the socket's receive buffer: checks that the books know of
+    /// them. More is counted ([`Counters::overcharged`]): a packet costs more than it is charged
+    /// here, or others than our peers fill the buffer.
     pub fn on_charged(&mut self, bytes: u64) {
         let known = self.shared.shares.allowed();
         self.shared.counters.overcharged += u64::from(bytes > known);
     }
 
-    /// The socket of this shard got a datagram of another one. It was forwarded, or dropped because too many wait there.
+    /// The socket of this shard got a datagram of another one. It was forwarded, or dropped because
+    /// too many wait there.
     pub fn on_misdirected(&mut self, forwarded: bool) {
         let counters = &mut self.shared.counters;
         counters.misdirected += 1;

@@ -8,8 +8,9 @@ use crate::types::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-/// So many hosts are remembered from when their connection is about to be made. Who comes then takes the place of the
-/// one that was asked for longest ago, whose connection begins with packets of Ethernet if it is made at all.
+/// So many hosts are remembered from when their connection is about to be made. Who comes then
+/// takes the place of the one that was asked for longest ago, whose connection begins with packets
+/// of Ethernet if it is made at all.
 const MOST_HOSTS: usize = 256;
 
 /// An answer is asked for again after so long.
@@ -40,7 +41,8 @@ impl RouteQuery {
 #[derive(Debug)]
 struct Host {
     asked_at: Instant,
-    /// Once the driver answered: the UDP payload that the route there carries, or that it cannot tell.
+    /// Once the driver answered: the UDP payload that the route there carries, or that it cannot
+    /// tell.
     route: Option<Option<usize>>,
 }
 
@@ -56,7 +58,8 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Has the driver asked for the route to `address`, unless it was lately: a connection will be made, perhaps.
+    /// Has the driver asked for the route to `address`, unless it was lately: a connection will be
+    /// made, perhaps.
     pub(crate) fn look_up(&mut self, now: Instant, address: SocketAddr) {
         let ip = address.ip();
         let stands = |host: &Host| now < host.asked_at + STANDS;
@@ -99,13 +102,14 @@ impl Paths {
         !self.wanted.is_empty()
     }
 
-    /// What the driver said of the route to this host: the UDP payload that it carries, or that it cannot tell.
+    /// What the driver said of the route to this host: the UDP payload that it carries, or that it
+    /// cannot tell.
     pub(crate) fn known(&self, address: SocketAddr) -> Option<Option<usize>> {
         self.hosts.get(&address.ip())?.route
     }
 
-    /// The largest UDP payload that may come from there: what the route there carries, or what Ethernet does where
-    /// nobody can tell, and every path what it must.
+    /// The largest UDP payload that may come from there: what the route there carries, or what
+    /// Ethernet does where nobody can tell, and every path what it must.
     pub(crate) fn largest_from(&self, address: SocketAddr) -> usize {
         self.known(address)
             .flatten()
@@ -121,8 +125,8 @@ impl Paths {
 }
 
 impl Engine {
-    /// A route whose packet size the engine wants to know. Ask in each turn: connections that begin in the next
-    /// ones are made by the answers.
+    /// A route whose packet size the engine wants to know. Ask in each turn: connections that begin
+    /// in the next ones are made by the answers.
     pub fn poll_route(&mut self) -> Option<RouteQuery> {
         self.shared.paths.wanted.pop_front()
     }

@@ -1,9 +1,9 @@
 //! The peers of an engine: those that are busy as they are, those that rest [folded](crate::fold).
 //!
-//! A peer rests once nothing of it waits for time to pass: no message, no acknowledgement, no credit. While a
-//! connection is in use its grant always has a time to lapse, so this is 20 s after its last packet, and nobody who
-//! sends now and then pays for it. Whoever needs a peer gets it awake; it rests again when it was looked at and has
-//! nothing to do.
+//! A peer rests once nothing of it waits for time to pass: no message, no acknowledgement, no
+//! credit. While a connection is in use its grant always has a time to lapse, so this is 20 s after
+//! its last packet, and nobody who sends now and then pays for it. Whoever needs a peer gets it
+//! awake; it rests again when it was looked at and has nothing to do.
 
 use crate::addresses::Addresses;
 use crate::config::Config;
@@ -36,8 +36,8 @@ enum Seat {
     Resting(Resting),
 }
 
-/// Where assertions are on, so many peers that rest, and one in so many of the others, are compared with what they would
-/// wake up as: writing a crowd out took most of its tests' time.
+/// Where assertions are on, so many peers that rest, and one in so many of the others, are compared
+/// with what they would wake up as: writing a crowd out took most of its tests' time.
 const COMPARED: usize = 32;
 
 /// So many bytes hold the first words, whatever they are: a mask and eight of the longest.
@@ -296,7 +296,8 @@ impl Peers {
         })
     }
 
-    /// A peer that woke up since this was last asked: somebody has to look whether it may rest again.
+    /// A peer that woke up since this was last asked: somebody has to look whether it may rest
+    /// again.
     #[inline]
     pub(super) fn next_woken(&mut self) -> Option<usize> {
         self.woken.pop()

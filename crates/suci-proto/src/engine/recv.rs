@@ -8,9 +8,10 @@ use crate::peer::Peer;
 use crate::types::{ChannelId, NodeId, SessionNumber, Source};
 
 impl Engine {
-    /// The next thing that happened and the program was not told yet: in order for each peer, peers in turn. The end of a
-    /// session is told once its last message was taken. A program that takes all events before each message hears of that
-    /// end before it gets a message of the next session.
+    /// The next thing that happened and the program was not told yet: in order for each peer, peers
+    /// in turn. The end of a session is told once its last message was taken. A program that takes
+    /// all events before each message hears of that end before it gets a message of the next
+    /// session.
     ///
     /// Events that are not taken cost bounded memory, whatever the peer does: ends of sessions
     /// merge into one for each peer, and so do events that undo each other. Outcomes do not merge:
@@ -19,8 +20,8 @@ impl Engine {
         self.poll_event_beside(None)
     }
 
-    /// As [`Engine::poll_event`] while the driver holds a message from `held` that the program did not take: the end of that
-    /// session is not told yet.
+    /// As [`Engine::poll_event`] while the driver holds a message from `held` that the program did
+    /// not take: the end of that session is not told yet.
     pub fn poll_event_beside(&mut self, held: Option<Source>) -> Option<Event> {
         // The peer of a message that is held stays listed.
         for _ in 0..self.shared.newsworthy.len() {
@@ -67,15 +68,17 @@ impl Engine {
         peers.any(|key| self.peers.awake(*key).is_some_and(Peer::has_event))
     }
 
-    /// The next message for the program: those of peers of higher classes first, within a class peers in
-    /// turn; likewise the channels of a peer. Taking it gives its sender memory credit back.
+    /// The next message for the program: those of peers of higher classes first, within a class
+    /// peers in turn; likewise the channels of a peer. Taking it gives its sender memory credit
+    /// back.
     pub fn recv(&mut self) -> Option<(Source, Message)> {
         let mut received = None;
         self.recv_some(1, &mut |from, message| received = Some((from, message)));
         received
     }
 
-    /// As [`Engine::recv`] up to `most` times, for less. Returns how many messages `each` was given.
+    /// As [`Engine::recv`] up to `most` times, for less. Returns how many messages `each` was
+    /// given.
     pub fn recv_many(&mut self, most: usize, mut each: impl FnMut(Source, Message)) -> usize {
         let mut received = 0;
         while received < most {
@@ -87,7 +90,8 @@ impl Engine {
         received
     }
 
-    /// The next messages of a peer: one if others have a turn after it, else what can be taken at once.
+    /// The next messages of a peer: one if others have a turn after it, else what can be taken at
+    /// once.
     #[inline]
     fn recv_some(&mut self, most: usize, each: &mut impl FnMut(Source, Message)) -> usize {
         let peers = &self.peers;
@@ -138,8 +142,8 @@ impl Engine {
         0
     }
 
-    /// The next message that `wanted` admits: in order for each channel, as [`Engine::recv`] would take it if no other were
-    /// there. What waits beside it keeps its place, and its memory credit.
+    /// The next message that `wanted` admits: in order for each channel, as [`Engine::recv`] would
+    /// take it if no other were there. What waits beside it keeps its place, and its memory credit.
     pub fn recv_from(&mut self, wanted: Filter) -> Option<(Source, Message)> {
         if let Some(node) = wanted.node() {
             return self.recv_of(self.peer_key(node)?, wanted.channel());
@@ -201,8 +205,8 @@ impl Engine {
         peer.session.inbox.full_beside(channel)
     }
 
-    /// Why the newest session with `node` ended, if the program was told neither by an event nor by this: a program that
-    /// waits for its messages should not wait on. The event stays.
+    /// Why the newest session with `node` ended, if the program was told neither by an event nor by
+    /// this: a program that waits for its messages should not wait on. The event stays.
     pub fn take_unheard_end(&mut self, node: NodeId) -> Option<EndReason> {
         let key = self.peer_key(node)?;
         // A peer at rest has nothing to tell.

@@ -1,4 +1,5 @@
-//! What all peers of an engine share: settings, randomness, counters, budgets and the way to the program.
+//! What all peers of an engine share: settings, randomness, counters, budgets and the way to the
+//! program.
 
 use super::calls::Calls;
 use super::line::{Asker, Line};
@@ -145,8 +146,8 @@ impl Shared {
         self.resuspended.insert(node);
     }
 
-    /// The largest UDP payload that a peer at `address` should send over a connection that is made now: what the
-    /// path carries and the socket's budget takes of all who are known.
+    /// The largest UDP payload that a peer at `address` should send over a connection that is made
+    /// now: what the path carries and the socket's budget takes of all who are known.
     pub(crate) fn datagram_from(&self, address: SocketAddr) -> usize {
         let path = self.paths.largest_from(address);
         let most = path.min(self.config.max_datagram);
@@ -162,7 +163,8 @@ impl Shared {
         self.line.ask(now, who, places)
     }
 
-    /// Whether a handshake packet would be queued; one to somebody unknown only into the first half of the queue.
+    /// Whether a handshake packet would be queued; one to somebody unknown only into the first half
+    /// of the queue.
     pub(crate) fn may_reply(&self, known: bool) -> bool {
         let most = if known { MAX_REPLIES } else { MAX_REPLIES / 2 };
         self.replies.len() < most
@@ -217,8 +219,8 @@ impl Shared {
         true
     }
 
-    /// An index for packets from `node` to us: its lowest byte is that of the node's ID, which names the
-    /// shard; the rest is a slot.
+    /// An index for packets from `node` to us: its lowest byte is that of the node's ID, which
+    /// names the shard; the rest is a slot.
     pub(crate) fn allocate_index(&mut self, node: NodeId, peer: usize) -> u32 {
         let slot = self.routes.insert(peer as u32) as u32;
         (slot << 8) | (node.0 & 0xff)

@@ -1,5 +1,5 @@
-//! Nodes that came without being in the book: how many one address may bring, and when they are forgotten
-//! (F02). Nodes of the book are neither counted nor forgotten.
+//! Nodes that came without being in the book: how many one address may bring, and when they are
+//! forgotten (F02). Nodes of the book are neither counted nor forgotten.
 
 use super::Engine;
 use crate::addresses::Addresses;
@@ -12,7 +12,8 @@ use crate::wire::RefusedCode;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-/// While the table is full, for one address or for all, how often it is searched for strangers that left.
+/// While the table is full, for one address or for all, how often it is searched for strangers that
+/// left.
 const SEARCH: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -36,8 +37,8 @@ impl Engine {
         full.then_some(RefusedCode::TooManyPeers)
     }
 
-    /// Whether the table takes no more strangers from this address. Half of it is for others, whatever one of them
-    /// does.
+    /// Whether the table takes no more strangers from this address. Half of it is for others,
+    /// whatever one of them does.
     fn is_full_for(&self, from: IpAddr) -> bool {
         let most = self.shared.config.max_peers;
         let here = self.strangers.get(&from).copied().unwrap_or(0);

@@ -129,8 +129,8 @@ impl Engine {
         }
     }
 
-    /// Somebody found no room in the table. Only strangers leave it, and who comes proved nothing yet: the others are not
-    /// disturbed.
+    /// Somebody found no room in the table. Only strangers leave it, and who comes proved nothing
+    /// yet: the others are not disturbed.
     pub(super) fn ask_silent_strangers(&mut self, now: Instant) {
         if now >= self.ask_strangers_at {
             self.ask_strangers_at = now + ASKING;
@@ -138,9 +138,10 @@ impl Engine {
         }
     }
 
-    /// Somebody found no room: peers that were not heard for long, although nothing waits for them, are asked for a sign
-    /// of life. Those that died without a word would keep what they were promised for ever. Whom to ask takes a place that
-    /// others want is not asked: its session ends when that of one that was would.
+    /// Somebody found no room: peers that were not heard for long, although nothing waits for them,
+    /// are asked for a sign of life. Those that died without a word would keep what they were
+    /// promised for ever. Whom to ask takes a place that others want is not asked: its session ends
+    /// when that of one that was would.
     fn ask_the_silent(&mut self, now: Instant, only_strangers: bool) {
         let resumed = self.resumed_at;
         let meant = |stranger| stranger || !only_strangers;

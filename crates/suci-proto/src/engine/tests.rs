@@ -1,4 +1,5 @@
-//! Whole engines, seen from inside, over a network that delivers at once and remembers every packet.
+//! Whole engines, seen from inside, over a network that delivers at once and remembers every
+//! packet.
 
 mod contact;
 mod ends;
@@ -248,8 +249,8 @@ impl World {
     }
 }
 
-/// Both ends get another address, and only the first packet still goes to an old one: responses go where the
-/// challenges came from.
+/// Both ends get another address, and only the first packet still goes to an old one: responses go
+/// where the challenges came from.
 #[test]
 fn f13_both_ends_move_at_once() {
     let mut world = World::new(2);
@@ -372,7 +373,8 @@ fn f16_time_computed_before_the_answer_is_a_gap_if_something_was_due() {
     }
 }
 
-/// F16: a program that looks in once a second is late each time, and yet it hears, in some time, that nobody answers.
+/// F16: a program that looks in once a second is late each time, and yet it hears, in some time,
+/// that nobody answers.
 #[test]
 fn f16_who_is_always_late_finds_the_dead_all_the_same() {
     let mut world = connected();
@@ -410,7 +412,8 @@ fn f16_who_leaves_off_and_stays_away_was_held_up() {
     }
 }
 
-/// Where one packet goes in ten seconds, a challenge waits for its turn, and then takes every other.
+/// Where one packet goes in ten seconds, a challenge waits for its turn, and then takes every
+/// other.
 #[test]
 fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
     let mut world = with_a_message();
@@ -466,7 +469,8 @@ fn what_waits_for_an_address_goes_when_it_is_known() {
     assert_eq!(world.received(0), 1);
 }
 
-/// Requests of many packets would wait for credit in every exchange if they were taken for Response.
+/// Requests of many packets would wait for credit in every exchange if they were taken for
+/// Response.
 #[test]
 fn long_requests_that_are_answered_do_not_lean_to_response() {
     for (size, mode) in [(64, Mode::Response), (200_000, Mode::Adaptive)] {
@@ -494,8 +498,8 @@ fn long_requests_that_are_answered_do_not_lean_to_response() {
     }
 }
 
-/// Each acknowledgement lets as many packets go as it names. If the last of those asked for the next one, however few they
-/// are, all would name so few.
+/// Each acknowledgement lets as many packets go as it names. If the last of those asked for the
+/// next one, however few they are, all would name so few.
 #[test]
 fn with_throughput_a_small_window_is_kept_full_by_few_acknowledgements() {
     // The window limits, or what the receiver grants.

@@ -6,8 +6,9 @@ use crate::time::Instant;
 use crate::wire::ContiguousPackets;
 
 impl Engine {
-    /// Takes datagrams of one sender that arrived in a row, each of `segment` bytes but the last, which may be shorter: as
-    /// [`Engine::handle_datagram`] would take one after the other, in less time where they carry messages.
+    /// Takes datagrams of one sender that arrived in a row, each of `segment` bytes but the last,
+    /// which may be shorter: as [`Engine::handle_datagram`] would take one after the other, in less
+    /// time where they carry messages.
     pub fn handle_train(&mut self, now: Instant, arrival: &Arrival, segment: usize, bytes: &[u8]) {
         let segment = segment.max(1);
         let mut rest = bytes;

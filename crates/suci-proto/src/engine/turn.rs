@@ -1,4 +1,5 @@
-//! When the driver is here: how a turn begins, what may wait for the next one, and time that passed without any.
+//! When the driver is here: how a turn begins, what may wait for the next one, and time that passed
+//! without any.
 
 use super::Engine;
 use crate::peer::Peer;
@@ -9,7 +10,8 @@ use crate::wire::Mode;
 /// computing, a stopped process, a paused machine.
 const GAP: Duration = Duration::from_millis(100);
 
-/// Of one that comes after more than this nobody knows whether it slept or was stopped, if nothing was due.
+/// Of one that comes after more than this nobody knows whether it slept or was stopped, if nothing
+/// was due.
 const ABSENCE: Duration = Duration::from_secs(10);
 
 /// How long a driver transmits before it looks at its socket and hands messages over. With 200 us
@@ -17,16 +19,16 @@ const ABSENCE: Duration = Duration::from_secs(10);
 pub const TX_BUDGET: Duration = Duration::from_micros(500);
 
 impl Engine {
-    /// A turn of the driver begins at `now`. Acknowledgements that found nothing to ride on since the last
-    /// turn go out in this one (with [`crate::Config::ack_on_poll`]), and a driver that was held up is
-    /// noticed: that time counts for nobody's silence.
+    /// A turn of the driver begins at `now`. Acknowledgements that found nothing to ride on since
+    /// the last turn go out in this one (with [`crate::Config::ack_on_poll`]), and a driver that
+    /// was held up is noticed: that time counts for nobody's silence.
     pub fn begin_turn(&mut self, now: Instant) {
         self.begin_keeping_acks(now);
         self.force_acks();
     }
 
-    /// As [`Engine::begin_turn`], for a driver whose program is about to send something: acknowledgements go on waiting
-    /// until [`Engine::force_acks`].
+    /// As [`Engine::begin_turn`], for a driver whose program is about to send something:
+    /// acknowledgements go on waiting until [`Engine::force_acks`].
     pub fn begin_keeping_acks(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);
@@ -35,8 +37,8 @@ impl Engine {
         self.expect_newcomers(now);
     }
 
-    /// Whether there are acknowledgements that wait for a turn to begin, and none of a peer that prefers response: they may wait
-    /// for another.
+    /// Whether there are acknowledgements that wait for a turn to begin, and none of a peer that
+    /// prefers response: they may wait for another.
     #[must_use]
     pub fn acks_may_wait(&self) -> bool {
         let owing = |&key: &usize| self.peers.awake(key).filter(|peer| peer.owes_ack());
@@ -48,7 +50,8 @@ impl Engine {
         owing.peek().is_some() && !owing.any(urgent)
     }
 
-    /// Acknowledgements that wait for a turn to begin wait no longer: they go with what is sent next, or alone.
+    /// Acknowledgements that wait for a turn to begin wait no longer: they go with what is sent
+    /// next, or alone.
     pub fn force_acks(&mut self) {
         let mut waits = core::mem::take(&mut self.ack_waits);
         for key in waits.drain(..) {
@@ -67,7 +70,8 @@ impl Engine {
         self.ack_waits = waits;
     }
 
-    /// A driver that should have been here at `expected` was held up until `now`, unless it is about then.
+    /// A driver that should have been here at `expected` was held up until `now`, unless it is
+    /// about then.
     #[inline]
     pub(super) fn notice_gap(&mut self, now: Instant, expected: Instant) {
         if now > self.last_run + ABSENCE {
@@ -76,7 +80,8 @@ impl Engine {
         if now <= expected + GAP {
             return;
         }
-        // What is no gap by itself is silence in one, too: else nobody was ever silent to who is always late.
+        // What is no gap by itself is silence in one, too: else nobody was ever silent to who is
+        // always late.
         self.on_gap(now, now.since(expected + GAP));
     }
 
@@ -93,9 +98,10 @@ impl Engine {
         keys.into_iter().for_each(|key| self.touch(key));
     }
 
-    /// Whether the program may have its message before [`Engine::poll_transmit`] is asked: there is one, and nothing would
-    /// be sent but an acknowledgement that waits for its answer to ride on. Then that must follow before the driver
-    /// sleeps: only it knows what [`Engine::next_timeout`] will be.
+    /// Whether the program may have its message before [`Engine::poll_transmit`] is asked: there is
+    /// one, and nothing would be sent but an acknowledgement that waits for its answer to ride on.
+    /// Then that must follow before the driver sleeps: only it knows what [`Engine::next_timeout`]
+    /// will be.
     pub fn defer_output(&mut self, now: Instant) -> bool {
         let shared = &self.shared;
         let quiet = shared.replies.is_empty()

@@ -26,15 +26,16 @@ pub struct Undelivered<'a> {
     pub to: SocketAddr,
     /// Why it did not arrive.
     pub why: Unreachable,
-    /// `to` is an address of this machine, and this machine's kernel made the report. Never true of anything that came
-    /// from the network.
+    /// `to` is an address of this machine, and this machine's kernel made the report. Never true of
+    /// anything that came from the network.
     pub local: bool,
     /// The first bytes of the datagram, as the report quotes them; the engine needs 28.
     pub quoted: &'a [u8],
 }
 
 impl Engine {
-    /// The system reports that a datagram was not delivered. Call it before [`Engine::handle_timeout`].
+    /// The system reports that a datagram was not delivered. Call it before
+    /// [`Engine::handle_timeout`].
     pub fn on_undelivered(&mut self, now: Instant, report: &Undelivered<'_>) {
         self.shared.counters.unreachable += 1;
         let second = now.as_nanos() / 1_000_000_000;

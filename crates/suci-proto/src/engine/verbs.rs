@@ -283,8 +283,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Accepts a message for `node`; returns its number on its channel. Never blocks, and copies the payload only
-    /// if it is a small one. A connection is made if there is none.
+    /// Accepts a message for `node`; returns its number on its channel. Never blocks, and copies
+    /// the payload only if it is a small one. A connection is made if there is none.
     ///
     /// # Errors
     /// [`SendError`]; `WouldBlock` gives the message back.
@@ -327,10 +327,11 @@ impl Engine {
         Ok(number)
     }
 
-    /// As [`Engine::send`], for a message whose bytes stay the caller's: copied once if it is small, and into memory of
-    /// its own if it is longer than [`SMALL`].
+    /// As [`Engine::send`], for a message whose bytes stay the caller's: copied once if it is
+    /// small, and into memory of its own if it is longer than [`SMALL`].
     ///
-    /// Inlined, as all on its way is: calling a function for each step would be half of what a small message costs.
+    /// Inlined, as all on its way is: calling a function for each step would be half of what a
+    /// small message costs.
     ///
     /// # Errors
     /// As [`Engine::send`].
@@ -418,8 +419,8 @@ impl Engine {
         })
     }
 
-    /// Takes a message announced by [`Event::Incoming`], into `buffer` if given (at least as long as
-    /// the message).
+    /// Takes a message announced by [`Event::Incoming`], into `buffer` if given (at least as long
+    /// as the message).
     ///
     /// # Errors
     /// [`IncomingError`].
@@ -499,8 +500,8 @@ impl Engine {
         self.readable.front_class().is_some()
     }
 
-    /// How urgent `node` is beside other destinations, and in which order [`Engine::recv`] hands its messages
-    /// over beside those of others. Holds for all its sessions.
+    /// How urgent `node` is beside other destinations, and in which order [`Engine::recv`] hands
+    /// its messages over beside those of others. Holds for all its sessions.
     ///
     /// # Errors
     /// `UnknownPeer`, `Itself` or `Closed`.
@@ -544,17 +545,18 @@ impl Engine {
         }
     }
 
-    /// Bytes that `node` would take now as one message on `channel`, if nothing were queued before it: as
-    /// far as both the credit of its socket and that of its memory reach. 0 while it is not up. More
-    /// than that may be accepted; it waits here. Longer messages than this side's `rts_threshold` ask first
-    /// whatever this says.
+    /// Bytes that `node` would take now as one message on `channel`, if nothing were queued before
+    /// it: as far as both the credit of its socket and that of its memory reach. 0 while it is not
+    /// up. More than that may be accepted; it waits here. Longer messages than this side's
+    /// `rts_threshold` ask first whatever this says.
     #[must_use]
     pub fn remote_window(&self, now: Instant, node: NodeId, channel: ChannelId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
         peer.map_or(0, |p| p.remote_window(now, channel))
     }
 
-    /// Every [`Event::Incoming`] that the program has not taken yet, whatever other events wait before it.
+    /// Every [`Event::Incoming`] that the program has not taken yet, whatever other events wait
+    /// before it.
     pub fn announcements(&self) -> impl Iterator<Item = &Event> {
         let newsworthy = self.shared.newsworthy.iter();
         let peers = newsworthy.filter_map(|key| self.peers.awake(*key));
@@ -569,8 +571,9 @@ impl Engine {
         peer.map_or(0, |p| p.news.failed())
     }
 
-    /// How many messages each peer has not acknowledged, and how many failed of which the program was not told; none of
-    /// those for whom both is nothing. Of peers that rest only their places are looked at.
+    /// How many messages each peer has not acknowledged, and how many failed of which the program
+    /// was not told; none of those for whom both is nothing. Of peers that rest only their places
+    /// are looked at.
     pub fn unflushed(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
         let all = self.peers.iter_awake().map(|(_, peer)| {
             let open = peer.session.outbox.queued().open().messages;
@@ -608,15 +611,16 @@ impl Engine {
         peer.map_or(ByClass::default(), |p| p.session.outbox.queued_by_class())
     }
 
-    /// How many messages of this channel, from its first in this session, are all acknowledged or refused.
+    /// How many messages of this channel, from its first in this session, are all acknowledged or
+    /// refused.
     #[must_use]
     pub fn delivered(&self, node: NodeId, channel: ChannelId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
         peer.map_or(0, |p| p.session.outbox.delivered(channel))
     }
 
-    /// Closes everything: waits until what was accepted is acknowledged, tells the peers, and ends. Whoever
-    /// has not answered within `patience` is given up then.
+    /// Closes everything: waits until what was accepted is acknowledged, tells the peers, and ends.
+    /// Whoever has not answered within `patience` is given up then.
     pub fn close(&mut self, now: Instant, patience: Duration) {
         if self.shared.closing {
             return;
@@ -634,8 +638,8 @@ impl Engine {
         }
     }
 
-    /// Closes the session with one peer, as [`Engine::close`] does with all. Whether there is one whose end is told;
-    /// an attempt to open one is just given up.
+    /// Closes the session with one peer, as [`Engine::close`] does with all. Whether there is one
+    /// whose end is told; an attempt to open one is just given up.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
@@ -648,8 +652,8 @@ impl Engine {
         self.end_session(node, |peer, _| peer.close(now + patience))
     }
 
-    /// Gives the session with a peer up at once, and tells it so; outcomes follow with its end. Whether there is one, as
-    /// [`Engine::close_peer`] says it.
+    /// Gives the session with a peer up at once, and tells it so; outcomes follow with its end.
+    /// Whether there is one, as [`Engine::close_peer`] says it.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
@@ -674,7 +678,8 @@ impl Engine {
         Ok(has_begun)
     }
 
-    /// Whether [`Engine::close`] is done: no session is left. Peers may still be answering repeated CLOSEs.
+    /// Whether [`Engine::close`] is done: no session is left. Peers may still be answering repeated
+    /// CLOSEs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.closing

@@ -55,8 +55,9 @@ impl CookieJar {
         (genuine && fresh).then_some(baked)
     }
 
-    /// What the sender of `claim` is called among those whose INIT is [expected](super::PendingInits). One that is
-    /// known is called the same whatever else it claims.
+    /// What the sender of `claim` is called among those whose INIT is
+    /// [expected](super::PendingInits). One that is known is called the same whatever else it
+    /// claims.
     pub(crate) fn caller(&self, claim: &Claim, trust: Trust) -> Caller {
         let name = |bytes: [u8; 16]| (u128::from_le_bytes(bytes) as u64).max(1);
         let node = || {

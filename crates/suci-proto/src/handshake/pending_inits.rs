@@ -10,8 +10,9 @@
 //!   newcomers.
 //! * Strangers get at most half of the places, and none while a known node waits that found no
 //!   place or packet.
-//! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept newcomers out of a
-//!   socket of 8 MiB for 15 to 30 s). Who brings its cookie later may find no room, and is refused and comes again.
+//! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept
+//!   newcomers out of a socket of 8 MiB for 15 to 30 s). Who brings its cookie later may find no
+//!   room, and is refused and comes again.
 
 use crate::time::{Duration, Instant, nanos};
 
@@ -21,7 +22,8 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Seats among which a claim chooses.
 const WAYS: usize = 8;
 
-/// Seats for each claim that the socket's budget lets be outstanding, so that hardly any finds its seats taken.
+/// Seats for each claim that the socket's budget lets be outstanding, so that hardly any finds its
+/// seats taken.
 const SPARE: u64 = 2;
 
 /// Most seats: a MiB of them.
@@ -188,8 +190,8 @@ struct Seat {
 
 /// Counts names, each once and for a while.
 ///
-/// They sit in a table of fixed size. One that was driven from its seat may be counted again and stays counted
-/// until its time is over: the count errs upwards.
+/// They sit in a table of fixed size. One that was driven from its seat may be counted again and
+/// stays counted until its time is over: the count errs upwards.
 #[derive(Debug)]
 struct Tally {
     /// How many last called in the current and in the previous period.

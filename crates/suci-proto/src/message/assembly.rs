@@ -1,9 +1,9 @@
 //! The bytes of one message that comes in pieces.
 //!
-//! Rules (F03, F07): the length is pinned by the first piece that tells it; of bytes that come twice the
-//! first win; nothing is allocated before it has been charged; the number of gaps is bounded by what
-//! honest cutting can cause. Charges count bytes of the message: the pool's size classes may add a quarter to them, and
-//! where nothing tells the length a buffer grows by half.
+//! Rules (F03, F07): the length is pinned by the first piece that tells it; of bytes that come
+//! twice the first win; nothing is allocated before it has been charged; the number of gaps is
+//! bounded by what honest cutting can cause. Charges count bytes of the message: the pool's size
+//! classes may add a quarter to them, and where nothing tells the length a buffer grows by half.
 
 use super::pool::{Buffer, Chunk, Pool};
 use super::{charge, index, len64};
@@ -14,8 +14,8 @@ use crate::wire::{ContiguousPackets, Start};
 use bytes::Bytes;
 use core::ops::Range;
 
-/// Most separate ranges of one message, however long: several times what a full window of alternating losses leaves,
-/// and few enough that finding one's way among them stays cheap (F07).
+/// Most separate ranges of one message, however long: several times what a full window of
+/// alternating losses leaves, and few enough that finding one's way among them stays cheap (F07).
 const MOST_SPANS: u64 = 8_192;
 
 /// Gaps that any message may have.
@@ -51,12 +51,13 @@ pub(super) enum Fault {
 pub(super) enum Way {
     /// Charged with its length.
     Unasked,
-    /// Announced by RTS. Data only once `granted`. `ours`: its bytes count in the budget of large messages.
+    /// Announced by RTS. Data only once `granted`. `ours`: its bytes count in the budget of large
+    /// messages.
     Asked { granted: bool, ours: bool },
 }
 
-/// What a message of `total` bytes that asked first counts in the budget of large messages. A short one counts what
-/// keeping it apart costs; honest senders ask only for long ones.
+/// What a message of `total` bytes that asked first counts in the budget of large messages. A short
+/// one counts what keeping it apart costs; honest senders ask only for long ones.
 pub(super) fn budgeted(total: u64) -> u64 {
     const LEAST: u64 = 256;
     total.max(LEAST)
@@ -186,8 +187,8 @@ impl Assembly {
         })
     }
 
-    /// Takes a piece that [`charge_with`](Self::charge_with) found good, once it was charged. With a `chunk`, if the program can
-    /// take the message as soon as it is complete.
+    /// Takes a piece that [`charge_with`](Self::charge_with) found good, once it was charged. With
+    /// a `chunk`, if the program can take the message as soon as it is complete.
     ///
     /// # Errors
     /// [`Fault::Gaps`].
@@ -243,7 +244,8 @@ impl Assembly {
         Ok(())
     }
 
-    /// Takes the end of a message of which all before it is there, if `part` is that: nothing is to be charged, or looked for.
+    /// Takes the end of a message of which all before it is there, if `part` is that: nothing is to
+    /// be charged, or looked for.
     pub(super) fn add_end(&mut self, part: &Part<'_>) -> bool {
         let is_end = part.start.is_none()
             && part.total.is_some()
@@ -266,8 +268,9 @@ impl Assembly {
         written
     }
 
-    /// Takes the pieces of `run`, which go on where a piece ended that was [added](Self::add).
-    /// They end before anything that came earlier and before the message's end: what may complete it is for `add`.
+    /// Takes the pieces of `run`, which go on where a piece ended that was [added](Self::add). They
+    /// end before anything that came earlier and before the message's end: what may complete it is
+    /// for `add`.
     pub(super) fn add_contiguous(&mut self, run: &mut ContiguousPackets<'_>) {
         let start = run.end();
         let (Some(total), Some(buffer)) = (self.total, &mut self.buffer) else {
@@ -288,7 +291,8 @@ impl Assembly {
         );
     }
 
-    /// Makes the buffer long enough: for the whole message if its length is known, else for what was seen.
+    /// Makes the buffer long enough: for the whole message if its length is known, else for what
+    /// was seen.
     fn reserve(&mut self, pool: &Pool, chunk: Option<&mut Chunk>) {
         let len = index(self.total.unwrap_or(self.reach));
         if self.buffer.is_none() && self.total.is_some() {
@@ -337,7 +341,8 @@ impl Assembly {
         self.description.is_some() && self.total.is_some_and(|total| self.got.covers(0..total))
     }
 
-    /// The message's bytes, once it is complete, if it came without asking or a header: nothing else is left to know.
+    /// The message's bytes, once it is complete, if it came without asking or a header: nothing
+    /// else is left to know.
     pub(super) fn take_plain(&mut self) -> Option<(Bytes, Description)> {
         let plain = self.way == Way::Unasked && self.header_len() == 0;
         let description = self.description.take_if(|_| plain)?;

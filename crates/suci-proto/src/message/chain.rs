@@ -1,10 +1,11 @@
-//! Messages of middle length, sent as if they were one: they are alike, were accepted one after the other, and wait
-//! together.
+//! Messages of middle length, sent as if they were one: they are alike, were accepted one after the
+//! other, and wait together.
 //!
-//! Such a message mostly stands in two packets, and each of those holds parts of two. With an entry, a phase and the
-//! ranges of its parts for each, two records for each packet and two questions what is next, all that around a message of a
-//! kilobyte took several times what its bytes did. Here one range tells what was sent, one what arrived and one what is
-//! owed again, of all messages side by side; each packet has one record. On the wire nothing differs.
+//! Such a message mostly stands in two packets, and each of those holds parts of two. With an
+//! entry, a phase and the ranges of its parts for each, two records for each packet and two
+//! questions what is next, all that around a message of a kilobyte took several times what its
+//! bytes did. Here one range tells what was sent, one what arrived and one what is owed again, of
+//! all messages side by side; each packet has one record. On the wire nothing differs.
 
 use super::entry::{Long, Phase, fit};
 use super::{Outgoing, charge, index, len64};
@@ -15,8 +16,9 @@ use bytes::Bytes;
 use core::ops::Range;
 use std::collections::VecDeque;
 
-/// Bytes of the longest message that is copied into its packets. Longer ones are gathered from where they lie: what two slices more
-/// of a gather list cost for each packet is about what copying its bytes costs.
+/// Bytes of the longest message that is copied into its packets. Longer ones are gathered from
+/// where they lie: what two slices more of a gather list cost for each packet is about what copying
+/// its bytes costs.
 pub(crate) const COPIED: usize = 2_048;
 
 /// Most messages of a chain: what is acknowledged of it is told apart in so many.
@@ -25,16 +27,16 @@ const MOST: usize = 64;
 /// Messages for which a chain has memory at first.
 const FEW: usize = 4;
 
-/// A byte of a chain: in which of its messages, and where in that. Counted on instead of divided from the place of the byte among
-/// those of all, which is asked several times for each packet.
+/// A byte of a chain: in which of its messages, and where in that. Counted on instead of divided
+/// from the place of the byte among those of all, which is asked several times for each packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     message: u64,
     offset: u64,
 }
 
-/// Messages of one length without headers, which differ in nothing but number and bytes. The bytes of all side by side
-/// are counted from the first byte of the first.
+/// Messages of one length without headers, which differ in nothing but number and bytes. The bytes
+/// of all side by side are counted from the first byte of the first.
 #[derive(Debug)]
 pub(super) struct Chain {
     /// The number of the first message there ever was in it.
@@ -55,7 +57,8 @@ pub(super) struct Chain {
     left: u64,
     /// Where what was never sent begins.
     next: Place,
-    /// As many spans as its bytes make packets, at most: what one carried arrives or is lost together.
+    /// As many spans as its bytes make packets, at most: what one carried arrives or is lost
+    /// together.
     acked: RangeSet,
     /// What was lost and not sent again; disjoint from `acked`.
     lost: RangeSet,
@@ -75,7 +78,8 @@ pub(super) struct Put {
 }
 
 impl Chain {
-    /// One of `first`, which has the number `origin` and was not sent, and `second`, if they are alike.
+    /// One of `first`, which has the number `origin` and was not sent, and `second`, if they are
+    /// alike.
     pub(super) fn of(origin: MessageNumber, first: &Long, second: &Outgoing) -> Option<Self> {
         let alike = first.total() == len64(second.payload.len())
             && second.payload.len() <= COPIED
@@ -158,7 +162,8 @@ impl Chain {
         charge(self.each, 0)
     }
 
-    /// The number of the first message there ever was in it: what the bytes of all are counted from.
+    /// The number of the first message there ever was in it: what the bytes of all are counted
+    /// from.
     pub(super) fn origin(&self) -> MessageNumber {
         self.origin
     }
@@ -242,7 +247,8 @@ impl Chain {
 
     // ---- what becomes of it
 
-    /// The bytes in `range` arrived. How many messages more are complete with that, without a gap from the first on.
+    /// The bytes in `range` arrived. How many messages more are complete with that, without a gap
+    /// from the first on.
     pub(super) fn acked(&mut self, range: Range<u64>) -> u64 {
         if self.owes() {
             self.lost.remove(range.clone());
@@ -278,8 +284,9 @@ impl Chain {
 
     // ---- into packets
 
-    /// Puts what is next of it behind what `out` holds, if it was never sent, and counts it as sent: no more than `room`
-    /// bytes, of which none begin beyond `turn`, and of messages that were not begun no more than `credit` pays for.
+    /// Puts what is next of it behind what `out` holds, if it was never sent, and counts it as
+    /// sent: no more than `room` bytes, of which none begin beyond `turn`, and of messages that
+    /// were not begun no more than `credit` pays for.
     pub(super) fn put_new(
         &mut self,
         channel: ChannelId,
@@ -315,7 +322,8 @@ impl Chain {
         put
     }
 
-    /// Puts bytes there, `from` this place up to byte `limit`. Also says where what follows them begins.
+    /// Puts bytes there, `from` this place up to byte `limit`. Also says where what follows them
+    /// begins.
     fn put(
         &self,
         channel: ChannelId,
@@ -442,13 +450,15 @@ mod tests {
         sent
     }
 
-    /// A peer that acknowledges everything but a message before them has them stay, and each counts its entry only.
+    /// A peer that acknowledges everything but a message before them has them stay, and each counts
+    /// its entry only.
     #[test]
     fn what_is_over_keeps_no_memory() {
         let mut chain = chain();
         assert_eq!(chain.count(), MOST as u64);
         let sent = send(&mut chain);
-        // Every second one, which makes as many ranges as there can be, and the others are lost before they arrive late.
+        // Every second one, which makes as many ranges as there can be, and the others are lost
+        // before they arrive late.
         let (late, soon): (Vec<_>, Vec<_>) = (0..sent.len()).partition(|at| at % 2 == 0);
         let mut complete = 0;
         for at in soon {
@@ -469,7 +479,8 @@ mod tests {
         assert_eq!(chain.leave(), MOST as u64);
     }
 
-    /// What a peer's program is asked about leaves whole messages behind, and of those sent the chain.
+    /// What a peer's program is asked about leaves whole messages behind, and of those sent the
+    /// chain.
     #[test]
     fn messages_that_were_not_begun_can_be_taken_out() {
         let mut chain = chain();

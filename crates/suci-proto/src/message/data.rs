@@ -1,7 +1,7 @@
 //! The bytes of a message as the program gets them: the shortest stand in the message itself.
 //!
-//! A [`Bytes`] that shares memory counts who does: two atomic operations for each message, which take longer than all else
-//! that receiving a short one takes.
+//! A [`Bytes`] that shares memory counts who does: two atomic operations for each message, which
+//! take longer than all else that receiving a short one takes.
 
 use bytes::Bytes;
 use core::borrow::Borrow;
@@ -13,11 +13,13 @@ use core::ops::Deref;
 /// The most bytes that stand in a [`Data`] itself.
 const INLINE: usize = 32;
 
-/// The payload of a received message: to be read as a slice, or kept, sent on and shared as [`Bytes`].
+/// The payload of a received message: to be read as a slice, or kept, sent on and shared as
+/// [`Bytes`].
 ///
-/// Up to 32 bytes stand here, and hold nothing else, unless they came into a buffer of their own: one that the program gave, or
-/// that of a message that had to ask. More are [`Bytes`]: a clone shares them, and costs no copy. Who sends few bytes on copies them
-/// (`Node::send_copy`): as [`Bytes`] they get memory of their own first.
+/// Up to 32 bytes stand here, and hold nothing else, unless they came into a buffer of their own:
+/// one that the program gave, or that of a message that had to ask. More are [`Bytes`]: a clone
+/// shares them, and costs no copy. Who sends few bytes on copies them (`Node::send_copy`): as
+/// [`Bytes`] they get memory of their own first.
 #[derive(Clone)]
 pub struct Data(Place);
 

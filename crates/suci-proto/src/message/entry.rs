@@ -1,4 +1,5 @@
-//! One message on its way out, or a run of small ones: what was sent of it, what is owed again, what arrived.
+//! One message on its way out, or a run of small ones: what was sent of it, what is owed again,
+//! what arrived.
 
 use super::chain::Chain;
 use super::outgoing::{Plan, What};
@@ -12,8 +13,8 @@ use crate::wire::{FragHead, Frame, Rts, Start};
 use bytes::Bytes;
 use core::ops::Range;
 
-/// A message until its number leaves the channel's front; small ones that are alike and side by side are one, and so are those
-/// of a chain.
+/// A message until its number leaves the channel's front; small ones that are alike and side by
+/// side are one, and so are those of a chain.
 #[derive(Debug)]
 pub(super) enum Entry {
     Small(Small),
@@ -97,7 +98,8 @@ impl Entry {
         matches!(self, Self::Small(small) if small.is_void())
     }
 
-    /// The small message that it is or was: its frame is kept until its number leaves the channel's front.
+    /// The small message that it is or was: its frame is kept until its number leaves the channel's
+    /// front.
     pub(super) fn small(&self) -> Option<&Small> {
         match self {
             Self::Small(small) => Some(small),
@@ -329,7 +331,8 @@ impl Long {
             return;
         };
         parts.lost.insert(range.clone());
-        // Few overlap a piece of a packet; as many as there are, what a whole train or connection sent.
+        // Few overlap a piece of a packet; as many as there are, what a whole train or connection
+        // sent.
         for span in parts.acked.overlapping(range) {
             parts.lost.remove(span);
         }
@@ -477,8 +480,8 @@ impl Long {
     }
 }
 
-/// The beginning of `range`, bytes of a message of `total`, that fits into `room` behind its head, which is told whether it is
-/// the message's end; none rather than a sliver.
+/// The beginning of `range`, bytes of a message of `total`, that fits into `room` behind its head,
+/// which is told whether it is the message's end; none rather than a sliver.
 pub(super) fn fit<'a>(
     range: Range<u64>,
     total: u64,

@@ -1,5 +1,5 @@
-//! What messages count against the bounds of a send queue: decided here for the queue itself, and for those who let
-//! messages in before it sees them.
+//! What messages count against the bounds of a send queue: decided here for the queue itself, and
+//! for those who let messages in before it sees them.
 
 use super::{Outgoing, len64};
 use crate::limits::{MAX_QUEUED_MESSAGES, MESSAGE_CHARGE};
@@ -36,8 +36,8 @@ impl Held {
         Self::one(payload.saturating_add(len64(message.user_header.len())))
     }
 
-    /// What they count: their bytes, and [`MESSAGE_CHARGE`] for each, which is about what its entry takes. Nothing only where
-    /// there is none.
+    /// What they count: their bytes, and [`MESSAGE_CHARGE`] for each, which is about what its entry
+    /// takes. Nothing only where there is none.
     #[must_use]
     pub const fn charge(self) -> u64 {
         // No queue holds so many that this wraps, and each message that is accepted asks.
@@ -123,8 +123,8 @@ impl WantedRoom {
     }
 }
 
-/// Whether a queue that holds what counts `held` takes what counts `charge`, if `most` is its bound. An empty one takes
-/// any message.
+/// Whether a queue that holds what counts `held` takes what counts `charge`, if `most` is its
+/// bound. An empty one takes any message.
 #[must_use]
 pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
     match held.checked_add(charge) {
@@ -169,11 +169,11 @@ impl ByClass {
 /// What a send queue holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
-    /// All that counts against its bounds: a peer that leaves the first message unacknowledged makes us keep those behind
-    /// it.
+    /// All that counts against its bounds: a peer that leaves the first message unacknowledged
+    /// makes us keep those behind it.
     pub all: Held,
-    /// Of these, messages that are acknowledged or refused, behind one that is not: what is kept of them until that one is,
-    /// too.
+    /// Of these, messages that are acknowledged or refused, behind one that is not: what is kept of
+    /// them until that one is, too.
     pub over: Held,
 }
 

@@ -1,13 +1,14 @@
-//! What one side of a session receives: messages put together, in order per channel, within memory credit.
+//! What one side of a session receives: messages put together, in order per channel, within memory
+//! credit.
 //!
 //! Polling: after each batch of frames [`Inbox::poll_incoming`], [`Inbox::pop`],
 //! [`Inbox::poll_answer`] until empty. Session credit is read with
 //! [`Inbox::session_limit`] whenever a packet carries a CREDIT body.
 //!
-//! **Large messages** (RTS) are not charged with their length. They are permitted one after the other
-//! as the budget of large messages allows, over all channels in the order of their requests, so that none
-//! starves and, where one fits at all, one is always under way. A request that waits holds up nothing but the
-//! later messages of its own channel (F22).
+//! **Large messages** (RTS) are not charged with their length. They are permitted one after the
+//! other as the budget of large messages allows, over all channels in the order of their requests,
+//! so that none starves and, where one fits at all, one is always under way. A request that waits
+//! holds up nothing but the later messages of its own channel (F22).
 
 mod cold;
 mod contiguous;
@@ -33,8 +34,8 @@ use crate::wire::{self, Frag, Rts, Run};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Smallest memory window of a session, in bytes, of which each channel has half: room for the messages
-/// that cannot ask (see [`Outbox`](super::Outbox)), whatever is shared out.
+/// Smallest memory window of a session, in bytes, of which each channel has half: room for the
+/// messages that cannot ask (see [`Outbox`](super::Outbox)), whatever is shared out.
 pub const MIN_WINDOW: u64 = 16_384;
 
 const _: () = assert!(
@@ -54,7 +55,8 @@ pub struct InboxLimits {
     /// Channels that the peer may have open, and ranges of those that it finished, together. Until
     /// [`Inbox::set_max_channels`] allows more.
     pub max_channels: u64,
-    /// Bytes of large messages held at once, and the longest that is ever taken into memory of ours.
+    /// Bytes of large messages held at once, and the longest that is ever taken into memory of
+    /// ours.
     pub max_large: u64,
 }
 
@@ -246,8 +248,8 @@ impl Inbox {
         }
     }
 
-    /// What a packet carried is lost: what of it still matters is to be sent again. Frames that are not the
-    /// inbox's are ignored.
+    /// What a packet carried is lost: what of it still matters is to be sent again. Frames that are
+    /// not the inbox's are ignored.
     pub fn on_lost(&mut self, frame: &SentFrame) {
         match *frame {
             SentFrame::Cts { channel, message } | SentFrame::Refuse { channel, message } => {
@@ -280,8 +282,9 @@ impl Inbox {
         self.incoming.pop_front()
     }
 
-    /// Something to tell the peer: answers to its RTS, and a channel's credit once it moved by a quarter of
-    /// the window or was asked for. What is not sent is lost: [`on_lost`](Self::on_lost).
+    /// Something to tell the peer: answers to its RTS, and a channel's credit once it moved by a
+    /// quarter of the window or was asked for. What is not sent is lost:
+    /// [`on_lost`](Self::on_lost).
     pub fn poll_answer(&mut self) -> Option<Answer> {
         while let Some(channel) = self.answers.pop_front() {
             let answer = self.say(channel, |channel| {
@@ -315,7 +318,8 @@ impl Inbox {
 
     // ---- verbs
 
-    /// Sets the priority in which a channel's messages are handed over: by class, its weight is not looked at.
+    /// Sets the priority in which a channel's messages are handed over: by class, its weight is not
+    /// looked at.
     pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) {
         self.priorities.insert(channel, priority);
         if let Some(&place) = self.by_id.get(&channel) {
@@ -328,9 +332,9 @@ impl Inbox {
         self.priorities = priorities;
     }
 
-    /// Shares the session other windows: of each channel, and in all. Credit that was announced stays.
-    /// The session should have at least [`MIN_WINDOW`] and a channel half of it, else messages that cannot ask may wait
-    /// for ever.
+    /// Shares the session other windows: of each channel, and in all. Credit that was announced
+    /// stays. The session should have at least [`MIN_WINDOW`] and a channel half of it, else
+    /// messages that cannot ask may wait for ever.
     pub fn set_windows(&mut self, channel: u64, session: u64) {
         self.session_window = session;
         self.move_session_limit();
@@ -347,7 +351,8 @@ impl Inbox {
         }
     }
 
-    /// Shares the session another budget of large messages, at most `max_large`. What was granted stays.
+    /// Shares the session another budget of large messages, at most `max_large`. What was granted
+    /// stays.
     pub fn set_large_budget(&mut self, bytes: u64) {
         self.large_budget = bytes.min(self.limits.max_large);
         self.grant_waiting();
@@ -377,8 +382,9 @@ impl Inbox {
         self.took_reply = false;
     }
 
-    /// The limit that every channel starts with, for the handshake: the first window that was shared out.
-    /// It stays, so that a later handshake of the session does not contradict the first.
+    /// The limit that every channel starts with, for the handshake: the first window that was
+    /// shared out. It stays, so that a later handshake of the session does not contradict the
+    /// first.
     #[must_use]
     pub fn channel_window(&self) -> u64 {
         self.first_limit
@@ -390,8 +396,8 @@ impl Inbox {
         self.session_window
     }
 
-    /// Memory held for the peer: what its incomplete and unread messages are charged, and large messages
-    /// granted into memory of ours. Bytes the program took or supplied do not count.
+    /// Memory held for the peer: what its incomplete and unread messages are charged, and large
+    /// messages granted into memory of ours. Bytes the program took or supplied do not count.
     #[must_use]
     pub fn memory_used(&self) -> u64 {
         self.accounts
@@ -412,7 +418,8 @@ impl Inbox {
         self.accounts.unfinished > 0
     }
 
-    /// The part of [`large_held`](Self::large_held) that is for messages which did not come completely yet.
+    /// The part of [`large_held`](Self::large_held) that is for messages which did not come
+    /// completely yet.
     #[must_use]
     pub fn large_owed(&self) -> u64 {
         self.accounts.owed

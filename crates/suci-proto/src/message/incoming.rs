@@ -20,8 +20,8 @@ use crate::wire::{ContiguousPackets, Frag, Rts};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// The channel's newest RTS. An older one needs no memory: its sender had the answer, else it could not
-/// have sent this one.
+/// The channel's newest RTS. An older one needs no memory: its sender had the answer, else it could
+/// not have sent this one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     number: MessageNumber,

@@ -1,7 +1,7 @@
 //! Messages: what is queued, sent, repeated and completed, and what is put together again.
 //!
-//! One [`Outbox`] and one [`Inbox`] exist per session, and survive the replacement of its connection:
-//! everything here is named by (channel, message, byte range), never by packet number.
+//! One [`Outbox`] and one [`Inbox`] exist per session, and survive the replacement of its
+//! connection: everything here is named by (channel, message, byte range), never by packet number.
 //!
 //! | part | owns |
 //! |---|---|
@@ -24,9 +24,10 @@
 //! | `spare` | what empty queues of either direction lend to others |
 //! | `pool` | where received bytes live |
 //!
-//! **Memory credit** is counted in *charges* ([`charge`]), at absolute offsets per channel and per session.
-//! A message is charged once, when its first byte or its RTS is first sent; repeating never needs more.
-//! A message announced by RTS is charged without its length, which the CTS grants.
+//! **Memory credit** is counted in *charges* ([`charge`]), at absolute offsets per channel and per
+//! session. A message is charged once, when its first byte or its RTS is first sent; repeating
+//! never needs more. A message announced by RTS is charged without its length, which the CTS
+//! grants.
 
 mod answer;
 mod assembly;
@@ -93,9 +94,11 @@ pub struct Outgoing {
     pub tag: u64,
     /// What it means to the program.
     pub kind: Kind,
-    /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the caller).
+    /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the
+    /// caller).
     pub user_header: Bytes,
-    /// The bytes, at most [`crate::limits::MAX_MESSAGE`] (checked by the caller). Held until acknowledged.
+    /// The bytes, at most [`crate::limits::MAX_MESSAGE`] (checked by the caller). Held until
+    /// acknowledged.
     pub payload: Bytes,
     /// Whether the program wants to hear of its delivery.
     pub notify: bool,
@@ -194,7 +197,8 @@ pub(crate) fn undelivered(outcomes: &[Completion]) -> u64 {
     len64(outcomes.iter().filter(failed).count())
 }
 
-/// What a message of `total` bytes with a header of `user_header` bytes counts against memory credit.
+/// What a message of `total` bytes with a header of `user_header` bytes counts against memory
+/// credit.
 #[must_use]
 pub fn charge(total: u64, user_header: usize) -> u64 {
     MESSAGE_CHARGE

@@ -1,5 +1,5 @@
-//! What one side of a session sends: a bounded queue per channel, and turns between channels by their
-//! priorities.
+//! What one side of a session sends: a bounded queue per channel, and turns between channels by
+//! their priorities.
 //!
 //! Polling: [`Outbox::has_sendable`] and [`Outbox::next`] while packets are built, then
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
@@ -46,8 +46,8 @@ pub struct OutboxLimits {
     pub max_queued_bytes: u64,
     /// Messages queued on channels of one class and not acknowledged, or behind one that is not.
     pub max_queued_messages: usize,
-    /// Memory credit that every receiver grants before it said so, per channel and in all: what may ride
-    /// on the INIT.
+    /// Memory credit that every receiver grants before it said so, per channel and in all: what may
+    /// ride on the INIT.
     pub ride: u64,
     /// Memory credit of the session that only replies may use.
     pub reply_reserve: u64,
@@ -151,7 +151,8 @@ pub struct Outbox {
     answer_parked: usize,
     /// Channels parked for want of their own credit, to be reported.
     to_report: VecDeque<usize>,
-    /// Longer messages the peer's program is asked about: they ask first, whatever our own threshold.
+    /// Longer messages the peer's program is asked about: they ask first, whatever our own
+    /// threshold.
     peer_max_message: u64,
     /// Messages up to this length do not ask over the path in use, whatever our own threshold.
     unasked: u64,
@@ -254,7 +255,8 @@ impl Outbox {
         }
     }
 
-    /// MAX_CHANNEL: the channel may use credit up to `limit`. Only rises; an unknown channel needs none.
+    /// MAX_CHANNEL: the channel may use credit up to `limit`. Only rises; an unknown channel needs
+    /// none.
     pub fn set_channel_limit(&mut self, channel: ChannelId, limit: u64) {
         if let Some(cold) = self.cold.get_mut(&channel) {
             cold.raise_limit(limit);
@@ -345,8 +347,9 @@ impl Outbox {
         None
     }
 
-    /// What is next for a packet with `room` bytes left: small messages, or bytes of a chain, which are put behind what `out`
-    /// holds, or a piece of a long one. Lost ones go before new ones. None if nothing fits: the packet is to be closed.
+    /// What is next for a packet with `room` bytes left: small messages, or bytes of a chain, which
+    /// are put behind what `out` holds, or a piece of a long one. Lost ones go before new ones.
+    /// None if nothing fits: the packet is to be closed.
     ///
     /// What was returned counts as put into the packet: if it is not sent, it is lost.
     pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Next<'_>> {
@@ -377,7 +380,8 @@ impl Outbox {
         Some(Next::Piece(piece))
     }
 
-    /// What the channel whose turn it is has for a packet with `room` bytes left. None if it has nothing, or that does not fit.
+    /// What the channel whose turn it is has for a packet with `room` bytes left. None if it has
+    /// nothing, or that does not fit.
     fn choose(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Choice> {
         if let Some(run) = self.pack(place, room, out) {
             return Some(Choice::Packed(run));
@@ -387,8 +391,8 @@ impl Outbox {
         Some(Choice::Plan(plan))
     }
 
-    /// Puts the small messages of the channel whose turn it is, or bytes of its chain, behind what `out` holds. None if what is
-    /// next is neither, or does not fit.
+    /// Puts the small messages of the channel whose turn it is, or bytes of its chain, behind what
+    /// `out` holds. None if what is next is neither, or does not fit.
     fn pack(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Packed> {
         let terms = self.terms();
         let turn = usize::try_from(self.turns.left(place)).unwrap_or(0);
@@ -410,8 +414,8 @@ impl Outbox {
         !self.to_report.is_empty()
     }
 
-    /// A channel to report in CHANNEL_BLOCKED, with its limit: once for each time it is used up, and
-    /// again if the report is lost.
+    /// A channel to report in CHANNEL_BLOCKED, with its limit: once for each time it is used up,
+    /// and again if the report is lost.
     pub fn poll_channel_blocked(&mut self) -> Option<(ChannelId, u64)> {
         while let Some(place) = self.to_report.pop_front() {
             let Some(channel) = self.channels.get_mut(place) else {
@@ -432,7 +436,8 @@ impl Outbox {
 
     // ---- questions
 
-    /// The session limit at which something waits, for BLOCKED. Exact after [`has_sendable`](Self::has_sendable) said no.
+    /// The session limit at which something waits, for BLOCKED. Exact after
+    /// [`has_sendable`](Self::has_sendable) said no.
     #[must_use]
     pub fn blocked_by_session(&self) -> Option<u64> {
         (!self.session_parked.is_empty()).then_some(self.session_limit)
@@ -492,8 +497,8 @@ impl Outbox {
         self.get(channel).map_or_else(cold, Channel::base)
     }
 
-    /// Whether what goes next is of a lower class than a channel that was opened: that one may want to send at
-    /// any time, and should find room.
+    /// Whether what goes next is of a lower class than a channel that was opened: that one may want
+    /// to send at any time, and should find room.
     #[must_use]
     pub fn is_outranked(&self) -> bool {
         self.turns

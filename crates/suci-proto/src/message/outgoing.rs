@@ -1,8 +1,8 @@
 //! One channel of the outbox: its order, its memory credit, and what is owed again.
 //!
-//! Messages pass three marks in order: `charged` (memory credit was taken), `cursor` (all bytes were
-//! sent once) and `base` (acknowledged, or refused). At most one RTS is unanswered; the next may go
-//! while the bytes of the one before still flow, which hides its round trip.
+//! Messages pass three marks in order: `charged` (memory credit was taken), `cursor` (all bytes
+//! were sent once) and `base` (acknowledged, or refused). At most one RTS is unanswered; the next
+//! may go while the bytes of the one before still flow, which hides its round trip.
 
 mod cancel;
 mod chain;
@@ -140,14 +140,16 @@ pub(super) struct Channel {
     queue: Queue,
     /// The frames of those that are small.
     frames: FrameQueue,
-    /// The first message that was not charged: `cursor`, or one or two beyond it; more if that stands in a chain.
+    /// The first message that was not charged: `cursor`, or one or two beyond it; more if that
+    /// stands in a chain.
     charged: MessageNumber,
     /// The message whose RTS is unanswered.
     asked: Option<MessageNumber>,
     limit: u64,
     used: u64,
-    /// The first numbers of entries in the order of their losses; those that owe nothing any more are passed over. What was the
-    /// first of a chain may have left the front since ([`chain_at`](Self::chain_at)).
+    /// The first numbers of entries in the order of their losses; those that owe nothing any more
+    /// are passed over. What was the first of a chain may have left the front since
+    /// ([`chain_at`](Self::chain_at)).
     resend: VecDeque<MessageNumber>,
     /// How many entries owe something: long messages, chains, and runs of small ones.
     owed: usize,
@@ -235,8 +237,9 @@ impl Channel {
         self.queue.push_small(small)
     }
 
-    /// Lends room for messages like the last one, at most so many of so many bytes and a header each, if that is a small one
-    /// that waits and more of a row may follow it. Until it is given [back](Self::put_back), nothing else is to be asked.
+    /// Lends room for messages like the last one, at most so many of so many bytes and a header
+    /// each, if that is a small one that waits and more of a row may follow it. Until it is given
+    /// [back](Self::put_back), nothing else is to be asked.
     pub(super) fn lend(
         &mut self,
         place: usize,
@@ -399,7 +402,8 @@ impl Channel {
         }
     }
 
-    /// The first message that owes something; those in the list that owe nothing any more are passed over.
+    /// The first message that owes something; those in the list that owe nothing any more are
+    /// passed over.
     fn first_owed(&mut self) -> Option<MessageNumber> {
         while let Some(&number) = self.resend.front() {
             let number = self.chain_at(number).unwrap_or(number);
@@ -413,8 +417,8 @@ impl Channel {
         None
     }
 
-    /// The next piece for a packet with `room` bytes left; none if nothing fits, or what is next goes by
-    /// [`pack`](Self::pack).
+    /// The next piece for a packet with `room` bytes left; none if nothing fits, or what is next
+    /// goes by [`pack`](Self::pack).
     pub(super) fn next(&mut self, room: usize, terms: Terms) -> Option<Plan> {
         if self.owed > 0 {
             return self.next_lost(room);
@@ -505,7 +509,8 @@ impl Channel {
         })
     }
 
-    /// Makes a small message a long one: the peer's program decides about messages as short as this.
+    /// Makes a small message a long one: the peer's program decides about messages as short as
+    /// this.
     fn lengthen(&mut self, number: MessageNumber) {
         self.queue.divide(number, 1);
         if let Some(Item { entry, .. }) = self.queue.get_mut(number)
@@ -516,8 +521,8 @@ impl Channel {
         }
     }
 
-    /// Asks for the next message while the one before is being sent. One ahead, not more: each grant
-    /// ties up the receiver's memory.
+    /// Asks for the next message while the one before is being sent. One ahead, not more: each
+    /// grant ties up the receiver's memory.
     fn ask_ahead(&mut self, room: usize, terms: Terms) -> Option<Plan> {
         let number = self.asks_ahead(terms)?;
         self.ask(number, room)

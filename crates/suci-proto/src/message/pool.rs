@@ -1,9 +1,9 @@
 //! Where received bytes live: buffers that come back when the program lets go of its message.
 //!
 //! Received bytes are copied exactly once, to where the program will read them. Long messages get a
-//! buffer of their own from the shelf, kept at full length so that it is not zeroed again. Buffers below
-//! [`SHELVED`] are allocated exactly: a shelf class must not cost a peer less than it costs us. Messages of up to
-//! [`CHUNKED`] bytes that come in order share a [`Chunk`].
+//! buffer of their own from the shelf, kept at full length so that it is not zeroed again. Buffers
+//! below [`SHELVED`] are allocated exactly: a shelf class must not cost a peer less than it costs
+//! us. Messages of up to [`CHUNKED`] bytes that come in order share a [`Chunk`].
 
 use crate::wire;
 use bytes::{Bytes, BytesMut};
@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Shorter buffers are not kept.
 const SHELVED: usize = 4_096;
 
-/// Longest message that shares a chunk, with its header; those of a run come with their frames' heads.
+/// Longest message that shares a chunk, with its header; those of a run come with their frames'
+/// heads.
 pub(super) const CHUNKED: usize = 2_048;
 
 const _: () = assert!(
@@ -22,18 +23,21 @@ const _: () = assert!(
     "no message shares memory with others as part of a run that does not by itself"
 );
 
-/// A chunk's first size; it doubles with use up to [`CHUNK`], so that a peer with little to say costs little.
+/// A chunk's first size; it doubles with use up to [`CHUNK`], so that a peer with little to say
+/// costs little.
 const FIRST_CHUNK: usize = 1_024;
 
 /// A chunk's largest size.
 const CHUNK: usize = 16_384;
 
-/// Full chunks of that size that are looked at again when another is needed, at least and at most. A program that takes messages
-/// as they come has let go of all in the last but one; one that takes what arrived within a while at once, of those before:
-/// memory that goes back meanwhile comes anew from the kernel, page by page.
+/// Full chunks of that size that are looked at again when another is needed, at least and at most.
+/// A program that takes messages as they come has let go of all in the last but one; one that takes
+/// what arrived within a while at once, of those before: memory that goes back meanwhile comes anew
+/// from the kernel, page by page.
 const FULL_CHUNKS: RangeInclusive<usize> = 4..=64;
 
-/// Buffers for long messages, shared by all sessions of a node. A clone is another handle to the same.
+/// Buffers for long messages, shared by all sessions of a node. A clone is another handle to the
+/// same.
 #[derive(Clone)]
 pub struct Pool {
     shelves: Arc<Mutex<Shelves>>,
@@ -48,8 +52,9 @@ struct Shelves {
     full_chunks: VecDeque<BytesMut>,
 }
 
-/// Without what it keeps, which is nobody's, and changes whenever a program lets go of a message: debug builds compare what
-/// is written of a peer that rests with what is written of it when it woke up.
+/// Without what it keeps, which is nobody's, and changes whenever a program lets go of a message:
+/// debug builds compare what is written of a peer that rests with what is written of it when it
+/// woke up.
 impl core::fmt::Debug for Pool {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Pool").finish_non_exhaustive()
@@ -57,7 +62,8 @@ impl core::fmt::Debug for Pool {
 }
 
 impl Shelves {
-    /// A buffer of the fullest shelf but that of `class`: what is in use now has the room, not what once was.
+    /// A buffer of the fullest shelf but that of `class`: what is in use now has the room, not what
+    /// once was.
     fn take_off(&mut self, class: usize) -> Option<Vec<u8>> {
         let others = self.free.iter_mut().filter(|(other, _)| **other != class);
         let (_, fullest) = others.max_by_key(|(other, shelf)| other.saturating_mul(shelf.len()))?;
@@ -68,8 +74,8 @@ impl Shelves {
 }
 
 impl Pool {
-    /// A pool that keeps at most `max_kept` bytes of unused buffers for long messages, and as much for small ones,
-    /// but at least 64 KiB and at most 1 MiB.
+    /// A pool that keeps at most `max_kept` bytes of unused buffers for long messages, and as much
+    /// for small ones, but at least 64 KiB and at most 1 MiB.
     #[must_use]
     pub fn new(max_kept: usize) -> Self {
         let shelves = Shelves {
@@ -115,7 +121,8 @@ impl Pool {
         }
     }
 
-    /// Takes a full chunk of [`CHUNK`] bytes, and gives one whose messages are gone, if there is one.
+    /// Takes a full chunk of [`CHUNK`] bytes, and gives one whose messages are gone, if there is
+    /// one.
     fn exchange(&self, full: BytesMut) -> Option<BytesMut> {
         let mut shelves = self.lock();
         let most = shelves.max_kept / CHUNK;
@@ -148,7 +155,8 @@ impl Pool {
     }
 }
 
-/// The length kept for a buffer of `len` bytes: four steps per power of two, at most a quarter wasted.
+/// The length kept for a buffer of `len` bytes: four steps per power of two, at most a quarter
+/// wasted.
 fn class(len: usize) -> usize {
     let step = (1_usize << len.max(SHELVED).ilog2()) / 4;
     len.max(SHELVED)
@@ -263,9 +271,9 @@ impl Drop for Buffer {
 
 /// Messages that are not long side by side, so that none needs an allocation of its own.
 ///
-/// The memory is free again when all messages in it are: only for messages that the program can take
-/// at once, else a peer could hold a whole chunk with one message of each that never becomes complete in order. One at a
-/// time may come in pieces.
+/// The memory is free again when all messages in it are: only for messages that the program can
+/// take at once, else a peer could hold a whole chunk with one message of each that never becomes
+/// complete in order. One at a time may come in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     space: BytesMut,
@@ -278,7 +286,8 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Copies `header` and `data` one behind the other: a message of at most [`CHUNKED`] bytes, or the frames of a run.
+    /// Copies `header` and `data` one behind the other: a message of at most [`CHUNKED`] bytes, or
+    /// the frames of a run.
     pub(super) fn copy(&mut self, pool: &Pool, header: &[u8], data: &[u8]) -> Bytes {
         let len = header.len().saturating_add(data.len());
         if len == 0 {
@@ -292,7 +301,8 @@ impl Chunk {
         self.space.split().freeze()
     }
 
-    /// A place for a message of `len` bytes that comes in pieces, unless it is too long, or there is such a one.
+    /// A place for a message of `len` bytes that comes in pieces, unless it is too long, or there
+    /// is such a one.
     pub(super) fn lend(&mut self, pool: &Pool, len: usize) -> Option<Buffer> {
         if self.lent || len > CHUNKED {
             return None;

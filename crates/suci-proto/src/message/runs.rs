@@ -1,8 +1,10 @@
-//! Small messages that came in order, until the program takes them: their frames side by side, as they came.
+//! Small messages that came in order, until the program takes them: their frames side by side, as
+//! they came.
 //!
-//! What a packet holds of them is one entry, copied at once and booked at once. Who takes a message reads its frame
-//! again, which is less work than an entry for each message, written, kept and taken apart; less still where it is known
-//! that more follow of which nothing but the number differs.
+//! What a packet holds of them is one entry, copied at once and booked at once. Who takes a message
+//! reads its frame again, which is less work than an entry for each message, written, kept and
+//! taken apart; less still where it is known that more follow of which nothing but the number
+//! differs.
 
 use super::data::Data;
 use super::pool::{Chunk, Pool};
@@ -79,7 +81,8 @@ impl Runs {
         self.messages == 0
     }
 
-    /// Whether a run costs no more memory than its messages are charged, apart from what its chunk has left at the end.
+    /// Whether a run costs no more memory than its messages are charged, apart from what its chunk
+    /// has left at the end.
     pub(super) fn is_worth(run: &Run<'_>) -> bool {
         let heads = super::len64(run.frames().len()).saturating_sub(run.payload());
         heads.saturating_add(ENTRY) <= run.count().saturating_mul(MESSAGE_CHARGE)

@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 /// The memory of a queue of messages, of at most 16 KiB.
 pub(super) type SpareSlots = Spare<VecDeque<Slot>, 256>;
 
-/// A message from the channel's front on. Small: a peer can make us keep one per 64 B of its credit.
+/// A message from the channel's front on. Small: a peer can make us keep one per 64 B of its
+/// credit.
 #[derive(Debug)]
 pub(super) enum Slot {
     /// Nothing came yet.
@@ -40,7 +41,8 @@ const _: () = assert!(
 );
 
 impl Slot {
-    /// A message that is complete. Most need nothing beside their bytes any more: what is left is for the next one.
+    /// A message that is complete. Most need nothing beside their bytes any more: what is left is
+    /// for the next one.
     pub(super) fn assembled(mut assembly: Box<Assembly>) -> (Self, Option<Box<Assembly>>) {
         match assembly.take_plain() {
             Some((bytes, Description { tag, kind, .. })) => {
@@ -102,8 +104,8 @@ impl Slot {
 }
 
 impl SpareSlots {
-    /// Makes `slots` at least `len` long, with memory for one more. Grows by half, not by doubling: a slot costs
-    /// what a message is charged.
+    /// Makes `slots` at least `len` long, with memory for one more. Grows by half, not by doubling:
+    /// a slot costs what a message is charged.
     #[inline]
     pub(super) fn lengthen(&mut self, slots: &mut VecDeque<Slot>, len: usize) {
         if len > slots.len() || len >= slots.capacity() {

@@ -1,10 +1,11 @@
 //! Small messages on their way out: frames side by side, as they will stand in a packet.
 //!
-//! A small message is written as a frame when it is accepted. That is its one copy before the packet, its
-//! program has the payload back at once, and it allocates nothing. Filling a packet is then copying a run of
-//! frames, whose heads need not be thought about again; sending one again is copying one. With an entry that
-//! refers to the payload and a head written for each packet, as long messages have it, all that around
-//! the bytes of a message of 32 was ten times as much work as the bytes.
+//! A small message is written as a frame when it is accepted. That is its one copy before the
+//! packet, its program has the payload back at once, and it allocates nothing. Filling a packet is
+//! then copying a run of frames, whose heads need not be thought about again; sending one again is
+//! copying one. With an entry that refers to the payload and a head written for each packet, as
+//! long messages have it, all that around the bytes of a message of 32 was ten times as much work
+//! as the bytes.
 
 mod tail;
 
@@ -19,8 +20,9 @@ use crate::wire::{self, Frame};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Longest payload that is copied when its message is accepted, and its program has back at once. Longer ones stay the program's until
-/// acknowledged, and are copied into each packet or gathered by reference (`COPIED` in `peer/build/data.rs`).
+/// Longest payload that is copied when its message is accepted, and its program has back at once.
+/// Longer ones stay the program's until acknowledged, and are copied into each packet or gathered
+/// by reference (`COPIED` in `peer/build/data.rs`).
 ///
 /// A frame of so many bytes, with any header, fits every packet that messages may ride on.
 pub const SMALL: usize = 256;
@@ -31,10 +33,12 @@ const OWN: usize = 1_024;
 /// Bytes of the first memory that a channel gets. Doubled, they come to `OWN` and to `BLOCK`.
 const FIRST: usize = 512;
 
-/// Bytes of a block of frames. The last of them is never used, so that where a block's frames end none of the next begins.
+/// Bytes of a block of frames. The last of them is never used, so that where a block's frames end
+/// none of the next begins.
 const BLOCK: usize = 16_384;
 
-/// The longest head of a frame, its user header apart: type, five varints, and a byte each for kind and length.
+/// The longest head of a frame, its user header apart: type, five varints, and a byte each for kind
+/// and length.
 const HEAD: usize = 64;
 
 /// Bytes of the frame of a void message, at most: type, channel, number, kind and length.
@@ -57,7 +61,8 @@ pub struct SmallOutgoing<'a> {
     pub tag: u64,
     /// What it means to the program.
     pub kind: Kind,
-    /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the caller).
+    /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the
+    /// caller).
     pub user_header: &'a [u8],
     /// The bytes. At most [`SMALL`] where they are queued (checked by the caller).
     pub payload: &'a [u8],
@@ -101,9 +106,10 @@ impl Outgoing {
     }
 }
 
-/// Small messages until their numbers leave the channel's front: one, or a run of them side by side that differ in nothing
-/// but number, tag, kind and bytes. Whether they were sent tells the channel's cursor. Those that a packet carries are a
-/// run of their own, so that one word tells what became of them.
+/// Small messages until their numbers leave the channel's front: one, or a run of them side by side
+/// that differ in nothing but number, tag, kind and bytes. Whether they were sent tells the
+/// channel's cursor. Those that a packet carries are a run of their own, so that one word tells
+/// what became of them.
 #[derive(Clone, Debug)]
 pub(super) struct Small {
     pub(super) token: u64,
@@ -198,8 +204,8 @@ impl Small {
         (self.at, self.at.saturating_add(bytes))
     }
 
-    /// How many of them fit into `room` bytes, if the last may reach beyond the first `turn` of these, but none begin
-    /// there.
+    /// How many of them fit into `room` bytes, if the last may reach beyond the first `turn` of
+    /// these, but none begin there.
     pub(super) fn fitting(&self, room: usize, turn: usize) -> u32 {
         let frame = match self.frame {
             0 => VOID_FRAME,
@@ -228,7 +234,8 @@ impl Small {
         count.is_some()
     }
 
-    /// Counts so many more that stand behind them. False, and nothing done, if they are too many to count.
+    /// Counts so many more that stand behind them. False, and nothing done, if they are too many to
+    /// count.
     pub(super) fn extend_by(&mut self, count: u32) -> bool {
         let sum = self.count.checked_add(count);
         self.count = sum.unwrap_or(self.count);
@@ -261,13 +268,14 @@ impl Small {
     }
 }
 
-/// The frames of a channel's small messages, from the oldest that is not acknowledged on: one behind the other, in blocks,
-/// none of which is left before it is full.
+/// The frames of a channel's small messages, from the oldest that is not acknowledged on: one
+/// behind the other, in blocks, none of which is left before it is full.
 #[derive(Debug, Default)]
 pub(super) struct FrameQueue {
     /// Blocks that take no more, the oldest first.
     full: VecDeque<Vec<u8>>,
-    /// The block behind them, and the place where it begins: a multiple of [`BLOCK`], counted since the channel was opened.
+    /// The block behind them, and the place where it begins: a multiple of [`BLOCK`], counted since
+    /// the channel was opened.
     last: Tail,
     first: u64,
     /// Blocks whose frames are given up, for what comes while others are not.
@@ -294,8 +302,8 @@ impl FrameQueue {
         }
     }
 
-    /// Writes the frame of a message that gets this number. If it is like the one before, and more of a `row` may come,
-    /// those will [`follow`](Self::follow).
+    /// Writes the frame of a message that gets this number. If it is like the one before, and more
+    /// of a `row` may come, those will [`follow`](Self::follow).
     pub(super) fn push(
         &mut self,
         number: MessageNumber,
@@ -374,15 +382,15 @@ impl FrameQueue {
         }
     }
 
-    /// Writes the frame of a message that is like the one before. False, and nothing done, if it is not, or there is no
-    /// room behind that one.
+    /// Writes the frame of a message that is like the one before. False, and nothing done, if it is
+    /// not, or there is no room behind that one.
     #[inline(always)]
     pub(super) fn follow(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>) -> bool {
         self.last.follow(number, message)
     }
 
-    /// Takes the end of the frames away, if more of a row may follow there: until it is put back, nothing is to be read or
-    /// written here.
+    /// Takes the end of the frames away, if more of a row may follow there: until it is put back,
+    /// nothing is to be read or written here.
     pub(super) fn lend(&mut self) -> Option<Tail> {
         self.last.is_row().then(|| core::mem::take(&mut self.last))
     }

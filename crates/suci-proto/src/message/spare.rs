@@ -43,8 +43,9 @@ impl<T> Memory for VecDeque<T> {
     }
 }
 
-/// The memory of a channel's queue that is empty, of at most `MOST` entries, for the next that is not. Were each channel to
-/// keep what it once needed, one after the other that was full would cost as much as if all were.
+/// The memory of a channel's queue that is empty, of at most `MOST` entries, for the next that is
+/// not. Were each channel to keep what it once needed, one after the other that was full would cost
+/// as much as if all were.
 #[derive(Debug, Default)]
 pub(super) struct Spare<M, const MOST: usize>(M);
 
@@ -57,7 +58,8 @@ impl<M: Memory, const MOST: usize> Spare<M, MOST> {
         }
     }
 
-    /// Takes the memory of `queue` back if it is empty, unless that is for no more than `own` entries.
+    /// Takes the memory of `queue` back if it is empty, unless that is for no more than `own`
+    /// entries.
     #[inline]
     pub(super) fn collect(&mut self, queue: &mut M, own: usize) {
         if queue.capacity() > own && queue.is_empty() {

@@ -229,7 +229,8 @@ fn completions(outbox: &mut Outbox) -> Vec<(u64, Outcome)> {
         .collect()
 }
 
-/// A piece of a message of `total` bytes on channel 0, with the right content unless `data` says else.
+/// A piece of a message of `total` bytes on channel 0, with the right content unless `data` says
+/// else.
 fn frag(message: u64, total: u64, offset: u64, data: &[u8]) -> Frag<'_> {
     let end = offset + data.len() as u64 == total;
     let start = (offset == 0).then_some(Start {

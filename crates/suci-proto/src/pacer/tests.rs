@@ -125,7 +125,8 @@ fn a_rate_of_nothing_waits_but_does_not_fail() {
 }
 
 proptest! {
-    /// It knows what it has as well as can be without time and rate; and that it has later too, at whatever rate.
+    /// It knows what it has as well as can be without time and rate; and that it has later too, at
+    /// whatever rate.
     #[test]
     fn what_is_there_may_go_at_any_rate(
         sent in 0..2 * BURST,

@@ -1,4 +1,5 @@
-//! What a connection begins with, whichever side opens it: what the peer may send, and what we announce.
+//! What a connection begins with, whichever side opens it: what the peer may send, and what we
+//! announce.
 
 use super::Peer;
 use super::connection::{Beginning, End, Numbers};
@@ -15,8 +16,9 @@ use std::net::SocketAddr;
 /// Round trip assumed until one is measured.
 const INITIAL_RTT: Duration = Duration::from_millis(20);
 
-/// Connections of a peer that were replaced before they were heard, and stay on the books until they lapse. A peer
-/// that connects again and again waits then: it would use the socket's budget up.
+/// Connections of a peer that were replaced before they were heard, and stay on the books until
+/// they lapse. A peer that connects again and again waits then: it would use the socket's budget
+/// up.
 const MOST_PREVIOUS: usize = 4;
 
 /// How many channels a peer may open towards a session with such a window: they take no more memory
@@ -55,8 +57,8 @@ impl Peer {
         let largest = call.map_or(MAX_DATAGRAM, |call| call.params.max_datagram);
         let max_datagram = shared.datagram_from(address).min(largest);
         let grant = self.grant(now, max_datagram, call.is_some(), shared);
-        // A node of the book keeps its window even if it finds no place, for it comes again: windows become smaller with
-        // each session, so they should go by who came first.
+        // A node of the book keeps its window even if it finds no place, for it comes again:
+        // windows become smaller with each session, so they should go by who came first.
         if !other
             && (grant.is_some() || !self.book.is_empty())
             && let Some(promise) = promise.take()
@@ -87,7 +89,8 @@ impl Peer {
         Ok((beginning, promise))
     }
 
-    /// What the peer may send, if the socket's budget has room for it and not too many connections before are unheard.
+    /// What the peer may send, if the socket's budget has room for it and not too many connections
+    /// before are unheard.
     fn grant(
         &mut self,
         now: Instant,

@@ -1,8 +1,9 @@
 //! Building packets: what goes out next, and whether it may.
 //!
 //! A packet carries, in this order: acknowledgement, credit, control, then data until it is full.
-//! Whether data may go is the minimum of congestion window, pacing, socket credit and the program's cap;
-//! memory credit is the outbox's own gate. Control goes as far as the socket credit's reserve allows.
+//! Whether data may go is the minimum of congestion window, pacing, socket credit and the program's
+//! cap; memory credit is the outbox's own gate. Control goes as far as the socket credit's reserve
+//! allows.
 
 mod control;
 mod data;
@@ -25,14 +26,15 @@ use crate::wire::{CrcScope, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header
 /// Bytes of a PING frame, which any packet of messages may have to carry beside them.
 const PING: usize = 1;
 
-/// What a packet of messages holds beside their bytes, as it usually is: header, PING, a frame's head.
+/// What a packet of messages holds beside their bytes, as it usually is: header, PING, a frame's
+/// head.
 pub(super) const OVERHEAD: usize = PLAIN_OVERHEAD + PING + 16;
 
 /// So much that waits is a long queue, however large the window is.
 const LONG_QUEUE: u64 = 1 << 20;
 
-/// How long a train may take on the wire, as far as the pacing rate tells: nothing overtakes a train that
-/// the socket has. Faster wires carry the longest there are.
+/// How long a train may take on the wire, as far as the pacing rate tells: nothing overtakes a
+/// train that the socket has. Faster wires carry the longest there are.
 const TRAIN: Duration = Duration::from_micros(50);
 
 /// The same when something urgent may come: the peer prefers response, or a higher class is in use.
@@ -41,8 +43,8 @@ const SHORT_TRAIN: Duration = Duration::from_micros(25);
 /// Packets that a train may have however slow the wire is.
 const SHORTEST_TRAIN: usize = 2;
 
-/// Packets of the window, an eighth of it at most, and of the pacer's budget, that a class leaves to higher ones
-/// on the same connection.
+/// Packets of the window, an eighth of it at most, and of the pacer's budget, that a class leaves
+/// to higher ones on the same connection.
 const RESERVE: u64 = 2;
 
 /// Bytes of frames that ride on an INIT: with its own fields it stays below [`limits::MIN_MTU`].
@@ -78,8 +80,8 @@ struct Permit {
     data: bool,
     /// Within the limit: control frames of any kind may ride.
     free: bool,
-    /// It follows a packet of messages at the same moment: nothing else is due, and so many more may follow it. None if all
-    /// was asked.
+    /// It follows a packet of messages at the same moment: nothing else is due, and so many more
+    /// may follow it. None if all was asked.
     follows: Option<u64>,
 }
 
@@ -110,8 +112,9 @@ struct Contents {
 }
 
 impl Peer {
-    /// Fills `train` with packets for this peer, at most `max_segments`, fewer if it is `outranked` by others.
-    /// When nothing may go or nothing is left, [`Peer::deadline`] says when that may change.
+    /// Fills `train` with packets for this peer, at most `max_segments`, fewer if it is `outranked`
+    /// by others. When nothing may go or nothing is left, [`Peer::deadline`] says when that may
+    /// change.
     pub(crate) fn build(
         &mut self,
         now: Instant,
@@ -128,7 +131,8 @@ impl Peer {
                 Built::Train | Built::Last => built = Built::Train,
             }
         }
-        // What was built may stay: a socket that takes nothing ends the turn. What is acknowledged waits no more.
+        // What was built may stay: a socket that takes nothing ends the turn. What is acknowledged
+        // waits no more.
         if built != Built::Train || self.session.outbox.is_empty() {
             let reason = self.wait_reason(now);
             self.waits.note(now, reason);
@@ -257,7 +261,8 @@ impl Peer {
         self.path_probe_due(now).is_some() || self.connection.as_ref().is_some_and(used_up)
     }
 
-    /// Packet numbers never wrap: a connection that used them all is replaced by another of the same session (F15).
+    /// Packet numbers never wrap: a connection that used them all is replaced by another of the
+    /// same session (F15).
     fn replace_if_used_up(&mut self, now: Instant, shared: &mut Shared) {
         let used_up = self
             .connection
@@ -372,7 +377,8 @@ impl Peer {
         }
     }
 
-    /// Builds one packet; says how long it is. `None`, and nothing changed, if nothing came into it.
+    /// Builds one packet; says how long it is. `None`, and nothing changed, if nothing came into
+    /// it.
     fn build_packet(
         &mut self,
         now: Instant,

@@ -28,7 +28,8 @@ impl Peer {
         self.session.inbox.has_reply()
     }
 
-    /// Refuses a reply that is longer than what is taken without asking, and ends the call that it is for.
+    /// Refuses a reply that is longer than what is taken without asking, and ends the call that it
+    /// is for.
     pub(super) fn refuse_reply(&mut self, info: &IncomingInfo, shared: &mut Shared) {
         let (channel, calls) = (info.channel, &mut shared.calls);
         if calls.too_long(self.node, channel, info.tag, info.total) {
@@ -53,7 +54,8 @@ impl Peer {
         }
     }
 
-    /// The session is over: replies that came in it reach their calls, and the other calls end with it.
+    /// The session is over: replies that came in it reach their calls, and the other calls end with
+    /// it.
     pub(super) fn end_calls(
         &self,
         session: SessionNumber,

@@ -22,8 +22,8 @@ use crate::types::{Ecn, PacketNumber};
 use crate::wire::{Credit, EXTENSION_MODE, Mode, Params};
 use std::net::SocketAddr;
 
-/// Packets that force an acknowledgement although their sender did not ask for one at once: senders ask
-/// with a PING in every quarter of their window, so this is only a bound.
+/// Packets that force an acknowledgement although their sender did not ask for one at once: senders
+/// ask with a PING in every quarter of their window, so this is only a bound.
 const ACK_EVERY: u32 = 256;
 
 /// The same for a peer that prefers throughput, and for one that prefers response.
@@ -33,7 +33,8 @@ const ACK_EVERY_RESPONSE: u32 = 8;
 /// How long the acknowledgement of a throughput peer's packets waits for more of them, at most.
 const THROUGHPUT_DELAY: Duration = Duration::from_millis(2);
 
-/// How long that of a response peer's packets waits for a reply to ride on, at most, where timers say so.
+/// How long that of a response peer's packets waits for a reply to ride on, at most, where timers
+/// say so.
 const RESPONSE_DELAY: Duration = Duration::from_micros(500);
 
 /// How packets to one end are recognised there.
@@ -162,14 +163,16 @@ pub(crate) struct Connection {
     pub(crate) received: Received,
     pub(crate) credit: SendCredit,
     pub(crate) grant: Grant,
-    /// What the connections before this one were granted, on the books until this one is heard or that lapses.
+    /// What the connections before this one were granted, on the books until this one is heard or
+    /// that lapses.
     pub(crate) previous: Vec<Grant>,
     pub(crate) congestion: Box<dyn Controller>,
     pub(crate) pacer: Pacer,
     pub(crate) pending: Pending,
     pub(crate) modes: Modes,
     pub(super) acks: AckSettings,
-    /// Bytes of the window that the next packet leaves free, because a message of a higher class may come.
+    /// Bytes of the window that the next packet leaves free, because a message of a higher class
+    /// may come.
     pub(crate) reserve: u64,
     pub(crate) marks: Marks,
     /// Session memory limit that the peer was last told.
@@ -245,8 +248,8 @@ pub(crate) struct Beginning {
     pub(crate) memory_told: u64,
     /// The mode that the parameters say.
     pub(crate) mode: Mode,
-    /// The highest packet number that came before ACCEPT. It was drained from our socket like any other, so it counts
-    /// for the grant.
+    /// The highest packet number that came before ACCEPT. It was drained from our socket like any
+    /// other, so it counts for the grant.
     pub(crate) early: Option<PacketNumber>,
 }
 
@@ -326,7 +329,8 @@ impl Connection {
         let (every, delay) = match self.modes.theirs() {
             Mode::Adaptive => (ACK_EVERY, max_delay),
             Mode::Throughput => (ACK_EVERY_THROUGHPUT, max_delay.min(THROUGHPUT_DELAY)),
-            // The next poll is early enough, and a program held up for long should still reply first.
+            // The next poll is early enough, and a program held up for long should still reply
+            // first.
             Mode::Response if on_poll => (ACK_EVERY_RESPONSE, max_delay),
             Mode::Response => (ACK_EVERY_RESPONSE, max_delay.min(RESPONSE_DELAY)),
         };
@@ -359,8 +363,8 @@ impl Connection {
         self.recovery.rtt().pto(self.params.max_ack_delay)
     }
 
-    /// Begins on a path of which nothing is known but that its route carries UDP payloads of `route` bytes, as far as the
-    /// system can tell.
+    /// Begins on a path of which nothing is known but that its route carries UDP payloads of
+    /// `route` bytes, as far as the system can tell.
     pub(crate) fn begin_on_route(&mut self, route: Option<usize>, now: Instant) {
         self.begin_on(PathMtu::new(route, self.params.max_datagram), now);
     }
@@ -395,7 +399,8 @@ impl Connection {
         self.blame = Blame::default();
     }
 
-    /// Gives back what packets under way needed. False if there are any, or something is to be said.
+    /// Gives back what packets under way needed. False if there are any, or something is to be
+    /// said.
     pub(crate) fn rest(&mut self) -> bool {
         let rests = !self.pending.has_any()
             && !self.grant.is_live()

@@ -1,31 +1,34 @@
 //! The pace of a sender that its congestion window does not limit.
 //!
-//! Messages that come in bursts, or a receiver's credit, may keep less in flight than the congestion window allows.
-//! The window then says nothing about the path (RFC 7661 calls it not validated): sent at its pace, each burst would
-//! leave at once, fill the queue of the slowest link, and make whoever else uses that link wait. What the path
-//! delivered of late says more.
+//! Messages that come in bursts, or a receiver's credit, may keep less in flight than the
+//! congestion window allows. The window then says nothing about the path (RFC 7661 calls it not
+//! validated): sent at its pace, each burst would leave at once, fill the queue of the slowest
+//! link, and make whoever else uses that link wait. What the path delivered of late says more.
 
 use crate::fold::folds;
 use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, nanos};
 
-/// Samples of fewer bytes say how often the program sends, not what the path carries: requests and replies.
+/// Samples of fewer bytes say how often the program sends, not what the path carries: requests and
+/// replies.
 const BULK: u64 = 32 << 10;
 
-/// Round trips, and time at least, after which half of what was measured is forgotten, or what was measured before
-/// is trusted less.
+/// Round trips, and time at least, after which half of what was measured is forgotten, or what was
+/// measured before is trusted less.
 const SPAN_ROUNDS: u32 = 16;
 const SPAN: Duration = Duration::from_millis(2);
 
-/// Paths of a longer round trip are left alone: a window spread over it is no burst, and growing by a quarter in each
-/// round takes long there.
+/// Paths of a longer round trip are left alone: a window spread over it is no burst, and growing by
+/// a quarter in each round takes long there.
 const LONG: Duration = Duration::from_millis(5);
 
-/// A path that answers a full packet of Ethernet within [`LONG`] carries so many bytes per second: what was slower is no path but a
-/// stall of it, or of the peer. One that answered small packets only may be slower; there the window has to do.
+/// A path that answers a full packet of Ethernet within [`LONG`] carries so many bytes per second:
+/// what was slower is no path but a stall of it, or of the peer. One that answered small packets
+/// only may be slower; there the window has to do.
 const LEAST: u64 = 300_000;
 
-/// Spans without a sample after which nothing is left of what was measured: it would have grown a thousandfold.
+/// Spans without a sample after which nothing is left of what was measured: it would have grown a
+/// thousandfold.
 const OLD: u64 = 32;
 
 /// What the path delivered of late, and whether that bounds the pace.
@@ -67,10 +70,11 @@ impl CwndValidation {
         self.unvalidated = false;
     }
 
-    /// The highest pace, in bytes per second: a quarter more than the path delivered, so that one that became faster
-    /// is found out, and so much more again for each span without a sample. A receiver that answered late made the
-    /// path look slow, and at the pace that follows too little is in flight for another sample. `None` while the
-    /// window is what limits, or nothing is known.
+    /// The highest pace, in bytes per second: a quarter more than the path delivered, so that one
+    /// that became faster is found out, and so much more again for each span without a sample. A
+    /// receiver that answered late made the path look slow, and at the pace that follows too little
+    /// is in flight for another sample. `None` while the window is what limits, or nothing is
+    /// known.
     pub(crate) fn bound(&self, now: Instant, rtt: &Rtt) -> Option<u64> {
         let rate = self.rates[0].max(self.rates[1]);
         if !self.unvalidated || rate == 0 || rtt.min() >= LONG {
@@ -90,8 +94,8 @@ impl CwndValidation {
     }
 }
 
-/// At least [`SPAN`], which is not zero. After a stall the round trip seems as long as that was, and little would be sent
-/// from which another could be learnt; a queue is no stall.
+/// At least [`SPAN`], which is not zero. After a stall the round trip seems as long as that was,
+/// and little would be sent from which another could be learnt; a queue is no stall.
 fn span(rtt: &Rtt) -> Duration {
     (rtt.path().min(LONG * 4) * SPAN_ROUNDS).max(SPAN)
 }
@@ -177,7 +181,8 @@ mod tests {
         );
     }
 
-    /// Everything was held up for three seconds, and is as it was before. Nothing of it is left to wait for.
+    /// Everything was held up for three seconds, and is as it was before. Nothing of it is left to
+    /// wait for.
     #[test]
     fn f16_a_stall_is_no_slow_path() {
         let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), rtt(100));

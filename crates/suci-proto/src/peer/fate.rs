@@ -11,7 +11,8 @@ pub(super) struct Fate<'a> {
     modes: &'a mut mode::Modes,
     received: &'a mut crate::ack::Received,
     credit: &'a mut crate::credit::SendCredit,
-    /// Bytes of one message that arrived and the outbox was not told yet: packets in a row carried what adjoins.
+    /// Bytes of one message that arrived and the outbox was not told yet: packets in a row carried
+    /// what adjoins.
     arrived: Option<SentFrame>,
     pub(super) close_acked: bool,
     /// Lost messages wait until the program wants them to be sent again.

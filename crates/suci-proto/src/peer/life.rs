@@ -1,8 +1,9 @@
 //! Whether a peer answers: silence, Lost, giving up.
 //!
-//! Silence counts only while something is outstanding or the peer is watched, and only while our own
-//! driver was there to hear: the engine shifts the marks by any time that passed undrained. A peer is Lost only
-//! if it was asked: who has no credit for a probe hears nothing, and learns nothing.
+//! Silence counts only while something is outstanding or the peer is watched, and only while our
+//! own driver was there to hear: the engine shifts the marks by any time that passed undrained. A
+//! peer is Lost only if it was asked: who has no credit for a probe hears nothing, and learns
+//! nothing.
 
 use crate::counters::Link;
 use crate::event::LostCause;
@@ -39,8 +40,8 @@ pub(crate) enum Contest {
 pub(crate) struct Patience {
     pub(crate) silence_timeout: Duration,
     pub(crate) give_up_after: Duration,
-    /// The peer announced that nobody serves it while its program computes: however long it is silent, that
-    /// is no sign of its end.
+    /// The peer announced that nobody serves it while its program computes: however long it is
+    /// silent, that is no sign of its end.
     pub(crate) unattended: bool,
     /// How long a peer may be silent whose port is closed, as this machine's kernel says.
     pub(crate) closed_port: Duration,
@@ -61,7 +62,8 @@ pub(crate) struct Life {
     put_off: Option<Instant>,
     /// Since when another process claims this peer's node ID and the old path was not heard.
     contested_since: Option<Instant>,
-    /// The newest claim of another process to this peer's node ID: since when, and the token of its first INIT.
+    /// The newest claim of another process to this peer's node ID: since when, and the token of its
+    /// first INIT.
     claim: Option<(Instant, u64)>,
     /// Since when this machine's kernel says that nobody has the peer's port, which is one of this
     /// machine, or the peer's launcher that its process has ended.
@@ -166,9 +168,10 @@ impl Life {
         }
     }
 
-    /// When the peer counts as lost, if nothing is heard meanwhile: the silence timeout after something began to wait for
-    /// it or, before it ever answered, after the first HELLO. It must have been asked twice, and had half of the time to
-    /// answer the second: who lacks the credit to ask learns nothing, and a single question may be lost.
+    /// When the peer counts as lost, if nothing is heard meanwhile: the silence timeout after
+    /// something began to wait for it or, before it ever answered, after the first HELLO. It must
+    /// have been asked twice, and had half of the time to answer the second: who lacks the credit
+    /// to ask learns nothing, and a single question may be lost.
     fn lost_at(&self, patience: Patience) -> Option<Instant> {
         let (since, may_be_dead) = match self.link {
             Link::Up => (self.silent_since(), true),
@@ -220,7 +223,8 @@ impl Life {
         Verdict::Patience
     }
 
-    /// This machine's kernel says that nobody has the peer's port. Returns true if that is news since the peer was heard.
+    /// This machine's kernel says that nobody has the peer's port. Returns true if that is news
+    /// since the peer was heard.
     pub(crate) fn on_port_closed(&mut self, now: Instant) -> bool {
         let news = self.closed_since.is_none();
         self.closed_since.get_or_insert(now);
@@ -257,7 +261,8 @@ impl Life {
         Some(self.silent_since()? + patience.give_up_after)
     }
 
-    /// Something was reported that may be why the peer is silent. A report by itself changes nothing else: it may be forged.
+    /// Something was reported that may be why the peer is silent. A report by itself changes
+    /// nothing else: it may be forged.
     pub(crate) fn note_cause(&mut self, cause: LostCause) {
         self.cause = cause;
     }
@@ -267,8 +272,8 @@ impl Life {
         self.cause
     }
 
-    /// The peer said that it lives, or we could not have heard it: it is not lost. But what waits for it does not
-    /// wait longer than it may.
+    /// The peer said that it lives, or we could not have heard it: it is not lost. But what waits
+    /// for it does not wait longer than it may.
     pub(crate) fn put_off(&mut self, now: Instant) {
         self.put_off = Some(now);
         self.left = false;

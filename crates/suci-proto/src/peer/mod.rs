@@ -1,7 +1,8 @@
-//! What a node holds about another node: a session, at most one connection, and the attempt to make one.
+//! What a node holds about another node: a session, at most one connection, and the attempt to make
+//! one.
 //!
-//! `Peer` composes the parts and decides nothing about loss, credit or congestion by itself. Receiving is in
-//! `receive`, sending in `build`, time in `timers`, opening in `open` and `begin`.
+//! `Peer` composes the parts and decides nothing about loss, credit or congestion by itself.
+//! Receiving is in `receive`, sending in `build`, time in `timers`, opening in `open` and `begin`.
 
 mod begin;
 mod build;
@@ -90,11 +91,12 @@ pub(crate) struct Peer {
     pub(crate) lingering: Option<Instant>,
     pub(crate) attempt: Option<Attempt>,
     pub(crate) accepted: Option<Accepted>,
-    /// When the cookie of the newest INIT accepted was made: older INITs are history, whatever became of the
-    /// session.
+    /// When the cookie of the newest INIT accepted was made: older INITs are history, whatever
+    /// became of the session.
     pub(crate) newest_baked: Option<Instant>,
-    /// When the newest cookie was made whose INIT was refused because a live process has the node ID. A refused INIT is
-    /// never accepted later, so its sender knows that nothing of it was taken.
+    /// When the newest cookie was made whose INIT was refused because a live process has the node
+    /// ID. A refused INIT is never accepted later, so its sender knows that nothing of it was
+    /// taken.
     pub(crate) newest_refused: Option<Instant>,
     pub(crate) life: Life,
     pub(crate) history: History,
@@ -190,7 +192,8 @@ impl Peer {
         self.is_up() && self.session.suspension.by().is_none()
     }
 
-    /// How traffic to it flows: as the program wishes or, if it leaves that to us, as its traffic shows.
+    /// How traffic to it flows: as the program wishes or, if it leaves that to us, as its traffic
+    /// shows.
     pub(crate) fn mode(&self) -> Mode {
         match self.wish {
             Mode::Adaptive => self.lean.mode(),
@@ -198,8 +201,8 @@ impl Peer {
         }
     }
 
-    /// Bytes that the peer would take now as one message on `channel`: what its socket's credit carries
-    /// and what its memory has room for. What is queued already goes first.
+    /// Bytes that the peer would take now as one message on `channel`: what its socket's credit
+    /// carries and what its memory has room for. What is queued already goes first.
     pub(crate) fn remote_window(&self, now: Instant, channel: ChannelId) -> u64 {
         let Some(connection) = self.connection.as_ref().filter(|_| self.carries_data()) else {
             return 0;
@@ -230,7 +233,8 @@ impl Peer {
         }
     }
 
-    /// Frees the connection and everything on the books for it. What it carried is sent again by the next.
+    /// Frees the connection and everything on the books for it. What it carried is sent again by
+    /// the next.
     pub(crate) fn drop_connection(&mut self, shared: &mut Shared) {
         self.lingering = None;
         if let Some(mut connection) = self.connection.take() {
@@ -281,7 +285,8 @@ impl Peer {
         }
     }
 
-    /// If the program took messages since the last output, the session's window may grow towards its share.
+    /// If the program took messages since the last output, the session's window may grow towards
+    /// its share.
     pub(super) fn renew_memory(&mut self, shared: &mut Shared) {
         if core::mem::take(&mut self.read)
             && self.session.promise.window > 0
@@ -294,8 +299,9 @@ impl Peer {
         self.renew_large(shared);
     }
 
-    /// Brings the memory promised to large messages to what is held and wanted, as far as there is some. A peer
-    /// that cannot send now, silent or suspended, wants none, and nobody waits for what it holds.
+    /// Brings the memory promised to large messages to what is held and wanted, as far as there is
+    /// some. A peer that cannot send now, silent or suspended, wants none, and nobody waits for
+    /// what it holds.
     pub(super) fn renew_large(&mut self, shared: &mut Shared) {
         let able = self.carries_data() && self.connection.is_some();
         let inbox = &mut self.session.inbox;
@@ -388,8 +394,9 @@ impl Peer {
             })
     }
 
-    /// Where an attempt goes: to the path while it is good, else in turn to where the book says, where it
-    /// was last heard, and where it was heard before another process with its ID came between.
+    /// Where an attempt goes: to the path while it is good, else in turn to where the book says,
+    /// where it was last heard, and where it was heard before another process with its ID came
+    /// between.
     pub(super) fn candidate_address(&self, turn: usize) -> Option<SocketAddr> {
         if let Some(connection) = &self.connection
             && self.life.link() == Link::Up

@@ -1,25 +1,27 @@
-//! How traffic to a peer should flow: what the program wishes, what its traffic shows, and what the other
-//! end was told.
+//! How traffic to a peer should flow: what the program wishes, what its traffic shows, and what the
+//! other end was told.
 //!
 //! A mode belongs to the traffic of who says it. The sender of MODE acts on it by asking for
-//! acknowledgements and cutting trains accordingly, its receiver by acknowledging and granting accordingly
-//! ([`Connection::heed_mode`](super::Connection::heed_mode)).
+//! acknowledgements and cutting trains accordingly, its receiver by acknowledging and granting
+//! accordingly ([`Connection::heed_mode`](super::Connection::heed_mode)).
 
 use crate::fold::folds;
 use crate::time::{Duration, Instant};
 use crate::wire::Mode;
 
-/// More than a window, or very much, waits for so long: the program wants throughput. The same time without says that it
-/// does not any more.
+/// More than a window, or very much, waits for so long: the program wants throughput. The same time
+/// without says that it does not any more.
 const LONG: Duration = Duration::from_millis(20);
 
-/// Exchanges in a row, each ending with everything acknowledged by a message, that show a program which
-/// waits for answers. Twice as many are needed each time that this proves wrong, up to the second: where
-/// answers come too late for the acknowledgement to ride on them, finding out costs a packet.
+/// Exchanges in a row, each ending with everything acknowledged by a message, that show a program
+/// which waits for answers. Twice as many are needed each time that this proves wrong, up to the
+/// second: where answers come too late for the acknowledgement to ride on them, finding out costs a
+/// packet.
 const EXCHANGES: u32 = 16;
 const MOST_EXCHANGES: u32 = 4_096;
 
-/// Packets of one exchange at most, of those that count: half of what a receiver grants in Response.
+/// Packets of one exchange at most, of those that count: half of what a receiver grants in
+/// Response.
 pub(super) const SHORT: u64 = 8;
 
 /// What the traffic to an Adaptive peer looks like.
@@ -72,8 +74,8 @@ impl Lean {
         }
     }
 
-    /// So much is queued at once that the receiver's share for Response would make it wait for credit: such
-    /// exchanges show no program that Response would serve.
+    /// So much is queued at once that the receiver's share for Response would make it wait for
+    /// credit: such exchanges show no program that Response would serve.
     pub(crate) fn on_long_message(&mut self) {
         self.exchanges = 0;
         if self.mode == Mode::Response {
@@ -168,8 +170,8 @@ impl Modes {
         self.spoken
     }
 
-    /// Our traffic flows like this from now on. A program's wish goes at once, what its traffic shows when
-    /// something else goes.
+    /// Our traffic flows like this from now on. A program's wish goes at once, what its traffic
+    /// shows when something else goes.
     pub(crate) fn set_ours(&mut self, mode: Mode, wished: bool) {
         if mode == self.ours {
             return;

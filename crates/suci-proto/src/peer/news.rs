@@ -1,8 +1,8 @@
-//! What the program has not been told of one peer yet, in order: the ends of sessions, each after its messages
-//! and what else happened in it, then what happened in the present session.
+//! What the program has not been told of one peer yet, in order: the ends of sessions, each after
+//! its messages and what else happened in it, then what happened in the present session.
 //!
-//! The engine keeps no queue of events beside this: a program that takes none must not cost memory that a
-//! peer can drive (F04). So much may wait for each peer:
+//! The engine keeps no queue of events beside this: a program that takes none must not cost memory
+//! that a peer can drive (F04). So much may wait for each peer:
 //!
 //! | event | at most |
 //! |---|---|
@@ -127,7 +127,8 @@ impl Events {
                     return;
                 }
             }
-            // Who suspended and resumed meanwhile left everything as the program knows it, or the reverse.
+            // Who suspended and resumed meanwhile left everything as the program knows it, or the
+            // reverse.
             Event::Suspended { node, by } if self.remove(&Event::Resumed { node, by }) => return,
             Event::Resumed { node, by } if self.remove(&Event::Suspended { node, by }) => return,
             Event::Refused { .. } => self.queue.retain(|e| !matches!(e, Event::Refused { .. })),
@@ -201,8 +202,8 @@ impl News {
         }
     }
 
-    /// The next event for the program of `node`'s. The end of session `held` is not told yet: the program did not take
-    /// its last message.
+    /// The next event for the program of `node`'s. The end of session `held` is not told yet: the
+    /// program did not take its last message.
     pub(crate) fn next(&mut self, node: NodeId, held: Option<SessionNumber>) -> Option<Event> {
         let event = match self.ends.front_mut() {
             None => self.present.queue.pop_front(),
@@ -268,8 +269,8 @@ impl News {
         self.ends.is_empty() && self.present.queue.is_empty()
     }
 
-    /// The next message of a session that is over, which session that is, and the memory that is free once the message is
-    /// taken.
+    /// The next message of a session that is over, which session that is, and the memory that is
+    /// free once the message is taken.
     #[inline]
     pub(crate) fn next_message(&mut self) -> Option<(SessionNumber, Message, Promise)> {
         if self.ends.is_empty() {
@@ -343,7 +344,8 @@ impl News {
         self.failed.saturating_sub(self.flushed)
     }
 
-    /// Messages that wait for the program's decision, as far as it has not taken the events that say so.
+    /// Messages that wait for the program's decision, as far as it has not taken the events that
+    /// say so.
     pub(crate) fn announcements(&self) -> impl Iterator<Item = &Event> {
         let events = self.present.queue.iter();
         events.filter(|event| matches!(event, Event::Incoming { .. }))
@@ -370,8 +372,8 @@ fn is_about_link(event: &Event) -> bool {
 }
 
 impl Peer {
-    /// Gives `each` the next messages for the program, sessions in order: one at least, if there is one, and `most` at
-    /// most. Returns how many.
+    /// Gives `each` the next messages for the program, sessions in order: one at least, if there is
+    /// one, and `most` at most. Returns how many.
     #[inline]
     pub(crate) fn next_messages(
         &mut self,
@@ -382,7 +384,8 @@ impl Peer {
         self.read = true;
         let Some((session, message, freed)) = self.news.next_message() else {
             if self.session.inbox.large_held() > 0 {
-                // What a large message held is for whoever waited longest: its sender's next one queues, too.
+                // What a large message held is for whoever waited longest: its sender's next one
+                // queues, too.
                 self.session.inbox.set_large_budget(0);
             }
             let session = self.session.number;

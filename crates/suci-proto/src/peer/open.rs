@@ -37,7 +37,8 @@ struct Offer {
     /// Whom the INIT is addressed to.
     incarnation: Incarnation,
     epoch: Epoch,
-    /// Memory promised to the session that begins if the peer accepts; none if the present one goes on.
+    /// Memory promised to the session that begins if the peer accepts; none if the present one goes
+    /// on.
     promise: Option<Promise>,
     sent_at: Instant,
 }
@@ -86,8 +87,8 @@ impl Peer {
         }
     }
 
-    /// When the attempt's packet is due (again). Not while the session that it would open must wait until the
-    /// program received the messages of earlier ones.
+    /// When the attempt's packet is due (again). Not while the session that it would open must wait
+    /// until the program received the messages of earlier ones.
     #[inline]
     pub(crate) fn attempt_at(&self) -> Option<Instant> {
         let attempt = self.attempt.as_ref();
@@ -103,15 +104,16 @@ impl Peer {
             .is_some_and(|a| a.opening.token() == token && a.is_asking())
     }
 
-    /// Whether an attempt of ours offers the connection that ends here at `end`, and waits for ACCEPT.
+    /// Whether an attempt of ours offers the connection that ends here at `end`, and waits for
+    /// ACCEPT.
     pub(crate) fn offers(&self, end: End) -> bool {
         let offer = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
         offer.is_some_and(|offer| offer.local == end)
     }
 
-    /// The packet `number` came of the connection that our INIT offers, before ACCEPT. Only the peer knows its tag, so
-    /// it accepted the INIT: unless ACCEPT comes in the same turn, it is asked for at once. Once, since the peer
-    /// may send many packets before it hears that.
+    /// The packet `number` came of the connection that our INIT offers, before ACCEPT. Only the
+    /// peer knows its tag, so it accepted the INIT: unless ACCEPT comes in the same turn, it is
+    /// asked for at once. Once, since the peer may send many packets before it hears that.
     pub(crate) fn on_early_data(&mut self, now: Instant, number: PacketNumber) {
         let Some(attempt) = &mut self.attempt else {
             return;
@@ -173,7 +175,8 @@ impl Peer {
             _ => attempt.turns,
         };
         self.try_later(now, turns, shared);
-        // Other refusals may answer a repeated HELLO of the attempt, and its INIT may be accepted yet.
+        // Other refusals may answer a repeated HELLO of the attempt, and its INIT may be accepted
+        // yet.
         if code == RefusedCode::DuplicateNode
             && let Some(made) = made
         {
@@ -221,8 +224,9 @@ impl Peer {
         }
     }
 
-    /// Before the attempt's packet goes out: makes the INIT if the cookie came, turns to another address if
-    /// nobody answered, begins anew if nobody answered the INIT. False if nothing is to go out now.
+    /// Before the attempt's packet goes out: makes the INIT if the cookie came, turns to another
+    /// address if nobody answered, begins anew if nobody answered the INIT. False if nothing is to
+    /// go out now.
     pub(crate) fn advance_attempt(&mut self, now: Instant, shared: &mut Shared) -> bool {
         self.expire_messages(now, shared);
         let Some(attempt) = &mut self.attempt else {
@@ -264,9 +268,9 @@ impl Peer {
         }
     }
 
-    /// The cookie was brought: makes the INIT, with the first packet's frames if they belong to that
-    /// incarnation. If credit or memory for it is missing, that is tried again later with the same cookie:
-    /// another HELLO would only keep more of the responder's budget waiting.
+    /// The cookie was brought: makes the INIT, with the first packet's frames if they belong to
+    /// that incarnation. If credit or memory for it is missing, that is tried again later with the
+    /// same cookie: another HELLO would only keep more of the responder's budget waiting.
     fn make_init(
         &mut self,
         now: Instant,
@@ -409,7 +413,8 @@ impl Peer {
         }
     }
 
-    /// Whether our INIT stands against one from `incarnation`: of crossing ones the lower node's wins.
+    /// Whether our INIT stands against one from `incarnation`: of crossing ones the lower node's
+    /// wins.
     pub(crate) fn wins_crossing(&self, me: NodeId, incarnation: Incarnation) -> bool {
         let offered = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
         offered.is_some_and(|offer| me < self.node && offer.incarnation == incarnation)
@@ -422,8 +427,8 @@ impl Peer {
         }
     }
 
-    /// The peer's process `incarnation` was at `epoch` when it answered what we sent at `since`: a session that it ended
-    /// before is over here, too.
+    /// The peer's process `incarnation` was at `epoch` when it answered what we sent at `since`: a
+    /// session that it ended before is over here, too.
     pub(crate) fn end_before(
         &mut self,
         now: Instant,
@@ -439,8 +444,8 @@ impl Peer {
         }
     }
 
-    /// Settles the epoch with an initiator that says `theirs`, which ended no session of ours. False if it is
-    /// lower than ours: what the initiator sent belongs to a session that is over.
+    /// Settles the epoch with an initiator that says `theirs`, which ended no session of ours.
+    /// False if it is lower than ours: what the initiator sent belongs to a session that is over.
     pub(crate) fn agree_epoch(&mut self, incarnation: Incarnation, theirs: Epoch) -> bool {
         let ours = self.epoch_for(incarnation);
         let same = theirs.reaches(ours);
@@ -457,7 +462,8 @@ impl Peer {
         mut beginning: Beginning,
         shared: &mut Shared,
     ) {
-        // Both send what both can receive: who accepts knows its own route to us, which may carry less than ours.
+        // Both send what both can receive: who accepts knows its own route to us, which may carry
+        // less than ours.
         let max_datagram = &mut agreement.params.max_datagram;
         *max_datagram = beginning.max_datagram.min(*max_datagram);
         shared.shares.recharge(&mut beginning.grant, *max_datagram);
@@ -594,7 +600,8 @@ impl Peer {
             self.open(now, token);
             return Ok(());
         }
-        // Not settled anew: the session that ended just now may have moved where unknown incarnations begin.
+        // Not settled anew: the session that ended just now may have moved where unknown
+        // incarnations begin.
         self.session.remote = Some(accept.incarnation);
         self.session.epoch = accept.epoch;
         let Offer {
@@ -623,8 +630,9 @@ impl Peer {
         Ok(())
     }
 
-    /// Packets up to `number` came before ACCEPT, and were not taken: they are not acknowledged, but the grant moves on
-    /// from them, and the peer hears at once how far it may go. Else it might have spent all of it on them.
+    /// Packets up to `number` came before ACCEPT, and were not taken: they are not acknowledged,
+    /// but the grant moves on from them, and the peer hears at once how far it may go. Else it
+    /// might have spent all of it on them.
     fn repay_early(&mut self, now: Instant, number: PacketNumber, shared: &mut Shared) {
         self.release_previous(shared);
         if let Some(connection) = &mut self.connection {
@@ -634,8 +642,8 @@ impl Peer {
         }
     }
 
-    /// Ends the session that the peer ended and opens the next one: what our INIT, `made` then, granted was counted in the
-    /// old one.
+    /// Ends the session that the peer ended and opens the next one: what our INIT, `made` then,
+    /// granted was counted in the old one.
     fn catch_up(
         &mut self,
         now: Instant,

@@ -12,7 +12,8 @@ use std::net::SocketAddr;
 const MAX_CHALLENGES: u32 = 5;
 /// Wait between challenges.
 const CHALLENGE_WAIT: Duration = Duration::from_millis(200);
-/// The same where one packet goes each [`CREDIT_LAPSE`]: the next goes to the address in use, where the peer may well be.
+/// The same where one packet goes each [`CREDIT_LAPSE`]: the next goes to the address in use, where
+/// the peer may well be.
 const SELDOM_WAIT: Duration = Duration::from_nanos(CREDIT_LAPSE.as_nanos() as u64 / 2 * 3);
 
 /// An address under examination.
@@ -61,7 +62,8 @@ impl Path {
         self.address == *address
     }
 
-    /// A fresh, authentic packet, the newest so far, came from `from`. A new address is challenged with a `nonce`.
+    /// A fresh, authentic packet, the newest so far, came from `from`. A new address is challenged
+    /// with a `nonce`.
     pub(crate) fn heard_from(
         &mut self,
         from: SocketAddr,
@@ -115,8 +117,8 @@ impl Path {
         self.probation.and_then(|p| p.next_at)
     }
 
-    /// A response came. If it moved the path, what the new one's round trip takes at most: challenges look
-    /// alike, so the first counts.
+    /// A response came. If it moved the path, what the new one's round trip takes at most:
+    /// challenges look alike, so the first counts.
     pub(crate) fn on_response(&mut self, nonce: u64, now: Instant) -> Option<Duration> {
         let examined = self.probation.filter(|p| p.nonce == nonce)?;
         let asked_at = examined.asked_at?;

@@ -1,10 +1,11 @@
-//! Control frames that wait for a packet. Each slot holds a few of its kind at most, so that no peer
-//! can make us queue.
+//! Control frames that wait for a packet. Each slot holds a few of its kind at most, so that no
+//! peer can make us queue.
 
 use crate::fold::folds;
 use std::net::SocketAddr;
 
-/// Responses to challenges that may wait at once, on the path and elsewhere; further challenges go unanswered (F04).
+/// Responses to challenges that may wait at once, on the path and elsewhere; further challenges go
+/// unanswered (F04).
 const MAX_RESPONSES: usize = 4;
 
 /// What must go out with the next packet that may carry it.

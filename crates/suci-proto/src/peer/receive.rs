@@ -42,8 +42,8 @@ struct Effects {
 }
 
 impl Peer {
-    /// A packet came on the connection: nothing comes on those before it any more. What rides on an INIT is none, since
-    /// its sender goes on with the old connection until ACCEPT comes.
+    /// A packet came on the connection: nothing comes on those before it any more. What rides on an
+    /// INIT is none, since its sender goes on with the old connection until ACCEPT comes.
     #[inline(always)]
     pub(crate) fn release_previous(&mut self, shared: &mut Shared) {
         if let Some(connection) = &mut self.connection
@@ -55,7 +55,8 @@ impl Peer {
         }
     }
 
-    /// Takes an authentic packet: its number, and its frames. Does nothing twice. True if it was new and kept the rules.
+    /// Takes an authentic packet: its number, and its frames. Does nothing twice. True if it was
+    /// new and kept the rules.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -264,8 +265,8 @@ impl Peer {
         }
     }
 
-    /// The address under examination answered: the path moves, and nothing that was learnt of the old one
-    /// or is still under way to it speaks of the new one (RFC 9000 9.4).
+    /// The address under examination answered: the path moves, and nothing that was learnt of the
+    /// old one or is still under way to it speaks of the new one (RFC 9000 9.4).
     fn on_response(&mut self, now: Instant, nonce: u64, shared: &mut Shared) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -439,7 +440,8 @@ fn is_allowed_while_draining(frame: &Frame<'_>) -> bool {
 }
 
 impl Connection {
-    /// Messages of the peer `key` wait for credit, or its acknowledgements do: so it said in the packet `number`.
+    /// Messages of the peer `key` wait for credit, or its acknowledgements do: so it said in the
+    /// packet `number`.
     fn on_blocked(
         &mut self,
         now: Instant,
@@ -544,8 +546,9 @@ impl Connection {
         );
     }
 
-    /// What vanished for its size was no congestion, and nothing is learnt from what it was taken for. After a long silence
-    /// nobody knows whether size alone was to blame: then the smallest window begins (RFC 9002 7.6, RFC 4821 7.7).
+    /// What vanished for its size was no congestion, and nothing is learnt from what it was taken
+    /// for. After a long silence nobody knows whether size alone was to blame: then the smallest
+    /// window begins (RFC 9002 7.6, RFC 4821 7.7).
     fn on_too_large(&mut self, now: Instant, sent_at: Instant, persistent: bool) {
         // Once for all that was in flight.
         if self.anew_at.is_some_and(|at| sent_at <= at) {

@@ -1,8 +1,9 @@
 //! A peer with which nothing happens: when it may rest, and what is written down of it.
 //!
-//! Everything that a promise rests on is kept exactly: incarnations and epochs, the numbers of messages and packets,
-//! which packets were received, memory credit and socket credit both ways. What was learnt of the path and what was
-//! counted is kept too. Forgotten is what can only concern packets that were given up long ago.
+//! Everything that a promise rests on is kept exactly: incarnations and epochs, the numbers of
+//! messages and packets, which packets were received, memory credit and socket credit both ways.
+//! What was learnt of the path and what was counted is kept too. Forgotten is what can only concern
+//! packets that were given up long ago.
 
 use super::{Closing, Connection, End, Peer};
 use crate::config::Config;
@@ -12,8 +13,8 @@ use crate::limits::COOKIE_LIFETIME;
 use crate::time::{Duration, Instant};
 
 impl Peer {
-    /// Whether nothing waits: for the peer, for the program, or for time to pass. Gives back memory that only what was
-    /// busy needed.
+    /// Whether nothing waits: for the peer, for the program, or for time to pass. Gives back memory
+    /// that only what was busy needed.
     pub(crate) fn rest(&mut self, now: Instant) -> bool {
         // An INIT whose cookie lapsed is not answered again.
         if self
@@ -44,8 +45,8 @@ impl Peer {
         self.session.outbox.rest() && self.session.inbox.rest()
     }
 
-    /// Writes it down once it [rests](Self::rest). Who it is, where it is in the engine and how packets to it are
-    /// recognised here is known without. `first` stands before everything else.
+    /// Writes it down once it [rests](Self::rest). Who it is, where it is in the engine and how
+    /// packets to it are recognised here is known without. `first` stands before everything else.
     pub(crate) fn fold(&self, first: &dyn Fold, config: &Config) -> Box<[u8]> {
         let Self {
             node: _,
@@ -117,7 +118,8 @@ impl Peer {
         to.pack()
     }
 
-    /// Reads back what was written down into a new one, whose connection, if it had one, ends at `local`.
+    /// Reads back what was written down into a new one, whose connection, if it had one, ends at
+    /// `local`.
     pub(crate) fn restore(&mut self, local: Option<End>, from: &mut Words) {
         let peer = self;
         peer.book = Fold::unfold(from);

@@ -20,8 +20,8 @@ pub(crate) struct Session {
     pub(crate) number: SessionNumber,
     /// A connection was made in this session, so the peer has the session, too.
     pub(crate) connected: bool,
-    /// When the first INIT was made whose riding messages the peer may have taken. None if no message rode, or if the
-    /// peer certainly took none.
+    /// When the first INIT was made whose riding messages the peer may have taken. None if no
+    /// message rode, or if the peer certainly took none.
     pub(crate) rode_at: Option<Instant>,
     pub(crate) outbox: Outbox,
     pub(crate) inbox: Inbox,
@@ -118,16 +118,16 @@ impl Session {
         self.remote.is_some()
     }
 
-    /// Frames ride on an INIT to `incarnation` that is made at `now`: from then on that incarnation may know the messages,
-    /// and they go to no other.
+    /// Frames ride on an INIT to `incarnation` that is made at `now`: from then on that incarnation
+    /// may know the messages, and they go to no other.
     pub(crate) fn ride_to(&mut self, incarnation: Incarnation, epoch: Epoch, now: Instant) {
         self.remote = Some(incarnation);
         self.epoch = epoch;
         self.rode_at.get_or_insert(now);
     }
 
-    /// The peer took nothing of the INIT that was made at `made`, and never will. If no other INIT carried messages, the
-    /// session is as if none had been sent.
+    /// The peer took nothing of the INIT that was made at `made`, and never will. If no other INIT
+    /// carried messages, the session is as if none had been sent.
     pub(crate) fn ride_refused(&mut self, made: Instant) {
         if !self.connected && self.rode_at == Some(made) {
             self.rode_at = None;
@@ -136,9 +136,10 @@ impl Session {
         }
     }
 
-    /// Whether the peer's process `incarnation`, which is at `epoch`, ended this session. A higher epoch alone does not say
-    /// so: a peer that forgot some incarnations begins higher with every one that it does not know. It ended the session
-    /// if it had it: because of a connection, or perhaps because of messages that rode on an INIT before `since`.
+    /// Whether the peer's process `incarnation`, which is at `epoch`, ended this session. A higher
+    /// epoch alone does not say so: a peer that forgot some incarnations begins higher with every
+    /// one that it does not know. It ended the session if it had it: because of a connection, or
+    /// perhaps because of messages that rode on an INIT before `since`.
     pub(crate) fn was_ended_by(
         &self,
         incarnation: Incarnation,
@@ -169,9 +170,9 @@ pub(super) fn planted_end() -> bool {
     crate::plant::active("higher-epoch-ends-session")
 }
 
-/// What is remembered of sessions that are over, so that they stay over: for each incarnation the first epoch
-/// that it may still open. An incarnation that was followed by another may come back (two processes may
-/// claim one node ID), but not to a session that ended.
+/// What is remembered of sessions that are over, so that they stay over: for each incarnation the
+/// first epoch that it may still open. An incarnation that was followed by another may come back
+/// (two processes may claim one node ID), but not to a session that ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     /// The newest last.

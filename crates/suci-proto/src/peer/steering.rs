@@ -71,8 +71,8 @@ impl Peer {
         self.apply_decision();
     }
 
-    /// When the program's controller is to be asked although nothing is acknowledged: not while nothing waits
-    /// for it.
+    /// When the program's controller is to be asked although nothing is acknowledged: not while
+    /// nothing waits for it.
     pub(super) fn steering_deadline(&self) -> Option<Instant> {
         self.steering
             .as_ref()?

@@ -1,7 +1,8 @@
 //! Suspension of a session by either side, and what is still to be said about it.
 //!
-//! Every SUSPEND and RESUME has a number, and the newest counts: a late copy cannot undo what was said after
-//! it. The newest is said until it is acknowledged, and once more on each new connection.
+//! Every SUSPEND and RESUME has a number, and the newest counts: a late copy cannot undo what was
+//! said after it. The newest is said until it is acknowledged, and once more on each new
+//! connection.
 
 use super::Peer;
 use crate::engine::Shared;
@@ -123,8 +124,8 @@ impl Peer {
         }
     }
 
-    /// A SUSPEND or RESUME that the peer is to hear. One that does not speak the extension is only held back
-    /// here.
+    /// A SUSPEND or RESUME that the peer is to hear. One that does not speak the extension is only
+    /// held back here.
     pub(super) fn suspension_due(&self) -> Option<(Frame<'static>, u64)> {
         let spoken = self.connection.as_ref()?.speaks(EXTENSION_SUSPENSION);
         let due = self.session.suspension.due();

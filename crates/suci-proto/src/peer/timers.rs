@@ -11,7 +11,8 @@ use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant, nanos};
 use crate::types::{ChannelId, ProtocolError};
 
-/// A peer from which nothing comes by itself is asked for a sign of life this many times per silence timeout.
+/// A peer from which nothing comes by itself is asked for a sign of life this many times per
+/// silence timeout.
 const KEEP_ALIVES: u32 = 3;
 
 /// Who is put off hears of it every second or so. It is not lost before several such words were.
@@ -86,7 +87,8 @@ impl Peer {
         }
     }
 
-    /// The peer does not know our connection any more. If it was about to end, it has; else another is made.
+    /// The peer does not know our connection any more. If it was about to end, it has; else another
+    /// is made.
     pub(crate) fn on_forgotten(&mut self, now: Instant, token: u64, shared: &mut Shared) {
         // Either side gave the other's place to others.
         let over = |c: &Connection| c.grant.is_dismissed() || c.credit.is_reclaimed();
@@ -113,9 +115,9 @@ impl Peer {
             && (unfinished || unanswered || (self.watched && self.connection.is_some()))
     }
 
-    /// When a peer that was not heard for a while is next asked for a sign of life: a watched one that is idle, or one
-    /// for which something waits. Often no packet in flight asks (credit, the answer to an RTS, the rest of a large
-    /// message), or probes come seldom.
+    /// When a peer that was not heard for a while is next asked for a sign of life: a watched one
+    /// that is idle, or one for which something waits. Often no packet in flight asks (credit, the
+    /// answer to an RTS, the rest of a large message), or probes come seldom.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         let unasked = !connection.recovery.has_eliciting_in_flight();
@@ -187,7 +189,8 @@ impl Peer {
                 shared.counters.probes += 1;
                 connection.traffic.probes += 1;
                 connection.pending.ping = true;
-                // The peer may be silent because the CREDIT was lost without which it cannot answer.
+                // The peer may be silent because the CREDIT was lost without which it cannot
+                // answer.
                 connection.pending.credit = true;
                 connection.pending.probes = count;
                 let timeouts = connection.recovery.pto_count();
@@ -270,7 +273,8 @@ impl Peer {
                     connection.mtu.on_peer_lost();
                     connection.mtu_changed(now, &mut shared.log);
                 }
-                // It may have started anew where the book says, and know nothing of this connection.
+                // It may have started anew where the book says, and know nothing of this
+                // connection.
                 let token = shared.random();
                 self.open(now, token);
             }
@@ -279,8 +283,9 @@ impl Peer {
         }
     }
 
-    /// A peer that nobody serves is probed on its path only, within its grants: HELLOs would pile up in its
-    /// buffer for as long as its program computes. Should it start anew in its place, UNKNOWN says so.
+    /// A peer that nobody serves is probed on its path only, within its grants: HELLOs would pile
+    /// up in its buffer for as long as its program computes. Should it start anew in its place,
+    /// UNKNOWN says so.
     fn on_quiet(&mut self, now: Instant, shared: &mut Shared) {
         let node = self.node;
         shared.log.add(now, || LogRecord::Quiet { peer: node });
@@ -307,9 +312,9 @@ impl Peer {
         }
     }
 
-    /// When draining is done, CLOSE goes out, once there is a connection. The session of which the peer knows nothing just
-    /// ends. After an INIT the peer may have one, which would stay without CLOSE. A session that no
-    /// process can take part in ends, too, whatever is queued.
+    /// When draining is done, CLOSE goes out, once there is a connection. The session of which the
+    /// peer knows nothing just ends. After an INIT the peer may have one, which would stay without
+    /// CLOSE. A session that no process can take part in ends, too, whatever is queued.
     pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {
         if self.closing != Closing::Open && self.is_out_of_reach() {
             return self.end(now, EndReason::ClosedHere, shared);
@@ -353,8 +358,8 @@ impl Peer {
 }
 
 impl Peer {
-    /// While socket credit is short: asks this peer to return what it does not use. True if something is to
-    /// be sent.
+    /// While socket credit is short: asks this peer to return what it does not use. True if
+    /// something is to be sent.
     pub(crate) fn balance_credit(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let Some(connection) = &mut self.connection else {
             return false;
@@ -389,7 +394,8 @@ fn planted_expiry(now: Instant) -> Instant {
 }
 
 impl Connection {
-    /// When an acknowledgement has waited long enough for something to ride on, unless it waits for the next turn.
+    /// When an acknowledgement has waited long enough for something to ride on, unless it waits for
+    /// the next turn.
     fn ack_deadline(&self) -> Option<Instant> {
         self.received.deadline().filter(|_| !self.acks_on_poll())
     }
@@ -413,8 +419,8 @@ impl Connection {
         earliest.note(self.reclaim_at);
     }
 
-    /// The connections before this one are repaid when this one is heard, or else when their grants lapse: who
-    /// replaced them may have died before it said anything more.
+    /// The connections before this one are repaid when this one is heard, or else when their grants
+    /// lapse: who replaced them may have died before it said anything more.
     fn repay_previous(&mut self, now: Instant, shared: &mut Shared) {
         self.previous.retain_mut(|grant| {
             let stays = grant.lapse_at().is_some_and(|at| at > now);

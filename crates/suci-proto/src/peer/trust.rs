@@ -1,4 +1,5 @@
-//! What a peer is to us beyond its node ID: known or anybody, with a place or without, to be kept or forgotten.
+//! What a peer is to us beyond its node ID: known or anybody, with a place or without, to be kept
+//! or forgotten.
 
 use super::Peer;
 use crate::addresses::Addresses;
@@ -101,8 +102,8 @@ impl Peer {
         self.give_up_after = config.give_up_after;
     }
 
-    /// Whether its session goes on without a connection and nothing of it was heard for as long as a peer is waited for,
-    /// all of it after `resumed`.
+    /// Whether its session goes on without a connection and nothing of it was heard for as long as
+    /// a peer is waited for, all of it after `resumed`.
     pub(crate) fn is_long_silent(&self, now: Instant, resumed: Instant) -> bool {
         let patience = self.patience();
         self.session.is_established()
@@ -116,9 +117,9 @@ impl Peer {
         self.life.put_off(now);
     }
 
-    /// Whether a HELLO from there is a sign of its life: where there is no connection that it could be heard on, it may
-    /// have no room for us when there is some here. Anybody may say it in its name, so of one that we do not call it counts
-    /// no longer than a peer is waited for.
+    /// Whether a HELLO from there is a sign of its life: where there is no connection that it could
+    /// be heard on, it may have no room for us when there is some here. Anybody may say it in its
+    /// name, so of one that we do not call it counts no longer than a peer is waited for.
     pub(crate) fn lives_by_hello(&self, now: Instant, from: SocketAddr) -> bool {
         let waited_for = now < self.life.heard_at() + self.give_up_after;
         self.connection.is_none()
@@ -139,7 +140,8 @@ impl Peer {
         Some(connection.recovery.rtt().pto(Duration::ZERO))
     }
 
-    /// The place of its connection is for others: the session goes on without, until there is something to say.
+    /// The place of its connection is for others: the session goes on without, until there is
+    /// something to say.
     pub(crate) fn give_place(&mut self, now: Instant, shared: &mut Shared) {
         self.drop_connection(shared);
         self.put_off(now);

@@ -74,7 +74,8 @@ impl Peer {
         }
     }
 
-    /// Whether a packet of ours to this peer begins like that. Only who sees our packets knows their tags.
+    /// Whether a packet of ours to this peer begins like that. Only who sees our packets knows
+    /// their tags.
     fn sent(&self, quoted: &[u8]) -> bool {
         let Some((index, tag)) = wire::peek_tag(quoted) else {
             return false;

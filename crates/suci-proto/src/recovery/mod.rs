@@ -38,8 +38,8 @@ pub struct Recovery {
     loss_time: Option<Instant>,
     /// When the process last came back from a pause it did not choose.
     resumed_at: Option<Instant>,
-    /// When the first of those pauses ended that count as one: they follow one another within a probe timeout, and the
-    /// first that ends two timeouts later, or more, begins anew.
+    /// When the first of those pauses ended that count as one: they follow one another within a
+    /// probe timeout, and the first that ends two timeouts later, or more, begins anew.
     held_since: Instant,
     /// What was sent before that was spared over a pause already.
     spared: Option<Instant>,
@@ -106,8 +106,9 @@ impl Recovery {
         self.on_run_sent(number, 1, now, size, kind, frames);
     }
 
-    /// As [`on_sent`](Self::on_sent) for `count` packets with consecutive numbers from `first` on. If they are several,
-    /// each carried an equal piece of the part of a message that `frames` consists of. Costs as much as one packet.
+    /// As [`on_sent`](Self::on_sent) for `count` packets with consecutive numbers from `first` on.
+    /// If they are several, each carried an equal piece of the part of a message that `frames`
+    /// consists of. Costs as much as one packet.
     pub fn on_run_sent(
         &mut self,
         first: PacketNumber,
@@ -137,11 +138,12 @@ impl Recovery {
         }
     }
 
-    /// Applies an acknowledgement: `ranges` inclusive and descending. Numbers resolved long ago may be named
-    /// again without effect.
+    /// Applies an acknowledgement: `ranges` inclusive and descending. Numbers resolved long ago may
+    /// be named again without effect.
     ///
-    /// Costs a few steps per range and one for each 64 packets in it that are remembered, however often they are
-    /// repeated (F06), plus O(1) for packets newly acknowledged that were sent as one run, and per packet newly lost.
+    /// Costs a few steps per range and one for each 64 packets in it that are remembered, however
+    /// often they are repeated (F06), plus O(1) for packets newly acknowledged that were sent as
+    /// one run, and per packet newly lost.
     ///
     /// # Errors
     /// [`ProtocolError::NeverSent`] if a range names a number not sent yet or skipped (F05);
@@ -158,7 +160,8 @@ impl Recovery {
             return Ok(summary);
         };
         self.clock = now;
-        // The newest packets among those newly acknowledged, as they were, and whether any of them was eliciting.
+        // The newest packets among those newly acknowledged, as they were, and whether any of them
+        // was eliciting.
         let mut newest: Option<SentRange> = None;
         let mut eliciting = false;
         for range in ranges {
@@ -201,8 +204,8 @@ impl Recovery {
 
     /// Handles whichever of the loss timer and the probe timer is due; harmless if none is.
     ///
-    /// A probe finds a place among the [`MAX_CONTROL`]: if there is none, the oldest of them is given up, which is no
-    /// sign of congestion.
+    /// A probe finds a place among the [`MAX_CONTROL`]: if there is none, the oldest of them is
+    /// given up, which is no sign of congestion.
     pub fn on_timeout(
         &mut self,
         now: Instant,
@@ -234,9 +237,9 @@ impl Recovery {
         }
     }
 
-    /// Reports to `sink` as lost what the oldest `packets` packets in flight carried, without taking
-    /// them for lost: probes repeat it (RFC 9002 6.2.4). If nothing but these is missing, the probe
-    /// itself brings it; a PING would have to come back first. O(window).
+    /// Reports to `sink` as lost what the oldest `packets` packets in flight carried, without
+    /// taking them for lost: probes repeat it (RFC 9002 6.2.4). If nothing but these is missing,
+    /// the probe itself brings it; a PING would have to come back first. O(window).
     pub fn repeat_oldest(&self, packets: u32, sink: &mut impl Sink) {
         for packet in self.sent_packets.carriers().take(packets as usize) {
             sink.lost(
@@ -357,9 +360,9 @@ impl Recovery {
 
     /// The driver found that much time passed without the engine being run (SIGSTOP, a paused
     /// machine). Acknowledgements of what was in flight may wait in the socket: nothing of it is
-    /// declared lost, and no probe is due for it, until one probe timeout after `now` (F16). Once: a program
-    /// that is here only now and then is always late, and has heard each time what had come. Pauses
-    /// within a timeout of one another are one, for two timeouts at most.
+    /// declared lost, and no probe is due for it, until one probe timeout after `now` (F16). Once:
+    /// a program that is here only now and then is always late, and has heard each time what had
+    /// come. Pauses within a timeout of one another are one, for two timeouts at most.
     pub fn on_resumed_after_gap(&mut self, now: Instant, max_ack_delay: Duration) {
         let longest = self.rtt.pto(max_ack_delay).saturating_mul(2);
         if now >= self.held_until(max_ack_delay) {
@@ -373,8 +376,9 @@ impl Recovery {
         self.persistence_from = self.persistence_from.max(Some(now));
     }
 
-    /// Forgets what nobody waits for, and gives its memory back; false if something is in flight. Late
-    /// acknowledgements of what was lost are not recognised any more, and packets that call for none count as told.
+    /// Forgets what nobody waits for, and gives its memory back; false if something is in flight.
+    /// Late acknowledgements of what was lost are not recognised any more, and packets that call
+    /// for none count as told.
     pub(crate) fn rest(&mut self) -> bool {
         self.spared = None;
         self.sent_packets.rest()
@@ -554,8 +558,8 @@ impl Recovery {
         lost
     }
 
-    /// Makes room for a packet with control. What the oldest one carried is sent again, if it is still true; an
-    /// acknowledgement of it that comes after all would tell nothing else.
+    /// Makes room for a packet with control. What the oldest one carried is sent again, if it is
+    /// still true; an acknowledgement of it that comes after all would tell nothing else.
     fn abandon_oldest_control(&mut self, sink: &mut impl Sink) {
         if let Some(oldest) = self.sent_packets.oldest_control() {
             sink.lost(

@@ -41,7 +41,8 @@ impl Pto {
         self.restart(now);
     }
 
-    /// The timeout passed. Says how many probes to send: one may be lost, so later ones go in pairs.
+    /// The timeout passed. Says how many probes to send: one may be lost, so later ones go in
+    /// pairs.
     pub(super) fn on_fired(&mut self, now: Instant) -> u32 {
         self.count = self.count.saturating_add(1);
         self.restart(now);

@@ -5,8 +5,8 @@ use crate::time::{Duration, Instant, per_second};
 use crate::types::PacketNumber;
 use core::ops::RangeInclusive;
 
-/// Who wants to know what became of the frames of packets, of one alone or of several in a row of which each carried the
-/// next piece of one message: these are one frame.
+/// Who wants to know what became of the frames of packets, of one alone or of several in a row of
+/// which each carried the next piece of one message: these are one frame.
 ///
 /// A packet may be reported lost and later acknowledged (it was late): the repetition is
 /// then needless, and `acked` says so. Nothing is reported acknowledged twice, or lost after
@@ -14,8 +14,8 @@ use core::ops::RangeInclusive;
 pub trait Sink {
     /// The peer has these packets.
     fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]);
-    /// Repeat what these eliciting packets carried. Packets that elicit nothing are never lost. A packet
-    /// that was repeated by a probe may be reported once more.
+    /// Repeat what these eliciting packets carried. Packets that elicit nothing are never lost. A
+    /// packet that was repeated by a probe may be reported once more.
     fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]);
 }
 

@@ -18,11 +18,12 @@ pub struct Waits {
     pub announced: Duration,
 }
 
-/// Estimate of one path's round-trip time, in nanoseconds: every packet reckons with them, and a [`Duration`] is two
-/// numbers.
+/// Estimate of one path's round-trip time, in nanoseconds: every packet reckons with them, and a
+/// [`Duration`] is two numbers.
 ///
-/// There are two means of it. Who waits for an answer must wait for both programs, too, where they let packets lie
-/// longer than announced; the path and what may be sent over it are as they were meanwhile.
+/// There are two means of it. Who waits for an answer must wait for both programs, too, where they
+/// let packets lie longer than announced; the path and what may be sent over it are as they were
+/// meanwhile.
 #[derive(Clone, Debug)]
 pub struct Rtt {
     smoothed: u64,
@@ -66,11 +67,13 @@ impl Rtt {
         }
     }
 
-    /// Takes one measurement in, and returns what of it was the path: nothing where the peer states more than there was.
+    /// Takes one measurement in, and returns what of it was the path: nothing where the peer states
+    /// more than there was.
     ///
-    /// For who waits for answers, the peer's word is believed as RFC 9002 5.3 says: no longer than announced, and nothing
-    /// that would take the result below the least time ever seen. Of the path all of it is: who lies has packets sent to
-    /// itself at another pace, within the same window.
+    /// For who waits for answers, the peer's word is believed as RFC 9002 5.3 says: no longer than
+    /// announced, and nothing that would take the result below the least time ever seen. Of the
+    /// path all of it is: who lies has packets sent to itself at another pace, within the same
+    /// window.
     pub fn update(&mut self, sample: Duration, waits: Waits) -> Option<Duration> {
         let path = sample.checked_sub(waits.there.saturating_add(waits.here));
         if let Some(sample) = path.map(nanos) {
@@ -107,7 +110,8 @@ impl Rtt {
         self.smoothed = weighted(self.smoothed, 7, adjusted, 8);
     }
 
-    /// Exponentially weighted mean, less the peer's delays as far as they were announced (RFC 9002 5.3): what to wait for.
+    /// Exponentially weighted mean, less the peer's delays as far as they were announced (RFC 9002
+    /// 5.3): what to wait for.
     #[must_use]
     pub const fn smoothed(&self) -> Duration {
         Duration::from_nanos(self.smoothed)

@@ -1,23 +1,25 @@
 //! The sent packets: what was sent under which packet number, until its fate is known.
 //!
-//! Three things side by side, from the oldest number whose fate is open to the newest sent: a bit for the fate of each
-//! number ([`Marks`]), what was sent under them by flights ([`SentBatch`]), and the frames of all packets in one array. A
-//! train of a long message is one flight with one frame however many packets it has, and what is acknowledged of it in
-//! one piece is one [`SentRange`]: recording, acknowledging and forgetting it costs the same as a single packet.
-//! Nothing is split when some of a flight is lost, since only the marks tell. No allocation per packet, no tree. Numbers
-//! are kept as positions counted from the connection's first, so that nothing here overflows although numbers may run
-//! up to 2^64 - 1 (F15).
+//! Three things side by side, from the oldest number whose fate is open to the newest sent: a bit
+//! for the fate of each number ([`Marks`]), what was sent under them by flights ([`SentBatch`]),
+//! and the frames of all packets in one array. A train of a long message is one flight with one
+//! frame however many packets it has, and what is acknowledged of it in one piece is one
+//! [`SentRange`]: recording, acknowledging and forgetting it costs the same as a single packet.
+//! Nothing is split when some of a flight is lost, since only the marks tell. No allocation per
+//! packet, no tree. Numbers are kept as positions counted from the connection's first, so that
+//! nothing here overflows although numbers may run up to 2^64 - 1 (F15).
 //!
-//! **Work.** Walking an acknowledged range costs a step for 64 positions plus the ranges it resolves, each of which is
-//! resolved once: of a peer that repeats an ack, however wide, each costs at most one step for 64 numbers in the window
-//! (F06).
+//! **Work.** Walking an acknowledged range costs a step for 64 positions plus the ranges it
+//! resolves, each of which is resolved once: of a peer that repeats an ack, however wide, each
+//! costs at most one step for 64 numbers in the window (F06).
 //!
 //! **Memory.** Open positions, plus at most [`MAX_REMEMBERED`] lost and [`MAX_SILENT`]
-//! non-eliciting packets, plus the resolved positions between them. Open are what the congestion window let go and
-//! [`MAX_CONTROL`] packets beside it. The resolved are bounded by
+//! non-eliciting packets, plus the resolved positions between them. Open are what the congestion
+//! window let go and [`MAX_CONTROL`] packets beside it. The resolved are bounded by
 //! [`MAX_RESOLVED`] plus what is sent within one reordering delay, after which the oldest open
-//! packet is lost itself. A peer that acknowledges nothing has the oldest packet stay in flight; of the
-//! non-eliciting ones behind it those beyond [`MAX_SILENT`] leave nothing but their five bits in the marks.
+//! packet is lost itself. A peer that acknowledges nothing has the oldest packet stay in flight; of
+//! the non-eliciting ones behind it those beyond [`MAX_SILENT`] leave nothing but their five bits
+//! in the marks.
 
 mod batch;
 mod frame;
@@ -42,12 +44,13 @@ pub const MAX_REMEMBERED: usize = 4_096;
 /// Packets that call for no acknowledgement and had none yet.
 pub const MAX_SILENT: usize = 4_096;
 
-/// Packets in flight beside the congestion window, which all carry control: a peer can have us send such packets as
-/// often as it likes, and acknowledge them as late. Honest traffic has a few in a round trip, and what waits for a place
-/// shares the next packet.
+/// Packets in flight beside the congestion window, which all carry control: a peer can have us send
+/// such packets as often as it likes, and acknowledge them as late. Honest traffic has a few in a
+/// round trip, and what waits for a place shares the next packet.
 pub const MAX_CONTROL: u64 = 64;
 
-/// Resolved positions that a lost or non-eliciting packet may hold among the sent packets beyond twice the open ones.
+/// Resolved positions that a lost or non-eliciting packet may hold among the sent packets beyond
+/// twice the open ones.
 const MAX_RESOLVED: usize = 4 * MAX_REMEMBERED;
 
 /// Runs of skipped numbers remembered although everything around them is resolved.
@@ -62,8 +65,8 @@ pub(super) struct RateMark {
     pub(super) delivered: u64,
     pub(super) delivered_at: Instant,
     pub(super) first_sent_at: Instant,
-    /// What is sent until so much was delivered is sent by a sender that had no more (draft-ietf-ccwg-bbr, "Detecting
-    /// application-limited phases").
+    /// What is sent until so much was delivered is sent by a sender that had no more
+    /// (draft-ietf-ccwg-bbr, "Detecting application-limited phases").
     pub(super) app_limited_until: u64,
 }
 
@@ -251,8 +254,9 @@ impl SentPackets {
             .unwrap_or_default()
     }
 
-    /// Records packets of the same kind with consecutive numbers from `first` on that carried `frames`: if they are
-    /// several, then equal pieces of the only frame each. Numbers between the last one and `first` become skipped ones.
+    /// Records packets of the same kind with consecutive numbers from `first` on that carried
+    /// `frames`: if they are several, then equal pieces of the only frame each. Numbers between the
+    /// last one and `first` become skipped ones.
     pub(super) fn record(
         &mut self,
         first: PacketNumber,
@@ -295,9 +299,9 @@ impl SentPackets {
         }
     }
 
-    /// Whether one more packet that calls for no acknowledgement can be remembered, mostly in the place of the oldest
-    /// such. But what stands behind the oldest packet in flight gives no memory back before that does: there the newest
-    /// counts as told at once.
+    /// Whether one more packet that calls for no acknowledgement can be remembered, mostly in the
+    /// place of the oldest such. But what stands behind the oldest packet in flight gives no memory
+    /// back before that does: there the newest counts as told at once.
     fn has_room_for_silent(&mut self) -> bool {
         if self.silent < MAX_SILENT as u64 {
             return true;
@@ -392,8 +396,8 @@ impl SentPackets {
         })
     }
 
-    /// The first flight that ends beyond `position`. Looked for from the old end in steps that double: mostly the oldest are
-    /// asked for, one after the other.
+    /// The first flight that ends beyond `position`. Looked for from the old end in steps that
+    /// double: mostly the oldest are asked for, one after the other.
     fn flight_at(&self, position: u64) -> usize {
         let before = |at: usize| self.flights.get(at).is_some_and(|f| f.end() <= position);
         let (mut from, mut to) = (0_usize, 0_usize);
@@ -427,7 +431,8 @@ impl SentPackets {
         }
     }
 
-    /// These packets in flight are given up, and not even a late acknowledgement of them is of interest.
+    /// These packets in flight are given up, and not even a late acknowledgement of them is of
+    /// interest.
     pub(super) fn abandon(&mut self, sent_range: &SentRange) {
         self.resolve(sent_range, Fate::Gone);
         self.trim();
@@ -461,7 +466,8 @@ impl SentPackets {
         self.confirmed = self.confirmed.saturating_add(1);
     }
 
-    /// The oldest packet in flight. One step for 64 packets that were passed since; the search never goes back.
+    /// The oldest packet in flight. One step for 64 packets that were passed since; the search
+    /// never goes back.
     pub(super) fn oldest_flying(&mut self) -> Option<Oldest> {
         let from = self.oldest_flying.max(self.base);
         let found = self.next_flying(from);
@@ -487,7 +493,8 @@ impl SentPackets {
         core::iter::successors(self.next_flying(self.oldest_flying), next)
     }
 
-    /// The packets in flight that carry something to be repeated, the oldest first, one by one. O(window).
+    /// The packets in flight that carry something to be repeated, the oldest first, one by one.
+    /// O(window).
     pub(super) fn carriers(&self) -> impl Iterator<Item = SentRange> {
         let repeats = |frame: &SentFrame| !matches!(frame, SentFrame::Ack { .. });
         self.all_flying()

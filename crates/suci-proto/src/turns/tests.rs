@@ -117,7 +117,8 @@ impl Queues {
 }
 
 proptest! {
-    /// Whatever comes, goes, changes its class and has its turn stands where it would stand in a queue.
+    /// Whatever comes, goes, changes its class and has its turn stands where it would stand in a
+    /// queue.
     #[test]
     fn rings_are_queues(steps in prop::collection::vec((0_u8..6, 0_usize..6, 0_u8..3), 0..300)) {
         let (mut turns, mut queues, mut classes) = (Turns::default(), Queues::default(), [3; 6]);
@@ -160,8 +161,8 @@ proptest! {
         }
     }
 
-    /// Whatever comes and goes: the one served is of the highest class that has anything, nobody is served
-    /// that has nothing, and in its class nobody waits while others send more than a round.
+    /// Whatever comes and goes: the one served is of the highest class that has anything, nobody is
+    /// served that has nothing, and in its class nobody waits while others send more than a round.
     #[test]
     fn nobody_starves_within_a_class(
         places in prop::collection::vec((0_u8..3, 1_u8..=255), 1..8),

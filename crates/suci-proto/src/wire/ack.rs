@@ -101,7 +101,8 @@ impl<'a> Ack<'a> {
         size
     }
 
-    /// Reads what follows the frame type `bits`. Inlined, since what it gives is large, and would be copied.
+    /// Reads what follows the frame type `bits`. Inlined, since what it gives is large, and would
+    /// be copied.
     #[inline(always)]
     pub(super) fn read(bits: u8, r: &mut Reader<'a>) -> Result<Self, Malformed> {
         let largest = r.varint()?;
@@ -243,7 +244,8 @@ pub fn put_ack(
     count
 }
 
-/// Appends the ranges below one that begins at `low`, as many as fit `left` bytes; returns how many.
+/// Appends the ranges below one that begins at `low`, as many as fit `left` bytes; returns how
+/// many.
 #[inline(never)]
 fn put_more(
     buf: &mut Vec<u8>,

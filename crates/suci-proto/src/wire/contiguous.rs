@@ -1,7 +1,8 @@
 //! Packets of one connection that carry messages, one after the other, and nothing else.
 //!
-//! Their headers differ in number and checksum only; where they carry a long message piece by piece, they differ in offset and
-//! bytes beside that. So what the first of them says need not be asked of the others.
+//! Their headers differ in number and checksum only; where they carry a long message piece by
+//! piece, they differ in offset and bytes beside that. So what the first of them says need not be
+//! asked of the others.
 
 use super::crc;
 use super::frag::Frag;
@@ -13,8 +14,9 @@ use super::run::Run;
 use crate::types::{ChannelId, MessageNumber, PacketNumber};
 use core::ops::Range;
 
-/// Most parts of a packet that is taken in a run. Messages longer than those of runs are never more; small ones of different
-/// channels or with headers may be, and such a packet goes the general way.
+/// Most parts of a packet that is taken in a run. Messages longer than those of runs are never
+/// more; small ones of different channels or with headers may be, and such a packet goes the
+/// general way.
 const PARTS: usize = 8;
 
 /// What follows a packet of which it is known to be good, as far as it goes on like that.
@@ -35,7 +37,8 @@ pub(crate) struct ContiguousPackets<'a> {
 struct Piece {
     channel: ChannelId,
     message: MessageNumber,
-    /// Where the frame's offset lies in each packet: what is before it is the same but for number and checksum.
+    /// Where the frame's offset lies in each packet: what is before it is the same but for number
+    /// and checksum.
     lead: usize,
     /// Where the newest piece ends.
     end: u64,
@@ -63,7 +66,8 @@ impl Piece {
 }
 
 impl<'a> ContiguousPackets<'a> {
-    /// What follows `packet`, an authentic one, among the datagrams in `rest`, of which all but the last are as long.
+    /// What follows `packet`, an authentic one, among the datagrams in `rest`, of which all but the
+    /// last are as long.
     pub(crate) fn after(packet: &'a [u8], rest: &'a [u8]) -> Option<Self> {
         Some(Self {
             like: packet,
@@ -73,7 +77,8 @@ impl<'a> ContiguousPackets<'a> {
         })
     }
 
-    /// The message, by its channel and number, of which the newest packet was a piece and nothing else.
+    /// The message, by its channel and number, of which the newest packet was a piece and nothing
+    /// else.
     pub(crate) fn message(&self) -> Option<(ChannelId, MessageNumber)> {
         self.piece.map(|piece| (piece.channel, piece.message))
     }
@@ -83,7 +88,8 @@ impl<'a> ContiguousPackets<'a> {
         self.piece.map_or(0, |piece| piece.end)
     }
 
-    /// The next piece of it, if the next packet is that and nothing else, and the piece at most `most` bytes long.
+    /// The next piece of it, if the next packet is that and nothing else, and the piece at most
+    /// `most` bytes long.
     pub(crate) fn next_piece(&mut self, most: u64) -> Option<&'a [u8]> {
         let piece = self.piece.as_mut()?;
         let (packet, rest) = self.rest.split_at_checked(self.like.len())?;
@@ -105,8 +111,8 @@ impl<'a> ContiguousPackets<'a> {
         Some(bytes)
     }
 
-    /// Reads the next packet into `messages`, if it is that and holds nothing but a few parts of messages. False, and
-    /// nothing taken, if not.
+    /// Reads the next packet into `messages`, if it is that and holds nothing but a few parts of
+    /// messages. False, and nothing taken, if not.
     pub(crate) fn next_messages(&mut self, messages: &mut Messages<'a>) -> bool {
         let len = self.like.len().min(self.rest.len());
         let (packet, rest) = self.rest.split_at(len);
@@ -163,7 +169,8 @@ pub(crate) enum Part<'a> {
 }
 
 impl<'a> Messages<'a> {
-    /// Reads what `payload` holds behind its header. False if it is nothing, too much, or anything else.
+    /// Reads what `payload` holds behind its header. False if it is nothing, too much, or anything
+    /// else.
     fn read(&mut self, payload: &'a [u8]) -> bool {
         self.count = 0;
         let mut left = frames(payload);
@@ -208,7 +215,8 @@ mod tests {
         ..HEADER_ONLY
     };
 
-    /// A packet with a piece of message 3 in channel 2 that begins at `offset`, below 128 for a varint of one byte.
+    /// A packet with a piece of message 3 in channel 2 that begins at `offset`, below 128 for a
+    /// varint of one byte.
     fn packet(header: &Header, offset: u8) -> Vec<u8> {
         let mut bytes = Vec::new();
         put_header(&mut bytes, header);

@@ -41,7 +41,8 @@ impl Default for Crc {
 /// Bytes of the header that it covers: all before it.
 const COVERED: usize = HEADER + TAG;
 
-/// Up to so many bytes that lie apart are put together for their checksum: a running one costs more than copying them.
+/// Up to so many bytes that lie apart are put together for their checksum: a running one costs more
+/// than copying them.
 const SHORT: usize = 192;
 
 /// Aligned for the checksum, which takes words.
@@ -67,8 +68,8 @@ fn of(header: &[u8; COVERED], body: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(short.0.get(..len).unwrap_or_default())
 }
 
-/// The checksum that a plain packet lying in one slice must carry: over all of it but the checksum's own four
-/// bytes, or over the header alone if its flags say so.
+/// The checksum that a plain packet lying in one slice must carry: over all of it but the
+/// checksum's own four bytes, or over the header alone if its flags say so.
 pub(crate) fn expected(packet: &[u8]) -> u32 {
     let Some(header) = packet.first_chunk() else {
         return crc_fast::crc32_iscsi(packet);
@@ -79,7 +80,8 @@ pub(crate) fn expected(packet: &[u8]) -> u32 {
     }
 }
 
-/// The same for one that begins with `head`, which holds at least the header, and goes on with `rest`.
+/// The same for one that begins with `head`, which holds at least the header, and goes on with
+/// `rest`.
 fn expected_gathered<'b>(head: &[u8], rest: impl Iterator<Item = &'b [u8]>) -> u32 {
     let mut crc = Crc::new();
     crc.update(head.get(..COVERED).unwrap_or(head));

@@ -439,7 +439,8 @@ pub const fn frames(payload: &[u8]) -> Frames<'_> {
 }
 
 impl<'a> Frames<'a> {
-    /// The run that comes next, if one does: its frames, which [`next_frag`](Self::next_frag) would give one by one.
+    /// The run that comes next, if one does: its frames, which [`next_frag`](Self::next_frag) would
+    /// give one by one.
     #[inline]
     pub fn next_run(&mut self) -> Option<Run<'a>> {
         let run = Run::read(self.left.clone().rest())?;
@@ -467,7 +468,8 @@ impl<'a> Frames<'a> {
         self.left.peek().is_some_and(is_frag)
     }
 
-    /// The next frame, if it is an ACK: what comes first in most packets, without the room that the largest would need.
+    /// The next frame, if it is an ACK: what comes first in most packets, without the room that the
+    /// largest would need.
     #[inline]
     pub fn next_ack(&mut self) -> Option<Result<Ack<'a>, ProtocolError>> {
         let byte = self.left.peek().filter(|byte| is_ack(*byte))?;
@@ -480,8 +482,9 @@ impl<'a> Frames<'a> {
         Some(ack.map_err(ProtocolError::from))
     }
 
-    /// The next frame, if it is a FRAG: what most frames are, without the room that the largest would need. Inlined, so that
-    /// what is read goes where it is wanted: moved there, it would be waited for.
+    /// The next frame, if it is a FRAG: what most frames are, without the room that the largest
+    /// would need. Inlined, so that what is read goes where it is wanted: moved there, it would be
+    /// waited for.
     #[inline(always)]
     pub fn next_frag(&mut self) -> Option<Result<Frag<'a>, ProtocolError>> {
         let byte = self.left.peek()?;

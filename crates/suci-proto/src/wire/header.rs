@@ -104,7 +104,8 @@ pub struct Header {
     pub index: u32,
     /// The packet number; in UNKNOWN that of the cause.
     pub number: u64,
-    /// DATA: the receiver's connection tag. Handshake: the attempt's token. UNKNOWN: the cause's tag.
+    /// DATA: the receiver's connection tag. Handshake: the attempt's token. UNKNOWN: the cause's
+    /// tag.
     pub tag: u64,
 }
 
@@ -138,8 +139,8 @@ pub fn peek_index(datagram: &[u8]) -> Option<u32> {
     Reader::new(datagram.get(4..)?).u32().ok()
 }
 
-/// The connection index and the tag, or the token, of a packet of which only the beginning is there. Nothing is verified.
-/// `None` if too short.
+/// The connection index and the tag, or the token, of a packet of which only the beginning is
+/// there. Nothing is verified. `None` if too short.
 #[must_use]
 pub fn peek_tag(beginning: &[u8]) -> Option<(u32, u64)> {
     let tag = Reader::new(beginning.get(TAGGED)?).u64().ok()?;

@@ -120,7 +120,8 @@ impl<'a> Reader<'a> {
         self.rare_varint(first)
     }
 
-    /// The next `N` varints, one behind the other: for those that usually are so short that they share a word.
+    /// The next `N` varints, one behind the other: for those that usually are so short that they
+    /// share a word.
     ///
     /// # Errors
     /// They run past the end.
@@ -209,8 +210,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The varints at the front of `bytes`, if they all lie within eight, and how many bytes they are. One load for all: what
-/// most frames of small messages consist of.
+/// The varints at the front of `bytes`, if they all lie within eight, and how many bytes they are.
+/// One load for all: what most frames of small messages consist of.
 #[inline]
 pub(super) fn short_varints<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
     let mut word = u64::from_le_bytes(*bytes.first_chunk::<8>()?);

@@ -1,8 +1,8 @@
-//! Rows: frames whose heads differ in nothing but the number of their message, which rises by one, as those of a batch of
-//! small messages do.
+//! Rows: frames whose heads differ in nothing but the number of their message, which rises by one,
+//! as those of a batch of small messages do.
 //!
-//! A varint has its value above the bits that tell its length, so the next head of a row is the last one plus a constant:
-//! one addition writes it, and one comparison reads it.
+//! A varint has its value above the bits that tell its length, so the next head of a row is the
+//! last one plus a constant: one addition writes it, and one comparison reads it.
 
 /// The longest head that a row has.
 const LONGEST: usize = size_of::<u128>();
@@ -19,8 +19,9 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// What follows a frame whose head is the first `head` bytes of `frame`: its type, a channel and a number, both of any
-    /// form, and what else a row has in common. None if a row has no such heads.
+    /// What follows a frame whose head is the first `head` bytes of `frame`: its type, a channel
+    /// and a number, both of any form, and what else a row has in common. None if a row has no such
+    /// heads.
     pub(crate) fn after(frame: &[u8], head: usize) -> Option<Self> {
         let mut word = [0; LONGEST];
         word.get_mut(..head)?.copy_from_slice(frame.get(..head)?);
@@ -48,8 +49,9 @@ impl Row {
         LONGEST.max(self.head.saturating_add(data))
     }
 
-    /// Writes a frame with the next head and this data to the front of `buf`. Its length; none, and nothing that counts
-    /// written, if the row is over or `buf` has less than its [`room`](Self::room).
+    /// Writes a frame with the next head and this data to the front of `buf`. Its length; none, and
+    /// nothing that counts written, if the row is over or `buf` has less than its
+    /// [`room`](Self::room).
     #[inline(always)]
     pub(crate) fn put(&mut self, buf: &mut [u8], data: &[u8]) -> Option<usize> {
         if self.left == 0 {
@@ -62,8 +64,8 @@ impl Row {
         Some(end)
     }
 
-    /// How many frames at the front of `bytes` go on with the row, each with `data` bytes behind its head, and what follows
-    /// them. None begins where no more than `stop` bytes are left.
+    /// How many frames at the front of `bytes` go on with the row, each with `data` bytes behind
+    /// its head, and what follows them. None begins where no more than `stop` bytes are left.
     #[inline]
     pub(crate) fn skip<'a>(
         &mut self,

@@ -1,6 +1,7 @@
 //! Runs: whole small messages of one channel side by side, as a batch of them leaves in a packet.
 //!
-//! Taken together they cost their receiver its books once, where frame by frame the books are most of the work.
+//! Taken together they cost their receiver its books once, where frame by frame the books are most
+//! of the work.
 
 use super::frag::{END, FIRST, LEN, TAG};
 use super::frame::kind::FRAG;
@@ -8,16 +9,19 @@ use super::reader::{Reader, short_varints};
 use super::row::Row;
 use crate::types::{ChannelId, MessageNumber};
 
-/// Longest message of a run. Longer ones are one to a packet and a piece of the next, where a run has nothing to save.
+/// Longest message of a run. Longer ones are one to a packet and a piece of the next, where a run
+/// has nothing to save.
 pub(crate) const LONGEST: usize = 1_024;
 
-/// A run ends with the message with which it has so many bytes: who keeps one of its messages keeps the run.
+/// A run ends with the message with which it has so many bytes: who keeps one of its messages keeps
+/// the run.
 pub(super) const ENOUGH: usize = 2_048;
 
 /// The type of the simplest of them.
 const PLAIN: u8 = FRAG | FIRST | END | LEN;
 
-/// A FRAG that holds a whole message, a short one, of which nothing is said but its tag, and tells its length.
+/// A FRAG that holds a whole message, a short one, of which nothing is said but its tag, and tells
+/// its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
     channel: ChannelId,
@@ -52,7 +56,8 @@ impl Plain {
         )
     }
 
-    /// The frame at the front of `bytes` whose `head` bytes say this, unless they say what cannot be.
+    /// The frame at the front of `bytes` whose `head` bytes say this, unless they say what cannot
+    /// be.
     #[inline]
     fn of(bytes: &[u8], [channel, message, tag, len]: [u64; 4], head: usize) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
@@ -100,7 +105,8 @@ impl Plain {
     }
 }
 
-/// [`Plain`] frames of one channel with consecutive numbers: at least one. Only reading bytes makes one.
+/// [`Plain`] frames of one channel with consecutive numbers: at least one. Only reading bytes makes
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run<'a> {
     channel: ChannelId,

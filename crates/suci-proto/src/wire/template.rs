@@ -5,13 +5,14 @@ use super::header::{CHECKSUM, CrcScope, NUMBER, PLAIN_OVERHEAD, scope};
 use super::varint;
 use crate::types::PacketNumber;
 
-/// Bytes of the longest head: header, type, channel, message and offset of a frame. Any is copied as so many: a copy of
-/// fixed size is a few instructions, of another a call.
+/// Bytes of the longest head: header, type, channel, message and offset of a frame. Any is copied
+/// as so many: a copy of fixed size is a few instructions, of another a call.
 const LONGEST: usize = 64;
 
 const _: () = assert!(PLAIN_OVERHEAD + 1 + 5 + varint::MAX + varint::MAX <= LONGEST);
 
-/// Header and frame head of packets that carry one piece after the other of a message, and nothing else.
+/// Header and frame head of packets that carry one piece after the other of a message, and nothing
+/// else.
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderTemplate {
     head: [u8; LONGEST],
@@ -28,7 +29,8 @@ impl HeaderTemplate {
     /// [`cast`](Self::cast) makes heads of at most so many bytes.
     pub(crate) const ROOM: usize = LONGEST;
 
-    /// For packets that begin as `packet` does up to `lead`, where their offsets follow, which are as long as `offset` is.
+    /// For packets that begin as `packet` does up to `lead`, where their offsets follow, which are
+    /// as long as `offset` is.
     pub(crate) fn new(packet: &[u8], lead: usize, offset: u64) -> Option<Self> {
         let (mut head, mut summed) = ([0; LONGEST], [0; LONGEST]);
         let len = lead.checked_add(varint::size(offset))?;
@@ -54,7 +56,8 @@ impl HeaderTemplate {
         self.len
     }
 
-    /// The head of packet `number` that carries `body` from `offset` on, and bytes of no meaning behind it.
+    /// The head of packet `number` that carries `body` from `offset` on, and bytes of no meaning
+    /// behind it.
     pub(crate) fn cast(
         &mut self,
         number: PacketNumber,
@@ -125,7 +128,8 @@ mod tests {
     }
 
     proptest! {
-        /// A head that was cast is what the packet made by itself begins with, whatever was cast before.
+        /// A head that was cast is what the packet made by itself begins with, whatever was cast
+        /// before.
         #[test]
         fn heads_cast_are_heads_written(
             whole in any::<bool>(),

@@ -30,8 +30,8 @@ pub const EXTENSION_SUSPENSION: u64 = 2;
 /// Bit of the extension FIN and MAX_CHANNELS.
 pub const EXTENSION_CHANNELS: u64 = 4;
 
-/// How the traffic to a peer should flow. It may change at any time and is told to the peer, which acts on it
-/// too.
+/// How the traffic to a peer should flow. It may change at any time and is told to the peer, which
+/// acts on it too.
 ///
 /// | | Adaptive | Throughput | Response |
 /// |---|---|---|---|
@@ -42,13 +42,14 @@ pub const EXTENSION_CHANNELS: u64 = 4;
 /// | a train fills the wire for at most | 50 µs | 50 µs | 25 µs |
 /// | inside a batch messages leave | when the batch ends | when the batch ends | at once |
 ///
-/// A request and its reply cost two packets in Adaptive and Response if the reply comes within the time
-/// that an acknowledgement waits. In Throughput they do so too, if it comes within 2 ms.
+/// A request and its reply cost two packets in Adaptive and Response if the reply comes within the
+/// time that an acknowledgement waits. In Throughput they do so too, if it comes within 2 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
-    /// The library decides: as Throughput while more than a window, or 1 MiB, has been queued for 20 ms, as Response
-    /// (but for batches) after 16 messages of a few packets in a row that each were answered, in between else.
+    /// The library decides: as Throughput while more than a window, or 1 MiB, has been queued for
+    /// 20 ms, as Response (but for batches) after 16 messages of a few packets in a row that each
+    /// were answered, in between else.
     #[default]
     Adaptive = 0,
     /// Few acknowledgements.

@@ -11,8 +11,8 @@ pub const MAX: usize = 9;
 #[must_use]
 #[inline]
 pub const fn size(v: u64) -> usize {
-    // 7 bits per byte up to 8 bytes (56 bits); beyond that a zero byte and all 64 bits. A seventh without a division: each
-    // field of each frame asks.
+    // 7 bits per byte up to 8 bytes (56 bits); beyond that a zero byte and all 64 bits. A seventh
+    // without a division: each field of each frame asks.
     let bits = 64 - (v | 1).leading_zeros() as usize;
     let len = (9 * bits + 64) / 64;
     if len < MAX { len } else { MAX }
@@ -28,8 +28,8 @@ pub(crate) const fn last_like(v: u64) -> u64 {
     }
 }
 
-/// A little-endian word that begins with the shortest form of `v` and goes on with zeros, if that form is shorter
-/// than [`MAX`].
+/// A little-endian word that begins with the shortest form of `v` and goes on with zeros, if that
+/// form is shorter than [`MAX`].
 pub(super) const fn word(v: u64) -> u64 {
     let len = size(v);
     v << len | 1 << (len - 1)
@@ -43,8 +43,8 @@ pub fn put(buf: &mut Vec<u8>, v: u64) {
     fields.put(buf);
 }
 
-/// Short fields that are appended together: one store and one cut, where each by itself would look whether there
-/// is room, and a copy of variable size would be a call.
+/// Short fields that are appended together: one store and one cut, where each by itself would look
+/// whether there is room, and a copy of variable size would be a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields {
     word: u64,
@@ -63,7 +63,8 @@ impl Fields {
         }
     }
 
-    /// Adds the shortest form of `v`; what has no room with the others any more goes to `buf` before it.
+    /// Adds the shortest form of `v`; what has no room with the others any more goes to `buf`
+    /// before it.
     #[inline(always)]
     pub(super) fn add(&mut self, buf: &mut Vec<u8>, v: u64) {
         let len = size(v);

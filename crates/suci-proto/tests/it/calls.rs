@@ -90,7 +90,8 @@ fn a_reply_goes_to_its_call_and_to_nothing_else() {
     assert_eq!((late(&pair, 0), pair.engine(0).open_calls()), (0, 0));
 }
 
-/// The calling program takes no messages meanwhile, and those that came fill the credit of the call's channel.
+/// The calling program takes no messages meanwhile, and those that came fill the credit of the
+/// call's channel.
 #[test]
 fn a_reply_does_not_wait_behind_messages_that_the_caller_has_not_taken() {
     let mut pair = Pair::new();

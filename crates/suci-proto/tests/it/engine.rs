@@ -43,7 +43,8 @@ fn messages_of_all_sizes_arrive_in_order() {
     );
 }
 
-/// Kinds and channels that programs do not use are for other layers of a peer: they are handed over like others.
+/// Kinds and channels that programs do not use are for other layers of a peer: they are handed over
+/// like others.
 #[test]
 fn reserved_kinds_and_channels_arrive_and_harm_nothing() {
     let mut pair = Pair::new();
@@ -80,8 +81,8 @@ fn f23_both_sides_open_at_once() {
     assert_eq!(pair.received(0).len(), 1);
 }
 
-/// A small message of 1, and what `meanwhile` does while the program of `away` computes for 100 ms; both twenty times.
-/// What 1 sends when it listens again is not spread over as long a time.
+/// A small message of 1, and what `meanwhile` does while the program of `away` computes for 100 ms;
+/// both twenty times. What 1 sends when it listens again is not spread over as long a time.
 fn bulk_is_not_spread_over_the_pauses(away: usize, meanwhile: impl Fn(&mut Pair)) {
     let mut pair = Pair::new();
     for _ in 0..20 {
@@ -136,7 +137,8 @@ fn f27_a_black_hole_is_not_answered_as_congestion() {
     assert!(seen > 0, "it was found");
 }
 
-/// Its losses are no congestion: the size is found in some probe timeouts, and then nothing holds the rest up.
+/// Its losses are no congestion: the size is found in some probe timeouts, and then nothing holds
+/// the rest up.
 #[test]
 fn f27_a_black_hole_of_a_long_path_holds_nothing_up() {
     let mut pair = Pair::new();
@@ -267,8 +269,9 @@ fn f14_a_restarted_peer_ends_the_session_once() {
     );
 }
 
-/// A receiver chooses the shard by byte 4, so that all packets of a node must have the same there, at both stages of its
-/// life: `Pair` looks at each that is sent. Here are all types that it can make.
+/// A receiver chooses the shard by byte 4, so that all packets of a node must have the same there,
+/// at both stages of its life: `Pair` looks at each that is sent. Here are all types that it can
+/// make.
 #[test]
 fn every_packet_names_its_sender_in_byte_4() {
     let mut pair = Pair::new();

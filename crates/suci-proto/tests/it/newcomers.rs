@@ -54,9 +54,10 @@ fn exchange(net: &mut Net, client: usize) {
     assert_eq!(net.received(client).len(), 1);
 }
 
-/// F01 and F02: HELLOs from thousands of addresses that nobody has. No peer comes of them, no answer is
-/// longer than its question, and more than the socket can take the answers of are not answered at all. Who is
-/// connected notices nothing, and two seconds after the flood newcomers are let in again.
+/// F01 and F02: HELLOs from thousands of addresses that nobody has. No peer comes of them, no
+/// answer is longer than its question, and more than the socket can take the answers of are not
+/// answered at all. Who is connected notices nothing, and two seconds after the flood newcomers are
+/// let in again.
 #[test]
 fn f01_f02_a_flood_of_hellos_leaves_no_state_and_costs_the_connected_nothing() {
     let mut net = one_server(2, 100);
@@ -108,8 +109,8 @@ fn f02_newcomers_beyond_the_cap_are_refused_and_the_connected_kept() {
     assert!(net.events(0).iter().all(|e| matches!(e, Event::Up { .. })));
 }
 
-/// F16: a process is stopped in the middle of a turn, when it has drained its socket and not yet looked at
-/// its timers. It goes on after any time without blaming a peer for the silence.
+/// F16: a process is stopped in the middle of a turn, when it has drained its socket and not yet
+/// looked at its timers. It goes on after any time without blaming a peer for the silence.
 #[test]
 fn f16_a_stop_between_input_and_timers_is_no_silence() {
     let mut net = one_server(1, 10);

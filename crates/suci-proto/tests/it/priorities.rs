@@ -275,7 +275,8 @@ fn messages_of_a_higher_class_are_received_first() {
     assert_eq!(from, expected);
 }
 
-/// Peers and channels that have turns, and others that come first or last: whose messages come, so many at once.
+/// Peers and channels that have turns, and others that come first or last: whose messages come, so
+/// many at once.
 fn received_at_once(most: usize) -> Vec<(NodeId, ChannelId, u64)> {
     let mut net = hub(3);
     net.reading = false;

@@ -95,7 +95,8 @@ fn f17_a_peer_that_refuses_is_lost_with_its_reason() {
     assert_eq!(net.events(0), [Event::Lost { node, cause }]);
 }
 
-/// Two nodes that know each other, and the last packet of the first one to the second, which did not arrive.
+/// Two nodes that know each other, and the last packet of the first one to the second, which did
+/// not arrive.
 fn unanswered() -> (Net, SocketAddr, Vec<u8>) {
     let mut net = Net::new(2, |_| Config::default());
     net.send(0, id(1), message(b"heard"));

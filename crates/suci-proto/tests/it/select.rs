@@ -119,7 +119,8 @@ fn what_waits_is_bounded_and_holds_up_no_other_channel() {
     assert_eq!(pair.engine(1).queue_len(pair.id(0)).0, 0);
 }
 
-/// Messages of a session that ended come before those of the next one, and its end is told after the last of them.
+/// Messages of a session that ended come before those of the next one, and its end is told after
+/// the last of them.
 #[test]
 fn sessions_are_taken_in_order() {
     let mut pair = Pair::new();

@@ -1,4 +1,5 @@
-//! The program decides: its own controllers, the choice of the network's, and manual retransmission.
+//! The program decides: its own controllers, the choice of the network's, and manual
+//! retransmission.
 
 use crate::net::{Net, id};
 use crate::pair::{Pair, message};
@@ -127,7 +128,8 @@ fn who_pauses_is_asked_again() {
     assert_eq!(pair.received(1).len(), 1);
 }
 
-/// A decision that holds everything back does not also put off the next one for longer than a pause lasts.
+/// A decision that holds everything back does not also put off the next one for longer than a pause
+/// lasts.
 #[test]
 fn who_pauses_is_asked_again_even_with_a_long_timer() {
     let mut pair = opened();

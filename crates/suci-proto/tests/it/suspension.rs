@@ -124,8 +124,8 @@ fn a_change_is_told_once() {
     assert_eq!(net.engine(0).suspended_by(id(1)), None, "it ended with it");
 }
 
-/// What is in flight when the session is suspended is not sent again before it is resumed, whatever was lost,
-/// and what had arrived is read.
+/// What is in flight when the session is suspended is not sent again before it is resumed, whatever
+/// was lost, and what had arrived is read.
 #[test]
 fn nothing_is_repeated_while_suspended() {
     let mut net = pair();

@@ -102,8 +102,8 @@ fn a_large_message_waits_for_its_answer() {
     assert_eq!(wait.times, 1);
 }
 
-/// A cap of 1 MB/s: a second's worth takes a second, says why, and keeps neither acknowledgements nor the other
-/// direction back. Without it the rest goes at once.
+/// A cap of 1 MB/s: a second's worth takes a second, says why, and keeps neither acknowledgements
+/// nor the other direction back. Without it the rest goes at once.
 #[test]
 fn a_cap_holds_messages_back_and_says_so() {
     let mut pair = Pair::new();
@@ -154,8 +154,8 @@ fn a_socket_that_takes_nothing_is_a_reason_too() {
     assert_idle(&pair, 0);
 }
 
-/// All that waited is acknowledged, and the socket does not take the packet that comes next: nothing waits, which
-/// `audit` looks at.
+/// All that waited is acknowledged, and the socket does not take the packet that comes next:
+/// nothing waits, which `audit` looks at.
 #[test]
 fn what_is_acknowledged_waits_no_more_though_the_socket_is_full() {
     let mut pair = Pair::new();
@@ -170,8 +170,8 @@ fn what_is_acknowledged_waits_no_more_though_the_socket_is_full() {
     assert_idle(&pair, 0);
 }
 
-/// A train that is a peer's last and that the socket does not take is not forgotten, nor is what the program sends
-/// meanwhile; and what was sent late is watched for loss like anything else.
+/// A train that is a peer's last and that the socket does not take is not forgotten, nor is what
+/// the program sends meanwhile; and what was sent late is watched for loss like anything else.
 #[test]
 fn f26_the_last_train_waits_for_the_socket_and_is_repaired_when_lost() {
     let mut pair = Pair::new();

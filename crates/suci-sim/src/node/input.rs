@@ -28,8 +28,8 @@ impl Process {
         Ok(count)
     }
 
-    /// Whether the kernel hands up the next packet together with those of `train`. Of half of the processes it joins
-    /// none, and what is judged by itself stays alone.
+    /// Whether the kernel hands up the next packet together with those of `train`. Of half of the
+    /// processes it joins none, and what is judged by itself stays alone.
     fn joins_next(&self, train: &[Packet]) -> bool {
         let ([first, ..], Some(last), Some(next)) = (train, train.last(), self.socket.peek())
         else {
@@ -59,7 +59,8 @@ impl Process {
             return Ok(());
         };
         for packet in train {
-            // What is damaged or invented carries nothing; a repeated packet is as good as the first.
+            // What is damaged or invented carries nothing; a repeated packet is as good as the
+            // first.
             cx.oracle.handed(self.id, &packet.carries);
             if !packet.fate.damaged && !packet.fate.hostile {
                 self.heard.entry(packet.sender).or_insert(cx.now);

@@ -1,4 +1,5 @@
-//! Credit that was given back is not used: after RETURN no message travels before a newer generation came.
+//! Credit that was given back is not used: after RETURN no message travels before a newer
+//! generation came.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use crate::tap;
 /// Who returned what to whom, as the wire tells.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
-    /// By sender, granter, index and tag: the newest generation returned, and in which packet of the run.
+    /// By sender, granter, index and tag: the newest generation returned, and in which packet of
+    /// the run.
     returned: BTreeMap<(ProcId, ProcId, u32, u64), (u64, u64)>,
     /// By granter and sender: generations, and when the first credit of each arrived.
     granted: BTreeMap<(ProcId, ProcId), Vec<(u64, Instant)>>,
@@ -39,7 +41,8 @@ impl Returns {
             }
         }
         if packet.fate.hostile {
-            // What was overheard and repeated may come before the packet itself: a grant in it counts.
+            // What was overheard and repeated may come before the packet itself: a grant in it
+            // counts.
             return Ok(());
         }
         let key = (packet.sender, at, head.index, head.tag);

@@ -45,7 +45,8 @@ impl Oracle {
         open.all(|(_, tokens)| tokens.iter().all(|token| self.is_arrived(*token)))
     }
 
-    /// Bytes that are still to come from one process to one node, at most: with every message's share of a packet.
+    /// Bytes that are still to come from one process to one node, at most: with every message's
+    /// share of a packet.
     #[must_use]
     pub fn owed(&self) -> u64 {
         const HEAD: u64 = 64;

@@ -1,5 +1,5 @@
-//! The first message of a process that uses a node ID again: it arrives, or its sender is told that it may not have, and
-//! neither takes long.
+//! The first message of a process that uses a node ID again: it arrives, or its sender is told that
+//! it may not have, and neither takes long.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,8 +25,9 @@ struct First {
 }
 
 impl Oracle {
-    /// The first message of this process is judged: after `within`, and when the process closed in order. With `arrives` it
-    /// must have arrived then, else its sender may have been told otherwise.
+    /// The first message of this process is judged: after `within`, and when the process closed in
+    /// order. With `arrives` it must have arrived then, else its sender may have been told
+    /// otherwise.
     pub fn judge_first(&mut self, process: ProcId, within: Duration, arrives: bool) {
         let first = First {
             within,
@@ -46,7 +47,8 @@ impl Oracle {
         }
     }
 
-    /// Judges the first messages whose time is over. Those of processes that are gone were judged, or need not be.
+    /// Judges the first messages whose time is over. Those of processes that are gone were judged,
+    /// or need not be.
     ///
     /// # Errors
     /// The first one that did not arrive, and of which its sender was not told.

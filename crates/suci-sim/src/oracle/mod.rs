@@ -358,7 +358,8 @@ impl Oracle {
         }
     }
 
-    /// A process announces that nobody serves it while it computes: its silence is no sign of its end.
+    /// A process announces that nobody serves it while it computes: its silence is no sign of its
+    /// end.
     pub fn is_unattended(&mut self, process: ProcId) {
         if let Some(process) = self.processes.get_mut(process as usize) {
             process.unattended = true;

@@ -266,9 +266,9 @@ impl Oracle {
         })
     }
 
-    /// An untagged message, the first of its channel: by its content, among those that the library was handed. What
-    /// is short may be the same from several processes of one node ID, so the one that the session is with comes
-    /// first: whose it is otherwise, nobody could tell.
+    /// An untagged message, the first of its channel: by its content, among those that the library
+    /// was handed. What is short may be the same from several processes of one node ID, so the one
+    /// that the session is with comes first: whose it is otherwise, nobody could tell.
     fn search(
         &self,
         process: ProcId,

@@ -126,7 +126,8 @@ impl Oracle {
         link.copied().unwrap_or_default()
     }
 
-    /// Whether a process may take a node for lost, or for `quiet`, which only nodes are that said so.
+    /// Whether a process may take a node for lost, or for `quiet`, which only nodes are that said
+    /// so.
     fn check_silence(&self, process: ProcId, node: NodeId, quiet: bool) -> Verdict {
         let observer = self.processes.get(process as usize);
         if !self.shaken && observer.is_some_and(|p| p.steady) {
@@ -253,8 +254,9 @@ impl Oracle {
         Ok(())
     }
 
-    /// What an event names, with its own token: that of a twin is the first one's of its row, behind which they stand with
-    /// consecutive numbers, except the last, which may be the first of the next session.
+    /// What an event names, with its own token: that of a twin is the first one's of its row,
+    /// behind which they stand with consecutive numbers, except the last, which may be the first of
+    /// the next session.
     fn named(
         &self,
         process: ProcId,

@@ -1,5 +1,5 @@
-//! Promise 4: what a program is told of sessions comes in their order. After a session ended, nothing more is said of it,
-//! and nothing of the next one is said before.
+//! Promise 4: what a program is told of sessions comes in their order. After a session ended,
+//! nothing more is said of it, and nothing of the next one is said before.
 
 use suci_proto::types::{NodeId, SessionNumber};
 

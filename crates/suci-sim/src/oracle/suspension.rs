@@ -1,5 +1,5 @@
-//! Suspension: who holds a session back, that nothing is accepted meanwhile, and that nothing flows once the
-//! sending process knows.
+//! Suspension: who holds a session back, that nothing is accepted meanwhile, and that nothing flows
+//! once the sending process knows.
 
 use suci_proto::Side;
 use suci_proto::types::NodeId;
@@ -59,8 +59,8 @@ impl Oracle {
         self.held.remove(&(process, node));
     }
 
-    /// A message was accepted. One that begins a channel may begin a session, too, of which the program hears
-    /// only when it took the messages of the one before.
+    /// A message was accepted. One that begins a channel may begin a session, too, of which the
+    /// program hears only when it took the messages of the one before.
     ///
     /// # Errors
     /// The process knows that the session is suspended.

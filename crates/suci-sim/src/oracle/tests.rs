@@ -407,7 +407,8 @@ fn several_ends_heard_at_once_are_told_apart_by_their_numbers() {
     pair.take(third, SPEC, 0).unwrap();
 }
 
-/// `Ended` of a session, `Up` of the next one, and messages of both: only their order of sessions passes.
+/// `Ended` of a session, `Up` of the next one, and messages of both: only their order of sessions
+/// passes.
 #[test]
 fn sessions_out_of_order_are_found() {
     let up = |session| Event::Up {

@@ -9,7 +9,8 @@ use crate::options::Step;
 use crate::oracle::Violation;
 use crate::packet::{PlaceId, ProcId};
 
-/// How long a process that closes waits for its peers. Longer than anything takes that is not broken.
+/// How long a process that closes waits for its peers. Longer than anything takes that is not
+/// broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl World {
@@ -26,8 +27,8 @@ impl World {
         }
     }
 
-    /// A process started: its program sends a first message to each of its peers. The process closes or is killed some
-    /// time later, and the next one starts.
+    /// A process started: its program sends a first message to each of its peers. The process
+    /// closes or is killed some time later, and the next one starts.
     pub(super) fn begin_life(&mut self, place: PlaceId, id: ProcId) {
         let Some(churn) = self.options.churn_at(place).filter(|_| !self.mended) else {
             return;

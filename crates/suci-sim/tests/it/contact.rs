@@ -15,8 +15,8 @@ const BUFFERS: [u64; 5] = [6_656, 20_000, 64 << 10, 212_992, 8 << 20];
 /// Bytes of the server's answer.
 const ANSWERS: [u64; 4] = [0, 100, 3_000, 64 << 10];
 
-/// The probe timeout of a node that has not measured a round trip yet: three times the initial one of 20 ms, and the delay
-/// of acknowledgements. HELLO and INIT are repeated after 100 ms.
+/// The probe timeout of a node that has not measured a round trip yet: three times the initial one
+/// of 20 ms, and the delay of acknowledgements. HELLO and INIT are repeated after 100 ms.
 const UNMEASURED: Duration = Duration::from_millis(62);
 
 /// The packets of a first contact: the type in byte 0, and whether the client sends it.
@@ -62,7 +62,8 @@ fn newcomers(clients: usize, recv_buffer: u64) -> Options {
     options
 }
 
-/// The probe timeout of a connection (RFC 9002, 6.2.1) whose variation of round trips is the initial half of one.
+/// The probe timeout of a connection (RFC 9002, 6.2.1) whose variation of round trips is the
+/// initial half of one.
 fn probe_timeout(options: &Options) -> Duration {
     let delay = options.configs[0].max_ack_delay;
     (options.round_trip() - delay) * 3 + delay
@@ -117,7 +118,8 @@ fn release(world: &mut World, taken: &RefCell<Taken>, trouble: Trouble) {
     }
 }
 
-/// A client asks and the server answers with `length` bytes; how long that took from the client's call.
+/// A client asks and the server answers with `length` bytes; how long that took from the client's
+/// call.
 fn first_answer(
     world: &mut World,
     length: u64,

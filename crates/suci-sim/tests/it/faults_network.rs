@@ -302,7 +302,8 @@ fn f31_incast_of_a_thousand_overruns_nothing() {
     assert!(outcome.tally.messages >= 3_000, "{}", outcome.tally);
 }
 
-/// F31: the last packet of a burst is lost, and no later one tells. The first probe brings what it carried.
+/// F31: the last packet of a burst is lost, and no later one tells. The first probe brings what it
+/// carried.
 #[test]
 fn f31_a_lost_tail_comes_with_the_first_probe() {
     let mut world = world(Options::quiet(2));

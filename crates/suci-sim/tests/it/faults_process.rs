@@ -56,8 +56,8 @@ fn f12_a_newcomer_replaces_a_node_that_fell_silent() {
     assert_eq!(world.oracle.delivered(), 10);
 }
 
-/// F14: a process of the same machine is killed and started again on another port: its peers need not wait for the silence
-/// timeout, whether they were talking to it or not.
+/// F14: a process of the same machine is killed and started again on another port: its peers need
+/// not wait for the silence timeout, whether they were talking to it or not.
 #[test]
 fn f14_a_process_back_on_another_port_of_one_machine_is_accepted_at_once() {
     for (talks, loss) in [(true, 0), (false, 0), (true, 100_000), (false, 100_000)] {
@@ -94,7 +94,8 @@ fn f14_a_process_back_on_another_port_of_one_machine_is_accepted_at_once() {
     }
 }
 
-/// F17: peers of a process that died on the same machine hear of it within a few probe timeouts, and why.
+/// F17: peers of a process that died on the same machine hear of it within a few probe timeouts,
+/// and why.
 #[test]
 fn f17_the_death_of_a_process_on_one_machine_is_known_at_once() {
     for one_machine in [true, false] {
@@ -264,8 +265,8 @@ fn f23_a_client_that_starts_long_before_its_server_keeps_trying() {
     assert_eq!(ended(&world, 0), vec![]);
 }
 
-/// F17: a process that nobody serves while it computes, for longer than others would be borne: it is
-/// reported as quiet, not lost, and goes on where it was.
+/// F17: a process that nobody serves while it computes, for longer than others would be borne: it
+/// is reported as quiet, not lost, and goes on where it was.
 #[test]
 fn f17_an_unattended_program_that_computes_is_quiet_and_not_lost() {
     let mut options = Options::quiet(2);

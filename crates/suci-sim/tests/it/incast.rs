@@ -44,8 +44,8 @@ fn queued(world: &World, place: usize) -> u64 {
 }
 
 /// The world fails on a packet that finds the receive buffer full (Overrun), so what is left to
-/// check is that this was not bought with emptiness, and that nobody was left out. All begin at once with
-/// `each` messages; what is moved counts from `from` to `to` after that.
+/// check is that this was not bought with emptiness, and that nobody was left out. All begin at
+/// once with `each` messages; what is moved counts from `from` to `to` after that.
 fn moves_a_quarter(senders: usize, each: u64, from: Duration, to: Duration) {
     let mut world = crowd(senders);
     for place in 1..=senders {

@@ -1,15 +1,18 @@
 //! Coalescing: what a program sends in a row leaves together, although it made no batch.
 //!
-//! A message that leaves alone costs a system call and a pass through the kernel, and so does what a message of 64 KiB has
-//! left after its first train. A program that sends several messages before it waits for anything, one right after the
-//! other, is back before such a call would have returned. So what it sends may wait for its next call, which takes it along
-//! if it is one that waits, or if 20 us are over. Nothing waits for a program that only may call again: it must have done so
-//! many times in a row. Its acknowledgements, too, wait for such a row where it first asks whether there is more to answer.
-//! Should it stay away, the node's helper sends what waits, within two milliseconds, and twice as many
-//! calls are needed before anything waits again, until rows of a thousand and more have shown that they are worth it.
+//! A message that leaves alone costs a system call and a pass through the kernel, and so does what
+//! a message of 64 KiB has left after its first train. A program that sends several messages before
+//! it waits for anything, one right after the other, is back before such a call would have
+//! returned. So what it sends may wait for its next call, which takes it along if it is one that
+//! waits, or if 20 us are over. Nothing waits for a program that only may call again: it must have
+//! done so many times in a row. Its acknowledgements, too, wait for such a row where it first asks
+//! whether there is more to answer. Should it stay away, the node's helper sends what waits, within
+//! two milliseconds, and twice as many calls are needed before anything waits again, until rows of
+//! a thousand and more have shown that they are worth it.
 //!
-//! Rejected: a timer (Nagle's, or that of a TCP that corks), and to hold back what fills no train while there is something
-//! in flight. Both delay the end of every row, also where the program then waits for what comes of it.
+//! Rejected: a timer (Nagle's, or that of a TCP that corks), and to hold back what fills no train
+//! while there is something in flight. Both delay the end of every row, also where the program then
+//! waits for what comes of it.
 
 use crate::backoff::Backoff;
 use std::time::Duration;
@@ -22,7 +25,8 @@ const HOLD: Duration = Duration::from_micros(20);
 /// So much waits for nothing more: it fills trains but for the last of many.
 const FULL: u64 = 1 << 20;
 
-/// A program that sends so soon after its last call was over is about to go on: a system call that sends takes as long.
+/// A program that sends so soon after its last call was over is about to go on: a system call that
+/// sends takes as long.
 const SOON: Duration = Duration::from_micros(5);
 
 /// The same where only the beginning of that call is known.
@@ -31,14 +35,15 @@ const SOON_FROM_BEGIN: Duration = Duration::from_micros(50);
 /// A hold that lasted so long was not ended by a program that goes on.
 const LATE: Duration = Duration::from_micros(100);
 
-/// Calls that came soon before the first hold; also messages in one row, if none was longer than one message of late.
+/// Calls that came soon before the first hold; also messages in one row, if none was longer than
+/// one message of late.
 const CALLS: u32 = 32;
 
 /// Calls that come late count against so many times as many as are needed, at most.
 const ENOUGH: u32 = 4;
 
-/// Rows of so many messages may leave in halves. A system call more costs both sides about 6 us, a message 0.25: half of a row
-/// should be worth a quarter of that.
+/// Rows of so many messages may leave in halves. A system call more costs both sides about 6 us, a
+/// message 0.25: half of a row should be worth a quarter of that.
 const HALVES: u32 = 12;
 
 /// Rows of one message before all are taken for such.
@@ -79,12 +84,14 @@ pub(crate) struct SendCoalescer {
     acks: Option<Acks>,
     /// Holds so far, of messages or acknowledgements.
     holds: u32,
-    /// Calls that came soon after the one before; each that did not halves it. The first after a wait is neither.
+    /// Calls that came soon after the one before; each that did not halves it. The first after a
+    /// wait is neither.
     calls: u32,
     /// Holds that ended late, less those that were made up for, and how many were in time since.
     misses: u32,
     redeemed: u32,
-    /// Whether it is worth it to let acknowledgements wait; if not, that is tried at one look in sixteen.
+    /// Whether it is worth it to let acknowledgements wait; if not, that is tried at one look in
+    /// sixteen.
     ack_rides: Backoff,
     /// Messages sent since the program last waited.
     row: u32,
@@ -121,7 +128,8 @@ impl SendCoalescer {
         self.held.is_some()
     }
 
-    /// A call leaves something unsent that may go: a hold of its own, which the helper looks after as after others.
+    /// A call leaves something unsent that may go: a hold of its own, which the helper looks after
+    /// as after others.
     pub(super) fn on_tx_incomplete(&mut self) {
         self.holds = self.holds.wrapping_add(1);
     }
@@ -142,8 +150,8 @@ impl SendCoalescer {
         self.held.is_some_and(is_over)
     }
 
-    /// The program `called`, and a message of so many bytes was accepted `now`, for one peer or several. Whether the message
-    /// waits.
+    /// The program `called`, and a message of so many bytes was accepted `now`, for one peer or
+    /// several. Whether the message waits.
     pub(super) fn keeps(
         &mut self,
         called: Instant,
@@ -194,8 +202,9 @@ impl SendCoalescer {
         CALLS << self.misses
     }
 
-    /// The program looks `now` what there is, and acknowledgements are due. Since when they wait, if they are to wait for a row that
-    /// it is likely to send next; not if it did not since they last waited.
+    /// The program looks `now` what there is, and acknowledgements are due. Since when they wait,
+    /// if they are to wait for a row that it is likely to send next; not if it did not since they
+    /// last waited.
     pub(super) fn take_row_chance(&mut self, now: Instant) -> Option<Instant> {
         if let Some(Acks { since, found, .. }) = self.acks.take() {
             if !found {
@@ -217,9 +226,9 @@ impl SendCoalescer {
         });
     }
 
-    /// If what waits is half of a row like the last one, and for one peer: for whom, and how many messages. Where nothing else is
-    /// under way to it, that should leave: two programs that answer each other's rows are busy at the same time then, instead of
-    /// by turns.
+    /// If what waits is half of a row like the last one, and for one peer: for whom, and how many
+    /// messages. Where nothing else is under way to it, that should leave: two programs that answer
+    /// each other's rows are busy at the same time then, instead of by turns.
     pub(super) fn half(&self) -> Option<(NodeId, u64)> {
         let held = self.held?;
         let half = self.last_row >= HALVES && held.messages == self.last_row / 2;
@@ -385,7 +394,8 @@ mod tests {
         assert!(left > 2_000, "{left}");
     }
 
-    /// It takes a while to read what came before it answers the first: that says nothing about the others.
+    /// It takes a while to read what came before it answers the first: that says nothing about the
+    /// others.
     #[test]
     fn who_begins_late_answers_together() {
         let (mut coalescer, mut now) = coalescer();
@@ -479,7 +489,8 @@ mod tests {
         assert_eq!(coalescer.misses, 0, "the rows themselves leave together");
         let kept = rows(&mut coalescer, CALL);
         assert!(kept > 80, "{kept} of 100");
-        // Who only looks has them wait at one look in sixteen; likewise who does something else then.
+        // Who only looks has them wait at one look in sixteen; likewise who does something else
+        // then.
         for looks_only in [true, false] {
             let mut kept = 0;
             for _ in 0..1_000 {

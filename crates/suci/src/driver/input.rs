@@ -14,9 +14,10 @@ use suci_proto::{Arrival, Engine, Undelivered, Unreachable};
 /// Datagrams taken in one turn before output has its turn too...
 const PER_TURN: usize = 1_024;
 
-/// ... and how long that may take, whatever those datagrams hold: calls have time limits, and others wait. Time that comes before
-/// input would take for lost what was only not read, so that look may last longer, and so many datagrams are taken in any case, though
-/// this process was held up. (Tests are held up for longer.)
+/// ... and how long that may take, whatever those datagrams hold: calls have time limits, and
+/// others wait. Time that comes before input would take for lost what was only not read, so that
+/// look may last longer, and so many datagrams are taken in any case, though this process was held
+/// up. (Tests are held up for longer.)
 pub(super) const PER_LOOK: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 1 });
 pub(super) const BEFORE_TIME: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10 });
 pub(super) const AT_LEAST: usize = 8 * BULK;
@@ -24,9 +25,10 @@ pub(super) const AT_LEAST: usize = 8 * BULK;
 /// Datagrams asked of the socket at once while many arrive.
 pub(super) const BULK: usize = 8;
 
-/// How long a look at the socket may go on although the program got a message to take, or everything is taken that was
-/// there when it began. While packets arrive about as fast as they are taken the socket is never empty, and whoever
-/// asked among them would wait for the answer until the others pause.
+/// How long a look at the socket may go on although the program got a message to take, or
+/// everything is taken that was there when it began. While packets arrive about as fast as they are
+/// taken the socket is never empty, and whoever asked among them would wait for the answer until
+/// the others pause.
 pub(super) const PROMPT: Duration = Duration::from_micros(50);
 
 /// The charge of the receive buffer is checked once in so many looks...
@@ -36,10 +38,10 @@ const CHECK_EVERY: u32 = 64;
 const CHECK_AFTER: Duration = Duration::from_millis(20);
 
 impl Driver {
-    /// Hands what arrived to the engine, until nothing is left, [`PER_TURN`] datagrams were taken, or the look has
-    /// lasted long ([`Driver::is_long`]). While little arrives, one datagram is taken without asking
-    /// whether there is another, which would cost a system call in every round trip. Returns the time
-    /// afterwards.
+    /// Hands what arrived to the engine, until nothing is left, [`PER_TURN`] datagrams were taken,
+    /// or the look has lasted long ([`Driver::is_long`]). While little arrives, one datagram is
+    /// taken without asking whether there is another, which would cost a system call in every round
+    /// trip. Returns the time afterwards.
     pub(super) fn drain(&mut self, began: Instant, prompt: bool) -> Result<Instant, Error> {
         let mut now = began;
         self.check_charge(began);
@@ -99,8 +101,9 @@ impl Driver {
         now
     }
 
-    /// Hands to the engine what the socket reported of datagrams that were not delivered, and tells the other shards: the kernel
-    /// gives a report to any of the node's sockets. Returns whether there was one.
+    /// Hands to the engine what the socket reported of datagrams that were not delivered, and tells
+    /// the other shards: the kernel gives a report to any of the node's sockets. Returns whether
+    /// there was one.
     #[inline]
     pub(super) fn take_reports(&mut self, now: Instant) -> bool {
         let mut any = false;
@@ -165,8 +168,9 @@ impl Driver {
         self.clock.now().since(began) >= if enough { PROMPT } else { most }
     }
 
-    /// Compares now and then what the kernel charges with what peers were granted: always after a while without
-    /// looking, when most lies there, and once in many turns otherwise, since it costs a system call.
+    /// Compares now and then what the kernel charges with what peers were granted: always after a
+    /// while without looking, when most lies there, and once in many turns otherwise, since it
+    /// costs a system call.
     pub(super) fn check_charge(&mut self, now: Instant) {
         self.unchecked += 1;
         if self.unchecked < CHECK_EVERY && now.since(self.looked_at) < CHECK_AFTER {
@@ -178,8 +182,8 @@ impl Driver {
         }
     }
 
-    /// Hands at most `max` datagrams of a look that `began` then to the engine. Moves `now` on when one of them arrived
-    /// later than that.
+    /// Hands at most `max` datagrams of a look that `began` then to the engine. Moves `now` on when
+    /// one of them arrived later than that.
     fn take(
         &mut self,
         now: &mut Instant,
@@ -213,8 +217,8 @@ impl Driver {
             .map_err(Error::io("receiving from the socket"))
     }
 
-    /// Takes what comes first, in a receive that blocks. Returns how many datagrams that was, and the time; none if the
-    /// socket was empty to the end.
+    /// Takes what comes first, in a receive that blocks. Returns how many datagrams that was, and
+    /// the time; none if the socket was empty to the end.
     pub(super) fn take_blocking(&mut self) -> Result<(Option<usize>, Instant), Error> {
         let Self {
             backend,
@@ -248,7 +252,8 @@ impl Driver {
     }
 }
 
-/// Moves `now` on if a datagram that was stamped `at` arrived after the clock was read. Returns when it arrived, at most `now`.
+/// Moves `now` on if a datagram that was stamped `at` arrived after the clock was read. Returns
+/// when it arrived, at most `now`.
 ///
 /// A round trip ends at `now`. An earlier reading of the clock would make it shorter than it was.
 fn arrived_by(clock: Clock, now: &mut Instant, at: Instant) -> Instant {
@@ -258,7 +263,8 @@ fn arrived_by(clock: Clock, now: &mut Instant, at: Instant) -> Instant {
     at.min(*now)
 }
 
-/// Hands datagrams that came together, at `arrived` or later, to the engine, or sends on to another shard what is not ours.
+/// Hands datagrams that came together, at `arrived` or later, to the engine, or sends on to another
+/// shard what is not ours.
 fn hand(
     engine: &mut Engine,
     cross_shard: &mut Option<CrossShardQueue>,

@@ -11,8 +11,9 @@ use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{TX_BUDGET, Transmit, TransmitResult};
 
-/// Pieces of a train whose list is short: of a lone packet and a little more. The list for as many as a system call takes
-/// has 16 KiB, and whatever is called from above it runs on a part of the stack that no cache holds.
+/// Pieces of a train whose list is short: of a lone packet and a little more. The list for as many
+/// as a system call takes has 16 KiB, and whatever is called from above it runs on a part of the
+/// stack that no cache holds.
 const FEW: usize = 8;
 
 impl Driver {
@@ -31,8 +32,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Sends whatever may go, or the first part of it: if that is [`tx_incomplete`](Self::tx_incomplete) the next turn is due at once. Returns
-    /// whether anything went, which takes time.
+    /// Sends whatever may go, or the first part of it: if that is
+    /// [`tx_incomplete`](Self::tx_incomplete) the next turn is due at once. Returns whether
+    /// anything went, which takes time.
     pub(super) fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
         self.tx_incomplete = false;
         if self.coalescer.on_output(now) {
@@ -87,8 +89,8 @@ impl Driver {
         self.tx_incomplete
     }
 
-    /// The number of what waits for the program's next call, if something does: messages or acknowledgements that wait for more, or
-    /// what the last output left.
+    /// The number of what waits for the program's next call, if something does: messages or
+    /// acknowledgements that wait for more, or what the last output left.
     pub(crate) fn hold_number(&self) -> Option<u32> {
         match self.tx_incomplete {
             true => Some(self.coalescer.last_hold()),
@@ -96,8 +98,9 @@ impl Driver {
         }
     }
 
-    /// Sends what the last output left, or what has come up since: whoever takes a message makes room, of which its sender
-    /// waits to hear. Nothing, if the socket is full. Returns whether there is an event now.
+    /// Sends what the last output left, or what has come up since: whoever takes a message makes
+    /// room, of which its sender waits to hear. Nothing, if the socket is full. Returns whether
+    /// there is an event now.
     pub(crate) fn send_rest(&mut self) -> Result<bool, Error> {
         if self.want_write || !self.engine.has_output() {
             return Ok(false);
@@ -106,7 +109,8 @@ impl Driver {
         Ok(self.engine.has_event())
     }
 
-    /// Shows the node's numbers, and does what was asked from outside. It takes longer than a message, so none waits for it.
+    /// Shows the node's numbers, and does what was asked from outside. It takes longer than a
+    /// message, so none waits for it.
     #[cold]
     fn publish(&mut self, now: Instant) -> Result<(), Error> {
         let counters = self.backend_counters();
@@ -118,8 +122,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Each train has a time of its own: sending many takes milliseconds, which are not the network's. A window may take longer to
-    /// send than to be acknowledged, and the program or a peer may have something urgent: so sending stops after [`TX_BUDGET`].
+    /// Each train has a time of its own: sending many takes milliseconds, which are not the
+    /// network's. A window may take longer to send than to be acknowledged, and the program or a
+    /// peer may have something urgent: so sending stops after [`TX_BUDGET`].
     fn transmit(&mut self, mut now: Instant) -> Result<bool, Error> {
         let mut sent = false;
         if self.tx_incomplete {
@@ -181,8 +186,8 @@ fn send(
     }
 }
 
-/// The same with a list for at most `N` slices. A train of more than a system call takes is copied into `spill`: they are
-/// all tiny then, so that copying costs little.
+/// The same with a list for at most `N` slices. A train of more than a system call takes is copied
+/// into `spill`: they are all tiny then, so that copying costs little.
 #[inline(never)]
 fn send_slices<const N: usize>(
     backend: &mut dyn Backend,

@@ -10,7 +10,8 @@ use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{CallId, Lease, Outgoing, SMALL, Side};
 
 impl Driver {
-    /// Accepts a message; [`Driver::output`] sends it. The time matters only if a connection is to be opened.
+    /// Accepts a message; [`Driver::output`] sends it. The time matters only if a connection is to
+    /// be opened.
     pub(crate) fn offer(
         &mut self,
         now: Instant,
@@ -43,9 +44,9 @@ impl Driver {
         error
     }
 
-    /// As [`Driver::offer`], but a full queue is looked at again after a turn, since acknowledgements may
-    /// wait in the socket, and so is a peer that suspended the session, since it may have resumed it.
-    /// After that it is later than `now` was.
+    /// As [`Driver::offer`], but a full queue is looked at again after a turn, since
+    /// acknowledgements may wait in the socket, and so is a peer that suspended the session, since
+    /// it may have resumed it. After that it is later than `now` was.
     pub(crate) fn try_push(
         &mut self,
         now: &mut Instant,
@@ -89,7 +90,8 @@ impl Driver {
             .map_err(|error| Error::from_send(to, error))
     }
 
-    /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where it is queued.
+    /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where
+    /// it is queued.
     pub(crate) fn push_copy(
         &mut self,
         now: &mut Instant,
@@ -158,8 +160,9 @@ impl Driver {
         }
     }
 
-    /// Accepts a message of so many bytes for a peer with `push`, and sends it, unless it waits for more ([`SendCoalescer`](super::SendCoalescer)). The
-    /// call began when it was `called`, if something that takes time came first.
+    /// Accepts a message of so many bytes for a peer with `push`, and sends it, unless it waits for
+    /// more ([`SendCoalescer`](super::SendCoalescer)). The call began when it was `called`, if
+    /// something that takes time came first.
     pub(crate) fn send<T>(
         &mut self,
         called: Option<Instant>,
@@ -174,8 +177,8 @@ impl Driver {
         Ok(number)
     }
 
-    /// Sends what was accepted for one peer or several, so many bytes, in a call that began when it was `called`, unless it waits for
-    /// more.
+    /// Sends what was accepted for one peer or several, so many bytes, in a call that began when it
+    /// was `called`, unless it waits for more.
     fn send_on_or_keep(&mut self, called: Instant, now: Instant, to: Option<NodeId>, bytes: u64) {
         if self.coalescer.keeps(called, now, to, bytes)
             && !self.has_idle_half()
@@ -195,7 +198,8 @@ impl Driver {
         half.is_some_and(|(to, messages)| self.engine.queue_len(to).0 <= messages)
     }
 
-    /// Accepts a message for each of several peers, and sends them as [`Driver::send`] does one. What became of each.
+    /// Accepts a message for each of several peers, and sends them as [`Driver::send`] does one.
+    /// What became of each.
     pub(crate) fn broadcast(&mut self, to: &[NodeId], message: &Draft) -> Vec<Accepted> {
         let mut now = self.clock.now();
         let called = now;
@@ -215,8 +219,8 @@ impl Driver {
         accepted
     }
 
-    /// As [`Driver::send`], with a copy of `bytes` on channel 0. Much is copied before the time is read, since that takes
-    /// longer than everything else.
+    /// As [`Driver::send`], with a copy of `bytes` on channel 0. Much is copied before the time is
+    /// read, since that takes longer than everything else.
     pub(crate) fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
         if bytes.len() > SMALL {
             let called = self.coalescer.wants_end().then(|| self.clock.now());
@@ -255,8 +259,8 @@ impl Driver {
         self.refresh(now)
     }
 
-    /// Sends what was accepted if some of it should not wait for others, and says whether it tried. Not again after an output
-    /// that did not send everything: the turn that follows does.
+    /// Sends what was accepted if some of it should not wait for others, and says whether it tried.
+    /// Not again after an output that did not send everything: the turn that follows does.
     pub(crate) fn flush_if_wanted(&mut self) -> bool {
         let wants = self.engine.wants_flush() && !self.tx_incomplete;
         if wants {

@@ -1,4 +1,5 @@
-//! Messages that are there already: how the program takes them, and how seldom the clock may be read meanwhile.
+//! Messages that are there already: how the program takes them, and how seldom the clock may be
+//! read meanwhile.
 
 use super::{Driver, STALE};
 use crate::error::Error;
@@ -7,7 +8,8 @@ use crate::next::Next;
 use suci_proto::time::Instant;
 use suci_proto::{CallId, CallResult, Event, Filter};
 
-/// Messages between two readings of the clock at most: a reading costs as much as taking a small message.
+/// Messages between two readings of the clock at most: a reading costs as much as taking a small
+/// message.
 const UNTIMED: usize = 16;
 
 /// Messages taken without a look at the socket.
@@ -28,8 +30,8 @@ impl Takes {
         }
     }
 
-    /// The program took so many messages. Whether to read the clock: after each one, unless the program took many in
-    /// much less time than a look may be old.
+    /// The program took so many messages. Whether to read the clock: after each one, unless the
+    /// program took many in much less time than a look may be old.
     pub(super) fn wants_time(&mut self, messages: usize) -> bool {
         self.untimed = self.untimed.saturating_add(messages);
         self.untimed >= self.most
@@ -84,8 +86,9 @@ impl Driver {
 
     /// The same, as many as `messages` has memory for.
     ///
-    /// They are written where they stay. A push would build each on the stack, because to grow may fail, and copy it from there
-    /// in larger pieces than were written a moment before: the processor waits for that as long as the rest takes.
+    /// They are written where they stay. A push would build each on the stack, because to grow may
+    /// fail, and copy it from there in larger pieces than were written a moment before: the
+    /// processor waits for that as long as the rest takes.
     fn take_into(&mut self, messages: &mut Vec<Message>, most: usize) -> usize {
         let (before, mut written) = (messages.len(), 0);
         let places = messages.spare_capacity_mut();
@@ -104,8 +107,8 @@ impl Driver {
                 }
             }
         });
-        // SAFETY: the first `written` places behind the `before` messages were written just now, each once, in their order;
-        // and there are no more of them than the memory has.
+        // SAFETY: the first `written` places behind the `before` messages were written just now,
+        // each once, in their order; and there are no more of them than the memory has.
         unsafe { messages.set_len(before + written) };
         if written > 0 {
             self.spin_policy.on_taken(written);
@@ -113,8 +116,8 @@ impl Driver {
         written
     }
 
-    /// The next message that `wanted` admits. An error, if there is none and the session with the only peer that it admits
-    /// ended since the program last heard of such an end.
+    /// The next message that `wanted` admits. An error, if there is none and the session with the
+    /// only peer that it admits ended since the program last heard of such an end.
     pub(crate) fn take_from(&mut self, wanted: Filter) -> Option<Result<Message, Error>> {
         if let Some(head) = self
             .head
@@ -176,14 +179,15 @@ impl Driver {
         self.head = Some(message);
     }
 
-    /// The next event. The engine takes a message that was put back for taken: the end of its session waits for it here.
+    /// The next event. The engine takes a message that was put back for taken: the end of its
+    /// session waits for it here.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         let held = self.head.as_ref().map(Message::source);
         self.engine.poll_event_beside(held)
     }
 
-    /// The next event, or else the next message: so the end of a session comes between its last message and those of the
-    /// next session.
+    /// The next event, or else the next message: so the end of a session comes between its last
+    /// message and those of the next session.
     pub(crate) fn take_next(&mut self) -> Option<Next> {
         match self.poll_event() {
             Some(event) => Some(Next::Event(event)),
@@ -201,7 +205,8 @@ impl Driver {
         if self.coalescer.is_over(now) {
             self.send_on();
         }
-        // The program has its messages whatever became of the socket; the next call that needs that fails.
+        // The program has its messages whatever became of the socket; the next call that needs that
+        // fails.
         let _ = self.refresh(now);
     }
 }

@@ -203,8 +203,8 @@ fn to_ask_for_news_lets_no_end_overtake_the_last_message() {
     assert!(!b.has_news());
 }
 
-/// What was accepted is, and what was taken is the program's, whatever becomes of the socket; the next call that needs
-/// it fails.
+/// What was accepted is, and what was taken is the program's, whatever becomes of the socket; the
+/// next call that needs it fails.
 #[test]
 fn an_error_of_the_socket_takes_nothing_back() {
     let (mut a, script, mut b) = connected();
@@ -225,8 +225,9 @@ fn an_error_of_the_socket_takes_nothing_back() {
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
 }
 
-/// Sending that takes long is no reason not to hear anybody: a wait looks at the socket in between and does not sleep, and another
-/// call ends. The next call looks at the socket before it sends the rest.
+/// Sending that takes long is no reason not to hear anybody: a wait looks at the socket in between
+/// and does not sleep, and another call ends. The next call looks at the socket before it sends the
+/// rest.
 #[test]
 fn while_much_is_sent_others_are_heard() {
     let (mut a, script, mut b) = settled();
@@ -272,8 +273,8 @@ fn while_much_is_sent_others_are_heard() {
     }
 }
 
-/// Whatever waits for the program when a call begins, it transmits as long as one output may last: here for one train. What is left
-/// is the helper's, if no other call comes.
+/// Whatever waits for the program when a call begins, it transmits as long as one output may last:
+/// here for one train. What is left is the helper's, if no other call comes.
 #[test]
 fn a_call_transmits_for_a_bounded_time() {
     let (mut a, script, mut b) = settled();
@@ -547,7 +548,8 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
     );
 }
 
-/// A timed sleep that brought nothing is the last one for a while, and whoever said how to wait takes none.
+/// A timed sleep that brought nothing is the last one for a while, and whoever said how to wait
+/// takes none.
 #[test]
 fn the_receiver_of_a_stream_naps_until_it_is_over() {
     let (mut a, script, _b) = settled();
@@ -587,8 +589,8 @@ fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_ne
     assert_eq!(script.lock().unwrap().attempts.len(), 1);
 }
 
-/// Who mostly answers in rows looks whether there is more to answer: the acknowledgement goes with the row, or in the next
-/// turn.
+/// Who mostly answers in rows looks whether there is more to answer: the acknowledgement goes with
+/// the row, or in the next turn.
 #[test]
 fn an_acknowledgement_waits_for_a_row_that_is_likely() {
     let (mut a, script, mut b) = settled();
@@ -631,7 +633,8 @@ fn an_acknowledgement_waits_for_a_row_that_is_likely() {
     assert_eq!(sent(), 1);
 }
 
-/// The socket is full when they are to leave: they go once it is not. And a peer that prefers response waits for no row.
+/// The socket is full when they are to leave: they go once it is not. And a peer that prefers
+/// response waits for no row.
 #[test]
 fn acknowledgements_that_waited_go_when_the_socket_takes_them_and_some_never_wait() {
     let (mut a, script, mut b) = settled();
@@ -781,8 +784,8 @@ fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Durati
     usize::try_from(a.engine.counters().datagrams_in - before).unwrap()
 }
 
-/// Whoever waits for a message gets it although others keep coming; what is due waits for all that was there, and so
-/// does a program that leaves messages unread.
+/// Whoever waits for a message gets it although others keep coming; what is due waits for all that
+/// was there, and so does a program that leaves messages unread.
 #[test]
 fn a_look_ends_when_the_program_has_something_to_do() {
     let (mut a, script, mut b) = connected();
@@ -812,7 +815,8 @@ fn a_look_ends_when_the_program_has_something_to_do() {
     }
 }
 
-/// A datagram may arrive after a look at the socket began. The round trip that it ends lasted until it arrived.
+/// A datagram may arrive after a look at the socket began. The round trip that it ends lasted until
+/// it arrived.
 #[test]
 fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
     let (least, mut shortest) = (Duration::from_millis(20), Duration::MAX);
@@ -820,7 +824,8 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
         let (mut a, script, mut b) = connected_with(least);
         script.lock().unwrap().unstamped = !stamped;
         for _ in 0..4 {
-            // Each of its packets is under way for so long. A look that begins meanwhile finds the answer.
+            // Each of its packets is under way for so long. A look that begins meanwhile finds the
+            // answer.
             let sent = a.now();
             let began = sent + least / 2;
             a.push(&mut a.now(), NodeId(1), "asks".into()).unwrap();
@@ -839,7 +844,8 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
     assert!(shortest >= least, "{shortest:?}");
 }
 
-/// While packets arrive as fast as they are taken, what is due waits only for those that were there.
+/// While packets arrive as fast as they are taken, what is due waits only for those that were
+/// there.
 #[test]
 fn a_look_before_time_ends_with_what_was_there_when_it_began() {
     let (mut a, script, mut b) = connected();

@@ -1,8 +1,9 @@
 //! Timed sleeps: how a receiver of a stream sleeps between two trains.
 //!
-//! A receiver that is faster than its sender sleeps after each train, in a receive that blocks, and is woken by the next one,
-//! which costs the sender's system call as much as all else in it but the copy. A timed sleep ends by itself: nobody rings, and
-//! some trains are there when it is over. Network cards moderate their interrupts so.
+//! A receiver that is faster than its sender sleeps after each train, in a receive that blocks, and
+//! is woken by the next one, which costs the sender's system call as much as all else in it but the
+//! copy. A timed sleep ends by itself: nobody rings, and some trains are there when it is over.
+//! Network cards moderate their interrupts so.
 
 use crate::backoff::Backoff;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use suci_proto::time::Instant;
 /// A sleep that was over so soon was between two trains of a stream, its own waking up included.
 const DENSE: Duration = Duration::from_micros(25);
 
-/// How long a timed sleep lasts: two or three trains at 40 Gbit/s. Whatever else comes meanwhile waits for as long, hardly more than
-/// for a process that is woken.
+/// How long a timed sleep lasts: two or three trains at 40 Gbit/s. Whatever else comes meanwhile
+/// waits for as long, hardly more than for a process that is woken.
 pub(super) const TIMED_SLEEP: Duration = Duration::from_micros(30);
 
-/// A timed sleep of which the system made so much is none that pays: its timers are coarse, or others use the processor.
+/// A timed sleep of which the system made so much is none that pays: its timers are coarse, or
+/// others use the processor.
 const TOO_LONG: Duration = Duration::from_micros(200);
 
 /// Whether timed sleeps pay, as far as the last sleeps tell.
@@ -46,8 +48,9 @@ impl TimedSleep {
         self.dense = slept.is_some_and(|slept| slept < DENSE);
     }
 
-    /// A timed sleep from `began` to `woke`, and when the newest datagram arrived that was there then. If that was in the first half,
-    /// the stream was over, or its sender waited for an acknowledgement or credit, of which the timed sleep kept it.
+    /// A timed sleep from `began` to `woke`, and when the newest datagram arrived that was there
+    /// then. If that was in the first half, the stream was over, or its sender waited for an
+    /// acknowledgement or credit, of which the timed sleep kept it.
     pub(super) fn on_sleep(&mut self, began: Instant, woke: Instant, newest: Option<Instant>) {
         let slept = woke.since(began);
         let till_end = newest.is_some_and(|newest| woke.since(newest) < slept / 2);
@@ -62,7 +65,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_micros(60);
 
-    /// A sleep of a stream whose sender pauses after `sends` since it began, if it is one; whether it was a timed sleep.
+    /// A sleep of a stream whose sender pauses after `sends` since it began, if it is one; whether
+    /// it was a timed sleep.
     fn sleep(timed_sleep: &mut TimedSleep, sends: Duration) -> bool {
         let began = Instant::ZERO;
         let sleep_for = timed_sleep.pays();

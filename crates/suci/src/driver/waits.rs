@@ -39,8 +39,8 @@ impl Driver {
         Ok(now)
     }
 
-    /// Whether to wait in a receive that blocks: nothing precise is due, nothing waits to be sent, and the last one did
-    /// not last to its end, which would make a long sleep a row of short ones.
+    /// Whether to wait in a receive that blocks: nothing precise is due, nothing waits to be sent,
+    /// and the last one did not last to its end, which would make a long sleep a row of short ones.
     fn may_block(&self, now: Instant, deadline: Deadline) -> bool {
         let Some(limit) = (self.block_limit).filter(|_| !self.want_write && !self.undisturbed)
         else {

@@ -11,17 +11,20 @@ use std::time::Duration;
 use suci_proto::types::NodeId;
 
 impl Node {
-    /// Sends a request to `to` and blocks until its reply comes, for at most `limit`. The peer's program gets the request
-    /// as any message, in the order of its channel, and answers it by [`Message::reply`].
+    /// Sends a request to `to` and blocks until its reply comes, for at most `limit`. The peer's
+    /// program gets the request as any message, in the order of its channel, and answers it by
+    /// [`Message::reply`].
     ///
-    /// Messages that arrive meanwhile wait for the calls that receive, in order and within the usual limits of memory; a
-    /// reply is never among them. When the session with the peer ends, the call ends at once and says why. An
-    /// [`Event::Lost`](crate::Event::Lost) does not end it. The draft's channel, payload and user header are free; its
-    /// tag, kind and token are the library's.
+    /// Messages that arrive meanwhile wait for the calls that receive, in order and within the
+    /// usual limits of memory; a reply is never among them. When the session with the peer ends,
+    /// the call ends at once and says why. An [`Event::Lost`](crate::Event::Lost) does not end it.
+    /// The draft's channel, payload and user header are free; its tag, kind and token are the
+    /// library's.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], after which a reply is dropped and counted; [`Error::Ended`]; [`Error::Refused`];
-    /// [`Error::ReplyTooLong`]; [`Error::Reserved`]; as [`Node::send_timeout`], if the request could not be queued.
+    /// [`Error::TimedOut`], after which a reply is dropped and counted; [`Error::Ended`];
+    /// [`Error::Refused`]; [`Error::ReplyTooLong`]; [`Error::Reserved`]; as [`Node::send_timeout`],
+    /// if the request could not be queued.
     pub fn call(
         &mut self,
         to: NodeId,

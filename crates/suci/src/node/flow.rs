@@ -7,9 +7,10 @@ use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::wire::Mode;
 
 impl Node {
-    /// How traffic to `node` should flow from now on: many bytes, or early answers. The peer is told and
-    /// does its part. [`Mode`] says what changes; [`NodeBuilder::prefer`](crate::NodeBuilder::prefer) sets
-    /// what holds for peers of which nothing is said.
+    /// How traffic to `node` should flow from now on: many bytes, or early answers. The peer is
+    /// told and does its part. [`Mode`] says what changes;
+    /// [`NodeBuilder::prefer`](crate::NodeBuilder::prefer) sets what holds for peers of which
+    /// nothing is said.
     ///
     /// ```
     /// # fn main() -> Result<(), suci::Error> {
@@ -91,9 +92,9 @@ impl Node {
         Ok(finished)
     }
 
-    /// Bytes that `node` would take now as one message on `channel`, if nothing were queued before it
-    /// ([`Node::queue_len`]): as far as its kernel's buffer and its library's memory are known to have room. 0 while
-    /// it is not up. [`Node::send`] takes more than that; it waits here then.
+    /// Bytes that `node` would take now as one message on `channel`, if nothing were queued before
+    /// it ([`Node::queue_len`]): as far as its kernel's buffer and its library's memory are known
+    /// to have room. 0 while it is not up. [`Node::send`] takes more than that; it waits here then.
     ///
     /// # Errors
     /// [`Error::Forked`].

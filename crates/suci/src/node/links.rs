@@ -21,14 +21,14 @@ impl Node {
         Ok(has_begun)
     }
 
-    /// Holds back all messages to and from `node` until [`Node::resume`]; returns at once. What was accepted
-    /// is kept on both sides and flows afterwards; meanwhile sending fails on both with
-    /// [`Error::Suspended`], and what had arrived can still be received. The peer is told, and its program
-    /// by [`Event::Suspended`](crate::Event::Suspended). Acknowledgements and signs of life go on: a
-    /// suspended peer is [`Lost`](crate::Event::Lost) only if it is silent.
+    /// Holds back all messages to and from `node` until [`Node::resume`]; returns at once. What was
+    /// accepted is kept on both sides and flows afterwards; meanwhile sending fails on both with
+    /// [`Error::Suspended`], and what had arrived can still be received. The peer is told, and its
+    /// program by [`Event::Suspended`](crate::Event::Suspended). Acknowledgements and signs of life
+    /// go on: a suspended peer is [`Lost`](crate::Event::Lost) only if it is silent.
     ///
-    /// Suspension lasts as long as the session, whatever becomes of the connection. Either side may suspend;
-    /// messages flow when neither does. [`Node::peer_stats`] tells who did.
+    /// Suspension lasts as long as the session, whatever becomes of the connection. Either side may
+    /// suspend; messages flow when neither does. [`Node::peer_stats`] tells who did.
     ///
     /// ```
     /// # fn main() -> Result<(), suci::Error> {
@@ -65,8 +65,8 @@ impl Node {
         turn.output()
     }
 
-    /// How long the silence of `node` is borne before it counts as lost (at least 100 ms), and before its
-    /// session ends (at least as long), instead of what the builder said for all.
+    /// How long the silence of `node` is borne before it counts as lost (at least 100 ms), and
+    /// before its session ends (at least as long), instead of what the builder said for all.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Config`].
@@ -83,8 +83,9 @@ impl Node {
         turn.output()
     }
 
-    /// Whether the silence of `node` is noticed when nothing waits for it, too: it is asked for a sign of
-    /// life three times per silence timeout. It needs a connection, which [`Node::connect`] opens.
+    /// Whether the silence of `node` is noticed when nothing waits for it, too: it is asked for a
+    /// sign of life three times per silence timeout. It needs a connection, which [`Node::connect`]
+    /// opens.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].

@@ -36,7 +36,8 @@ impl Node {
         self.next_within(Some(limit))
     }
 
-    /// The next message or event, if there is one now. Looks at the socket as [`Node::try_recv`] does.
+    /// The next message or event, if there is one now. Looks at the socket as [`Node::try_recv`]
+    /// does.
     ///
     /// # Errors
     /// As [`Node::next`].
@@ -69,8 +70,9 @@ impl Node {
         Ok(take(&mut turn))
     }
 
-    /// As [`Node::recv_timeout`], and takes what else is there already, `most` messages in all: appends them to
-    /// `messages`. Returns how many; none if none came. For many small messages, which it takes for less than one by one.
+    /// As [`Node::recv_timeout`], and takes what else is there already, `most` messages in all:
+    /// appends them to `messages`. Returns how many; none if none came. For many small messages,
+    /// which it takes for less than one by one.
     ///
     /// # Errors
     /// As [`Node::recv`].
@@ -119,7 +121,8 @@ impl Node {
                 Ok(more) => accepted |= more,
                 // That one is on its way.
                 Err(Error::BufferTooShort { .. }) if accepted => {}
-                // The program may pass over it and call again: without a turn it would never hear of anything else.
+                // The program may pass over it and call again: without a turn it would never hear
+                // of anything else.
                 Err(error) => {
                     let turned = driver.turn();
                     return Some(match driver.take_message() {
@@ -169,7 +172,8 @@ impl Node {
     }
 }
 
-/// Waits for what `take` finds, which has found nothing so far; nothing if the deadline comes first.
+/// Waits for what `take` finds, which has found nothing so far; nothing if the deadline comes
+/// first.
 pub(super) fn wait_to_take<T>(
     turn: &mut Turn<'_>,
     deadline: Deadline,
@@ -190,7 +194,8 @@ pub(super) fn wait_to_take<T>(
             turn.spin_policy.learn(&spinner);
             return Ok(taken);
         }
-        // Something came, but not what is waited for: an acknowledgement that was to ride on its answer goes now.
+        // Something came, but not what is waited for: an acknowledgement that was to ride on its
+        // answer goes now.
         if !turn.tx_incomplete() {
             turn.send_rest()?;
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use suci_proto::Filter;
 
 impl Node {
-    /// Blocks until a message arrives that `from` admits: those of a [`NodeId`](crate::NodeId), on a
-    /// [`ChannelId`](crate::ChannelId), or of a pair of both.
+    /// Blocks until a message arrives that `from` admits: those of a [`NodeId`](crate::NodeId), on
+    /// a [`ChannelId`](crate::ChannelId), or of a pair of both.
     ///
     /// Other messages keep their order and wait for other calls. They count in the memory that
     /// their senders were granted. So a peer that the program leaves alone stops, and others go on.

@@ -1,4 +1,5 @@
-//! The calls of a [`SharedNode`] that wait, as futures. They need no runtime: wakers are all they use.
+//! The calls of a [`SharedNode`] that wait, as futures. They need no runtime: wakers are all they
+//! use.
 
 use super::SharedNode;
 use crate::error::Error;
@@ -43,7 +44,8 @@ impl SharedNode {
         poll_fn(self.inner.receiving(&self.round_robin)).await
     }
 
-    /// Waits until a message or an event is there, and takes it: in exact order, see [`Next`]. Dropped before, nothing is lost.
+    /// Waits until a message or an event is there, and takes it: in exact order, see [`Next`].
+    /// Dropped before, nothing is lost.
     ///
     /// # Errors
     /// As [`SharedNode::next`].
@@ -59,7 +61,8 @@ impl SharedNode {
         poll_fn(self.inner.hearing(&self.round_robin)).await
     }
 
-    /// Waits until every accepted message is acknowledged or has failed, as [`SharedNode::flush`] does.
+    /// Waits until every accepted message is acknowledged or has failed, as [`SharedNode::flush`]
+    /// does.
     ///
     /// # Errors
     /// As [`SharedNode::flush`].
@@ -67,8 +70,8 @@ impl SharedNode {
         poll_fn(self.inner.flushing()).await
     }
 
-    /// Closes the node, as [`SharedNode::close`] does. Dropped before it is ready, the node closes all the
-    /// same.
+    /// Closes the node, as [`SharedNode::close`] does. Dropped before it is ready, the node closes
+    /// all the same.
     ///
     /// # Errors
     /// As [`SharedNode::close`].

@@ -34,7 +34,8 @@ impl Inner {
         SERVED.set(self);
     }
 
-    /// Whether the calling thread is one of this node's: it runs the program's controllers and wakers too.
+    /// Whether the calling thread is one of this node's: it runs the program's controllers and
+    /// wakers too.
     pub(super) fn is_served_here(&self) -> bool {
         ptr::eq(SERVED.get(), self)
     }
@@ -51,8 +52,8 @@ impl Inner {
         }
     }
 
-    /// Polls until ready, parking in between; nothing, if `deadline` comes first. Where it would have to park on a thread
-    /// of this node, it is refused.
+    /// Polls until ready, parking in between; nothing, if `deadline` comes first. Where it would
+    /// have to park on a thread of this node, it is refused.
     pub(super) fn wait_until<T>(
         &self,
         deadline: Deadline,

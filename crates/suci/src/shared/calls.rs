@@ -1,4 +1,5 @@
-//! Calls of a shared node: the request goes to the thread that serves the peer, and the reply comes back to the caller.
+//! Calls of a shared node: the request goes to the thread that serves the peer, and the reply comes
+//! back to the caller.
 //!
 //! | part | owns |
 //! |---|---|

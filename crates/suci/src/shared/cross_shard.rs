@@ -1,8 +1,9 @@
 //! Datagrams that came to the socket of another shard than their peer's.
 //!
-//! The kernel chooses the socket by the same byte (`suci_net::udp::Udp::into_group`), so that there are hardly any: those
-//! that come while the sockets are opened, or in the middle of a train whose first datagram names another shard. They are
-//! carried over by the owner's bounded ring, since only the owner knows their connection.
+//! The kernel chooses the socket by the same byte (`suci_net::udp::Udp::into_group`), so that there
+//! are hardly any: those that come while the sockets are opened, or in the middle of a train whose
+//! first datagram names another shard. They are carried over by the owner's bounded ring, since
+//! only the owner knows their connection.
 
 use super::shard::{Shard, owner};
 use crate::launcher::Notice;
@@ -42,7 +43,8 @@ impl CrossShardQueue {
         }
     }
 
-    /// Whose datagram this is, if it is another's. One that is too short to tell is dropped where it is.
+    /// Whose datagram this is, if it is another's. One that is too short to tell is dropped where
+    /// it is.
     pub(crate) fn other_owner(&self, datagram: &[u8]) -> Option<usize> {
         let [lowest, ..] = peek_index(datagram)?.to_le_bytes();
         let owner = usize::from(lowest) % self.shards.len();
@@ -61,7 +63,8 @@ impl CrossShardQueue {
         sent
     }
 
-    /// Sends a report to all other shards, as far as there is room; [`CrossShardQueue::wake`] follows.
+    /// Sends a report to all other shards, as far as there is room; [`CrossShardQueue::wake`]
+    /// follows.
     pub(crate) fn spread(&mut self, report: Report) {
         for other in 0..self.shards.len() {
             if other != self.own {
@@ -75,8 +78,8 @@ impl CrossShardQueue {
         owner(node, self.shards.len()) == self.own
     }
 
-    /// Sends a notice to the shard that serves its node; [`CrossShardQueue::wake`] follows. Says whether there
-    /// was room.
+    /// Sends a notice to the shard that serves its node; [`CrossShardQueue::wake`] follows. Says
+    /// whether there was room.
     pub(crate) fn tell(&mut self, notice: Notice) -> bool {
         self.forward(
             owner(notice.node, self.shards.len()),

@@ -69,9 +69,10 @@ impl SharedNode {
 }
 
 impl AsRawFd for SharedNode {
-    /// A descriptor for epoll, poll or select, the same for all handles: readable while a message or an event waits, or
-    /// the node is closed. What makes it unreadable is [`SharedNode::try_next`] that finds nothing, or [`SharedNode::try_recv`]
-    /// or [`SharedNode::next_event`] where neither of both does; do nothing else with it.
+    /// A descriptor for epoll, poll or select, the same for all handles: readable while a message
+    /// or an event waits, or the node is closed. What makes it unreadable is
+    /// [`SharedNode::try_next`] that finds nothing, or [`SharedNode::try_recv`] or
+    /// [`SharedNode::next_event`] where neither of both does; do nothing else with it.
     fn as_raw_fd(&self) -> RawFd {
         self.expose().as_raw_fd()
     }

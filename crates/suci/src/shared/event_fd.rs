@@ -1,12 +1,13 @@
 //! What makes one descriptor stand for everything that may wait for the program.
 //!
-//! It is lit by being woken like anybody else who sleeps, hence once for all that comes until it is put out; and it is put
-//! out by whoever looked for something and found nothing. Who puts it out enters it among the sleepers again and then
-//! looks once more, so that it is lit whenever something waits. It may be lit a little longer than that, never dark.
+//! It is lit by being woken like anybody else who sleeps, hence once for all that comes until it is
+//! put out; and it is put out by whoever looked for something and found nothing. Who puts it out
+//! enters it among the sleepers again and then looks once more, so that it is lit whenever
+//! something waits. It may be lit a little longer than that, never dark.
 //!
-//! A program that asks epoll for edges hears of each time that it is rung, not of its being lit. One that was rung for, took what
-//! there was and found nothing more before the event descriptor counted as signalled cannot clear it, but is entered all the same: what comes then
-//! rings anew.
+//! A program that asks epoll for edges hears of each time that it is rung, not of its being lit.
+//! One that was rung for, took what there was and found nothing more before the event descriptor
+//! counted as signalled cannot clear it, but is entered all the same: what comes then rings anew.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
@@ -40,7 +41,8 @@ impl EventFd {
         self.state.swap(LIT, Ordering::AcqRel);
     }
 
-    /// Nothing was found. `hush` makes the descriptor unreadable, `enter` has it woken by what comes next.
+    /// Nothing was found. `hush` makes the descriptor unreadable, `enter` has it woken by what
+    /// comes next.
     pub(crate) fn clear(
         &self,
         hush: impl FnOnce(),

@@ -18,8 +18,8 @@ impl SharedNode {
         .map_err(|error| Error::from_send(node, error))
     }
 
-    /// As [`Node::set_priority`](crate::Node::set_priority); blocks for a turn of the thread. Messages that
-    /// wait between thread and program keep their order.
+    /// As [`Node::set_priority`](crate::Node::set_priority); blocks for a turn of the thread.
+    /// Messages that wait between thread and program keep their order.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
@@ -30,7 +30,8 @@ impl SharedNode {
         .map_err(|error| Error::from_send(node, error))
     }
 
-    /// As [`Node::set_channel_priority`](crate::Node::set_channel_priority); blocks for a turn of the thread.
+    /// As [`Node::set_channel_priority`](crate::Node::set_channel_priority); blocks for a turn of
+    /// the thread.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`], [`Error::ReservedChannel`].

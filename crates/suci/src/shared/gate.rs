@@ -44,7 +44,8 @@ pub(crate) struct Gate {
     failed: AtomicU64,
     /// How many of these a flush reported.
     flushed: AtomicU64,
-    /// What counts of messages that the engine refused and whose events the thread did not hand over yet.
+    /// What counts of messages that the engine refused and whose events the thread did not hand
+    /// over yet.
     refused: AtomicU64,
     /// Which side suspended the session: 0 none, 1 this one, 2 the peer.
     suspended: AtomicU8,
@@ -135,7 +136,8 @@ impl Gate {
         self.ends().all > known
     }
 
-    /// Why the last session ended, if there were more than `known` ends: the caller tells the program.
+    /// Why the last session ended, if there were more than `known` ends: the caller tells the
+    /// program.
     pub(crate) fn tell_end_since(&self, known: u64) -> Option<EndReason> {
         let mut ends = self.ends();
         let reason = ends.reason.filter(|_| ends.all > known)?;
@@ -259,8 +261,9 @@ impl Gate {
         let charge = message.charge();
         // Not more than all there is, once `has_room` said so.
         let sum = |held| has_room(held, charge, self.limit).then(|| held.wrapping_add(charge));
-        // First the count, so that whoever finds a sum finds a count too. Who comes in vain is counted for a moment, and may
-        // turn another away, who is woken then when one of a million leaves.
+        // First the count, so that whoever finds a sum finds a count too. Who comes in vain is
+        // counted for a moment, and may turn another away, who is woken then when one of a million
+        // leaves.
         let before = sums.messages.fetch_add(1, Ordering::AcqRel);
         let fits = before < MOST
             && sums
@@ -311,8 +314,8 @@ impl Gate {
         self.over_bytes.store(over.bytes, Ordering::Release);
     }
 
-    /// The thread says how many messages failed whose events it has not handed over; before it credits them,
-    /// so that whoever finds nothing queued finds them here.
+    /// The thread says how many messages failed whose events it has not handed over; before it
+    /// credits them, so that whoever finds nothing queued finds them here.
     pub(crate) fn set_failed(&self, messages: u64) {
         self.failed.store(messages, Ordering::Release);
         // Outcomes that an event leaves out were handed over with it. Fewer they become only under
@@ -342,7 +345,8 @@ impl Gate {
         failed.saturating_sub(flushed)
     }
 
-    /// The thread says what of all that is refused; before it credits it. The caller wakes those who wait for a flush.
+    /// The thread says what of all that is refused; before it credits it. The caller wakes those
+    /// who wait for a flush.
     pub(crate) fn set_refused(&self, refused: Held) {
         self.refused.store(refused.charge(), Ordering::Release);
     }
@@ -352,8 +356,8 @@ impl Gate {
         self.failed() > 0 || self.refused.load(Ordering::Acquire) > 0
     }
 
-    /// Whether nothing is queued that may yet be acknowledged. What is refused stays until the program takes events, and
-    /// it may be who waits.
+    /// Whether nothing is queued that may yet be acknowledged. What is refused stays until the
+    /// program takes events, and it may be who waits.
     pub(crate) fn is_flushed(&self) -> bool {
         let charge = self.charge.load(Ordering::Acquire);
         charge <= self.refused.load(Ordering::Acquire)

@@ -29,8 +29,8 @@ pub(super) struct Life {
     pub(super) phase: Phase,
     /// Threads that have not ended.
     serving: usize,
-    /// What those that have ended left: their sockets stay open until all have, since the kernel would steer
-    /// wrongly if one of them were missing.
+    /// What those that have ended left: their sockets stay open until all have, since the kernel
+    /// would steer wrongly if one of them were missing.
     retired: Vec<Driver>,
     /// What closing found out so far; at the end until somebody asks.
     pub(super) result: Option<Result<(), Error>>,
@@ -122,7 +122,8 @@ impl Inner {
         &self.shards[owner(node, self.shards.len())]
     }
 
-    /// Whether this is the child of a fork; the first time, its copies of the descriptors are closed.
+    /// Whether this is the child of a fork; the first time, its copies of the descriptors are
+    /// closed.
     pub(super) fn is_forked(&self) -> bool {
         let forked = self.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
@@ -192,7 +193,8 @@ impl Inner {
         let _ = self.begin_end(Duration::ZERO);
     }
 
-    /// A thread has ended, and left its driver unless it failed. `closed` is what closing found out.
+    /// A thread has ended, and left its driver unless it failed. `closed` is what closing found
+    /// out.
     pub(super) fn retire(&self, driver: Option<Driver>, closed: Option<Result<(), Error>>) {
         let retired = {
             let mut life = lock(&self.life);
@@ -224,7 +226,8 @@ impl Inner {
     }
 }
 
-/// What two threads found out when they closed: all peers that did not get everything, or what went wrong first.
+/// What two threads found out when they closed: all peers that did not get everything, or what went
+/// wrong first.
 fn both(one: Result<(), Error>, other: Result<(), Error>) -> Result<(), Error> {
     match (one, other) {
         (Err(Error::NotFlushed { mut peers }), Err(Error::NotFlushed { peers: more })) => {

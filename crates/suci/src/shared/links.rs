@@ -6,8 +6,9 @@ use std::time::Duration;
 use suci_proto::types::NodeId;
 
 impl SharedNode {
-    /// As [`Node::suspend`](crate::Node::suspend); blocks for a turn of the thread. What other handles hand
-    /// over in the same moment may still be accepted; it is kept like what was accepted before.
+    /// As [`Node::suspend`](crate::Node::suspend); blocks for a turn of the thread. What other
+    /// handles hand over in the same moment may still be accepted; it is kept like what was
+    /// accepted before.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].

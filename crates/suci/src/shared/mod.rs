@@ -70,20 +70,22 @@ use verbs::RoundRobin;
 
 /// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
 ///
-/// Calls come in up to four forms: trying (returns at once), blocking (parks the thread), timed, and `async`
-/// (any runtime or none; nothing is lost when a future is dropped before it is ready). A handle takes from its node's threads
-/// in turn; threads that receive should have a clone each.
+/// Calls come in up to four forms: trying (returns at once), blocking (parks the thread), timed,
+/// and `async` (any runtime or none; nothing is lost when a future is dropped before it is ready).
+/// A handle takes from its node's threads in turn; threads that receive should have a clone each.
 ///
-/// Messages and events go to whichever handle takes them first; [`SharedNode::next`] takes both in exact order. Taken apart they
-/// are two queues, each in order for one peer: [`Event::Ended`](crate::Event::Ended) is there once the last message of its session is among
-/// those that can be taken. So whoever takes the end of a session, and then messages until there are none, has them all,
-/// unless another handle took some.
+/// Messages and events go to whichever handle takes them first; [`SharedNode::next`] takes both in
+/// exact order. Taken apart they are two queues, each in order for one peer:
+/// [`Event::Ended`](crate::Event::Ended) is there once the last message of its session is among
+/// those that can be taken. So whoever takes the end of a session, and then messages until there
+/// are none, has them all, unless another handle took some.
 ///
 /// Every call may fail with [`Error::Forked`] in the child of a fork, with [`Error::Closed`] once
-/// any handle closed the node, and with [`Error::ThreadGone`] if one of the I/O threads met an error. The others tell
-/// their peers then, and end too; what had arrived can still be taken. A call that would wait on one of those threads, which
-/// run the program's controllers and wakers too, fails with [`Error::OwnThread`]; [`SharedNode::send_timeout`] gives its
-/// message back instead, and a future is pending there as anywhere.
+/// any handle closed the node, and with [`Error::ThreadGone`] if one of the I/O threads met an
+/// error. The others tell their peers then, and end too; what had arrived can still be taken. A
+/// call that would wait on one of those threads, which run the program's controllers and wakers
+/// too, fails with [`Error::OwnThread`]; [`SharedNode::send_timeout`] gives its message back
+/// instead, and a future is pending there as anywhere.
 ///
 /// Dropping the last handle closes the node with a patience of one second.
 pub struct SharedNode {
@@ -163,7 +165,8 @@ impl SharedNode {
 
     // ---- asking a thread
 
-    /// Runs `question` on the thread that serves `node` and waits for its answer: for about one turn of the thread.
+    /// Runs `question` on the thread that serves `node` and waits for its answer: for about one
+    /// turn of the thread.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         node: NodeId,
@@ -267,7 +270,8 @@ impl SharedNode {
         Ok(peers)
     }
 
-    /// How many peers the receive buffers serve (1,260 with 8 MiB) in all, if each thread has equally many.
+    /// How many peers the receive buffers serve (1,260 with 8 MiB) in all, if each thread has
+    /// equally many.
     #[must_use]
     pub fn peer_limit(&self) -> u64 {
         self.inner.budget.peer_limit
@@ -305,8 +309,9 @@ impl SharedNode {
         Ok(sum(each.into_iter().map(|(_, socket)| socket)))
     }
 
-    /// The same for each thread and its socket; blocks for a turn of each. A peer is served by the thread whose place in
-    /// the list is the lowest byte of its node ID modulo the number of threads.
+    /// The same for each thread and its socket; blocks for a turn of each. A peer is served by the
+    /// thread whose place in the list is the lowest byte of its node ID modulo the number of
+    /// threads.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -353,7 +358,8 @@ impl SharedNode {
         })
     }
 
-    /// Refuses a message announced by [`Event::Incoming`](crate::Event::Incoming); blocks for a turn of the thread.
+    /// Refuses a message announced by [`Event::Incoming`](crate::Event::Incoming); blocks for a
+    /// turn of the thread.
     ///
     /// # Errors
     /// [`Error::Incoming`].
@@ -406,8 +412,8 @@ impl SharedNode {
 
     /// Accepts a message if there is room for it. Its events name its token; its number is told by
     /// them, too. If the session is closing, or has too many channels, one of them says so
-    /// ([`UNNUMBERED`](crate::UNNUMBERED)), and until it has room among those that wait the message keeps its own in the
-    /// queue: take events, meanwhile too if you wait.
+    /// ([`UNNUMBERED`](crate::UNNUMBERED)), and until it has room among those that wait the message
+    /// keeps its own in the queue: take events, meanwhile too if you wait.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] gives the message back, and the event
@@ -452,8 +458,9 @@ impl SharedNode {
         }
     }
 
-    /// As [`Node::call`](crate::Node::call): sends a request to `to` and blocks until its reply comes, for at most `limit`. Any
-    /// number of threads may call at once. Replies that their callers have not taken yet are bounded as messages are.
+    /// As [`Node::call`](crate::Node::call): sends a request to `to` and blocks until its reply
+    /// comes, for at most `limit`. Any number of threads may call at once. Replies that their
+    /// callers have not taken yet are bounded as messages are.
     ///
     /// # Errors
     /// As [`Node::call`](crate::Node::call).
@@ -466,8 +473,9 @@ impl SharedNode {
         self.inner.call(to, message.into(), limit)
     }
 
-    /// Sends one payload to many peers and tells for each whether it was accepted. Up to 256 bytes are copied for each peer;
-    /// a longer payload is held once for all, and one of more than 2 KiB is copied for none.
+    /// Sends one payload to many peers and tells for each whether it was accepted. Up to 256 bytes
+    /// are copied for each peer; a longer payload is held once for all, and one of more than 2 KiB
+    /// is copied for none.
     ///
     /// # Errors
     /// None by itself; those of single peers stand in the list.
@@ -507,8 +515,9 @@ impl SharedNode {
         flushed.unwrap_or_else(|| self.inner.flushed())
     }
 
-    /// Messages accepted for `node` and not yet acknowledged, and their bytes of payload and header. Of those that are, some
-    /// still count in the queue: [`send_queue`](crate::NodeBuilder::send_queue) says which.
+    /// Messages accepted for `node` and not yet acknowledged, and their bytes of payload and
+    /// header. Of those that are, some still count in the queue:
+    /// [`send_queue`](crate::NodeBuilder::send_queue) says which.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -533,13 +542,14 @@ impl SharedNode {
 
     // ---- the end
 
-    /// Blocks until every peer has everything and knows of the end, for at most `patience` in all. What
-    /// had arrived, and the events, can still be taken. Messages to a peer that had closed its node
-    /// before they were sent are not waited for, unless another process answers for it.
+    /// Blocks until every peer has everything and knows of the end, for at most `patience` in all.
+    /// What had arrived, and the events, can still be taken. Messages to a peer that had closed its
+    /// node before they were sent are not waited for, unless another process answers for it.
     ///
     /// # Errors
-    /// [`Error::NotFlushed`] names those that did not get everything, to the handle that closed first; the
-    /// node is closed all the same. [`Error::Closed`] to the others. [`Error::OwnThread`] to one of its I/O threads.
+    /// [`Error::NotFlushed`] names those that did not get everything, to the handle that closed
+    /// first; the node is closed all the same. [`Error::Closed`] to the others.
+    /// [`Error::OwnThread`] to one of its I/O threads.
     pub fn close(&self, patience: Duration) -> Result<(), Error> {
         if self.inner.is_served_here() {
             return Err(Error::OwnThread);

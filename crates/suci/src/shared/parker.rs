@@ -1,8 +1,8 @@
 //! A thread that sleeps on descriptors, and those who give it work.
 //!
-//! It says that it sleeps, then looks once more for work; they leave work, then look whether it sleeps. With
-//! a full fence between the two steps on both sides one of them sees the other. Leaving work for a
-//! thread that is awake costs a fence and a load instead of a system call.
+//! It says that it sleeps, then looks once more for work; they leave work, then look whether it
+//! sleeps. With a full fence between the two steps on both sides one of them sees the other.
+//! Leaving work for a thread that is awake costs a fence and a load instead of a system call.
 
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -25,7 +25,8 @@ impl Parker {
         idle: impl FnOnce() -> bool,
         sleep: impl FnOnce() -> T,
     ) -> Option<T> {
-        // A swap, so that it comes after what several nudges swapped, which loom does not conclude of a store.
+        // A swap, so that it comes after what several nudges swapped, which loom does not conclude
+        // of a store.
         self.asleep.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let slept = idle().then(sleep);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use suci_proto::Event;
 
 impl SharedNode {
-    /// Blocks until a message or an event is there, and takes it: in exact order, see [`Next`]. Handles that call this at
-    /// once take turns.
+    /// Blocks until a message or an event is there, and takes it: in exact order, see [`Next`].
+    /// Handles that call this at once take turns.
     ///
     /// # Errors
     /// [`Error::Closed`] when closed and everything was taken.
@@ -73,8 +73,9 @@ impl SharedNode {
         received.transpose()
     }
 
-    /// As [`SharedNode::recv_timeout`], and takes what else is there already, `most` messages in all: appends them to
-    /// `messages`. Returns how many; none if none came. For many small messages, which it takes for less than one by one.
+    /// As [`SharedNode::recv_timeout`], and takes what else is there already, `most` messages in
+    /// all: appends them to `messages`. Returns how many; none if none came. For many small
+    /// messages, which it takes for less than one by one.
     ///
     /// # Errors
     /// As [`SharedNode::recv`].

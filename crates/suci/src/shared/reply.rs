@@ -22,7 +22,8 @@ struct Slot<T, A> {
     ready: Sleepers,
 }
 
-/// The thread's end. Dropping it without an answer tells the asker that there is none. It knows what it is about.
+/// The thread's end. Dropping it without an answer tells the asker that there is none. It knows
+/// what it is about.
 pub(super) struct Answer<T, A = ()>(Arc<Slot<T, A>>);
 
 /// The asker's end.

@@ -1,14 +1,15 @@
 //! A bounded queue that any number of threads fill and empty without locks.
 //!
-//! Vyukov's bounded MPMC queue: every slot carries the turn at which it may be used next, so that a thread
-//! claims a place by one compare-and-swap and hands its slot over by one store. Ours and small, because the
-//! crates that offer it cannot be checked by loom; `tests/loom_ring.rs` does.
+//! Vyukov's bounded MPMC queue: every slot carries the turn at which it may be used next, so that a
+//! thread claims a place by one compare-and-swap and hands its slot over by one store. Ours and
+//! small, because the crates that offer it cannot be checked by loom; `tests/loom_ring.rs` does.
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{UnsafeCell, hint};
 use std::mem::MaybeUninit;
 
-/// Keeps what different threads write on different cache lines (pairs of 64 B are fetched together).
+/// Keeps what different threads write on different cache lines (pairs of 64 B are fetched
+/// together).
 #[repr(align(128))]
 #[derive(Debug)]
 struct Apart<T>(T);
@@ -31,9 +32,10 @@ pub(crate) struct Ring<T> {
     tail: Apart<AtomicUsize>,
 }
 
-// SAFETY: a slot's value is touched only by the thread that moved `head` (to fill) or `tail` (to empty)
-// past it, which one thread does for each place; the turn is stored with Release after and loaded with
-// Acquire before, so the value goes from thread to thread as if sent, for which `T: Send` suffices.
+// SAFETY: a slot's value is touched only by the thread that moved `head` (to fill) or `tail` (to
+// empty) past it, which one thread does for each place; the turn is stored with Release after and
+// loaded with Acquire before, so the value goes from thread to thread as if sent, for which `T:
+// Send` suffices.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: the queue owns its values.
 unsafe impl<T: Send> Send for Ring<T> {}
@@ -67,8 +69,8 @@ impl<T> Ring<T> {
         &self.slots[place & self.mask]
     }
 
-    /// Claims the next place of `counter`, if its slot's turn has come and it is not at `end` or behind it: `offset` is 0 to
-    /// fill, 1 to empty.
+    /// Claims the next place of `counter`, if its slot's turn has come and it is not at `end` or
+    /// behind it: `offset` is 0 to fill, 1 to empty.
     #[inline]
     fn claim(&self, counter: &AtomicUsize, offset: usize, end: Option<usize>) -> Option<usize> {
         let mut place = counter.load(Ordering::Relaxed);
@@ -104,8 +106,8 @@ impl<T> Ring<T> {
             return Err(value);
         };
         let slot = self.slot(place);
-        // SAFETY: `claim` gave this place to this thread alone, and the slot is empty: its turn was `place`,
-        // which is its first value or was stored by the thread that emptied it.
+        // SAFETY: `claim` gave this place to this thread alone, and the slot is empty: its turn was
+        // `place`, which is its first value or was stored by the thread that emptied it.
         slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
         slot.turn.store(place.wrapping_add(1), Ordering::Release);
         Ok(())
@@ -134,8 +136,8 @@ impl<T> Ring<T> {
     fn empty(&self, place: usize) -> T {
         let slot = self.slot(place);
         // SAFETY: this thread alone moved `tail` past `place`, and the slot is full: its turn was
-        // `place + 1`, which was stored by the thread that filled it, after it did. Reading moves the
-        // value out; the slot counts as empty from the next store on.
+        // `place + 1`, which was stored by the thread that filled it, after it did. Reading moves
+        // the value out; the slot counts as empty from the next store on.
         let value = slot
             .value
             .with(|cell| unsafe { (*cell).assume_init_read() });
@@ -144,8 +146,9 @@ impl<T> Ring<T> {
         value
     }
 
-    /// From now on only [`Ring::pop_closed`] takes values. All that others took, or are taking now, are older than those
-    /// left: a count with this bit is no place whose turn comes, so that their next claim fails.
+    /// From now on only [`Ring::pop_closed`] takes values. All that others took, or are taking now,
+    /// are older than those left: a count with this bit is no place whose turn comes, so that their
+    /// next claim fails.
     pub(crate) fn close(&self) {
         if !self.is_closed() {
             self.tail.0.fetch_or(CLOSED, Ordering::Relaxed);
@@ -157,7 +160,8 @@ impl<T> Ring<T> {
         self.tail.0.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Takes the oldest value of a closed ring, and tells its place: values have places in the order of their pushes.
+    /// Takes the oldest value of a closed ring, and tells its place: values have places in the
+    /// order of their pushes.
     pub(crate) fn pop_closed(&self) -> Option<(usize, T)> {
         loop {
             let tail = self.tail.0.load(Ordering::Relaxed);

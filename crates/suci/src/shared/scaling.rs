@@ -1,4 +1,5 @@
-//! Whether threads help. Judged only with `SUCI_TEST_STRICT`, on a machine that does nothing else; in short otherwise.
+//! Whether threads help. Judged only with `SUCI_TEST_STRICT`, on a machine that does nothing else;
+//! in short otherwise.
 
 use super::*;
 use crate::clock::Clock;
@@ -11,18 +12,21 @@ use suci_proto::{Config, ControllerChoice, Engine, Identity};
 
 /// What a receive buffer of the in-memory network holds: everything that is recorded.
 const BUFFER: u64 = 4 << 30;
-/// Peers of each thread. With more threads there are more of them, so that each thread does the same work.
+/// Peers of each thread. With more threads there are more of them, so that each thread does the
+/// same work.
 const PEERS: u32 = 8;
-/// Messages of each peer in a burst, over two channels. What a burst holds fits the caches, as what the kernel has just
-/// copied does; recorded by the gigabyte, packets would measure what the memory has to give.
+/// Messages of each peer in a burst, over two channels. What a burst holds fits the caches, as what
+/// the kernel has just copied does; recorded by the gigabyte, packets would measure what the memory
+/// has to give.
 const MESSAGES: u64 = 250;
 const LENGTH: usize = 1_400;
 
-/// What is measured of one configuration takes each thread at least so long, in as many bursts as that needs.
+/// What is measured of one configuration takes each thread at least so long, in as many bursts as
+/// that needs.
 const LASTS: Duration = Duration::from_millis(500);
 
-/// The first bursts do not count, in which the process gets its memory: in a virtual machine the first use of a page
-/// costs more than what is measured.
+/// The first bursts do not count, in which the process gets its memory: in a virtual machine the
+/// first use of a page costs more than what is measured.
 const WARM_UP: usize = 40;
 
 fn is_strict() -> bool {
@@ -73,16 +77,17 @@ fn pin(place: usize) {
     assert_eq!(done, 0);
 }
 
-/// A thread of a node and the peers that it serves. The thread that reads has recorded, too: with a socket, what one
-/// thread allocates and frees is no other's business either.
+/// A thread of a node and the peers that it serves. The thread that reads has recorded, too: with a
+/// socket, what one thread allocates and frees is no other's business either.
 struct Half {
     shard: Driver,
     peers: Vec<Driver>,
 }
 
 impl Half {
-    /// That of `shard`, which serves what it owns of the peers of `threads`, their sessions up. As in a node, who opens it
-    /// makes the drivers, and each thread what it needs to receive from its peers: what one allocates for two may share lines.
+    /// That of `shard`, which serves what it owns of the peers of `threads`, their sessions up. As
+    /// in a node, who opens it makes the drivers, and each thread what it needs to receive from its
+    /// peers: what one allocates for two may share lines.
     fn new(hub: &Hub, shard: Driver, number: usize, threads: usize) -> Self {
         let mut half = Self {
             shard,
@@ -151,8 +156,8 @@ impl Half {
 
 /// Messages per second that threads take of what is recorded, one on each of `processors`.
 struct Rates {
-    /// The sum of what each does while the others do theirs: what they come to when nobody waits for the end of a
-    /// burst, which only recording needs.
+    /// The sum of what each does while the others do theirs: what they come to when nobody waits
+    /// for the end of a burst, which only recording needs.
     sum: f64,
     /// As if all waited for the slowest in each burst.
     together: f64,
@@ -267,7 +272,8 @@ fn rates(processors: &[usize], lasts: Duration) -> Rates {
     }
 }
 
-/// Arithmetic per second of a thread on each of `processors`, the same for each: what the machine itself has to give.
+/// Arithmetic per second of a thread on each of `processors`, the same for each: what the machine
+/// itself has to give.
 fn bare_rate(processors: &[usize]) -> f64 {
     let seconds = |processor: usize| {
         pin(processor);
@@ -292,8 +298,8 @@ fn bare_rate(processors: &[usize]) -> f64 {
     })
 }
 
-/// What all processors together spent on others than the idle process, or idle, and what the hypervisor took from them,
-/// in ticks since boot.
+/// What all processors together spent on others than the idle process, or idle, and what the
+/// hypervisor took from them, in ticks since boot.
 #[derive(Clone, Copy)]
 struct Ticks {
     busy: u64,
@@ -355,7 +361,8 @@ fn the_receive_path_alone_scales_with_threads() {
         if is_strict() {
             await_idle();
         }
-        // Who is first alternates. Processors need not be equally fast: one thread is measured on either.
+        // Who is first alternates. Processors need not be equally fast: one thread is measured on
+        // either.
         let both_first = round % 2 == 1;
         let early = both_first.then(|| rates(&[0, 1], lasts));
         let ones = [0, 1].map(|processor| rates(&[processor], lasts).sum);

@@ -10,7 +10,8 @@ use std::time::Duration;
 use suci_proto::Filter;
 
 impl SharedNode {
-    /// As [`Node::recv_from`](crate::Node::recv_from): blocks until a message arrives that `from` admits.
+    /// As [`Node::recv_from`](crate::Node::recv_from): blocks until a message arrives that `from`
+    /// admits.
     ///
     /// # Errors
     /// As [`Node::recv_from`](crate::Node::recv_from), but for [`Error::MemoryFull`]: another
@@ -35,8 +36,8 @@ impl SharedNode {
         received.transpose()
     }
 
-    /// The next message that `from` admits, if it lies ready now. While more lie ready than the program takes, the thread
-    /// hands over what a call waits for only once it waits.
+    /// The next message that `from` admits, if it lies ready now. While more lie ready than the
+    /// program takes, the thread hands over what a call waits for only once it waits.
     ///
     /// # Errors
     /// As [`SharedNode::recv_from`].

@@ -1,7 +1,8 @@
-//! What the handles and one of the I/O threads share: everything about the peers that this thread serves.
+//! What the handles and one of the I/O threads share: everything about the peers that this thread
+//! serves.
 //!
-//! Nothing of it is another thread's business, but for datagrams that came to a wrong socket. So each lies in memory
-//! apart from the others, and threads do not slow each other down.
+//! Nothing of it is another thread's business, but for datagrams that came to a wrong socket. So
+//! each lies in memory apart from the others, and threads do not slow each other down.
 
 use super::calls::Asked;
 use super::cross_shard::CrossShardMessage;
@@ -34,12 +35,12 @@ pub(super) const COMMANDS: usize = 4_096;
 /// Messages on their way to the program.
 pub(super) const MESSAGES: usize = 1_024;
 
-/// Payload bytes on their way to the program, replies apart; one message more fits. What waits beyond stays in the
-/// engine, where it counts against its sender's memory credit.
+/// Payload bytes on their way to the program, replies apart; one message more fits. What waits
+/// beyond stays in the engine, where it counts against its sender's memory credit.
 pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
 
-/// Datagrams that other threads' sockets got and that wait for this one: 16 MiB of the largest at most. What does not fit
-/// is lost, as on any network (F04).
+/// Datagrams that other threads' sockets got and that wait for this one: 16 MiB of the largest at
+/// most. What does not fit is lost, as on any network (F04).
 const LETTERS: usize = 256;
 
 /// What a handle asks of the thread.
@@ -95,7 +96,8 @@ pub(crate) fn owner(node: NodeId, count: usize) -> usize {
 /// The shared part of one shard.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    /// What the child of a fork closes: the bell, and the thread's descriptors: those of its driver, at last its socket.
+    /// What the child of a fork closes: the bell, and the thread's descriptors: those of its
+    /// driver, at last its socket.
     pub(super) descriptors: Vec<Known>,
     /// The thread's are closed.
     pub(super) gone: AtomicBool,
@@ -214,7 +216,8 @@ impl Shard {
         gates.len() > most
     }
 
-    /// Forgets the gates of nodes that are `gone`, but for those that a call is using or that hold messages.
+    /// Forgets the gates of nodes that are `gone`, but for those that a call is using or that hold
+    /// messages.
     pub(super) fn forget_gates(&self, gone: impl Fn(NodeId) -> bool) {
         let mut gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
         gates.retain(|&node, gate| {
@@ -279,7 +282,8 @@ impl Shard {
         self.parker.nudge(|| self.bell.ring());
     }
 
-    /// Whether there is room for another message on its way to the program. Only the thread asks, and fills it.
+    /// Whether there is room for another message on its way to the program. Only the thread asks,
+    /// and fills it.
     pub(super) fn has_room(&self) -> bool {
         self.message_bytes.load(Ordering::Acquire) <= MESSAGE_BYTES
             && self.sorted_len.load(Ordering::Acquire) < MESSAGES
@@ -308,7 +312,8 @@ impl Shard {
 
     /// The next message; ready with none when there will be none.
     pub(super) fn take_message(&self) -> Poll<Option<Message>> {
-        // Asked before looking: what came before the rest, and the rest before the end, is there by then.
+        // Asked before looking: what came before the rest, and the rest before the end, is there by
+        // then.
         let done = self.done.load(Ordering::Acquire);
         let rest = self.rest.get();
         if let Some(message) = self.messages.pop() {
@@ -324,8 +329,8 @@ impl Shard {
         }
     }
 
-    /// Appends the next messages, `most` at most; ready with none when there will be none. The thread hears of the room at
-    /// the end.
+    /// Appends the next messages, `most` at most; ready with none when there will be none. The
+    /// thread hears of the room at the end.
     pub(super) fn take_messages(
         &self,
         most: usize,
@@ -357,7 +362,8 @@ impl Shard {
         }
     }
 
-    /// A call waits for messages of some only. The thread looks for them, if it has more than lie ready.
+    /// A call waits for messages of some only. The thread looks for them, if it has more than lie
+    /// ready.
     pub(super) fn ask_for_wanted(&self) {
         if self.starved.load(Ordering::Relaxed) {
             self.nudge();
@@ -453,7 +459,8 @@ impl Shard {
         }
     }
 
-    /// The next event, or the next message if that came before; ready with none when there will be none.
+    /// The next event, or the next message if that came before; ready with none when there will be
+    /// none.
     pub(super) fn take_next(&self) -> Poll<Option<Next>> {
         let next = match self.messages.is_closed() {
             false => self.take_next_in_order(),
@@ -494,7 +501,8 @@ impl Shard {
     /// The same, while calls take messages as they come.
     fn take_next_in_order(&self) -> Poll<Option<Next>> {
         let done = self.done.load(Ordering::Acquire);
-        // While this is held, no event comes between those that are there and a message that is taken.
+        // While this is held, no event comes between those that are there and a message that is
+        // taken.
         let mut events = lock(&self.events);
         loop {
             let end = events.next_after();
@@ -563,9 +571,9 @@ impl Shard {
         let gone = self.gone.load(Ordering::Relaxed);
         let count = if gone { 1 } else { self.descriptors.len() };
         for copy in self.descriptors.iter().take(count) {
-            // SAFETY: the descriptors belong to this node. Its I/O threads, which own the sockets, do
-            // not exist in this process, and what owns the bell is never dropped here (`SharedNode::drop` leaks
-            // it), so nobody uses or closes them after this.
+            // SAFETY: the descriptors belong to this node. Its I/O threads, which own the sockets,
+            // do not exist in this process, and what owns the bell is never dropped here
+            // (`SharedNode::drop` leaks it), so nobody uses or closes them after this.
             unsafe { copy.close_if_same() };
         }
     }

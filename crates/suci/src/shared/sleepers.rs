@@ -1,10 +1,11 @@
 //! Those who wait for something that another thread makes true.
 //!
-//! A waiter enters its waker, then looks once more; the other thread makes it true, then looks whether
-//! anybody waits. With a full fence between the two steps on both sides one of them sees the other, so
-//! no wake-up is lost, and where nobody waits waking costs a fence and a load.
+//! A waiter enters its waker, then looks once more; the other thread makes it true, then looks
+//! whether anybody waits. With a full fence between the two steps on both sides one of them sees
+//! the other, so no wake-up is lost, and where nobody waits waking costs a fence and a load.
 //!
-//! Each waiter has a place of its own, also where two have the same waker: one that leaves takes no other's place.
+//! Each waiter has a place of its own, also where two have the same waker: one that leaves takes no
+//! other's place.
 
 use crate::fork::Birth;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
@@ -43,8 +44,8 @@ impl Sleepers {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters the waiter that stays, of which there is at most one, to be woken by the next [`Sleepers::wake`]. Look again
-    /// after it.
+    /// Enters the waiter that stays, of which there is at most one, to be woken by the next
+    /// [`Sleepers::wake`]. Look again after it.
     pub(crate) fn enter(&self, waker: Waker) {
         self.enter_at(Some(STAYS), waker);
     }
@@ -92,8 +93,9 @@ impl AsRef<Self> for Sleepers {
     }
 }
 
-/// Where one call waits among the sleepers of `S`. Dropped before it was woken, it leaves nothing behind; but in the child
-/// of a fork it does: there the lock may be another thread's, which does not exist.
+/// Where one call waits among the sleepers of `S`. Dropped before it was woken, it leaves nothing
+/// behind; but in the child of a fork it does: there the lock may be another thread's, which does
+/// not exist.
 #[derive(Debug)]
 pub(crate) struct Seat<S: AsRef<Sleepers>> {
     sleepers: S,

@@ -1,7 +1,9 @@
-//! Messages on their way to the program, once it receives from whom it wants: all that lie ready, by their places.
+//! Messages on their way to the program, once it receives from whom it wants: all that lie ready,
+//! by their places.
 //!
-//! A program that takes messages as they come takes them out of a lock-free ring. The first call that wants those of one
-//! peer or channel closes that ring for such calls: from then on every call takes, under a lock, what it wants from here.
+//! A program that takes messages as they come takes them out of a lock-free ring. The first call
+//! that wants those of one peer or channel closes that ring for such calls: from then on every call
+//! takes, under a lock, what it wants from here.
 
 use super::shard::{Shard, length, lock};
 use crate::message::Message;
@@ -15,7 +17,8 @@ use suci_proto::Filter;
 #[derive(Default)]
 pub(super) struct Sorted {
     messages: BTreeMap<usize, Message>,
-    /// Where those begin that were left in the engine when the thread closed it, once they are here.
+    /// Where those begin that were left in the engine when the thread closed it, once they are
+    /// here.
     rest: Option<usize>,
     /// The place after the last one.
     end: usize,

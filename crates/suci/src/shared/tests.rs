@@ -194,7 +194,8 @@ fn a_node_that_was_removed_is_answered_when_it_comes_back() {
     assert_eq!(take(&client).payload, "welcome");
 }
 
-/// The program that hears of the end of a session finds all its messages, also those that had no room.
+/// The program that hears of the end of a session finds all its messages, also those that had no
+/// room.
 #[test]
 fn an_end_follows_the_last_message_into_what_the_program_takes() {
     let (a, b) = (node(0), node(1));
@@ -216,7 +217,8 @@ fn an_end_follows_the_last_message_into_what_the_program_takes() {
     assert_eq!(left.count(), MESSAGES);
 }
 
-/// A command that leaves another one behind, until the node has taken a datagram or `deadline` is over.
+/// A command that leaves another one behind, until the node has taken a datagram or `deadline` is
+/// over.
 fn command_without_end(inner: Arc<Inner>, deadline: Deadline) -> Command {
     Command::Call(Box::new(move |driver| {
         if driver.engine.counters().datagrams_in == 0 && !deadline.is_over() {
@@ -378,8 +380,8 @@ fn f24_a_call_that_waited_is_dropped_in_a_child() {
     let mut seat = sleepers::Seat::new(waiting);
     seat.enter(std::task::Waker::noop());
     let held = waiting.list();
-    // SAFETY: the child drops the seat, which allocates nothing and takes no lock, or is ended by the alarm; `status`
-    // outlives the call that writes it.
+    // SAFETY: the child drops the seat, which allocates nothing and takes no lock, or is ended by
+    // the alarm; `status` outlives the call that writes it.
     let status = unsafe {
         match libc::fork() {
             0 => {
@@ -398,7 +400,8 @@ fn f24_a_call_that_waited_is_dropped_in_a_child() {
     assert_eq!(status, 0, "the child ended by itself");
 }
 
-/// A task with a limit of its own ends while it waits, and would be kept for as long as nothing happens.
+/// A task with a limit of its own ends while it waits, and would be kept for as long as nothing
+/// happens.
 #[test]
 fn calls_that_are_given_up_leave_no_waker_behind() {
     struct Task;
@@ -436,8 +439,8 @@ fn calls_that_are_given_up_leave_no_waker_behind() {
     assert_eq!(Arc::strong_count(&task), 2, "this and the waker");
 }
 
-/// The gate lets a message in while the thread has begun to suspend the session: it is kept, and has its outcome
-/// should the node be closed first.
+/// The gate lets a message in while the thread has begun to suspend the session: it is kept, and
+/// has its outcome should the node be closed first.
 #[test]
 fn what_a_suspension_kept_is_told_of_when_the_node_closes() {
     let (a, b) = (node(0), node(1));
@@ -466,7 +469,8 @@ fn what_a_suspension_kept_is_told_of_when_the_node_closes() {
     assert_eq!(events.filter(refused).count(), 1);
 }
 
-/// A gate may let in what the engine does not take yet. Once it would, nothing else may come that wakes the thread.
+/// A gate may let in what the engine does not take yet. Once it would, nothing else may come that
+/// wakes the thread.
 #[test]
 fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
     const ACK_DELAY: Duration = Duration::from_millis(500);
@@ -569,7 +573,8 @@ fn f02_gates_of_forgotten_nodes_are_forgotten() {
     drop(in_use);
 }
 
-/// The kernel that counts the sockets in another order, or not at all: here it sends everything to the thread at `place`.
+/// The kernel that counts the sockets in another order, or not at all: here it sends everything to
+/// the thread at `place`.
 fn steer_all_to(node: &SharedNode, place: u32) {
     let code = u16::try_from(libc::BPF_RET | libc::BPF_K).unwrap();
     let instructions = [libc::sock_filter {
@@ -672,7 +677,8 @@ fn f04_datagrams_for_another_thread_wait_in_a_bounded_ring() {
     );
 }
 
-/// What a failed thread leaves: calls say so, nothing hangs, and the peers of the others hear of the end.
+/// What a failed thread leaves: calls say so, nothing hangs, and the peers of the others hear of
+/// the end.
 fn is_over(a: &SharedNode, peers: &[SharedNode], said: &str) {
     let gone = |result: Result<(), Error>| match result {
         Err(Error::ThreadGone(why)) => assert!(why.contains(said), "{why}"),
@@ -821,8 +827,8 @@ fn a_future_that_is_dropped_takes_its_call_along() {
     wait_until(|| client.counters().unwrap().late_replies == CALLS);
 }
 
-/// What callers do not take out of their futures is bounded. The rest waits in the engine, where its sender's memory
-/// credit pays for it.
+/// What callers do not take out of their futures is bounded. The rest waits in the engine, where
+/// its sender's memory credit pays for it.
 #[test]
 fn f04_replies_that_nobody_takes_wait_in_the_engine_and_follow() {
     const LENGTH: usize = 1 << 20;

@@ -23,8 +23,9 @@ use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Event, Filter, Outgoing, SendError};
 
-/// Commands taken in one turn: all that wait when the node closes, and 20 ms of small messages, in which what arrives is
-/// not acknowledged. With a ring's length those who send such messages without a pause got a quarter fewer through.
+/// Commands taken in one turn: all that wait when the node closes, and 20 ms of small messages, in
+/// which what arrives is not acknowledged. With a ring's length those who send such messages
+/// without a pause got a quarter fewer through.
 const PER_TURN: usize = 16 * COMMANDS;
 
 /// Gates of forgotten nodes that are kept in any case.
@@ -70,8 +71,8 @@ impl Ending {
         &self.inner.shards[self.place]
     }
 
-    /// Sleeps until the socket wants something, somebody leaves work, something is due, or `deadline`; not at all, if
-    /// the thread is not `idle`.
+    /// Sleeps until the socket wants something, somebody leaves work, something is due, or
+    /// `deadline`; not at all, if the thread is not `idle`.
     fn parker(
         &self,
         driver: &mut Driver,
@@ -87,7 +88,8 @@ impl Ending {
         Ok(ready)
     }
 
-    /// This thread needs its socket no more; those that stand by for others look whether all have said so.
+    /// This thread needs its socket no more; those that stand by for others look whether all have
+    /// said so.
     fn say_closed(&self) {
         self.shard().closed.store(true, Ordering::SeqCst);
         if self.inner.all_closed() {
@@ -335,7 +337,8 @@ impl Worker {
             self.deliver_events(0);
             self.left_over = self.driver.engine.has_message();
             let shard = self.ending.shard();
-            // Asked before a message is taken, since the end of its session would not wait for it any more.
+            // Asked before a message is taken, since the end of its session would not wait for it
+            // any more.
             if self.left_over && !shard.has_room() {
                 if shard.starved.swap(true, Ordering::Relaxed) {
                     break;
@@ -448,8 +451,8 @@ impl Worker {
         }
     }
 
-    /// Forgets gates and accounts of nodes that the engine forgot, once they are more than those that it knows: so
-    /// whoever comes pays for one who left.
+    /// Forgets gates and accounts of nodes that the engine forgot, once they are more than those
+    /// that it knows: so whoever comes pays for one who left.
     fn forget_strangers(&mut self) {
         let engine = &self.driver.engine;
         let shard = self.ending.shard();
@@ -470,13 +473,13 @@ impl Worker {
         }
     }
 
-    /// Offers the engine again what it did not take, hands over the events of what it refused until `most` wait for the
-    /// program, tells the gates of failures that are not among the events handed over, and credits them with what is
-    /// acknowledged or ended.
+    /// Offers the engine again what it did not take, hands over the events of what it refused until
+    /// `most` wait for the program, tells the gates of failures that are not among the events
+    /// handed over, and credits them with what is acknowledged or ended.
     ///
-    /// After the engine's step, and the last before the thread sleeps: what makes room (an acknowledgement, the peer that
-    /// resumes, an event that was handed over) may be the last thing that wakes it. Returns whether the engine took
-    /// something: a step more is due.
+    /// After the engine's step, and the last before the thread sleeps: what makes room (an
+    /// acknowledgement, the peer that resumes, an event that was handed over) may be the last thing
+    /// that wakes it. Returns whether the engine took something: a step more is due.
     fn settle(&mut self, most: usize) -> bool {
         for node in self.ending.shard().take_room_asked() {
             let (accounts, open) = (&mut self.accounts, &mut self.open);
@@ -574,7 +577,8 @@ impl Worker {
         result
     }
 
-    /// Leaves what the program has not taken where it finds it: it is bounded, and nobody will ask the engine again.
+    /// Leaves what the program has not taken where it finds it: it is bounded, and nobody will ask
+    /// the engine again.
     fn leave(&mut self) {
         self.deliver();
         self.end_calls();
@@ -591,7 +595,8 @@ impl Worker {
         self.ending.shard().wants.wake(|_| true);
     }
 
-    /// Forwards what comes to this socket for others, until they have closed too, and goes on answering peers.
+    /// Forwards what comes to this socket for others, until they have closed too, and goes on
+    /// answering peers.
     fn stand_by(&mut self) {
         let ending = &self.ending;
         ending.say_closed();
@@ -605,8 +610,8 @@ impl Worker {
         }
     }
 
-    /// What the closed engine never took is not delivered: each message has its event, and what closing found out
-    /// counts it, unless the program could hear of it before.
+    /// What the closed engine never took is not delivered: each message has its event, and what
+    /// closing found out counts it, unless the program could hear of it before.
     fn refuse_stashed(&mut self, closed: Result<(), Error>) -> Result<(), Error> {
         let stashed = |(&node, account): (&NodeId, &Account)| {
             let count = account.stash.len() + account.refused.len();

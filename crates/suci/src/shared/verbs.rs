@@ -1,5 +1,6 @@
-//! What the handles do with what they share, without the waiting: every verb returns at once, or makes what polls: that
-//! registers its caller's waker and says that it is pending, until it is dropped.
+//! What the handles do with what they share, without the waiting: every verb returns at once, or
+//! makes what polls: that registers its caller's waker and says that it is pending, until it is
+//! dropped.
 
 use super::calls::Asked;
 use super::inner::Inner;
@@ -19,8 +20,8 @@ use suci_proto::message::Held;
 use suci_proto::types::NodeId;
 use suci_proto::{Event, Filter, Priority};
 
-/// Where a handle looks first for the next message or event: at the shard after the one that had the last. Each handle
-/// has its own, so that handles do not slow each other down.
+/// Where a handle looks first for the next message or event: at the shard after the one that had
+/// the last. Each handle has its own, so that handles do not slow each other down.
 #[derive(Debug, Default)]
 pub(super) struct RoundRobin {
     messages: AtomicUsize,
@@ -32,8 +33,8 @@ impl Inner {
         self.send_with(to, message, |_| (None, ()))
     }
 
-    /// Sends `message` if there is room for it, as a request if `make` gives the thread's end of a call. Returns what else it
-    /// makes.
+    /// Sends `message` if there is room for it, as a request if `make` gives the thread's end of a
+    /// call. Returns what else it makes.
     pub(super) fn send_with<'a, R>(
         &'a self,
         to: NodeId,
@@ -137,7 +138,8 @@ impl Inner {
         }
     }
 
-    /// Polls for room in the ring for a command; there is some soon, because the thread empties it whatever the peers do.
+    /// Polls for room in the ring for a command; there is some soon, because the thread empties it
+    /// whatever the peers do.
     pub(super) fn pushing(
         &self,
         shard: &Shard,
@@ -160,8 +162,8 @@ impl Inner {
         }
     }
 
-    /// Takes from one shard after the other, beginning with the one whose turn it is. Ready with an error when none of
-    /// them will have anything.
+    /// Takes from one shard after the other, beginning with the one whose turn it is. Ready with an
+    /// error when none of them will have anything.
     fn take<T>(
         &self,
         turn: &AtomicUsize,
@@ -237,8 +239,8 @@ impl Inner {
             .map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
     }
 
-    /// What is there of the next messages, taken as many times as there are shards: once of each that has some. Ready with
-    /// an error when there will be none.
+    /// What is there of the next messages, taken as many times as there are shards: once of each
+    /// that has some. Ready with an error when there will be none.
     fn take_messages(
         &self,
         round_robin: &RoundRobin,
@@ -286,8 +288,8 @@ impl Inner {
         gate.map_or(0, |gate| gate.ends_told())
     }
 
-    /// The next message that `wanted` admits: ready with an error when there will be none, or when there is none and the
-    /// session with the only peer ended, of whose ends `known` are known.
+    /// The next message that `wanted` admits: ready with an error when there will be none, or when
+    /// there is none and the session with the only peer ended, of whose ends `known` are known.
     pub(super) fn take_from(
         &self,
         round_robin: &RoundRobin,
@@ -413,7 +415,8 @@ impl Inner {
         }
     }
 
-    /// Peers that do not have everything, with counts; and whether some never will, of which the program was not told.
+    /// Peers that do not have everything, with counts; and whether some never will, of which the
+    /// program was not told.
     fn unflushed(&self) -> Result<(Vec<(NodeId, u64)>, bool), Error> {
         self.check_open()?;
         let mut counts = BTreeMap::<NodeId, u64>::new();

@@ -1,8 +1,8 @@
 //! Calls that wait for messages of one peer, or on one channel.
 //!
-//! As for [`Sleepers`](super::sleepers::Sleepers): a waiter enters what it wants, then looks once more. The thread hands a
-//! message over, then looks whether anybody wants it. With a full fence between the two steps on both sides one of them
-//! sees the other.
+//! As for [`Sleepers`](super::sleepers::Sleepers): a waiter enters what it wants, then looks once
+//! more. The thread hands a message over, then looks whether anybody wants it. With a full fence
+//! between the two steps on both sides one of them sees the other.
 
 use crate::fork::Birth;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
@@ -93,8 +93,8 @@ impl Wants {
     }
 }
 
-/// Where one call waits. Dropped before it was woken it leaves nothing behind, but in the child of a fork, where the lock
-/// may be that of a thread which does not exist.
+/// Where one call waits. Dropped before it was woken it leaves nothing behind, but in the child of
+/// a fork, where the lock may be that of a thread which does not exist.
 #[derive(Debug)]
 pub(super) struct WantSeat<'a> {
     wants: &'a Wants,
@@ -113,7 +113,8 @@ impl<'a> WantSeat<'a> {
         }
     }
 
-    /// Enters the waiter, to be woken by the next [`Wants::wake`] that concerns it. Look again after it.
+    /// Enters the waiter, to be woken by the next [`Wants::wake`] that concerns it. Look again
+    /// after it.
     pub(super) fn enter(&mut self, waker: &Waker) {
         self.birth = Birth::known();
         self.place = Some(self.wants.enter(self.place, self.filter, waker.clone()));

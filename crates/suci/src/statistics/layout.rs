@@ -1,7 +1,7 @@
 //! Where what stands in a statistics file: docs/statistics.md in numbers.
 //!
-//! The file is an array of 64-bit little-endian words. The order of the tables here is the order in the file:
-//! a new field goes to the end of its table, and [`VERSION`] rises when one moves.
+//! The file is an array of 64-bit little-endian words. The order of the tables here is the order in
+//! the file: a new field goes to the end of its table, and [`VERSION`] rises when one moves.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -57,7 +57,8 @@ pub(crate) mod node {
     pub(crate) const END: usize = 192;
 }
 
-/// Words of the slot in which the node is asked for something, and of its answer: the request done last.
+/// Words of the slot in which the node is asked for something, and of its answer: the request done
+/// last.
 pub(crate) mod slot {
     pub(crate) const REQUEST: usize = 192;
     pub(crate) const DONE: usize = 193;
@@ -268,8 +269,8 @@ pub(crate) fn mode_of(number: u64) -> Option<Mode> {
         .find(|mode| *mode as u64 == number)
 }
 
-/// What is asked of a node from outside: the mode of one peer. In one word, so that no half of it can be read;
-/// the number tells a request from the one before.
+/// What is asked of a node from outside: the mode of one peer. In one word, so that no half of it
+/// can be read; the number tells a request from the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) node: NodeId,
@@ -298,7 +299,8 @@ impl Request {
     }
 }
 
-/// An address as words: port and, above it, the family (4 or 6; 0 for none); then the bytes of the address.
+/// An address as words: port and, above it, the family (4 or 6; 0 for none); then the bytes of the
+/// address.
 pub(crate) fn address_words(address: Option<SocketAddr>) -> [u64; 3] {
     let Some(address) = address else {
         return [0; 3];

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// How often a signal may interrupt the allocation.
 const TRIES: usize = 1_000;
 
-/// Repeats a call that signals interrupt, each time from its beginning, since a tmpfs takes back what it had allocated
-/// (`shmem_fallocate`): where they come faster than it can be done, trying would have no end.
+/// Repeats a call that signals interrupt, each time from its beginning, since a tmpfs takes back
+/// what it had allocated (`shmem_fallocate`): where they come faster than it can be done, trying
+/// would have no end.
 fn undisturbed(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
     for _ in 0..TRIES {
         match call() {
@@ -30,13 +31,13 @@ pub(super) struct Map {
     words: usize,
 }
 
-// SAFETY: the mapping belongs to nobody else, is reached through atomics only, and unmapped by `drop` alone,
-// which no thread is tied to.
+// SAFETY: the mapping belongs to nobody else, is reached through atomics only, and unmapped by
+// `drop` alone, which no thread is tied to.
 unsafe impl Send for Map {}
 
 impl Map {
-    /// Maps `file`, after making sure that it has `words` words of memory: with a hole in it, storing would end
-    /// the process by SIGBUS on the day that the file system is full.
+    /// Maps `file`, after making sure that it has `words` words of memory: with a hole in it,
+    /// storing would end the process by SIGBUS on the day that the file system is full.
     pub(super) fn new(file: &File, words: usize) -> io::Result<Self> {
         let fd = file.as_raw_fd();
         let bytes = words * 8;
@@ -45,15 +46,16 @@ impl Map {
         undisturbed(|| unsafe { libc::posix_fallocate(fd, 0, length) })?;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at an address of the kernel's choice; no existing memory is touched.
+        // SAFETY: a new mapping at an address of the kernel's choice; no existing memory is
+        // touched.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, rights, flags, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
         let map = Self { base, words };
-        // SAFETY: the mapping made above, of that length. The child of a fork will not have it: no handle uses it
-        // there (F24), and its numbers are the parent's.
+        // SAFETY: the mapping made above, of that length. The child of a fork will not have it: no
+        // handle uses it there (F24), and its numbers are the parent's.
         if unsafe { libc::madvise(map.base.as_ptr().cast(), bytes, libc::MADV_DONTFORK) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -61,8 +63,9 @@ impl Map {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `base` is page-aligned and begins a mapping of `words` words, which lives until `self` is
-        // dropped; any bytes are valid words, and others who write them meet atomics here.
+        // SAFETY: `base` is page-aligned and begins a mapping of `words` words, which lives until
+        // `self` is dropped; any bytes are valid words, and others who write them meet atomics
+        // here.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
     }
 
@@ -86,8 +89,8 @@ impl Map {
         word.map_or(0, |word| u64::from_le(word.load(Ordering::Acquire)))
     }
 
-    /// Changes a record, whose generation is odd meanwhile and higher afterwards (a sequence lock: Boehm, "Can
-    /// seqlocks get along with programming language memory models?", 2012, figure 6).
+    /// Changes a record, whose generation is odd meanwhile and higher afterwards (a sequence lock:
+    /// Boehm, "Can seqlocks get along with programming language memory models?", 2012, figure 6).
     pub(super) fn change(&self, generation: usize, change: impl FnOnce(&Self)) {
         let before = self.get(generation);
         self.put(generation, before.wrapping_add(1));

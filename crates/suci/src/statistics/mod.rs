@@ -1,11 +1,12 @@
 //! The numbers of the nodes on this machine, also of other processes.
 //!
-//! Every node keeps its counters in a small file in memory (see [`NodeBuilder::statistics`](crate::NodeBuilder::statistics)),
-//! stored by turns that it makes anyway, without a system call. [`find`] lists these files, [`StatFile`] reads
-//! one. docs/statistics.md tells other programs how.
+//! Every node keeps its counters in a small file in memory (see
+//! [`NodeBuilder::statistics`](crate::NodeBuilder::statistics)), stored by turns that it makes
+//! anyway, without a system call. [`find`] lists these files, [`StatFile`] reads one.
+//! docs/statistics.md tells other programs how.
 //!
-//! What stands in a file is whatever some process wrote, and read as such: every word is checked, and a file is
-//! never mapped, since cutting a mapped file short would end its reader.
+//! What stands in a file is whatever some process wrote, and read as such: every word is checked,
+//! and a file is never mapped, since cutting a mapped file short would end its reader.
 
 mod layout;
 mod map;
@@ -47,7 +48,8 @@ pub struct Found {
     ours: bool,
 }
 
-/// All files of nodes on this machine that this user may read, those of processes that have ended included.
+/// All files of nodes on this machine that this user may read, those of processes that have ended
+/// included.
 #[must_use]
 pub fn find() -> Vec<Found> {
     let mut all: Vec<Found> = place::all().iter().flat_map(|dir| find_in(dir)).collect();
@@ -82,7 +84,8 @@ fn of_name(name: &str) -> Option<(u32, NodeId)> {
 }
 
 impl Found {
-    /// Opens it. A file whose process has ended is removed instead, if this user may, and answered by `NotFound`.
+    /// Opens it. A file whose process has ended is removed instead, if this user may, and answered
+    /// by `NotFound`.
     ///
     /// # Errors
     /// Those of the system; `InvalidData` if it is no statistics file.
@@ -148,9 +151,11 @@ impl StatFile {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// Those of the system; `InvalidData` if it is no statistics file, is not complete yet, or of another version.
+    /// Those of the system; `InvalidData` if it is no statistics file, is not complete yet, or of
+    /// another version.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // Whatever may lie there instead of a file: opening it must neither block nor lead elsewhere.
+        // Whatever may lie there instead of a file: opening it must neither block nor lead
+        // elsewhere.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new()
             .read(true)
@@ -217,14 +222,16 @@ impl StatFile {
         self.node
     }
 
-    /// Whether its process runs, as far as can be told: of one in another namespace nothing is known.
+    /// Whether its process runs, as far as can be told: of one in another namespace nothing is
+    /// known.
     #[must_use]
     pub fn may_live(&self) -> bool {
         self.process.may_live(place::namespace())
     }
 
-    /// Asks the node to let its traffic to `peer` flow so. It does when it makes its next turn: at once while
-    /// messages flow, else when something happens. One request waits at a time; the last wins.
+    /// Asks the node to let its traffic to `peer` flow so. It does when it makes its next turn: at
+    /// once while messages flow, else when something happens. One request waits at a time; the last
+    /// wins.
     ///
     /// # Errors
     /// Those of the system: only the user of the process may.
@@ -244,7 +251,8 @@ impl StatFile {
     /// What it says now.
     ///
     /// # Errors
-    /// Those of the system; `InvalidData` if the node's record makes no sense or is always being written.
+    /// Those of the system; `InvalidData` if the node's record makes no sense or is always being
+    /// written.
     pub fn read(&self) -> io::Result<Snapshot> {
         let mut words = words(&self.file)?;
         let mut whole = Whole::new();

@@ -15,13 +15,15 @@ pub(super) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Where a process of this user puts its files, the first that is possible. In memory only: write-back to a disk would
-/// hold the process up now and then, and where it copies on write (btrfs) a store into blocks that were allocated
-/// before still needs new ones, so that it ends the process by SIGBUS once the disk is full.
+/// Where a process of this user puts its files, the first that is possible. In memory only:
+/// write-back to a disk would hold the process up now and then, and where it copies on write
+/// (btrfs) a store into blocks that were allocated before still needs new ones, so that it ends the
+/// process by SIGBUS once the disk is full.
 pub(super) fn own() -> Vec<PathBuf> {
     let name = format!("suci-{}", user());
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // Under `sudo -E` or `su` it is another user's, who would find a directory there that is not theirs.
+    // Under `sudo -E` or `su` it is another user's, who would find a directory there that is not
+    // theirs.
     let is_ours = |dir: &Path| std::fs::metadata(dir).is_ok_and(|meta| meta.uid() == user());
     let runtime = runtime.filter(|dir| dir.is_absolute() && is_ours(dir));
     let shared = ["/dev/shm", "/tmp"].map(Path::new);
@@ -40,7 +42,8 @@ pub(super) fn is_in_memory(dir: &Path) -> bool {
         return false;
     };
     let mut about = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the name ends with a zero byte; `about` has the type that the kernel fills, and is read only if it did.
+    // SAFETY: the name ends with a zero byte; `about` has the type that the kernel fills, and is
+    // read only if it did.
     let kind = unsafe {
         if libc::statfs(name.as_ptr(), about.as_mut_ptr()) != 0 {
             return false;
@@ -53,7 +56,8 @@ pub(super) fn is_in_memory(dir: &Path) -> bool {
 /// Of linux/magic.h, as `libc::TMPFS_MAGIC`.
 const RAMFS_MAGIC: libc::c_long = 0x8584_58f6;
 
-/// Where processes may have put theirs, of every user whose directories can be read: for most users, their own.
+/// Where processes may have put theirs, of every user whose directories can be read: for most
+/// users, their own.
 pub(super) fn all() -> Vec<PathBuf> {
     let mut found = own();
     for (parent, wanted) in [
@@ -76,7 +80,8 @@ pub(super) fn all() -> Vec<PathBuf> {
     found
 }
 
-/// Opens a directory if it is a user's own: not a link, and closed to everybody else. Returns whose it is.
+/// Opens a directory if it is a user's own: not a link, and closed to everybody else. Returns whose
+/// it is.
 pub(super) fn enter(path: &Path) -> io::Result<(File, u32)> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let dir = OpenOptions::new()
@@ -92,7 +97,8 @@ pub(super) fn enter(path: &Path) -> io::Result<(File, u32)> {
     }
 }
 
-/// Makes a file for this user alone, in a directory made if need be. One of that name is not touched.
+/// Makes a file for this user alone, in a directory made if need be. One of that name is not
+/// touched.
 pub(super) fn create(dir: &Path, name: &str) -> io::Result<File> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -105,7 +111,8 @@ pub(super) fn create(dir: &Path, name: &str) -> io::Result<File> {
     let name = CString::new(name)?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let mode: libc::mode_t = 0o600;
-    // SAFETY: the name ends with a zero byte and outlives the call; the kernel checks the descriptor.
+    // SAFETY: the name ends with a zero byte and outlives the call; the kernel checks the
+    // descriptor.
     let fd = unsafe { libc::openat(opened.as_raw_fd(), name.as_ptr(), flags, mode) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -125,7 +132,8 @@ pub(super) fn anonymous() -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Which process this is: a process ID is used again, but not with the same start in the same namespace.
+/// Which process this is: a process ID is used again, but not with the same start in the same
+/// namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: u32,
@@ -145,8 +153,8 @@ impl Process {
         }
     }
 
-    /// Whether it runs, as far as can be seen from the namespace `here`: of another, or where either is unknown for
-    /// want of /proc, it may.
+    /// Whether it runs, as far as can be seen from the namespace `here`: of another, or where
+    /// either is unknown for want of /proc, it may.
     pub(super) fn may_live(self, here: Option<u64>) -> bool {
         let comparable = here.is_some_and(|here| here == self.namespace);
         !comparable || started(self.pid) == Some(self.started)

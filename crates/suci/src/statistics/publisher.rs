@@ -15,14 +15,16 @@ use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Counters, Engine, PeerStats};
 
-/// How old what is published may be while something happens. Ten times a second is as often as anybody looks, and
-/// costs microseconds.
+/// How old what is published may be while something happens. Ten times a second is as often as
+/// anybody looks, and costs microseconds.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// With more peers than a file shows, how often the busiest are chosen anew: that looks at all of them.
+/// With more peers than a file shows, how often the busiest are chosen anew: that looks at all of
+/// them.
 const CHOICE: Duration = Duration::from_secs(1);
 
-/// Files of processes that do not run here, as far as can be seen, which a new node opens. Some may run in other namespaces.
+/// Files of processes that do not run here, as far as can be seen, which a new node opens. Some may
+/// run in other namespaces.
 const SWEPT: usize = 64;
 
 /// A node as its file describes it.
@@ -32,7 +34,8 @@ pub(crate) struct About {
     pub(crate) local: SocketAddr,
 }
 
-/// Puts the numbers of a node's thread into the node's file, which has those of all of its threads together.
+/// Puts the numbers of a node's thread into the node's file, which has those of all of its threads
+/// together.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     sheet: Arc<Mutex<Sheet>>,
@@ -92,7 +95,8 @@ impl Publisher {
         let path = dir.join(&name);
         let file = match place::create(dir, &name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Left by a process that had our ID before, or this process has two nodes of one name.
+                // Left by a process that had our ID before, or this process has two nodes of one
+                // name.
                 if super::StatFile::open(&path).is_ok_and(|file| file.may_live()) {
                     return Err(error);
                 }
@@ -173,8 +177,8 @@ impl Publisher {
         (happened(engine) != self.published).then_some(self.due)
     }
 
-    /// Does what was asked from outside: the file can be written by the user whose process this is, and by nobody
-    /// else.
+    /// Does what was asked from outside: the file can be written by the user whose process this is,
+    /// and by nobody else.
     pub(crate) fn serve(&self, now: Instant, engine: &mut Engine) {
         let sheet = self.sheet();
         let word = sheet.map.get(slot::REQUEST);
@@ -209,7 +213,8 @@ impl Publisher {
         sheet.store(now);
     }
 
-    /// Chooses the peers to be shown: all, or those with most packets since the last choice. Each thread shows as many.
+    /// Chooses the peers to be shown: all, or those with most packets since the last choice. Each
+    /// thread shows as many.
     fn choose(&mut self, now: Instant, engine: &Engine) {
         let count = engine.peer_count();
         let room = (MAX_PEERS / self.count).max(1);
@@ -237,8 +242,8 @@ impl Publisher {
     }
 }
 
-/// Removes a few of the files in `dir` that processes left which were killed, so that they do not pile up where
-/// nobody calls `suci stat`.
+/// Removes a few of the files in `dir` that processes left which were killed, so that they do not
+/// pile up where nobody calls `suci stat`.
 pub(super) fn sweep(dir: &Path) {
     let found = super::find_in(dir).into_iter();
     let dead = found.filter(|found| !Path::new(&format!("/proc/{}", found.pid)).exists());

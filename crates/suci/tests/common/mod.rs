@@ -49,8 +49,8 @@ pub(crate) fn take(node: &mut Node) -> Message {
     node.recv_timeout(LONG).unwrap().expect("a message")
 }
 
-/// Takes `count` messages of `from` by a `recv_many`, never more than asked for at once: the first of a channel, each with
-/// its number as its bytes, after which none is left.
+/// Takes `count` messages of `from` by a `recv_many`, never more than asked for at once: the first
+/// of a channel, each with its number as its bytes, after which none is left.
 pub(crate) fn take_many(
     from: NodeId,
     count: u32,
@@ -118,7 +118,8 @@ impl Relay {
         Self { stop, thread }
     }
 
-    /// Carries nothing more. Its port stays bound for as long as the socket is kept: else the system would say that nobody has it.
+    /// Carries nothing more. Its port stays bound for as long as the socket is kept: else the
+    /// system would say that nobody has it.
     pub(crate) fn silence(mut self) -> UdpSocket {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()

@@ -18,7 +18,8 @@ fn readable(node: &Node, limit: Duration) -> bool {
     unsafe { libc::poll(&raw mut fd, 1, limit) == 1 }
 }
 
-/// An epoll that tells of each time a descriptor becomes readable, as tokio's does, and not of its being so.
+/// An epoll that tells of each time a descriptor becomes readable, as tokio's does, and not of its
+/// being so.
 struct Edges(OwnedFd);
 
 impl Edges {
@@ -95,7 +96,8 @@ fn a_program_that_waits_for_edges_misses_nothing() {
     }
 }
 
-/// The descriptor rings for what comes after a look in vain, though that look came before the one who rang was done.
+/// The descriptor rings for what comes after a look in vain, though that look came before the one
+/// who rang was done.
 #[test]
 fn a_program_of_several_threads_that_waits_for_edges_misses_nothing() {
     let [a, b] = [0, 1].map(|id| builder(id).open_threads(1).unwrap());

@@ -109,7 +109,8 @@ fn a_program_that_takes_no_events_ends_as_many_sessions_as_it_likes() {
     assert_eq!(ends.collect::<Vec<_>>(), [20]);
 }
 
-/// Kinds below 128 and channels with another top byte than 0 are the library's, whichever call is to send them.
+/// Kinds below 128 and channels with another top byte than 0 are the library's, whichever call is
+/// to send them.
 #[test]
 fn reserved_kinds_and_channels_are_refused() {
     let (mut a, b) = pair();
@@ -429,7 +430,8 @@ fn hello(target: NodeId, stranger: u32) -> Vec<u8> {
     bytes
 }
 
-/// More HELLOs than the socket's buffer has room to answer, again and again: a node of the book connects amid them.
+/// More HELLOs than the socket's buffer has room to answer, again and again: a node of the book
+/// connects amid them.
 #[test]
 fn f02_a_flood_of_hellos_keeps_no_node_of_the_book_out() {
     let mut a = builder(0).open().unwrap();

@@ -1,5 +1,5 @@
-//! Nodes over loopback. Tests that need a process or the machine for themselves are programs of their own, beside this
-//! one.
+//! Nodes over loopback. Tests that need a process or the machine for themselves are programs of
+//! their own, beside this one.
 
 #[path = "../common/mod.rs"]
 mod common;

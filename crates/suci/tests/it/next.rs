@@ -207,8 +207,8 @@ fn a_future_is_ready_for_messages_and_for_events() {
     });
 }
 
-/// A message that [`Node::recv_into`] had no room for comes before the end of its session, and after the ends of those
-/// before.
+/// A message that [`Node::recv_into`] had no room for comes before the end of its session, and
+/// after the ends of those before.
 #[test]
 fn a_message_that_did_not_fit_keeps_its_place() {
     let mut server = builder(SERVER.0).accept(Accept::Anyone).open().unwrap();

@@ -166,7 +166,8 @@ fn all_threads_of_a_node_hand_over_many_at_once() {
         a.flush(LONG).unwrap();
         a
     });
-    // Each thread acknowledged them, and when it answers has handed them over. One call takes what both have.
+    // Each thread acknowledged them, and when it answers has handed them over. One call takes what
+    // both have.
     b.counters().unwrap();
     let mut messages = Vec::new();
     let taken = b.recv_many(&mut messages, usize::MAX, LONG).unwrap();
@@ -183,7 +184,8 @@ fn all_threads_of_a_node_hand_over_many_at_once() {
 #[test]
 fn a_request_and_its_reply_cost_two_packets_here_too() {
     const ROUNDS: u64 = 2_000;
-    // An acknowledgement waits 2 ms by default for a reply to ride on; a loaded machine is later than that.
+    // An acknowledgement waits 2 ms by default for a reply to ride on; a loaded machine is later
+    // than that.
     let patient = |id| {
         builder(id)
             .config(|c| c.max_ack_delay = Duration::from_millis(500))
@@ -332,8 +334,8 @@ fn f26_a_peer_that_takes_nothing_is_sent_a_million_messages_at_most() {
     let _ = (shared.close(Duration::ZERO), own.close(Duration::ZERO));
 }
 
-/// Packets are lost, and with them the first of those that are kept behind them: what is let in is what there is room
-/// for (a debug assertion looks), and all of it is given back.
+/// Packets are lost, and with them the first of those that are kept behind them: what is let in is
+/// what there is room for (a debug assertion looks), and all of it is given back.
 #[test]
 fn f26_what_is_kept_behind_a_loss_is_not_let_in_once_more() {
     let faults: suci::FaultSpec = "loss=0.2,seed=3".parse().unwrap();
@@ -744,7 +746,8 @@ fn a_flush_beside_others_who_send_does_not_fail() {
 fn room_that_a_thread_made_is_told_at_once() {
     const PAYLOAD: usize = 1_000;
     let mut a = builder(0).open().unwrap();
-    // What a window takes has room in the ring, so that nothing is left over for which the thread would look again.
+    // What a window takes has room in the ring, so that nothing is left over for which the thread
+    // would look again.
     let b = builder(1).max_message(1 << 20).memory(4 << 20).max_peers(4);
     let b = b.statistics(false).open_threads(1).unwrap();
     a.add_peer(b.id(), b.local_addr()).unwrap();

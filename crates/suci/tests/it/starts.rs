@@ -9,7 +9,8 @@ use suci::{Accept, EndReason, Event, Node, NodeId};
 
 const STARTS: u32 = 1_000;
 
-/// Takes messages and events until `stop`. Returns the payloads, each of which must come from node 1, the only peer.
+/// Takes messages and events until `stop`. Returns the payloads, each of which must come from node
+/// 1, the only peer.
 fn serve(mut server: Node, stop: &AtomicBool) -> Vec<u32> {
     let mut got = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -31,7 +32,8 @@ fn serve(mut server: Node, stop: &AtomicBool) -> Vec<u32> {
     got
 }
 
-/// Node 1 starts, sends a message and closes, again and again; `listen` says where it is the next time.
+/// Node 1 starts, sends a message and closes, again and again; `listen` says where it is the next
+/// time.
 fn start_again_and_again(mut listen: impl FnMut() -> SocketAddr) {
     let server = builder(0).accept(Accept::Anyone).open().unwrap();
     let address = server.local_addr();

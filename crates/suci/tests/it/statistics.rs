@@ -30,8 +30,8 @@ fn has_file(node: NodeId) -> bool {
     found.any(|f| f.pid == std::process::id() && f.node == node)
 }
 
-/// An address on loopback whose port was free a moment ago. Each is of another host than all others here, so that nobody
-/// takes it meanwhile.
+/// An address on loopback whose port was free a moment ago. Each is of another host than all others
+/// here, so that nobody takes it meanwhile.
 fn free() -> SocketAddr {
     static HOSTS: AtomicU8 = AtomicU8::new(1);
     let host = Ipv4Addr::new(127, 0, 26, HOSTS.fetch_add(1, Ordering::Relaxed));
@@ -77,7 +77,8 @@ fn the_file_follows_the_node_while_its_program_does_something_else() {
         traffic.is_some_and(|traffic| traffic.message_bytes_received == 50_000)
     };
     read_until(there.id(), got);
-    // What the program is told is what is published; it is asked once more should a packet have come since.
+    // What the program is told is what is published; it is asked once more should a packet have
+    // come since.
     let end = Instant::now() + PATIENCE;
     loop {
         let own = here.peer_stats(there.id()).unwrap().unwrap();
@@ -143,7 +144,8 @@ fn scrape_until(address: SocketAddr, line: &str) -> String {
     }
 }
 
-/// The text is what format 0.0.4 says: every sample has a name with HELP and TYPE before it, once, and a number.
+/// The text is what format 0.0.4 says: every sample has a name with HELP and TYPE before it, once,
+/// and a number.
 fn assert_exposition(text: &str) {
     let mut typed = std::collections::BTreeSet::new();
     let mut samples = std::collections::BTreeSet::new();

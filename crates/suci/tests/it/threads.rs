@@ -23,7 +23,8 @@ fn introduce(nodes: &[SharedNode]) {
     }
 }
 
-/// A node of `threads` threads, and one of a single thread for each ID; they know the first and it knows them.
+/// A node of `threads` threads, and one of a single thread for each ID; they know the first and it
+/// knows them.
 fn star(threads: usize, ids: std::ops::Range<u32>) -> (SharedNode, Vec<SharedNode>) {
     let center = node(0, threads);
     let others: Vec<_> = ids.map(|id| node(id, 1)).collect();
@@ -336,7 +337,8 @@ fn a_handle_takes_from_all_threads_in_turn() {
 fn closing_delivers_what_every_thread_has() {
     const MESSAGES: u32 = 400;
     let (a, others) = star(4, 1..9);
-    // Acknowledged: whoever closes takes nothing more, and the thread of the other may not have begun to send by then.
+    // Acknowledged: whoever closes takes nothing more, and the thread of the other may not have
+    // begun to send by then.
     for other in &others {
         other.send(a.id(), "before the end").unwrap();
         other.flush(LONG).unwrap();
@@ -454,7 +456,8 @@ fn is_readable(node: &SharedNode, limit: Duration) -> bool {
     unsafe { libc::poll(&raw mut fd, 1, limit) == 1 }
 }
 
-/// Nothing waits, and soon the descriptor says so: a thread may say late that something came which was taken already.
+/// Nothing waits, and soon the descriptor says so: a thread may say late that something came which
+/// was taken already.
 fn goes_dark(node: &SharedNode) {
     let end = Instant::now() + LONG;
     while is_readable(node, Duration::ZERO) {
@@ -480,7 +483,8 @@ fn one_descriptor_stands_for_all_threads() {
                 }
             };
             assert_eq!(message.from, other.id());
-            // The beginning of its session was told before it, perhaps after the last look at events.
+            // The beginning of its session was told before it, perhaps after the last look at
+            // events.
             while a.next_event().unwrap().is_some() {}
             goes_dark(&a);
         }
@@ -528,7 +532,8 @@ fn futures_wait_for_all_threads() {
     });
 }
 
-/// The file that `suci stat` reads has the numbers of all threads, and a wish left in it finds its thread.
+/// The file that `suci stat` reads has the numbers of all threads, and a wish left in it finds its
+/// thread.
 #[test]
 fn statistics_are_of_all_threads() {
     // A file has the name of its process and node: no other test has a node of this one.

@@ -63,7 +63,8 @@ fn micros(place: usize) -> f64 {
     (parts + place % parts) as f64 / parts as f64 * 2_f64.powi(power) / 1e3
 }
 
-/// What a worker did, as the body of a message: states that it expanded, and time in which it had nothing to do.
+/// What a worker did, as the body of a message: states that it expanded, and time in which it had
+/// nothing to do.
 pub(super) fn told(
     node: &Node,
     expanded: u64,

@@ -151,7 +151,8 @@ impl Coordinator {
         }
     }
 
-    /// Waits for messages; when there will be none (the search's last look is all that is missing), not at all.
+    /// Waits for messages; when there will be none (the search's last look is all that is missing),
+    /// not at all.
     fn rest(&mut self, complete: bool) -> Result<(), Failure> {
         match complete {
             true => Ok(()),

@@ -19,8 +19,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Longest reason that is passed on, in bytes.
 const LONGEST_REASON: usize = 1_000;
 
-/// Payload bytes on their way to one process from which on this one makes no more. What is made already is always taken, so
-/// that nothing is held up in the middle of a step.
+/// Payload bytes on their way to one process from which on this one makes no more. What is made
+/// already is always taken, so that nothing is held up in the middle of a step.
 const ENOUGH: u64 = 16 << 20;
 
 /// A node among the others.
@@ -107,8 +107,8 @@ impl Link {
         sent.map(|_| ()).map_err(failure)
     }
 
-    /// Whether no other process is behind. What makes more for them should rest meanwhile; receiving goes on, so that two
-    /// processes never wait for each other.
+    /// Whether no other process is behind. What makes more for them should rest meanwhile;
+    /// receiving goes on, so that two processes never wait for each other.
     pub(super) fn is_clear(&self) -> Result<bool, Failure> {
         for peer in (HUB..=self.workers).filter(|&peer| peer != self.me) {
             let (_, bytes) = self.node.queue_len(NodeId(peer)).map_err(failure)?;

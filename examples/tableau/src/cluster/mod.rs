@@ -15,8 +15,8 @@ pub(crate) use worker::work;
 /// How often a process that waits looks for signals, and for what its other threads found.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
-/// Messages that are taken before a process looks at everything else again: signals, dead peers, what its other threads
-/// found. More may come for as long as others work.
+/// Messages that are taken before a process looks at everything else again: signals, dead peers,
+/// what its other threads found. More may come for as long as others work.
 const TURN: usize = 256;
 
 /// What this process is.

@@ -21,7 +21,8 @@ pub struct Hub {
     answered: u64,
     /// States whose steps came: never more than have numbers.
     expanded: u64,
-    /// Contents that owners compared: never more than were answered for. And how many of them each worker did.
+    /// Contents that owners compared: never more than were answered for. And how many of them each
+    /// worker did.
     compared: u64,
     compared_by: Vec<u64>,
     out: VecDeque<Packet>,
@@ -207,8 +208,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Of a worker: how many contents it has compared in all, and how many steps it tells of now. More than there can be
-    /// would end the question before its time.
+    /// Of a worker: how many contents it has compared in all, and how many steps it tells of now.
+    /// More than there can be would end the question before its time.
     fn count(&mut self, place: usize, compared: u64, expanded: u64) -> Result<(), Malformed> {
         let found = self.numbers.len() as u64;
         let sum = self.expanded.checked_add(expanded);

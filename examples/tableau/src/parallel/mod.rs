@@ -1,8 +1,9 @@
 //! The tableau, built by many processes.
 //!
-//! Process 0 is the *hub*. It alone knows the question. It sends every *worker* (processes 1 and up) the numbered formulas,
-//! gives states their numbers, and keeps the graph of them, in which it looks for a model. A worker owns the states whose
-//! names fall to it: it is told what they contain, and expands each once.
+//! Process 0 is the *hub*. It alone knows the question. It sends every *worker* (processes 1 and
+//! up) the numbered formulas, gives states their numbers, and keeps the graph of them, in which it
+//! looks for a model. A worker owns the states whose names fall to it: it is told what they
+//! contain, and expands each once.
 //!
 //! ```text
 //! worker                      hub                         owner of a state
@@ -12,22 +13,25 @@
 //!   | Steps (from, owed, to) > |     bulk
 //! ```
 //!
-//! Everything here is a pure state machine, from one message to the messages that follow from it ([`Hub`], [`Worker`]), or
-//! a function of what came ([`Search`]). Who drives them owns sockets, clocks and threads.
+//! Everything here is a pure state machine, from one message to the messages that follow from it
+//! ([`Hub`], [`Worker`]), or a function of what came ([`Search`]). Who drives them owns sockets,
+//! clocks and threads.
 //!
 //! # When the tableau is complete
-//! The hub says so when each state that it numbered has its steps, and as many contents were compared by owners as it
-//! gave answers (each worker asks at most once for each name, and then tells the owner what the state contains; the first
-//! state is told by the hub).
+//! The hub says so when each state that it numbered has its steps, and as many contents were
+//! compared by owners as it gave answers (each worker asks at most once for each name, and then
+//! tells the owner what the state contains; the first state is told by the hub).
 //!
-//! *It is complete then.* A worker sends the steps of a state only when all states that they lead to have numbers. So the
-//! graph at the hub is closed: whatever can be reached from state 0 is in it, with all its steps. This needs no assumption
-//! about what is under way: it is a property of what the hub holds. In particular nobody is expanding anything, since every
-//! state is expanded once and its steps are here.
+//! *It is complete then.* A worker sends the steps of a state only when all states that they lead
+//! to have numbers. So the graph at the hub is closed: whatever can be reached from state 0 is in
+//! it, with all its steps. This needs no assumption about what is under way: it is a property of
+//! what the hub holds. In particular nobody is expanding anything, since every state is expanded
+//! once and its steps are here.
 //!
-//! *It is said at last.* Every numbered state's contents are sent to its owner by whoever asked first, and messages arrive.
-//! The owner expands it; its names are asked for and answered; its steps are sent when the batch is full, or when the
-//! owner has nothing left to do. There are finitely many states. The last count of compared contents is sent then, too.
+//! *It is said at last.* Every numbered state's contents are sent to its owner by whoever asked
+//! first, and messages arrive. The owner expands it; its names are asked for and answered; its
+//! steps are sent when the batch is full, or when the owner has nothing left to do. There are
+//! finitely many states. The last count of compared contents is sent then, too.
 //!
 //! No message is sent for this while there is work: the counts ride on the steps.
 

@@ -5,7 +5,8 @@ use crate::fair::{self, Looks};
 use crate::graph::{Edge, Graph};
 use crate::witness::Path;
 
-/// The graph of one question. Apart from the hub, since a look at a large graph takes long, and workers wait for numbers.
+/// The graph of one question. Apart from the hub, since a look at a large graph takes long, and
+/// workers wait for numbers.
 pub struct Search {
     graph: Graph,
     looks: Looks,
@@ -15,7 +16,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// For a table of so many formulas ([`Formulas::len`](crate::Formulas::len)), told of by so many workers.
+    /// For a table of so many formulas ([`Formulas::len`](crate::Formulas::len)), told of by so
+    /// many workers.
     #[must_use]
     pub fn new(formulas: usize, workers: u32) -> Self {
         let mut graph = Graph::default();
@@ -28,7 +30,8 @@ impl Search {
         }
     }
 
-    /// Takes a message of steps, when `found` states have numbers. Returns a model if it looked for one and there is one.
+    /// Takes a message of steps, when `found` states have numbers. Returns a model if it looked for
+    /// one and there is one.
     ///
     /// # Errors
     /// No process of this program sends that.

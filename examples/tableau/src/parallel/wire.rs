@@ -1,7 +1,7 @@
 //! What processes tell one another, as bytes.
 //!
-//! Numbers are varints (LEB128). Nothing here is trusted: every count is bounded by the bytes that are left, every number
-//! by what there is of its kind.
+//! Numbers are varints (LEB128). Nothing here is trusted: every count is bounded by the bytes that
+//! are left, every number by what there is of its kind.
 
 use std::fmt;
 
@@ -12,7 +12,8 @@ use crate::formula::{Formula, Formulas, Id, Literal};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Hub to workers: a question begins. The hub's version, how many workers there are, and the numbered formulas.
+    /// Hub to workers: a question begins. The hub's version, how many workers there are, and the
+    /// numbered formulas.
     Begin = 128,
     /// Worker to hub: ready for it. The worker's version. Before the first question: it is there.
     Ready,
@@ -98,8 +99,8 @@ impl fmt::Display for Malformed {
 
 type Read<T> = Result<T, Malformed>;
 
-/// What both ends must agree on: the release, and within it the number of this protocol, which changes with every change
-/// of messages, names or expansion.
+/// What both ends must agree on: the release, and within it the number of this protocol, which
+/// changes with every change of messages, names or expansion.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 
 /// No version is as long.

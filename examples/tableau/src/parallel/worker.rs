@@ -7,14 +7,16 @@ use super::wire::{Kind, Malformed, Packet, Reader, put, put_len, put_name, put_s
 use crate::expand::{Expansion, Name, State};
 use crate::formula::{Formulas, Id};
 
-/// States whose successors are being numbered, at most. More would hide a longer round trip, and keep more steps waiting;
-/// this hides half a millisecond where an expansion takes 30 us.
+/// States whose successors are being numbered, at most. More would hide a longer round trip, and
+/// keep more steps waiting; this hides half a millisecond where an expansion takes 30 us.
 const IN_FLIGHT: usize = 16;
 
-/// Branches of an expansion between two looks at what has come: some milliseconds. Most states have fewer.
+/// Branches of an expansion between two looks at what has come: some milliseconds. Most states have
+/// fewer.
 const BRANCHES: u32 = 1_000;
 
-/// Names in one question to the hub, at most: it stays small, and does not keep those of others waiting.
+/// Names in one question to the hub, at most: it stays small, and does not keep those of others
+/// waiting.
 const NAMES: usize = 256;
 
 /// Bytes after which a batch is sent.
@@ -45,7 +47,8 @@ struct Job {
     /// Of the state at `next`, if it is begun.
     expansion: Option<Expansion>,
     expanded: VecDeque<Expanded>,
-    /// What each question to the hub was about, the oldest first, and how many were asked and answered.
+    /// What each question to the hub was about, the oldest first, and how many were asked and
+    /// answered.
     asked: VecDeque<Vec<(Name, State)>>,
     questions: u64,
     answers: u64,
@@ -92,8 +95,8 @@ impl Batch {
 }
 
 impl Worker {
-    /// Process `me` (from 1) of a run with so many workers. It says that it is there: only of somebody who was told
-    /// something does a network know that he does not answer.
+    /// Process `me` (from 1) of a run with so many workers. It says that it is there: only of
+    /// somebody who was told something does a network know that he does not answer.
     #[must_use]
     pub fn new(me: u32, workers: u32) -> Self {
         let mut worker = Self {
@@ -175,8 +178,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Expands one state, or a part of one that goes on in very many ways, so that messages are looked at between two
-    /// calls. Returns whether there was one to expand, and not too many wait for numbers.
+    /// Expands one state, or a part of one that goes on in very many ways, so that messages are
+    /// looked at between two calls. Returns whether there was one to expand, and not too many wait
+    /// for numbers.
     pub fn work(&mut self) -> bool {
         let Some(job) = &mut self.job else {
             return false;
@@ -263,7 +267,8 @@ impl Job {
         }
     }
 
-    /// Goes on expanding the next state, if it may; returns the questions about its successors when it has them.
+    /// Goes on expanding the next state, if it may; returns the questions about its successors when
+    /// it has them.
     fn expand_next(&mut self) -> Option<Vec<Vec<u8>>> {
         if self.expanded.len() >= IN_FLIGHT {
             return None;

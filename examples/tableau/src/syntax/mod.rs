@@ -58,8 +58,9 @@ pub enum Node {
 
 /// A formula as it was written.
 ///
-/// Operands stand before their operators and the whole stands last, so that who walks it needs a loop and no
-/// recursion: the depth of a formula is its author's choice, the depth of the stack is not.
+/// Operands stand before their operators and the whole stands last, so that who walks it needs a
+/// loop and no recursion: the depth of a formula is its author's choice, the depth of the stack is
+/// not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// The nodes; at least one.
@@ -97,8 +98,8 @@ impl SyntaxError {
         }
     }
 
-    /// The line of the text around the place, with a caret below that. A tab stays a tab, so that the caret stays below;
-    /// a terminal obeys no other control character.
+    /// The line of the text around the place, with a caret below that. A tab stays a tab, so that
+    /// the caret stays below; a terminal obeys no other control character.
     #[must_use]
     pub fn caret(&self) -> String {
         let before = self.column - 1;

@@ -1,4 +1,5 @@
-//! Words into a tree, by two stacks (Dijkstra's shunting yard): no recursion, hence no limit on nesting.
+//! Words into a tree, by two stacks (Dijkstra's shunting yard): no recursion, hence no limit on
+//! nesting.
 //!
 //! Precedence, tightest first:
 //!

@@ -166,7 +166,8 @@ impl Known {
     }
 }
 
-/// Sends `formulas` through one run, and judges each verdict and model. Returns how many models there were.
+/// Sends `formulas` through one run, and judges each verdict and model. Returns how many models
+/// there were.
 fn judge(processes: u32, formulas: &[Known], args: &[&str]) -> usize {
     let mut lines = String::new();
     for known in formulas {
@@ -213,8 +214,8 @@ fn parallel_verdicts() {
     assert!(models * 5 > formulas.len() && models * 5 < 4 * formulas.len());
 }
 
-/// More processes than cores by far, beside other tests: one may not run for seconds. Loss is what is tested here, not
-/// how soon a silent process is missed.
+/// More processes than cores by far, beside other tests: one may not run for seconds. Loss is what
+/// is tested here, not how soon a silent process is missed.
 const PATIENT: [&str; 2] = ["--patience", "30"];
 
 #[test]

@@ -1,5 +1,5 @@
-//! The hub and its workers over a network that delays at will: only what one process tells another on one channel keeps
-//! its order, as the library promises.
+//! The hub and its workers over a network that delays at will: only what one process tells another
+//! on one channel keeps its order, as the library promises.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -186,8 +186,8 @@ impl Cluster {
     }
 }
 
-/// Many are expanded at once: from 4 promises with a model that is found at the first look, of 32 states, and from 3
-/// without one.
+/// Many are expanded at once: from 4 promises with a model that is found at the first look, of 32
+/// states, and from 3 without one.
 fn branching(model: bool) -> String {
     match model {
         true => promises(&[2, 2, 3, 3]).replace(" & F G !z", ""),
@@ -201,7 +201,8 @@ fn wide() -> String {
     format!("{} & {}", choices.join(" & "), promises(&[]))
 }
 
-/// Asks about `text`, and compares with what one process finds. Returns whether there is a model, and how many states.
+/// Asks about `text`, and compares with what one process finds. Returns whether there is a model,
+/// and how many states.
 fn compare(cluster: &mut Cluster, text: &str) -> Outcome {
     let mut table = Formulas::default();
     let root = table.read(&parse(text).unwrap(), true);
@@ -214,7 +215,8 @@ fn compare(cluster: &mut Cluster, text: &str) -> Outcome {
     (model, states)
 }
 
-/// One run after the other in the same cluster, so that messages of the last question meet the next one.
+/// One run after the other in the same cluster, so that messages of the last question meet the next
+/// one.
 #[test]
 fn the_end_is_seen_at_last_and_never_early() {
     let (mut models, mut busy, mut full) = (0, 0, 0);

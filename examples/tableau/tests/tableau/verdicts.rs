@@ -8,7 +8,8 @@ use tableau::{Formulas, Lasso, Literal, decide, parse};
 /// How many random formulas are compared.
 const FORMULAS: u64 = 5_000;
 
-/// The tableau's model of a text, in the oracle's terms: once with everything free false, once true.
+/// The tableau's model of a text, in the oracle's terms: once with everything free false, once
+/// true.
 fn models(text: &str) -> Option<[Word; 2]> {
     let tree = parse(text).unwrap_or_else(|error| panic!("{text}: {error}\n{}", error.caret()));
     let mut table = Formulas::default();
@@ -123,15 +124,17 @@ fn families(n: usize) -> Vec<(&'static str, Ltl)> {
     ]
 }
 
-/// All are owed at every moment, and no two can be had at once: what differs between two steps is only what they owe.
+/// All are owed at every moment, and no two can be had at once: what differs between two steps is
+/// only what they owe.
 fn turns(n: usize) -> Ltl {
     let owed = || all((1..=n).map(|i| finally(atom(i))));
     let pairs = (1..=n).flat_map(|i| (1..i).map(move |j| not(and(atom(i), atom(j)))));
     all([owed(), globally(next(owed())), globally(all(pairs))])
 }
 
-/// Promises side by side, each kept so many moments after it was made: 3 states for each set of those that are under
-/// way, 3 * 2 to the power of all delays, and many steps from each. The last two contradict one another: no model.
+/// Promises side by side, each kept so many moments after it was made: 3 states for each set of
+/// those that are under way, 3 * 2 to the power of all delays, and many steps from each. The last
+/// two contradict one another: no model.
 pub(crate) fn promises(delays: &[usize]) -> String {
     let promise = |(i, delay): (usize, &usize)| format!("G(p{i} -> {}q{i})", "X ".repeat(*delay));
     let promises = delays.iter().enumerate().map(promise);
@@ -181,8 +184,9 @@ fn zero(n: usize, linear: bool) -> Ltl {
     all([m(), globally(implies(m(), marks)), row(linear, zeros)])
 }
 
-/// A counter of `n` bits that never stops: p0 marks where a number begins, p1 is its bits, lowest first. (Rozier and
-/// Vardi, section 4, as Spot's `genltl --rv-counter` and `--rv-counter-linear` write it.) It has one model.
+/// A counter of `n` bits that never stops: p0 marks where a number begins, p1 is its bits, lowest
+/// first. (Rozier and Vardi, section 4, as Spot's `genltl --rv-counter` and `--rv-counter-linear`
+/// write it.) It has one model.
 fn plain_counter(n: usize, linear: bool) -> Ltl {
     let (m, b) = (|| atom(0), || atom(1));
     let same = || until(and(not(m()), iff(b(), after(n, b()))), m());
@@ -201,7 +205,8 @@ fn plain_counter(n: usize, linear: bool) -> Ltl {
     ])
 }
 
-/// The same with a proposition for the carry, p2, instead of untils. (`--rv-counter-carry`, `--rv-counter-carry-linear`.)
+/// The same with a proposition for the carry, p2, instead of untils. (`--rv-counter-carry`,
+/// `--rv-counter-carry-linear`.)
 fn carry_counter(n: usize, linear: bool) -> Ltl {
     let (m, b, c) = (|| atom(0), || atom(1), || atom(2));
     let keeps = both_next(linear, not(c()), iff(b(), after(n, b())));
@@ -237,7 +242,8 @@ pub(crate) fn broken(counter: Ltl, n: usize) -> Ltl {
     and(counter, globally(not(largest)))
 }
 
-/// A counter beside promises that it has nothing to do with: much to find before it has come around.
+/// A counter beside promises that it has nothing to do with: much to find before it has come
+/// around.
 pub(crate) fn busy_counter(n: usize) -> Ltl {
     let promise = |i, delay| globally(implies(atom(i), after(delay, atom(i + 1))));
     all([counter(n), promise(2, 2), promise(4, 2)])

@@ -1,15 +1,17 @@
 //! The program under test: a node whose environment is that of `suci run`, driven by lines on its
 //! standard input, telling what happens by lines on its standard output.
 //!
-//! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`, `gso=off`,
-//! `gro=off`, `unattended`, `prefer=throughput|response`, `controller=lan|cubic`, `faults=SPEC`; `every=MS`: looks at its node so often and not in between;
-//! `threads`: a `SharedNode` that only receives, and knows `stat` and `close`; `plant=NAME`: with a planted fault, in
-//! builds that have them.
+//! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`,
+//! `gso=off`, `gro=off`, `unattended`, `prefer=throughput|response`, `controller=lan|cubic`,
+//! `faults=SPEC`; `every=MS`: looks at its node so often and not in between; `threads`: a
+//! `SharedNode` that only receives, and knows `stat` and `close`; `plant=NAME`: with a planted
+//! fault, in builds that have them.
 //!
 //! Commands:
 //! * `load TO WINDOW SIZE`: keeps that many messages of that size outstanding, from now on;
 //! * `send TO COUNT SIZE`: sends so many, as the library takes them;
-//! * `ping TO COUNT SIZE`: so many requests, each when the one before was answered (everybody answers);
+//! * `ping TO COUNT SIZE`: so many requests, each when the one before was answered (everybody
+//!   answers);
 //! * `class TO CLASS`: puts what goes there into that class of priority;
 //! * `rest TO`: accepts nothing more for this peer;
 //! * `suspend TO`, `resume TO`: suspends the session with this peer, resumes it;
@@ -239,7 +241,8 @@ impl Subject {
         self.incoming.entry(from).or_default().take(message);
     }
 
-    /// Asks and waits for the answer, again and again; tells median and 99th percentile in microseconds.
+    /// Asks and waits for the answer, again and again; tells median and 99th percentile in
+    /// microseconds.
     fn ping(&mut self, to: NodeId, count: u64, size: u64) {
         let payload = suci::Bytes::from(vec![7; usize::try_from(size).expect("a size")]);
         let mut times = Vec::new();
@@ -292,8 +295,8 @@ impl Subject {
 
     /// A child of a fork must find the node unusable, at once, and harm nobody.
     fn fork(&mut self) {
-        // SAFETY: the child calls the node, which must answer with an error before it touches anything,
-        // and leaves by _exit.
+        // SAFETY: the child calls the node, which must answer with an error before it touches
+        // anything, and leaves by _exit.
         match unsafe { libc::fork() } {
             0 => {
                 let refused = matches!(self.node.try_recv(), Err(Error::Forked))

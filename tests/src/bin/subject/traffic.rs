@@ -12,8 +12,9 @@ static LIFE: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("life"
 /// Bytes in front of the filling: the sender's life, and the message's index in it.
 const HEAD: usize = 16;
 
-/// The filling: each word depends on its place and on its message, and on nothing of this process. Word by word: what
-/// arrives next waits while a message is made or checked, and figures are to be the library's.
+/// The filling: each word depends on its place and on its message, and on nothing of this process.
+/// Word by word: what arrives next waits while a message is made or checked, and figures are to be
+/// the library's.
 fn words(index: u64) -> impl Iterator<Item = [u8; 8]> {
     let word =
         move |place: u64| (index.rotate_left(32) ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -86,8 +87,8 @@ impl Outflow {
         self.delivered += 1;
     }
 
-    /// Every outstanding message has exactly one outcome, and no other has one. Counts them: delivered,
-    /// not delivered, unknown.
+    /// Every outstanding message has exactly one outcome, and no other has one. Counts them:
+    /// delivered, not delivered, unknown.
     pub(crate) fn ended(&mut self, outcomes: &[MessageOutcome]) -> [u64; 3] {
         let mut counts = [0; 3];
         for outcome in outcomes {

@@ -1,10 +1,12 @@
-//! Ahead of every alternative, near the kernel's limit. Each line asks the bench for those whom it names, which measures
-//! what it has not measured of this tree before. Ratios, those of percentiles and of processor time too, are medians of the
-//! ratios of each round, between namespaces at MTU 1500; what a line says of one contender alone are medians over rounds.
-//! The share that loss leaves is of two such medians: it is between two tasks, which have no round in common. A ratio counts if
-//! at least half of the rounds have it, of which there must be nine; and Suci must finish each of its rounds. Goodput is
-//! judged by the bound without payload CRC, and by everybody else's with it; the other way round is reported, as is everything
-//! that no demand is about. Where others block, Suci does what it does by default (it looks for up to 50 us before it sleeps).
+//! Ahead of every alternative, near the kernel's limit. Each line asks the bench for those whom it
+//! names, which measures what it has not measured of this tree before. Ratios, those of percentiles
+//! and of processor time too, are medians of the ratios of each round, between namespaces at MTU
+//! 1500; what a line says of one contender alone are medians over rounds. The share that loss
+//! leaves is of two such medians: it is between two tasks, which have no round in common. A ratio
+//! counts if at least half of the rounds have it, of which there must be nine; and Suci must finish
+//! each of its rounds. Goodput is judged by the bound without payload CRC, and by everybody else's
+//! with it; the other way round is reported, as is everything that no demand is about. Where others
+//! block, Suci does what it does by default (it looks for up to 50 us before it sleeps).
 
 use crate::bench::{self, Row};
 use crate::error::{Failure, Result};
@@ -112,7 +114,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Where something is demanded of whom `row` is about, it must have finished each of at least [`ROUNDS`] rounds.
+    /// Where something is demanded of whom `row` is about, it must have finished each of at least
+    /// [`ROUNDS`] rounds.
     fn finished(&mut self, row: &Row, bound: Bound) -> Result<()> {
         let (asked, failed) = (turns(row)?, row.figure("failures")?);
         let whole = asked >= ROUNDS && failed == 0.0;
@@ -320,7 +323,8 @@ fn rate(task: &str) -> Result<Figure> {
     judge.figure()
 }
 
-/// Whom the line of loss must have been compared with; Aeron, ENet and KCP where they are installed.
+/// Whom the line of loss must have been compared with; Aeron, ENet and KCP where they are
+/// installed.
 const RIVALS: [&str; 8] = [
     "tcp-cubic block",
     "tcp-bbr block",

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// How long anything may take before the test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
-/// With it `env` starts a program that hears these signals: `nohup make test` ignores the one, a shell's `make test &`
-/// the others, and so do all whom they start.
+/// With it `env` starts a program that hears these signals: `nohup make test` ignores the one, a
+/// shell's `make test &` the others, and so do all whom they start.
 pub(crate) const HEARING: &str = "--default-signal=HUP,INT,QUIT";
 
 /// The command, without what an outer launch may have set.
@@ -181,7 +181,8 @@ pub(crate) fn pings(at: &str, count: &str) -> Command {
     suci(&["ping", at, "--interval", "0", "--count", count])
 }
 
-/// What `suci stat PID --json` says of the only node of `process`, once there is one and `enough` of it.
+/// What `suci stat PID --json` says of the only node of `process`, once there is one and `enough`
+/// of it.
 pub(crate) fn await_node(process: &Running, enough: impl Fn(&Value) -> bool) -> Value {
     let (pid, end) = (process.0.id().to_string(), Instant::now() + PATIENCE);
     loop {
@@ -199,8 +200,9 @@ pub(crate) fn await_node(process: &Running, enough: impl Fn(&Value) -> bool) -> 
     }
 }
 
-/// An address on loopback whose port, of UDP and TCP, was free a moment ago. Each is of another host than all others here,
-/// so that nobody takes it before the command does, nor while that opens it anew.
+/// An address on loopback whose port, of UDP and TCP, was free a moment ago. Each is of another
+/// host than all others here, so that nobody takes it before the command does, nor while that opens
+/// it anew.
 pub(crate) fn free_address() -> SocketAddr {
     static HOSTS: AtomicU8 = AtomicU8::new(1);
     let host = Ipv4Addr::new(127, 0, 27, HOSTS.fetch_add(1, Ordering::Relaxed));

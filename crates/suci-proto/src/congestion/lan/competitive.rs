@@ -43,8 +43,9 @@ impl CompetitiveMode {
         }
     }
 
-    /// Ends slow start once the delay grew beyond what was found. HyStart++ compares with the round before, and so would
-    /// take two thirds of a link from a TCP that left slow start at such a delay (Linux's HyStart does).
+    /// Ends slow start once the delay grew beyond what was found. HyStart++ compares with the round
+    /// before, and so would take two thirds of a link from a TCP that left slow start at such a
+    /// delay (Linux's HyStart does).
     pub(super) fn judge_slow_start(&mut self, least: Option<f64>) {
         let found = Duration::from_secs_f64(self.found);
         let most = (found + growth(found)).as_secs_f64();
@@ -53,8 +54,8 @@ impl CompetitiveMode {
         }
     }
 
-    /// Lets the own packets drain, to see whether the queue goes with them. Two rounds: the packets of the first
-    /// still meet those that were sent before.
+    /// Lets the own packets drain, to see whether the queue goes with them. Two rounds: the packets
+    /// of the first still meet those that were sent before.
     pub(super) fn look_if_due(&mut self, now: Instant, every: Duration) {
         if self.looking == 0 && now.since(self.looked_at) >= every {
             self.looked_at = now;

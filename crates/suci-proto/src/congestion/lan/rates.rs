@@ -6,7 +6,8 @@ use crate::time::{Duration, Instant};
 /// Rounds over which the highest delivery rate is remembered.
 const RATE_ROUNDS: usize = 8;
 
-/// What the link was seen to do is remembered for so long at least, and for less than twice as long.
+/// What the link was seen to do is remembered for so long at least, and for less than twice as
+/// long.
 const KNOWN: Duration = Duration::from_secs(10);
 
 /// Highest delivery rates of the last rounds and of the last seconds, in bytes per second.

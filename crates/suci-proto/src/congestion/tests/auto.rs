@@ -127,7 +127,8 @@ fn a_fixed_window_is_what_it_is() {
     assert!(utilisation >= 0.75, "{utilisation}");
 }
 
-/// CUBIC as Linux begins it: slow start ends as soon as the delay grew beyond the least by what HyStart allows.
+/// CUBIC as Linux begins it: slow start ends as soon as the delay grew beyond the least by what
+/// HyStart allows.
 #[derive(Debug)]
 struct Linux {
     cubic: Cubic,

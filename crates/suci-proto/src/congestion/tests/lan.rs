@@ -22,7 +22,8 @@ fn the_queue_stays_short_where_cubic_fills_it() {
     assert!(cubics >= millis(20), "{cubics:?}");
 }
 
-/// From machine rooms to slow links, with large and tiny buffers, and with hosts that do not always run.
+/// From machine rooms to slow links, with large and tiny buffers, and with hosts that do not always
+/// run.
 #[test]
 fn links_of_all_speeds_are_filled() {
     for (rate, rtt, packets, time, stall) in [
@@ -91,7 +92,8 @@ fn who_lost_packets_finds_back_to_the_others() {
     }
 }
 
-/// At gigabits windows are large, and one packet more per round trip is little: it takes seconds, not forever.
+/// At gigabits windows are large, and one packet more per round trip is little: it takes seconds,
+/// not forever.
 #[test]
 fn a_latecomer_at_gigabits_gets_its_share_in_time() {
     let link = link(1_000, micros(100), 4_000);
@@ -356,7 +358,8 @@ fn round_through(lan: &mut Lan, now: &mut Instant, queue: Duration) {
     lan.on_ack(*now, &sample);
 }
 
-/// Lets rounds pass until it drains, but at most so many; the window before, whether it drains, and how many passed.
+/// Lets rounds pass until it drains, but at most so many; the window before, whether it drains, and
+/// how many passed.
 fn until_it_drains(lan: &mut Lan, now: &mut Instant, most: usize) -> (u64, bool, usize) {
     let mut before = lan.window();
     for passed in 0..most {

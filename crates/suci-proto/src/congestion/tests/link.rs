@@ -1,5 +1,5 @@
-//! Flows over one bottleneck: a drop-tail queue, a rate, a round trip, random losses, and hosts that are slow
-//! to run, in virtual time.
+//! Flows over one bottleneck: a drop-tail queue, a rate, a round trip, random losses, and hosts
+//! that are slow to run, in virtual time.
 
 use crate::congestion::{AckSample, Cause, CongestionEvent, Controller};
 use crate::pacer::Pacer;
@@ -28,7 +28,8 @@ pub(super) struct Link {
     pub(super) mark: u64,
     /// Of so many packets that arrive one is lost on the way for no reason; 0: none.
     pub(super) lose_one_in: u64,
-    /// One in 64 acknowledgements is handled late by up to this, as by a process that was not scheduled.
+    /// One in 64 acknowledgements is handled late by up to this, as by a process that was not
+    /// scheduled.
     pub(super) stall: Duration,
     /// Each packet and each acknowledgement takes up to this longer; none overtakes another.
     pub(super) jitter: Duration,

@@ -77,7 +77,8 @@ fn number() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// Windows stay within their bounds, rates are numbers, and the same calls lead to the same decisions.
+    /// Windows stay within their bounds, rates are numbers, and the same calls lead to the same
+    /// decisions.
     #[test]
     fn windows_stay_within_bounds_and_decisions_repeat(
         choice in 0..CHOICES.len(),

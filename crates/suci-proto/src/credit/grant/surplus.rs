@@ -1,4 +1,5 @@
-//! Credit of a time when the share was larger: used up at once by who needs it, and kept for minutes by who does not.
+//! Credit of a time when the share was larger: used up at once by who needs it, and kept for
+//! minutes by who does not.
 
 use super::Grant;
 use crate::fold::folds;
@@ -9,8 +10,8 @@ use crate::types::PacketNumber;
 const SURPLUS: u64 = 4;
 const SURPLUS_PART: u64 = 4;
 
-/// It has to last so many times as long as it did for its owner to be asked for it: a peer far away uses all of it, and
-/// whoever is asked may not send for a round trip.
+/// It has to last so many times as long as it did for its owner to be asked for it: a peer far away
+/// uses all of it, and whoever is asked may not send for a round trip.
 const LASTS: u64 = 4;
 
 /// When it began.

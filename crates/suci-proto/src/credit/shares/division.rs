@@ -18,10 +18,12 @@ const SLACK: u64 = 4;
 /// What an idle peer keeps while others need more: enough for its next request without asking...
 const IDLE_PACKETS: u64 = 4;
 
-/// ... unless all peers' together would exceed this part of the budget. Beyond it they keep less, at last nothing.
+/// ... unless all peers' together would exceed this part of the budget. Beyond it they keep less,
+/// at last nothing.
 const IDLE_PART: u64 = 4;
 
-/// A share that is more than its peer uses is halved down to this many packets while others need more.
+/// A share that is more than its peer uses is halved down to this many packets while others need
+/// more.
 const FEWEST_CONTENT: u64 = 8;
 
 /// What a peer without credit does.
@@ -65,7 +67,8 @@ impl Shares {
         }
     }
 
-    /// The peer says that its messages had to wait at its limit. One without a share is served in its turn.
+    /// The peer says that its messages had to wait at its limit. One without a share is served in
+    /// its turn.
     pub(crate) fn on_used_up(&mut self, grant: &mut Grant, now: Instant) {
         if grant.share() > 0 {
             grant.need.begin(now);
@@ -105,8 +108,8 @@ impl Shares {
         }
     }
 
-    /// What this peer should have, in packets. A content one keeps what it has, but no more than it would get if
-    /// it were hungry, while others are.
+    /// What this peer should have, in packets. A content one keeps what it has, but no more than it
+    /// would get if it were hungry, while others are.
     pub(super) fn target(&self, grant: &Grant) -> u64 {
         let demand = grant.need.demand;
         let (mut weight, mut bytes) = (self.hungry.weight, self.hungry.bytes);
@@ -137,8 +140,8 @@ impl Shares {
         }
     }
 
-    /// What a peer of this demand divides with which others: where those of bounded demand cannot use their
-    /// parts, what they leave is for the rest.
+    /// What a peer of this demand divides with which others: where those of bounded demand cannot
+    /// use their parts, what they leave is for the rest.
     fn beyond_bounded(&self, demand: Demand, divided: u64, weight: u64) -> (u64, u64) {
         let Hungry {
             bounded,
@@ -156,8 +159,9 @@ impl Shares {
         (divided.saturating_sub(bounded), weight)
     }
 
-    /// `bytes` in packets. What the division leaves over is a packet more for some; who has one loses it again
-    /// before the last packets are gone, so that whoever has not got its part yet finds them.
+    /// `bytes` in packets. What the division leaves over is a packet more for some; who has one
+    /// loses it again before the last packets are gone, so that whoever has not got its part yet
+    /// finds them.
     fn rounded(&self, bytes: u64, grant: &Grant) -> u64 {
         let whole = packets(bytes, grant.charge());
         let spare = self.free().saturating_sub(self.reserve());
@@ -222,8 +226,8 @@ impl Shares {
         self.settle(grant);
     }
 
-    /// Those who wait come in their order, and before everybody else. Who did not ask keeps to what idle
-    /// peers may have while others need more.
+    /// Those who wait come in their order, and before everybody else. Who did not ask keeps to what
+    /// idle peers may have while others need more.
     pub(super) fn share_for_dormant(&self, grant: &Grant, wish: Wish) -> u64 {
         let before = match grant.waiting {
             Some(turn) => self
@@ -245,7 +249,8 @@ impl Shares {
         let less = match wish {
             Wish::Asks => false,
             Wish::Sends => self.is_wanted_beside(grant),
-            // What leaves too little free would be reclaimed from the idle again, and so on for ever.
+            // What leaves too little free would be reclaimed from the idle again, and so on for
+            // ever.
             Wish::Rests => {
                 let left = self.free().saturating_sub(given);
                 self.is_wanted_beside(grant) || left < self.scarce()

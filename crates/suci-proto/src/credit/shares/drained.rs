@@ -1,7 +1,7 @@
 //! Packets that were read from the socket: what each does to its sender's grant.
 //!
-//! Dividing the budget costs several times what a packet in order does otherwise, and comes to the same as long as
-//! nothing that it looks at moves. So it is done again only when something did.
+//! Dividing the budget costs several times what a packet in order does otherwise, and comes to the
+//! same as long as nothing that it looks at moves. So it is done again only when something did.
 
 use super::division::Wish;
 use super::{Hungry, Shares};
@@ -53,7 +53,8 @@ impl Shares {
         self.allot(grant, wish, now);
     }
 
-    /// As [`on_drained`](Self::on_drained) for each of the eliciting packets `first..=last`, one after the other.
+    /// As [`on_drained`](Self::on_drained) for each of the eliciting packets `first..=last`, one
+    /// after the other.
     pub fn on_run_drained(
         &mut self,
         grant: &mut Grant,
@@ -81,8 +82,9 @@ impl Shares {
         }
     }
 
-    /// Counts how often it changed what shares depend on. While that stands, and of a grant only the numbers drained and
-    /// granted move, as they do together while packets come in order, the division comes to the same.
+    /// Counts how often it changed what shares depend on. While that stands, and of a grant only
+    /// the numbers drained and granted move, as they do together while packets come in order, the
+    /// division comes to the same.
     fn epoch(&mut self) -> u64 {
         let basis = self.present_basis();
         if self.basis != Some(basis) {

@@ -93,7 +93,8 @@ struct World {
     buffer: VecDeque<(usize, Packet, bool)>,
     paused: u64,
     now: u64,
-    /// A share that shrinks for others' sake takes tolerance for late packets away under its peer's feet.
+    /// A share that shrinks for others' sake takes tolerance for late packets away under its peer's
+    /// feet.
     steady: bool,
     injected: u64,
     mtu: usize,

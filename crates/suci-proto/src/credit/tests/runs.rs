@@ -6,7 +6,8 @@ use proptest::prelude::*;
 /// What one peer, or the socket, meets next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// So many packets of a peer are drained, after so many that were lost, at most to its limit and so far beyond.
+    /// So many packets of a peer are drained, after so many that were lost, at most to its limit
+    /// and so far beyond.
     Run(usize, u64, u64, u64),
     /// The oldest packet that was lost comes after all.
     Late(usize),

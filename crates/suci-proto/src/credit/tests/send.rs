@@ -442,8 +442,8 @@ fn f21_whoever_runs_out_of_reserve_asks_at_once() {
     assert!(!credit.reserve_ask_due(13, at(3)));
 }
 
-/// Two ends that have nothing but a reserve, with a packet under way in each direction, know of one number less than
-/// was used, and their reserve is always low.
+/// Two ends that have nothing but a reserve, with a packet under way in each direction, know of one
+/// number less than was used, and their reserve is always low.
 #[test]
 fn f21_who_asked_does_not_ask_again_before_an_answer_can_be_there() {
     let mut credit = sender(9, 2);

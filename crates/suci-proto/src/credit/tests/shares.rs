@@ -229,8 +229,9 @@ fn who_says_that_it_was_at_its_limit_needs_more() {
     assert_eq!(far.part(), None);
 }
 
-/// What becomes of a peer that had all of the budget when two others came, and from then on sends a packet in so many
-/// milliseconds: how often it was asked to give back, and what all three have in the end.
+/// What becomes of a peer that had all of the budget when two others came, and from then on sends a
+/// packet in so many milliseconds: how often it was asked to give back, and what all three have in
+/// the end.
 fn who_had_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
     let mut shares = Shares::new(8 * MIB);
     let mut slow = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
@@ -319,8 +320,8 @@ fn appetites_are_weights_among_the_hungry() {
     assert!(is_unused(&shares, 8 * MIB));
 }
 
-/// Ten peers that send requests take 16 packets each, a tenth of what they might: the rest is for one that sends
-/// much, not for nobody.
+/// Ten peers that send requests take 16 packets each, a tenth of what they might: the rest is for
+/// one that sends much, not for nobody.
 #[test]
 fn what_small_appetites_leave_is_for_the_others() {
     let mut shares = Shares::new(8 * MIB);
@@ -756,7 +757,8 @@ fn what_the_kernel_may_charge_is_what_was_granted_and_a_quarter_kept() {
     assert_eq!(shares.allowed(), 2 * MIB);
 }
 
-/// The idlest loses its place first, then who had it for longest; nobody before it was idle or had a turn.
+/// The idlest loses its place first, then who had it for longest; nobody before it was idle or had
+/// a turn.
 #[test]
 fn places_are_taken_from_the_idle_and_then_in_turn() {
     let mut shares = Shares::new(8 * MIB);
@@ -790,7 +792,8 @@ fn places_are_taken_from_the_idle_and_then_in_turn() {
     );
 }
 
-/// It is reclaimed at once and until it answers, gets nothing whatever it does, and then it is over.
+/// It is reclaimed at once and until it answers, gets nothing whatever it does, and then it is
+/// over.
 #[test]
 fn who_was_dismissed_gives_everything_back() {
     let mut shares = Shares::new(8 * MIB);
@@ -956,7 +959,8 @@ fn large_packets_are_for_paths_that_carry_them_and_few_peers() {
         (JUMBO_DATAGRAM, 62, 4_068),
         (JUMBO_DATAGRAM, 63, ETHERNET_MTU),
         (MAX_DATAGRAM, 1, 8_972),
-        // Jumbo frames of another size, little more than Ethernet's, Ethernet's, a tunnel, the floor.
+        // Jumbo frames of another size, little more than Ethernet's, Ethernet's, a tunnel, the
+        // floor.
         (7_000, 1, 7_000),
         (2_016, 1, ETHERNET_MTU),
         (1_572, 1, ETHERNET_MTU),

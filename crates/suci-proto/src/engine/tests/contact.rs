@@ -1,4 +1,5 @@
-//! Between INIT and ACCEPT: what the responder owes, and what it sends before the initiator knows the connection.
+//! Between INIT and ACCEPT: what the responder owes, and what it sends before the initiator knows
+//! the connection.
 
 use super::*;
 use crate::event::EndReason;
@@ -38,8 +39,8 @@ fn f04_an_accept_goes_however_many_replies_wait() {
     assert_eq!(accepts.count(), 1);
 }
 
-/// Data that comes before ACCEPT shows that the INIT arrived: it is repeated at once, and only once. The numbers of
-/// that data are repaid when ACCEPT comes.
+/// Data that comes before ACCEPT shows that the INIT arrived: it is repeated at once, and only
+/// once. The numbers of that data are repaid when ACCEPT comes.
 #[test]
 fn f31_data_before_accept_asks_for_it_and_is_repaid() {
     let (mut world, init) = accepted();
@@ -104,8 +105,8 @@ fn who_is_left_before_accept_went_hears_both() {
     assert!(world.events(0).iter().any(ended));
 }
 
-/// The time from COOKIE to INIT is no round trip if INIT may have been repeated: a first probe would wait for three times
-/// as long.
+/// The time from COOKIE to INIT is no round trip if INIT may have been repeated: a first probe
+/// would wait for three times as long.
 #[test]
 fn f31_a_repeated_init_measures_no_round_trip() {
     let mut world = World::new(2);

@@ -6,7 +6,8 @@ use crate::limits::{MAX_RETIRED, RIDE_CREDIT};
 use crate::types::Epoch;
 use crate::wire::{CrcScope, Credit, Hello, put_ack};
 
-/// F10: an INIT that is heard again after its session ended, while its cookie is still good, opens nothing.
+/// F10: an INIT that is heard again after its session ended, while its cookie is still good, opens
+/// nothing.
 #[test]
 fn f10_f14_an_init_opens_once_whatever_became_of_its_session() {
     let mut world = World::new(2);
@@ -49,8 +50,8 @@ fn f10_an_accept_from_elsewhere_is_ignored() {
     assert_eq!(world.peer(0, 1).path_address(), Some(address(1)));
 }
 
-/// The session that a lingering connection's credit was for is over: it may not widen the next one, whose
-/// window is another.
+/// The session that a lingering connection's credit was for is over: it may not widen the next one,
+/// whose window is another.
 #[test]
 fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     let mut world = World::new(2);
@@ -105,7 +106,8 @@ fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     assert_eq!(peer.session.outbox.session_credit(), (0, RIDE_CREDIT));
 }
 
-/// Who dies between its INIT and its next packet leaves no credit of its old connection on the books for ever.
+/// Who dies between its INIT and its next packet leaves no credit of its old connection on the
+/// books for ever.
 #[test]
 fn f17_credit_of_a_replaced_connection_lapses_though_its_successor_is_never_heard() {
     let mut world = World::new(2);
@@ -150,8 +152,8 @@ fn drop_attempt(world: &mut World) {
         .drop_attempt(&mut engine.shared);
 }
 
-/// Who replaces its connection again before it was heard may have sent on each of them: all stay on the books
-/// until the newest is heard.
+/// Who replaces its connection again before it was heard may have sent on each of them: all stay on
+/// the books until the newest is heard.
 #[test]
 fn f10_credit_of_every_connection_that_was_replaced_unheard_stays_on_the_books() {
     let mut world = World::new(2);
@@ -210,7 +212,8 @@ fn send_large(world: &mut World, from: usize, length: usize) {
     world.engines[from].send(world.now, id(0), large).unwrap();
 }
 
-/// Memory for large messages is not kept for who cannot send, nor does it hold up those behind it in line.
+/// Memory for large messages is not kept for who cannot send, nor does it hold up those behind it
+/// in line.
 #[test]
 fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
     let mut world = frugal_world(3);
@@ -232,8 +235,8 @@ fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
     }
 }
 
-/// A sender of large messages whose next one always waits already does not keep the memory of the one before:
-/// another peer's, which asked earlier and is larger, comes first.
+/// A sender of large messages whose next one always waits already does not keep the memory of the
+/// one before: another peer's, which asked earlier and is larger, comes first.
 #[test]
 fn f32_memory_that_a_large_message_held_goes_to_who_waited_longest() {
     let mut world = frugal_world(3);
@@ -338,8 +341,8 @@ pub(super) fn hello(from: usize, to: usize, token: u64) -> Packet {
     Packet { from, to, bytes }
 }
 
-/// F02: with the smallest usual socket buffer, one client that asks for ever and never comes with its INIT
-/// keeps one place, and newcomers find the others.
+/// F02: with the smallest usual socket buffer, one client that asks for ever and never comes with
+/// its INIT keeps one place, and newcomers find the others.
 #[test]
 fn f02_a_client_that_only_repeats_its_hello_keeps_nobody_out() {
     let mut world = World::new(2);
@@ -366,8 +369,8 @@ fn strangers(world: &mut World, tokens: core::ops::Range<u64>) {
     }
 }
 
-/// F02: HELLOs of strangers without end, in the smallest usual buffer. A node of the book connects at once, and
-/// one with a session makes another connection; nobody is granted more than there is.
+/// F02: HELLOs of strangers without end, in the smallest usual buffer. A node of the book connects
+/// at once, and one with a session makes another connection; nobody is granted more than there is.
 #[test]
 fn f02_a_flood_of_strangers_keeps_no_known_node_out() {
     let mut world = World::new(3);
@@ -397,8 +400,8 @@ fn f02_a_flood_of_strangers_keeps_no_known_node_out() {
     assert_ne!(before, after, "replaced");
 }
 
-/// F02, F12: the flood comes under the ID of a node of the book, from addresses that change: that node and
-/// another of the book are answered all the same, and strangers keep their half.
+/// F02, F12: the flood comes under the ID of a node of the book, from addresses that change: that
+/// node and another of the book are answered all the same, and strangers keep their half.
 #[test]
 fn f02_a_flood_in_the_name_of_a_known_node_keeps_nobody_out() {
     let mut world = World::new(3);
@@ -443,8 +446,8 @@ fn f04_answers_to_strangers_leave_room_for_those_to_known_nodes() {
     assert_eq!(world.engines[0].shared.replies.len(), waiting + 1);
 }
 
-/// A client that is refused comes again every second with a new token; what it asked for before is not
-/// waited for.
+/// A client that is refused comes again every second with a new token; what it asked for before is
+/// not waited for.
 #[test]
 fn f02_an_init_that_was_refused_is_waited_for_no_more() {
     let mut world = World::new(2);
@@ -458,8 +461,8 @@ fn f02_an_init_that_was_refused_is_waited_for_no_more() {
     assert!(refused.count() > 30, "it came again and again");
 }
 
-/// Without memory for the session its INIT waits, and the cookie with it: another HELLO would only have the
-/// responder keep more free.
+/// Without memory for the session its INIT waits, and the cookie with it: another HELLO would only
+/// have the responder keep more free.
 #[test]
 fn an_init_that_cannot_be_made_yet_asks_for_no_other_cookie() {
     let mut world = World::new(2);
@@ -527,8 +530,8 @@ pub(super) fn run_without(world: &mut World, dead: &[usize], span: Duration) {
     }
 }
 
-/// A sender dies in the middle of a large message. It is noticed, what it holds holds nobody up who fits beside it, and
-/// comes back when its session ends.
+/// A sender dies in the middle of a large message. It is noticed, what it holds holds nobody up who
+/// fits beside it, and comes back when its session ends.
 #[test]
 fn f17_f32_who_dies_in_the_middle_of_a_large_message_is_noticed_and_holds_nobody_up() {
     let mut world = frugal_world(4);
@@ -586,7 +589,8 @@ fn f17_f32_sessions_of_the_dead_end_when_newcomers_find_no_room() {
     assert_eq!(world.received(0), 1, "the window of the first is free");
 }
 
-/// Half of the table is for the strangers of one address, and those who left are forgotten to make room for more.
+/// Half of the table is for the strangers of one address, and those who left are forgotten to make
+/// room for more.
 #[test]
 fn f02_strangers_of_one_address_who_left_make_room_for_others_of_it() {
     let mut world = super::strangers::one_server(7, 8, BUFFER);
@@ -602,8 +606,8 @@ fn f02_strangers_of_one_address_who_left_make_room_for_others_of_it() {
     }
 }
 
-/// What rides on an INIT is heard, and so are the packets that its sender goes on sending on the old connection until
-/// ACCEPT comes: that one stays on the books.
+/// What rides on an INIT is heard, and so are the packets that its sender goes on sending on the
+/// old connection until ACCEPT comes: that one stays on the books.
 #[test]
 fn f10_f21_what_rides_on_an_init_does_not_end_the_old_connections_credit() {
     let mut world = connected();
@@ -673,8 +677,8 @@ fn f15_nonsense_after_close_ends_the_connection_and_not_the_next_session() {
     assert_eq!(world.received(1), 1);
 }
 
-/// Whoever calls itself node 2, and claims that so many sessions ended, leaves the real one no worse off: neither when it
-/// calls nor when it is called.
+/// Whoever calls itself node 2, and claims that so many sessions ended, leaves the real one no
+/// worse off: neither when it calls nor when it is called.
 #[test]
 fn f14_no_epoch_that_anybody_claims_locks_a_node_out() {
     let (half, most) = (1 << 63, u64::MAX);
@@ -709,8 +713,8 @@ fn f14_no_epoch_that_anybody_claims_locks_a_node_out() {
     }
 }
 
-/// That ACCEPT ends the session before takes a place in the history: who loses it begins higher from then on, but the
-/// session that ACCEPT begins is in the epoch that it says.
+/// That ACCEPT ends the session before takes a place in the history: who loses it begins higher
+/// from then on, but the session that ACCEPT begins is in the epoch that it says.
 #[test]
 fn f14_both_ends_are_in_the_epoch_that_accept_says() {
     let mut world = connected();

@@ -1,5 +1,5 @@
-//! A train with all that was to be said ends the turn's looks at its peer: what only sending it gave cause for is
-//! not forgotten.
+//! A train with all that was to be said ends the turn's looks at its peer: what only sending it
+//! gave cause for is not forgotten.
 
 use super::*;
 use crate::limits::MIN_MTU;
@@ -7,7 +7,8 @@ use crate::pmtu::PathMtu;
 use crate::recovery::Recovery;
 use crate::types::PacketNumber;
 
-/// A probe goes only while something is in flight, which a message of a few packets is not any more when the next begins.
+/// A probe goes only while something is in flight, which a message of a few packets is not any more
+/// when the next begins.
 #[test]
 fn a_message_of_a_few_packets_finds_how_large_packets_may_be() {
     let mut world = connected();
@@ -30,7 +31,8 @@ fn a_message_of_a_few_packets_finds_how_large_packets_may_be() {
     assert_eq!(connection.mtu.current(), 8_972);
 }
 
-/// Nothing of the old connection can be sent again: the next one must be opened while no timer of the old one runs.
+/// Nothing of the old connection can be sent again: the next one must be opened while no timer of
+/// the old one runs.
 #[test]
 fn f15_what_was_lost_with_the_last_number_goes_on_the_next_connection() {
     let mut world = connected();

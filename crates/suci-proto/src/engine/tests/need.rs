@@ -80,7 +80,8 @@ fn filled(each: Duration, length: usize) -> f64 {
     received as f64 / most as f64
 }
 
-/// Each packet finds a limit that was raised since it left: only its sender knows that it had to wait.
+/// Each packet finds a limit that was raised since it left: only its sender knows that it had to
+/// wait.
 #[test]
 fn a_receiver_hears_that_its_credit_does_not_fill_the_path() {
     let part = filled(Duration::from_micros(100), 16_384);
@@ -101,7 +102,8 @@ fn share(world: &mut World, other: usize) -> f64 {
     grant.share() as f64 * grant.charge() as f64 / Shares::new(BUFFER).free() as f64
 }
 
-/// Its program is waited for: more of the receive buffer is of no use, and what it gave back was not too little.
+/// Its program is waited for: more of the receive buffer is of no use, and what it gave back was
+/// not too little.
 #[test]
 fn who_waits_for_memory_keeps_the_share_of_a_newcomer() {
     let mut world = World::new(2);
@@ -185,7 +187,8 @@ impl Star {
     }
 }
 
-/// Over its path packets never come near the limit, and what it has seems too much for what it sends: but it uses it.
+/// Over its path packets never come near the limit, and what it has seems too much for what it
+/// sends: but it uses it.
 #[test]
 fn who_sends_steadily_over_a_long_path_is_not_starved_by_bulk() {
     let millis = Duration::from_millis;

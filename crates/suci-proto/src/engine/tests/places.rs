@@ -137,8 +137,8 @@ fn f02_a_known_node_that_calls_no_more_keeps_no_stranger_out() {
     assert!(answers.iter().any(|p| p.is(PacketType::Cookie)));
 }
 
-/// More peers than places, and all have something to say again and again: each is served in turn within seconds,
-/// sessions go on, and nobody is lost.
+/// More peers than places, and all have something to say again and again: each is served in turn
+/// within seconds, sessions go on, and nobody is lost.
 #[test]
 fn f31_more_peers_than_places_are_served_in_turn() {
     let peers = 12;
@@ -205,8 +205,8 @@ fn f02_hellos_in_the_name_of_those_with_a_place_leave_the_last_one_to_a_newcomer
     assert_eq!(world.received(0), 5);
 }
 
-/// F02: a HELLO proves nothing. Under however many names one comes, from where they are not known to be, it makes
-/// one of those with a place give it up, as any stranger's would.
+/// F02: a HELLO proves nothing. Under however many names one comes, from where they are not known
+/// to be, it makes one of those with a place give it up, as any stranger's would.
 #[test]
 fn f02_hellos_in_the_name_of_absent_nodes_do_not_empty_the_places() {
     let mut world = narrow(5, 12);
@@ -220,7 +220,8 @@ fn f02_hellos_in_the_name_of_absent_nodes_do_not_empty_the_places() {
     }
 }
 
-/// Where grants are small every packet carries a CREDIT: a message that only fits a packet of its own is cut.
+/// Where grants are small every packet carries a CREDIT: a message that only fits a packet of its
+/// own is cut.
 #[test]
 fn f21_a_message_of_nearly_a_packet_does_not_wait_for_a_packet_without_credit() {
     let mut world = World::new(2);
@@ -239,7 +240,8 @@ fn f21_a_message_of_nearly_a_packet_does_not_wait_for_a_packet_without_credit() 
     }
 }
 
-/// The peer's attempt came while we made one, and there is no room for it: ours is not given up for that.
+/// The peer's attempt came while we made one, and there is no room for it: ours is not given up for
+/// that.
 #[test]
 fn f31_who_finds_no_room_for_a_caller_still_calls_it() {
     let mut world = World::new(2);
@@ -271,8 +273,8 @@ fn f31_who_finds_no_room_for_a_caller_still_calls_it() {
     assert_eq!((world.received(0), world.received(1)), (1, 1));
 }
 
-/// F11: the index of a connection that gave its place goes to the next attempt; who still uses it hears that it is
-/// unknown, however long that attempt waits.
+/// F11: the index of a connection that gave its place goes to the next attempt; who still uses it
+/// hears that it is unknown, however long that attempt waits.
 #[test]
 fn f11_an_index_that_another_attempt_has_is_unknown_to_its_last_user() {
     let mut world = World::new(3);
@@ -370,7 +372,8 @@ fn nobody_is_woken_for_credit_that_nobody_could_give() {
     }
 }
 
-/// For how long one that sends on and answers nothing keeps its place in a node that bears silence for so long.
+/// For how long one that sends on and answers nothing keeps its place in a node that bears silence
+/// for so long.
 fn defies_for(give_up_after: Duration) -> Duration {
     let mut world = narrow(2, 1);
     take_places(&mut world, 1);

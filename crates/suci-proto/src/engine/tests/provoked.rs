@@ -189,8 +189,8 @@ impl Rogue {
     }
 }
 
-/// A peer that acknowledges nothing for seconds, and in each turn has us send something that asks for it, does not make us
-/// remember more and more. Once it does acknowledge, it is answered again.
+/// A peer that acknowledges nothing for seconds, and in each turn has us send something that asks
+/// for it, does not make us remember more and more. Once it does acknowledge, it is answered again.
 #[test]
 fn f04_what_a_peer_provokes_and_acknowledges_late_is_bounded() {
     for what in ALL {
@@ -227,7 +227,8 @@ fn control(world: &mut World, host: usize) -> u64 {
     connection.recovery.control_in_flight()
 }
 
-/// Nothing arrives on either side until both keep back what they have to say. Then it does, and they go on.
+/// Nothing arrives on either side until both keep back what they have to say. Then it does, and
+/// they go on.
 #[test]
 fn f04_f19_both_ends_that_keep_control_back_go_on_when_packets_arrive_again() {
     let mut world = connected();

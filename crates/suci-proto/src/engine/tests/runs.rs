@@ -223,7 +223,8 @@ impl Pairs {
         }
     }
 
-    /// All that the first end knows of the second: packets in flight, credit, windows, queues, what is owed.
+    /// All that the first end knows of the second: packets in flight, credit, windows, queues, what
+    /// is owed.
     fn books(&mut self) -> String {
         format!("{:?}", self.world.peer(0, 1))
     }
@@ -266,8 +267,8 @@ fn a_long_message_is_built_in_runs() {
     }
 }
 
-/// What went beside something else is shorter than a packet. Sent again alone it is filled up, or says its length: in either
-/// case it has another head than those of a run.
+/// What went beside something else is shorter than a packet. Sent again alone it is filled up, or
+/// says its length: in either case it has another head than those of a run.
 #[test]
 fn a_piece_that_is_shorter_than_its_packet_begins_no_run() {
     for short in 1..5 {

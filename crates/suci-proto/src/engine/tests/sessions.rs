@@ -5,8 +5,8 @@ use crate::limits::MAX_RETIRED;
 use crate::types::Epoch;
 use crate::{EndReason, Outcome};
 
-/// Sessions of so many earlier incarnations of `other` ended at `host`, and more than it remembers: whoever comes now
-/// begins in a higher epoch.
+/// Sessions of so many earlier incarnations of `other` ended at `host`, and more than it remembers:
+/// whoever comes now begins in a higher epoch.
 fn raise_floor(world: &mut World, host: usize, other: usize) {
     let history = &mut world.peer(host, other).history;
     for number in 0..=MAX_RETIRED as u128 {
@@ -81,7 +81,8 @@ fn f14_a_node_id_may_be_used_again_and_again() {
     assert_eq!(world.engines[0].peers().count(), 1);
 }
 
-/// ACCEPT says a higher epoch: what rode was discarded there and is sent again, in a session of that epoch.
+/// ACCEPT says a higher epoch: what rode was discarded there and is sent again, in a session of
+/// that epoch.
 #[test]
 fn f14_a_higher_epoch_does_not_end_a_session_that_the_peer_never_had() {
     let mut world = World::new(2);
@@ -186,7 +187,8 @@ fn claimed() -> World {
     world
 }
 
-/// Lets `span` pass. Returns the INITs of the newcomer, and how many messages the first host received.
+/// Lets `span` pass. Returns the INITs of the newcomer, and how many messages the first host
+/// received.
 fn run_claim(world: &mut World, span: Duration) -> (Vec<Packet>, usize) {
     let (mut inits, mut received) = (Vec::new(), 0);
     let end = world.now + span;
@@ -213,8 +215,8 @@ fn run_claim(world: &mut World, span: Duration) -> (Vec<Packet>, usize) {
     (inits, received)
 }
 
-/// A node that has a live process refuses another one. When that may come in at last, its messages are sent: none of them
-/// was taken before.
+/// A node that has a live process refuses another one. When that may come in at last, its messages
+/// are sent: none of them was taken before.
 #[test]
 fn f12_f14_what_rode_on_refused_inits_arrives_when_the_peer_accepts() {
     let mut world = claimed();
@@ -282,7 +284,8 @@ fn f20_a_close_while_inits_cross_gives_up_no_message() {
     assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
 }
 
-/// The first host's program closes before ACCEPT came: the second one has a session already, and hears of its end.
+/// The first host's program closes before ACCEPT came: the second one has a session already, and
+/// hears of its end.
 #[test]
 fn f20_a_close_before_accept_ends_the_peers_session_too() {
     let mut world = World::new(2);

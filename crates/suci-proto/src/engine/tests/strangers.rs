@@ -26,7 +26,8 @@ fn next_window(memory: &mut MemoryShares) -> u64 {
     window
 }
 
-/// The second host sent the first one a message, and their session goes on there without a connection.
+/// The second host sent the first one a message, and their session goes on there without a
+/// connection.
 fn come_and_give_place(world: &mut World) {
     world.send(1, 0).unwrap();
     world.run(SECOND);
@@ -53,8 +54,9 @@ fn ended(world: &mut World) -> bool {
     world.events(0).iter().any(ended)
 }
 
-/// Cookies are good for 15 s, and who got one is waited for a second or two: many may come at once, and there is no
-/// place for most of them. A stranger that is refused takes no memory; a node of the book keeps its window.
+/// Cookies are good for 15 s, and who got one is waited for a second or two: many may come at once,
+/// and there is no place for most of them. A stranger that is refused takes no memory; a node of
+/// the book keeps its window.
 #[test]
 fn f02_f32_who_finds_no_place_takes_no_memory_but_for_the_book() {
     let (places, callers) = (3, 6);
@@ -346,8 +348,8 @@ fn one_of_the_book(strangers: usize) -> World {
     world
 }
 
-/// Strangers opened sessions and went. What they were granted stays theirs for up to 2 L, and the node of the book that comes
-/// then finds what they could not take.
+/// Strangers opened sessions and went. What they were granted stays theirs for up to 2 L, and the
+/// node of the book that comes then finds what they could not take.
 fn comes_in_after(world: &mut World, strangers: usize) {
     let seated = world.received(0);
     assert!(seated > 50, "{seated} strangers came in");

@@ -1,4 +1,5 @@
-//! Packets taken as trains do what they would do one by one: to the books, to what is sent, and to what is received.
+//! Packets taken as trains do what they would do one by one: to the books, to what is sent, and to
+//! what is received.
 
 mod gates;
 
@@ -16,7 +17,8 @@ enum Mischief {
     /// It changes places with the next but so many.
     Swap(usize),
     Flip(usize),
-    /// A sender that breaks the rules: a byte of its frames is another one, and the checksum is right.
+    /// A sender that breaks the rules: a byte of its frames is another one, and the checksum is
+    /// right.
     Forge(usize),
     Mark,
     /// It comes from elsewhere.
@@ -354,7 +356,8 @@ impl Trio {
         self.world.engines[RECEIVER].shared.in_runs
     }
 
-    /// All that the receiver knows of its senders, and how it divides its socket's buffer among them.
+    /// All that the receiver knows of its senders, and how it divides its socket's buffer among
+    /// them.
     fn books(&mut self) -> Vec<String> {
         let mut books: Vec<_> = (0..RECEIVER)
             .map(|sender| format!("{:?}", self.world.peer(RECEIVER, sender)))

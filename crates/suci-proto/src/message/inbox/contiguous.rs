@@ -5,8 +5,8 @@ use crate::types::ProtocolError;
 use crate::wire::{ContiguousPackets, Messages, Part};
 
 impl Inbox {
-    /// Takes what the packets of `run` carry, as [`on_run`](Self::on_run) and [`on_frag`](Self::on_frag) would take one part
-    /// after the other.
+    /// Takes what the packets of `run` carry, as [`on_run`](Self::on_run) and
+    /// [`on_frag`](Self::on_frag) would take one part after the other.
     ///
     /// # Errors
     /// As `on_frag`, for the newest packet.

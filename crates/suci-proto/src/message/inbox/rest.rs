@@ -11,7 +11,8 @@ impl Inbox {
         sent.saturating_sub(self.decided)
     }
 
-    /// Gives back what messages needed. False if one is here, or expected, or something is to be told.
+    /// Gives back what messages needed. False if one is here, or expected, or something is to be
+    /// told.
     pub(crate) fn rest(&mut self) -> bool {
         let nothing = self.waiting.is_empty()
             && self.incoming.is_empty()

@@ -8,16 +8,16 @@ use crate::message::len64;
 use crate::types::ChannelId;
 
 impl Inbox {
-    /// The next complete message: in order per channel, higher classes first, channels of a class in turns.
-    /// Taking it moves memory credit.
+    /// The next complete message: in order per channel, higher classes first, channels of a class
+    /// in turns. Taking it moves memory credit.
     pub fn pop(&mut self) -> Option<Message> {
         let mut popped = None;
         self.pop_some(1, &mut |message| popped = Some(message));
         popped
     }
 
-    /// As [`pop`](Self::pop) up to `most` times, for less; gives `each` one message at least, if there is one. Returns
-    /// how many.
+    /// As [`pop`](Self::pop) up to `most` times, for less; gives `each` one message at least, if
+    /// there is one. Returns how many.
     #[inline]
     pub fn pop_some(&mut self, most: usize, each: &mut impl FnMut(Message)) -> usize {
         while most > 0
@@ -46,7 +46,8 @@ impl Inbox {
         0
     }
 
-    /// The next complete message of one channel, whatever waits on others. Taking it moves memory credit.
+    /// The next complete message of one channel, whatever waits on others. Taking it moves memory
+    /// credit.
     pub fn pop_on(&mut self, channel: ChannelId) -> Option<Message> {
         if !self.has_ready_on(channel) {
             return None;

@@ -14,8 +14,8 @@ impl Channel {
         self.base.saturating_sub(self.runs.len())
     }
 
-    /// Takes a run at once, as if its messages came one by one, if it begins with the next message that never was seen.
-    /// Else, and if not all of it is in order, nothing is done.
+    /// Takes a run at once, as if its messages came one by one, if it begins with the next message
+    /// that never was seen. Else, and if not all of it is in order, nothing is done.
     pub(in crate::message) fn on_run(&mut self, run: &Run<'_>, accounts: &mut Accounts) -> bool {
         let charge = (run.count().saturating_mul(MESSAGE_CHARGE)).saturating_add(run.payload());
         let taken = run.first() == self.base

@@ -7,8 +7,8 @@ use crate::time::Duration;
 /// Bytes that a fast network carries in a nanosecond: 8 Gbit/s.
 const FAST: u64 = 1;
 
-/// However long the path, longer messages ask: the memory of a message that asks is given when there is some, and its
-/// program may supply it.
+/// However long the path, longer messages ask: the memory of a message that asks is given when
+/// there is some, and its program may supply it.
 const MOST_UNASKED: u64 = 4 << 20;
 
 impl Outbox {
@@ -17,9 +17,9 @@ impl Outbox {
         self.peer_max_message = bytes;
     }
 
-    /// An answer takes so long. A channel asks for one message ahead, no more, so over a long path large ones would
-    /// go one in a round trip. Those that a fast network carries in the meantime go without asking, as far as
-    /// half of the channel's window and the peer's limit allow.
+    /// An answer takes so long. A channel asks for one message ahead, no more, so over a long path
+    /// large ones would go one in a round trip. Those that a fast network carries in the meantime
+    /// go without asking, as far as half of the channel's window and the peer's limit allow.
     pub fn set_round_trip(&mut self, least: Duration) {
         let nanos = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
         self.unasked = nanos.saturating_mul(FAST).min(MOST_UNASKED);

@@ -53,8 +53,8 @@ impl Outbox {
         }
     }
 
-    /// What a packet carried is lost, or its connection is: what is not known to have arrived is owed again.
-    /// Frames that are not the outbox's are ignored.
+    /// What a packet carried is lost, or its connection is: what is not known to have arrived is
+    /// owed again. Frames that are not the outbox's are ignored.
     pub fn on_lost(&mut self, frame: &SentFrame) {
         if let SentFrame::Fin { channel } = *frame {
             return self.on_fin_lost(channel);

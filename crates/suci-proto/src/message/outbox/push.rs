@@ -63,9 +63,9 @@ impl Outbox {
         Ok(self.queue(room, |channel, spares| channel.push_small(message, spares)))
     }
 
-    /// Lends room for messages like the last one on this channel, if that is a small one that waits, and more of a row may
-    /// follow: what is lent accepts them itself. Until it is given [back](Self::give_back), which it must be, nothing else is
-    /// to be asked of the outbox.
+    /// Lends room for messages like the last one on this channel, if that is a small one that
+    /// waits, and more of a row may follow: what is lent accepts them itself. Until it is given
+    /// [back](Self::give_back), which it must be, nothing else is to be asked of the outbox.
     pub fn lend(&mut self, channel: ChannelId) -> Option<ChannelLease> {
         let place = self.find(channel)?;
         let class = self.turns.priority(place).class();

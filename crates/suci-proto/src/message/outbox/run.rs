@@ -7,8 +7,8 @@ use crate::types::{ChannelId, MessageNumber};
 use crate::wire::{FragHead, varint};
 use core::ops::Range;
 
-/// What follows a piece of a long message, as long as nothing else comes between: the bytes never sent, of which
-/// each packet takes as many as it holds.
+/// What follows a piece of a long message, as long as nothing else comes between: the bytes never
+/// sent, of which each packet takes as many as it holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     place: usize,
@@ -34,9 +34,9 @@ pub(crate) struct Pieces {
 }
 
 impl Rest {
-    /// Pieces of one size for at most `most` packets that have `room` behind their headers: none if the channel's turn is
-    /// over, or if all the rest would fit into one, which is the general path's ([`Outbox::next`]). Where offsets become
-    /// longer others follow.
+    /// Pieces of one size for at most `most` packets that have `room` behind their headers: none if
+    /// the channel's turn is over, or if all the rest would fit into one, which is the general
+    /// path's ([`Outbox::next`]). Where offsets become longer others follow.
     pub(crate) fn cut(&mut self, room: usize, most: usize) -> Option<Pieces> {
         let start = self.range.start;
         let len = self.head(start).capacity(room).filter(|len| *len > 0)?;
@@ -59,7 +59,8 @@ impl Rest {
         })
     }
 
-    /// Bytes of the frame's head in front of the offset, which is all that differs from piece to piece.
+    /// Bytes of the frame's head in front of the offset, which is all that differs from piece to
+    /// piece.
     pub(crate) fn lead(&self) -> usize {
         let head = self.head(0);
         head.size(0, true).saturating_sub(1)
@@ -89,8 +90,8 @@ impl Rest {
 }
 
 impl Outbox {
-    /// What [`next`](Self::next) would go on cutting pieces from after a packet that carried `frame` and nothing else, if nothing
-    /// else is to be said first.
+    /// What [`next`](Self::next) would go on cutting pieces from after a packet that carried
+    /// `frame` and nothing else, if nothing else is to be said first.
     pub(crate) fn rest_after(&mut self, frame: &SentFrame) -> Option<Rest> {
         let SentFrame::Part {
             channel,

@@ -8,7 +8,8 @@ use crate::types::MessageNumber;
 use crate::wire::Frame;
 
 impl Channel {
-    /// Where the chain stands that began with message `origin`, which may have left the channel's front.
+    /// Where the chain stands that began with message `origin`, which may have left the channel's
+    /// front.
     pub(super) fn chain_at(&self, origin: MessageNumber) -> Option<MessageNumber> {
         let number = origin.max(self.base());
         match self.entry(number) {

@@ -42,7 +42,8 @@ impl Released {
 }
 
 impl Channel {
-    /// Changes the entry of message `number`, which is the first in it, and keeps the books of what is owed.
+    /// Changes the entry of message `number`, which is the first in it, and keeps the books of what
+    /// is owed.
     pub(super) fn change(&mut self, number: MessageNumber, change: impl FnOnce(&mut Entry)) {
         let Some(entry) = self.entry_mut(number) else {
             return;
@@ -105,8 +106,9 @@ impl Channel {
         }
     }
 
-    /// Does something for each entry of which messages stand in `first..end`, by the number of its first. What a packet
-    /// carried are whole entries: runs are divided where a packet is full, and never joined again.
+    /// Does something for each entry of which messages stand in `first..end`, by the number of its
+    /// first. What a packet carried are whole entries: runs are divided where a packet is full, and
+    /// never joined again.
     fn each_in(
         &mut self,
         first: MessageNumber,
@@ -245,8 +247,9 @@ impl Channel {
         Ok(released)
     }
 
-    /// Takes the first messages off the queue for which nothing more is to be done, and says what became of those
-    /// that asked for it or were refused. Returns what was kept of them and is not any more.
+    /// Takes the first messages off the queue for which nothing more is to be done, and says what
+    /// became of those that asked for it or were refused. Returns what was kept of them and is not
+    /// any more.
     pub(in crate::message) fn pop_done(&mut self, out: &mut VecDeque<Completion>) -> Released {
         let mut popped = Released::default();
         let mut frames = None;

@@ -28,8 +28,9 @@ pub struct Packed {
 }
 
 impl Channel {
-    /// Puts the messages that are next behind `out`, if they are small or of a chain: as many as `room` bytes, a turn of `turn`
-    /// bytes and the credit allow, of small ones whole frames. None if the next one is neither, or may not go.
+    /// Puts the messages that are next behind `out`, if they are small or of a chain: as many as
+    /// `room` bytes, a turn of `turn` bytes and the credit allow, of small ones whole frames. None
+    /// if the next one is neither, or may not go.
     pub(in crate::message) fn pack(
         &mut self,
         room: usize,
@@ -185,7 +186,8 @@ impl Channel {
         out.len().saturating_sub(before)
     }
 
-    /// The run that begins with `number`, and was divided from one that is sent again, is what goes next.
+    /// The run that begins with `number`, and was divided from one that is sent again, is what goes
+    /// next.
     fn owe_first(&mut self, number: MessageNumber) {
         if let Some(Entry::Small(rest)) = self.entry_mut(number) {
             rest.fate = Fate::Lost;

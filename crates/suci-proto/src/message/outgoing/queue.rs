@@ -1,7 +1,9 @@
-//! The messages of a channel, in the order of their numbers: those sent and not acknowledged, and those that wait.
+//! The messages of a channel, in the order of their numbers: those sent and not acknowledged, and
+//! those that wait.
 //!
-//! They stand apart because small ones stand in runs, as they were accepted, and leave in others, as packets have room:
-//! a run is divided where the two meet, which costs nothing at the ends of two queues.
+//! They stand apart because small ones stand in runs, as they were accepted, and leave in others,
+//! as packets have room: a run is divided where the two meet, which costs nothing at the ends of
+//! two queues.
 
 use super::super::Outgoing;
 use super::super::chain::Chain;
@@ -57,7 +59,8 @@ impl Queue {
         self.base
     }
 
-    /// The first message of which some byte was never sent; if a chain was sent in part, the first that is left of it.
+    /// The first message of which some byte was never sent; if a chain was sent in part, the first
+    /// that is left of it.
     pub(super) fn cursor(&self) -> MessageNumber {
         self.cursor
     }
@@ -167,8 +170,8 @@ impl Queue {
         first
     }
 
-    /// Appends a message that is no small one: to the chain that stands last, or makes one of it and the last message, if
-    /// they are alike and wait.
+    /// Appends a message that is no small one: to the chain that stands last, or makes one of it
+    /// and the last message, if they are alike and wait.
     pub(super) fn push_long(&mut self, message: Outgoing) -> MessageNumber {
         let number = self.end;
         if let Some(Item { first, entry }) = self.waiting.back_mut() {
@@ -189,8 +192,8 @@ impl Queue {
         self.push(Entry::Long(Box::new(Long::new(message))))
     }
 
-    /// Makes messages of their own of those of the chain in which message `number` waits, if it is a chain, of which nothing
-    /// was sent.
+    /// Makes messages of their own of those of the chain in which message `number` waits, if it is
+    /// a chain, of which nothing was sent.
     pub(super) fn dissolve(&mut self, number: MessageNumber) {
         let Some(place) = Self::place(&self.waiting, number) else {
             return;
@@ -315,8 +318,8 @@ impl Queue {
         self.waiting = joined;
     }
 
-    /// Takes those of the front's messages away that are over while others behind them are not: the number of the first, how
-    /// many, and what they are.
+    /// Takes those of the front's messages away that are over while others behind them are not: the
+    /// number of the first, how many, and what they are.
     pub(super) fn leave(&mut self) -> Option<(Range<MessageNumber>, &Chain)> {
         let front = self.sent.front_mut().or(self.waiting.front_mut())?;
         let Entry::Chain(chain) = &mut front.entry else {
@@ -347,7 +350,8 @@ impl Queue {
         }
     }
 
-    /// Counts a message more to the run that stands last, if it `follows`, as the one with the number given. Returns that.
+    /// Counts a message more to the run that stands last, if it `follows`, as the one with the
+    /// number given. Returns that.
     #[inline(always)]
     pub(super) fn extend_if(
         &mut self,
@@ -388,8 +392,8 @@ impl Queue {
         }
     }
 
-    /// Divides the run in which message `number` stands behind its first `count` messages. Returns the number of the
-    /// first that is apart now; none if there is nothing behind them.
+    /// Divides the run in which message `number` stands behind its first `count` messages. Returns
+    /// the number of the first that is apart now; none if there is nothing behind them.
     pub(super) fn divide(&mut self, number: MessageNumber, count: u32) -> Option<MessageNumber> {
         let list = self.list(number);
         let place = Self::place(list, number)?;

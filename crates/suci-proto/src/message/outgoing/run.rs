@@ -5,8 +5,8 @@ use crate::types::MessageNumber;
 use core::ops::Range;
 
 impl Channel {
-    /// The bytes never sent of `message`, if it is the one being sent, the pieces sent so far end at
-    /// `end`, and nothing is owed again or to be asked, which would go first.
+    /// The bytes never sent of `message`, if it is the one being sent, the pieces sent so far end
+    /// at `end`, and nothing is owed again or to be asked, which would go first.
     pub(in crate::message) fn rest(
         &self,
         message: MessageNumber,

@@ -1,5 +1,5 @@
-//! The end of a channel's frames, where small messages that are alike are appended one after another, by the channel or by who
-//! was lent it.
+//! The end of a channel's frames, where small messages that are alike are appended one after
+//! another, by the channel or by who was lent it.
 
 use super::super::{Held, len64};
 use super::{BLOCK, SmallOutgoing};
@@ -17,7 +17,8 @@ pub(in crate::message) struct Tail {
     block: Vec<u8>,
     /// Bytes of the frames.
     len: usize,
-    /// What the next message is if it is like the last one, and how its head follows from that one's.
+    /// What the next message is if it is like the last one, and how its head follows from that
+    /// one's.
     like: Option<Like>,
     row: Option<Row>,
 }
@@ -113,8 +114,8 @@ impl Tail {
         self.row.is_some()
     }
 
-    /// Writes the frame of a message that is like the one before. False, and nothing done, if it is not, or there is no
-    /// room behind that one.
+    /// Writes the frame of a message that is like the one before. False, and nothing done, if it is
+    /// not, or there is no room behind that one.
     #[inline(always)]
     pub(super) fn follow(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>) -> bool {
         let (Some(like), Some(row)) = (&mut self.like, &mut self.row) else {
@@ -136,8 +137,8 @@ impl Tail {
         written.is_some()
     }
 
-    /// Writes the frame of a message, whatever it is. If it is like the one before, and more of a `row` may come, those will
-    /// follow.
+    /// Writes the frame of a message, whatever it is. If it is like the one before, and more of a
+    /// `row` may come, those will follow.
     pub(super) fn write(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>, row: bool) {
         let before = self.len;
         self.block.truncate(before);
@@ -168,8 +169,9 @@ impl Tail {
     }
 }
 
-/// Room for messages like the last one of a channel, for who accepts them without the channel: each is an append, and all else
-/// about them is done once, when it is given back ([`Outbox::give_back`](super::super::Outbox::give_back)).
+/// Room for messages like the last one of a channel, for who accepts them without the channel: each
+/// is an append, and all else about them is done once, when it is given back
+/// ([`Outbox::give_back`](super::super::Outbox::give_back)).
 #[must_use = "dropped, it takes messages along that the channel has accepted"]
 #[derive(Debug)]
 pub struct ChannelLease {
@@ -204,8 +206,8 @@ impl ChannelLease {
         }
     }
 
-    /// Accepts a message and returns its number. None, and nothing done, if it is not like the others, or there is no room for
-    /// more.
+    /// Accepts a message and returns its number. None, and nothing done, if it is not like the
+    /// others, or there is no room for more.
     #[inline(always)]
     pub fn push(&mut self, message: &SmallOutgoing<'_>) -> Option<MessageNumber> {
         let number = self.next;

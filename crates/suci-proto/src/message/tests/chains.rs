@@ -1,6 +1,6 @@
-//! Messages of middle length that are alike and wait together, which the outbox keeps as one: on one channel, and until
-//! something is lost, what stands in packets is what would stand there of each alone; and always what is said of them is
-//! what the packets tell.
+//! Messages of middle length that are alike and wait together, which the outbox keeps as one: on
+//! one channel, and until something is lost, what stands in packets is what would stand there of
+//! each alone; and always what is said of them is what the packets tell.
 
 use super::*;
 use crate::ranges::RangeSet;
@@ -97,7 +97,8 @@ impl Side {
         self.messages.insert((draft.channel, number), draft);
     }
 
-    /// Notes the bytes of messages that stand in a packet, after checking that they are those messages'.
+    /// Notes the bytes of messages that stand in a packet, after checking that they are those
+    /// messages'.
     fn note(
         messages: &BTreeMap<(ChannelId, MessageNumber), Outgoing>,
         to: &mut Bytewise,
@@ -205,7 +206,8 @@ impl Side {
     }
 }
 
-/// Two outboxes to which the same happens: one with chains, one without, since no two messages have the same token.
+/// Two outboxes to which the same happens: one with chains, one without, since no two messages have
+/// the same token.
 struct Both {
     sides: [Side; 2],
     limits: [u64; 3],
@@ -257,7 +259,8 @@ impl Both {
                 header,
                 notify,
             } => {
-                // Their turns are as long as what they send, which is counted with its heads in one and without in the other.
+                // Their turns are as long as what they send, which is counted with its heads in one
+                // and without in the other.
                 self.alike &= channel == 0;
                 for _ in 0..count {
                     self.token += 1;
@@ -313,7 +316,8 @@ impl Both {
                 }
             }
             Step::Ask(beyond) => {
-                // Who waits for credit looks again when something is over, which of a chain is later.
+                // Who waits for credit looks again when something is over, which of a chain is
+                // later.
                 self.alike = false;
                 for side in &mut self.sides {
                     side.outbox.set_peer_max_message(beyond);

@@ -383,7 +383,8 @@ fn a_window_smaller_than_a_message_makes_it_ask() {
     assert!(!outbox.has_sendable(), "a short one waits");
 }
 
-/// A channel that is found to be blocked while another sends a long message is told of before that goes on in a run.
+/// A channel that is found to be blocked while another sends a long message is told of before that
+/// goes on in a run.
 #[test]
 fn no_run_goes_before_a_channel_that_is_blocked_is_told_of() {
     let mut outbox = Outbox::new(OutboxLimits {

@@ -4,7 +4,8 @@ use super::*;
 use crate::message::pool::CHUNKED;
 use crate::wire::FragHead;
 
-/// Bytes allocated for each byte charged, times a hundred, when `send` was repeated until the credit was used up.
+/// Bytes allocated for each byte charged, times a hundred, when `send` was repeated until the
+/// credit was used up.
 fn cost(send: impl Fn(&mut Inbox, u64) -> Result<(), ProtocolError>) -> usize {
     let mut inbox = inbox();
     let sent = (0..).take_while(|n| send(&mut inbox, *n).is_ok()).count();
@@ -60,8 +61,8 @@ fn put(bytes: &mut Vec<u8>, message: u64, len: usize, tag: u64) {
     bytes.resize(bytes.len() + len, 0);
 }
 
-/// As [`cost`], of packets with so many messages of `len` bytes in one run, for which the chunks that they share count as
-/// they are.
+/// As [`cost`], of packets with so many messages of `len` bytes in one run, for which the chunks
+/// that they share count as they are.
 fn cost_of_runs(count: u64, len: usize, tag: u64) -> usize {
     let mut inbox = inbox();
     let mut first = 0;
@@ -105,7 +106,8 @@ fn f03_no_run_costs_much_more_than_its_charge() {
     }
 }
 
-/// The same of messages of middle length in order, whole and in two pieces, with one between that lets the next not fit.
+/// The same of messages of middle length in order, whole and in two pieces, with one between that
+/// lets the next not fit.
 #[test]
 fn f03_no_chunk_costs_much_more_than_its_charge() {
     let filler = [0; CHUNKED];
@@ -211,7 +213,8 @@ fn roomy() -> Outbox {
     outbox
 }
 
-/// So many messages of these lengths, one after the other, sent and acknowledged. Returns what was allocated at most.
+/// So many messages of these lengths, one after the other, sent and acknowledged. Returns what was
+/// allocated at most.
 fn burst(outbox: &mut Outbox, channel: u32, count: usize, lens: &[usize]) -> usize {
     for len in lens.iter().cycle().take(count) {
         let draft = message(ChannelId(channel), Bytes::from(vec![1; *len]));

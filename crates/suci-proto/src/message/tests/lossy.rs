@@ -1,5 +1,5 @@
-//! Everything together: any messages, over a network that loses, repeats and reorders, with packets of
-//! changing size and a program that reads when it likes.
+//! Everything together: any messages, over a network that loses, repeats and reorders, with packets
+//! of changing size and a program that reads when it likes.
 
 use super::*;
 use proptest::prelude::*;

@@ -168,7 +168,8 @@ fn f07_the_description_is_pinned_too() {
 
 #[test]
 fn pieces_before_the_first_one_are_kept() {
-    // Odd sizes, so that the buffer grows through exact and shelved lengths before the length is known.
+    // Odd sizes, so that the buffer grows through exact and shelved lengths before the length is
+    // known.
     let data = content(0, 100_000);
     let mut inbox = inbox();
     let mut cuts: Vec<_> = (0..100_000).step_by(777).collect();
@@ -329,8 +330,8 @@ fn f32_memory_of_lengths_that_nobody_uses_makes_room() {
     );
 }
 
-/// Messages of middle length, each in two pieces, have their bytes in memory that they share if they come in order; of those
-/// that are not complete, one at a time.
+/// Messages of middle length, each in two pieces, have their bytes in memory that they share if
+/// they come in order; of those that are not complete, one at a time.
 #[test]
 fn f03_pieces_in_order_share_memory_with_others() {
     pieces_in_order(b"h");
@@ -405,7 +406,8 @@ fn a_message_in_pieces_begins_with_nothing_of_the_one_before() {
     assert_eq!((taken[0].tag, &taken[0].payload[..]), (5, &short[..]));
 }
 
-/// While a message is not complete, a session that lies idle does not forget that it has a place in a chunk.
+/// While a message is not complete, a session that lies idle does not forget that it has a place in
+/// a chunk.
 #[test]
 fn f03_a_session_at_rest_lends_no_second_place() {
     let mut inbox = inbox();

@@ -634,7 +634,8 @@ fn f03_requests_count_against_credit() {
     assert_eq!(inbox.memory_used(), 2 * 64 + 65);
 }
 
-/// A piece that is sent again carries no request, although one is due: what follows it does, and no run.
+/// A piece that is sent again carries no request, although one is due: what follows it does, and no
+/// run.
 #[test]
 fn no_run_goes_before_a_request_that_is_due() {
     let mut outbox = outbox();

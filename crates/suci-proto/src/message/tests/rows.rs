@@ -1,5 +1,5 @@
-//! Small messages that are alike and side by side, which the outbox keeps as one: all that others see of them is what
-//! they would be one by one.
+//! Small messages that are alike and side by side, which the outbox keeps as one: all that others
+//! see of them is what they would be one by one.
 
 use super::*;
 use proptest::prelude::*;
@@ -49,8 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What was sent, and what became of all: in one outbox as runs, in the other one by one, since no two messages have the
-/// same token.
+/// What was sent, and what became of all: in one outbox as runs, in the other one by one, since no
+/// two messages have the same token.
 struct Both {
     outboxes: [Outbox; 2],
     limits: [u64; 3],

@@ -73,7 +73,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Appends a frame of message `number`: bytes from `offset` on, of `total`. Tags tell messages apart; some have none.
+/// Appends a frame of message `number`: bytes from `offset` on, of `total`. Tags tell messages
+/// apart; some have none.
 fn put(
     bytes: &mut Vec<u8>,
     channel: u32,

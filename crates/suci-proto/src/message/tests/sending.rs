@@ -43,7 +43,8 @@ fn every_packet_but_the_last_is_full_with_what_is_next() {
     assert!(payloads.eq(expected));
 }
 
-/// What was one piece when it was lost is cut where the packet that repeats it has room for a part only.
+/// What was one piece when it was lost is cut where the packet that repeats it has room for a part
+/// only.
 #[test]
 fn a_whole_message_that_was_lost_fills_a_packet_too() {
     let (mut outbox, mut inbox) = (outbox(), inbox());

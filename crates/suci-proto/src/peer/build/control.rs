@@ -11,8 +11,9 @@ use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
 
-/// In Throughput a packet asks for an acknowledgement only if so many went unasked before it. Then the last one of
-/// the queue does, too: the end of a long message need not wait for a timer, and a lone one makes no packets.
+/// In Throughput a packet asks for an acknowledgement only if so many went unasked before it. Then
+/// the last one of the queue does, too: the end of a long message need not wait for a timer, and a
+/// lone one makes no packets.
 pub(super) const UNASKED: u64 = 8;
 
 /// Bytes kept free behind an ACK for BLOCKED, RETURN and PING, as large as they usually are.
@@ -102,8 +103,8 @@ impl Peer {
         let owed = connection.received.ack_state(now) != AckNeed::None;
         if closes || owed {
             if connection.credit.reserve_ask_due(permit.number, now) && connection.may_ask() {
-                // The CREDIT that answered our PING was lost, and its sender believes that we have it. Soon
-                // acknowledgements could not go either.
+                // The CREDIT that answered our PING was lost, and its sender believes that we have
+                // it. Soon acknowledgements could not go either.
                 let pto = connection.probe_timeout();
                 connection.credit.ask_for_reserve(permit.number, now, pto);
                 room = room.saturating_sub(ASKING);
@@ -123,8 +124,8 @@ impl Peer {
         }
     }
 
-    /// Control frames, as many as fit; what does not fit waits for the next packet. Each of them asks for an
-    /// acknowledgement.
+    /// Control frames, as many as fit; what does not fit waits for the next packet. Each of them
+    /// asks for an acknowledgement.
     pub(super) fn write_control(
         &mut self,
         now: Instant,
@@ -235,14 +236,16 @@ fn write_answers(
 }
 
 impl Connection {
-    /// Whether control that asks for an acknowledgement may go without messages. Else it waits until one of those on
-    /// their way is acknowledged or lost, or the probe timer gives the oldest up. Nobody waits in vain: where none may go,
-    /// some are in flight, and what is in flight has a timer.
+    /// Whether control that asks for an acknowledgement may go without messages. Else it waits
+    /// until one of those on their way is acknowledged or lost, or the probe timer gives the oldest
+    /// up. Nobody waits in vain: where none may go, some are in flight, and what is in flight has a
+    /// timer.
     pub(in crate::peer) fn may_ask(&self) -> bool {
         self.recovery.control_in_flight() < MAX_CONTROL
     }
 
-    /// Whether what waits may go beyond the data limit: acks and the frames of credit, probes and closing.
+    /// Whether what waits may go beyond the data limit: acks and the frames of credit, probes and
+    /// closing.
     pub(super) fn wants_beyond(&self, now: Instant) -> bool {
         let asks =
             || self.pending.asks() || self.credit.needs_blocked(now) || self.credit.return_asked();
@@ -252,12 +255,12 @@ impl Connection {
             || (asks() && self.may_ask())
     }
 
-    /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is due, a
-    /// quarter of the window (with Response an eighth) is unasked, or nothing more can follow until an answer came, for
-    /// want of credit or, if nobody asked yet, of window.
+    /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is
+    /// due, a quarter of the window (with Response an eighth) is unasked, or nothing more can
+    /// follow until an answer came, for want of credit or, if nobody asked yet, of window.
     ///
-    /// With Throughput [`UNASKED`] packets must be, up to half of the window: a quarter of a small one is so little
-    /// that every few packets would be answered.
+    /// With Throughput [`UNASKED`] packets must be, up to half of the window: a quarter of a small
+    /// one is so little that every few packets would be answered.
     pub(super) fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool) -> bool {
         if self.pending.ping {
             return true;
@@ -269,7 +272,8 @@ impl Connection {
         self.unasked_room(size) < size || self.credit.data_allowance(number, now) <= 1
     }
 
-    /// Bytes that may go before a packet of `size` asks for an acknowledgement, as far as the window says.
+    /// Bytes that may go before a packet of `size` asks for an acknowledgement, as far as the
+    /// window says.
     pub(super) fn unasked_room(&self, size: u64) -> u64 {
         let window = self.window(size);
         let part = match self.modes.ours() {
@@ -287,14 +291,16 @@ impl Connection {
         part.saturating_sub(self.unasked).min(before_last)
     }
 
-    /// Whether an answer on its way is enough for who has no window left: with Throughput it is. Each answer lets some packets
-    /// go, and if the last of them asked at once, few would go with each.
+    /// Whether an answer on its way is enough for who has no window left: with Throughput it is.
+    /// Each answer lets some packets go, and if the last of them asked at once, few would go with
+    /// each.
     fn awaits_answer(&self) -> bool {
         self.modes.ours() == Mode::Throughput && self.asked_at.is_some()
     }
 
-    /// What there is to say about socket credit, as far as `put` takes it, for what waits in `outbox` and for `answers`,
-    /// which need credit as messages do; `data`: the packet has credit itself.
+    /// What there is to say about socket credit, as far as `put` takes it, for what waits in
+    /// `outbox` and for `answers`, which need credit as messages do; `data`: the packet has credit
+    /// itself.
     fn write_credit_frames(
         &mut self,
         now: Instant,
@@ -320,7 +326,8 @@ impl Connection {
         }
         let used_up = self.credit.used_up().filter(|_| data);
         if used_up.is_some() || self.credit.needs_blocked(now) {
-            // An empty message has no bytes, and needs a packet all the same: nothing waiting would ask for none.
+            // An empty message has no bytes, and needs a packet all the same: nothing waiting would
+            // ask for none.
             let queued = outbox.queued().open();
             let waiting = queued.bytes.max(queued.messages).max(answers.into());
             let (_, memory) = outbox.session_credit();

@@ -9,12 +9,13 @@ use crate::transmit::Train;
 use crate::wire::{Frame, Mode};
 
 /// A packet that falls short of its train's segment size by at most so many bytes is padded, so
-/// that the train goes on; beyond it the train ends. More is left over only where a message with a long header of its
-/// own did not fit.
+/// that the train goes on; beyond it the train ends. More is left over only where a message with a
+/// long header of its own did not fit.
 const PADDING_LIMIT: usize = SMALL + 32;
 
 impl Peer {
-    /// Messages, until the packet is full or nothing more may go. True if the packet cannot be padded any more.
+    /// Messages, until the packet is full or nothing more may go. True if the packet cannot be
+    /// padded any more.
     pub(super) fn write_data(
         &mut self,
         size: usize,
@@ -50,8 +51,8 @@ impl Peer {
         closed
     }
 
-    /// Adds a PING if this packet is the last one of a long queue, and the peer acknowledges seldom; or if it is control,
-    /// and half of what may be in flight of that is.
+    /// Adds a PING if this packet is the last one of a long queue, and the peer acknowledges
+    /// seldom; or if it is control, and half of what may be in flight of that is.
     pub(super) fn ask_at_the_end(
         &mut self,
         permit: Permit,
@@ -90,8 +91,8 @@ fn remember(frames: &mut Vec<SentFrame>, sent: SentFrame) {
     }
 }
 
-/// Puts one piece of a message behind what the packet holds. Returns what the packet has to remember, and whether
-/// the piece reaches to the packet's end.
+/// Puts one piece of a message behind what the packet holds. Returns what the packet has to
+/// remember, and whether the piece reaches to the packet's end.
 fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame, bool) {
     match piece {
         Piece::Rts { rts, sent } => {

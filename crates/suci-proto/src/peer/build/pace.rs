@@ -4,7 +4,8 @@ use crate::peer::Connection;
 use crate::time::Instant;
 
 impl Connection {
-    /// Bytes that may be in flight: what the network takes, unless the program's controller wants less.
+    /// Bytes that may be in flight: what the network takes, unless the program's controller wants
+    /// less.
     pub(super) fn window(&self, size: u64) -> u64 {
         self.usable_window().min(self.steered.window_for(size))
     }
@@ -25,7 +26,8 @@ impl Connection {
         }
     }
 
-    /// Whether what is to be sent waits for the pace of the congestion window, not for a slower one.
+    /// Whether what is to be sent waits for the pace of the congestion window, not for a slower
+    /// one.
     pub(in crate::peer) fn is_paced_by_window(&self, now: Instant) -> bool {
         let rate = || self.rate(now, self.mtu.current() as u64);
         self.paced_until.is_some() && rate() == self.congestion.pacing_rate(self.recovery.rtt())
@@ -36,8 +38,8 @@ impl Connection {
         self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
     }
 
-    /// Whether the program's controller, congestion window and pacer let a full packet fly. Probes pass the last
-    /// two; held back they go as PINGs.
+    /// Whether the program's controller, congestion window and pacer let a full packet fly. Probes
+    /// pass the last two; held back they go as PINGs.
     pub(super) fn can_send(&mut self, now: Instant, size: u64) -> bool {
         if self.is_held(size) {
             return false;

@@ -1,14 +1,16 @@
 //! What follows a packet of messages in its train.
 //!
-//! A packet that carried messages and nothing else shows that nothing else was due: no acknowledgement, credit or answer.
-//! At the same moment that still holds for the packets after it, until one would ask for an acknowledgement, skip a number,
-//! or pass a limit. How many that are is asked once.
+//! A packet that carried messages and nothing else shows that nothing else was due: no
+//! acknowledgement, credit or answer. At the same moment that still holds for the packets after it,
+//! until one would ask for an acknowledgement, skip a number, or pass a limit. How many that are is
+//! asked once.
 //!
-//! A run: if it carried a piece of a long message, then nothing is owed again and no channel comes before this one, until the
-//! message or its channel's turn ends. So the full packets up to there are built in one loop.
+//! A run: if it carried a piece of a long message, then nothing is owed again and no channel comes
+//! before this one, until the message or its channel's turn ends. So the full packets up to there
+//! are built in one loop.
 //!
-//! Both are byte for byte what [`Peer::build_packet`] would make of them one by one, and so are the books afterwards; that is
-//! what the test compares.
+//! Both are byte for byte what [`Peer::build_packet`] would make of them one by one, and so are the
+//! books afterwards; that is what the test compares.
 
 use super::{Newest, Permit};
 use crate::engine::Shared;
@@ -21,8 +23,8 @@ use crate::types::PacketNumber;
 use crate::wire::PLAIN_OVERHEAD;
 
 impl Peer {
-    /// Adds to `train`, which is to have at most `most` packets, as many packets of `size` bytes as can follow its newest,
-    /// which carried messages and nothing else, in a run. False if none can.
+    /// Adds to `train`, which is to have at most `most` packets, as many packets of `size` bytes as
+    /// can follow its newest, which carried messages and nothing else, in a run. False if none can.
     pub(super) fn build_run(
         &mut self,
         now: Instant,
@@ -37,7 +39,8 @@ impl Peer {
         let Some(mut rest) = self.session.outbox.rest_after(&piece) else {
             return false;
         };
-        // One that is sent again may be shorter than its packet has room for: then its head is another.
+        // One that is sent again may be shorter than its packet has room for: then its head is
+        // another.
         let head = PLAIN_OVERHEAD + rest.head(start).size(0, true);
         if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
             return false;
@@ -79,8 +82,8 @@ impl Peer {
         true
     }
 
-    /// As [`Peer::permit`] would permit a packet behind the `newest`, which carried messages and nothing else. None if that
-    /// must be asked.
+    /// As [`Peer::permit`] would permit a packet behind the `newest`, which carried messages and
+    /// nothing else. None if that must be asked.
     pub(super) fn permit_to_follow(&mut self, now: Instant, newest: &Newest) -> Option<Permit> {
         let outbox = &mut self.session.outbox;
         if !outbox.has_sendable() || outbox.has_blocked_channels() {
@@ -107,7 +110,8 @@ impl Peer {
         })
     }
 
-    /// As `record` for each of `count` packets of a run, which carried equal pieces of the part that is all of `frames`.
+    /// As `record` for each of `count` packets of a run, which carried equal pieces of the part
+    /// that is all of `frames`.
     fn record_run(
         &mut self,
         now: Instant,
@@ -142,8 +146,9 @@ impl Peer {
 }
 
 impl Connection {
-    /// How many packets of `size` bytes may follow a packet of messages, from number `first` on, without a number skipped
-    /// or an acknowledgement asked for, if the program's cap lets `capped` bytes go.
+    /// How many packets of `size` bytes may follow a packet of messages, from number `first` on,
+    /// without a number skipped or an acknowledgement asked for, if the program's cap lets `capped`
+    /// bytes go.
     fn may_follow(&mut self, now: Instant, first: PacketNumber, size: u64, capped: u64) -> u64 {
         if self.pending.probes > 0 {
             return 0;

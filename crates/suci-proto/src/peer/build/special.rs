@@ -96,8 +96,8 @@ impl Peer {
         Some((connection.path.address(), bytes))
     }
 
-    /// A packet for an address that is not, or not yet, the path: the challenge to one under examination, and
-    /// responses to challenges that came from there.
+    /// A packet for an address that is not, or not yet, the path: the challenge to one under
+    /// examination, and responses to challenges that came from there.
     pub(super) fn build_examination(
         &mut self,
         now: Instant,

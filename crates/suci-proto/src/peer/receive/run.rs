@@ -1,10 +1,12 @@
 //! A run: packets of messages that came together, taken together.
 //!
-//! The kernel hands up what came in a row as one (GRO). If these packets follow one another under the next numbers and carry
-//! messages and nothing else, then what is asked of each packet has the same answer for all: whose it is, whether it is new,
-//! what it moves. So only what they carry is looked at one by one, and the books are kept once for all; where they are pieces of
-//! one long message, only their bytes. Afterwards the books are what [`Peer::receive`] would have
-//! made of the packets one after the other; that is what the test compares. Whatever carries anything else goes the general way.
+//! The kernel hands up what came in a row as one (GRO). If these packets follow one another under
+//! the next numbers and carry messages and nothing else, then what is asked of each packet has the
+//! same answer for all: whose it is, whether it is new, what it moves. So only what they carry is
+//! looked at one by one, and the books are kept once for all; where they are pieces of one long
+//! message, only their bytes. Afterwards the books are what [`Peer::receive`] would have made of
+//! the packets one after the other; that is what the test compares. Whatever carries anything else
+//! goes the general way.
 
 use crate::arrival::Arrival;
 use crate::engine::Shared;
@@ -13,8 +15,8 @@ use crate::time::Instant;
 use crate::wire::ContiguousPackets;
 
 impl Peer {
-    /// Takes packets of `run`, which came with the packet before them, as [`Peer::receive`] took that one just now. Returns
-    /// how many.
+    /// Takes packets of `run`, which came with the packet before them, as [`Peer::receive`] took
+    /// that one just now. Returns how many.
     pub(crate) fn receive_run(
         &mut self,
         now: Instant,

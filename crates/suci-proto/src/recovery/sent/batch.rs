@@ -4,8 +4,9 @@ use super::{RateMark, SentFrame};
 use crate::time::Instant;
 use core::ops::{Deref, Range};
 
-/// Packets with consecutive numbers that differ in nothing but the bytes they carried: pieces of one length that follow
-/// one another in a message. Mostly a train of a long message; all others fly alone.
+/// Packets with consecutive numbers that differ in nothing but the bytes they carried: pieces of
+/// one length that follow one another in a message. Mostly a train of a long message; all others
+/// fly alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentBatch {
     /// Position of the first.
@@ -16,7 +17,8 @@ pub(super) struct SentBatch {
     /// Index of the first frame among all frames ever recorded.
     pub(super) first_frame: u64,
     pub(super) frame_count: u32,
-    /// Bytes of the part of a message that is all each packet carried, or 0. The parts of all are one frame.
+    /// Bytes of the part of a message that is all each packet carried, or 0. The parts of all are
+    /// one frame.
     piece: u32,
 }
 
@@ -33,8 +35,8 @@ pub(in crate::recovery) struct Sent {
 }
 
 impl SentBatch {
-    /// Packets from position `first` on that carried `frames`, the first of which has index `first_frame`. If they are
-    /// several, then equal pieces of a part each.
+    /// Packets from position `first` on that carried `frames`, the first of which has index
+    /// `first_frame`. If they are several, then equal pieces of a part each.
     pub(super) fn new(
         first: u64,
         count: u64,
@@ -63,8 +65,8 @@ impl SentBatch {
         self.first.saturating_add(self.count)
     }
 
-    /// Takes in `next` if its packets differ in nothing but their pieces. `parts` is the frame of all here, `more` that
-    /// of `next`.
+    /// Takes in `next` if its packets differ in nothing but their pieces. `parts` is the frame of
+    /// all here, `more` that of `next`.
     pub(super) fn join(&mut self, next: &Self, parts: &mut SentFrame, more: &SentFrame) -> bool {
         let joined = self.piece > 0
             && (self.end(), self.piece) == (next.first, next.piece)

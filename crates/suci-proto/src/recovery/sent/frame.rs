@@ -14,8 +14,8 @@ pub enum SentFrame {
         /// How many.
         count: u32,
     },
-    /// Bytes `start..end` of one message, or of several side by side that are sent as one: counted from the first byte of the
-    /// first. Where a message begins its description too. Never empty.
+    /// Bytes `start..end` of one message, or of several side by side that are sent as one: counted
+    /// from the first byte of the first. Where a message begins its description too. Never empty.
     Part {
         /// Its channel.
         channel: ChannelId,
@@ -96,14 +96,14 @@ pub struct SentKind {
     /// Whether it probes what the path carries, a size or a mark: its loss says nothing about
     /// congestion.
     pub path_probe: bool,
-    /// Whether it is eliciting and went beside the congestion window: such packets have a bound of their own,
-    /// [`MAX_CONTROL`](super::MAX_CONTROL).
+    /// Whether it is eliciting and went beside the congestion window: such packets have a bound of
+    /// their own, [`MAX_CONTROL`](super::MAX_CONTROL).
     pub control: bool,
 }
 
 impl SentFrame {
-    /// Makes a part of a message reach to the end of `next`, if that is a part of the same message and begins where it
-    /// ends.
+    /// Makes a part of a message reach to the end of `next`, if that is a part of the same message
+    /// and begins where it ends.
     pub(crate) fn adjoin(&mut self, next: &Self) -> bool {
         let (
             Self::Part {

@@ -36,7 +36,8 @@ impl Fate {
     ];
 }
 
-/// The fates of 64 positions: a packet has one bit in all, in the place of its fate, or none if it is gone.
+/// The fates of 64 positions: a packet has one bit in all, in the place of its fate, or none if it
+/// is gone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Word([u64; Fate::Gone as usize]);
 
@@ -83,7 +84,8 @@ impl Marks {
         Fate::ALL.into_iter().find(is).unwrap_or(Fate::Gone)
     }
 
-    /// All positions of `range` were of the fate `from` and are of `to` now. What was never named is gone.
+    /// All positions of `range` were of the fate `from` and are of `to` now. What was never named
+    /// is gone.
     pub(super) fn change(&mut self, range: Range<u64>, from: Fate, to: Fate) {
         if self.words.is_empty() {
             self.start = range.start - range.start % WORD;

@@ -53,8 +53,8 @@ impl Fold for SentPackets {
 }
 
 impl SentPackets {
-    /// Nothing is expected of the peer any more: forgets what nobody waits for, and gives its memory back. False if
-    /// something is in flight.
+    /// Nothing is expected of the peer any more: forgets what nobody waits for, and gives its
+    /// memory back. False if something is in flight.
     pub(in crate::recovery) fn rest(&mut self) -> bool {
         if self.flying > 0 {
             return false;

@@ -14,7 +14,8 @@ use std::ops::RangeInclusive;
 
 const MAX_ACK_DELAY: Duration = Duration::from_millis(5);
 
-/// Nanoseconds after which nothing is compared: what a timer may add, some three centuries, fits behind them.
+/// Nanoseconds after which nothing is compared: what a timer may add, some three centuries, fits
+/// behind them.
 const LAST: u64 = 1 << 63;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +157,8 @@ pub(super) fn run(data: &[u8]) {
             12 => world.timeout(),
             13 => {
                 if let Some(deadline) = world.recovery.next_timeout(MAX_ACK_DELAY) {
-                    // At the end of time no timer is later than now: round trips of years get there.
+                    // At the end of time no timer is later than now: round trips of years get
+                    // there.
                     if deadline >= Instant::from_nanos(LAST) {
                         break;
                     }
@@ -429,7 +431,8 @@ impl World {
         );
     }
 
-    /// A probe declares nothing lost; but if there are too many packets with control, it gives up the oldest.
+    /// A probe declares nothing lost; but if there are too many packets with control, it gives up
+    /// the oldest.
     fn check_given_up(&mut self, reports: &Reports) {
         let flying = |packet: &Packet| packet.control && packet.state == State::InFlight;
         let crowded = self.packets.values().filter(|p| flying(p)).count() as u64 >= MAX_CONTROL;

@@ -312,7 +312,8 @@ fn f04_unanswered_ack_only_packets_are_capped() {
     );
 }
 
-/// A peer that has us acknowledge, and acknowledges all of that but the first, costs no memory however long it goes on.
+/// A peer that has us acknowledge, and acknowledges all of that but the first, costs no memory
+/// however long it goes on.
 #[test]
 fn f04_one_ack_only_packet_does_not_hold_those_behind_it_forever() {
     let mut sent_packets = SentPackets::new(0);
@@ -330,7 +331,8 @@ fn f04_one_ack_only_packet_does_not_hold_those_behind_it_forever() {
     );
 }
 
-/// A peer that acknowledges nothing, but has us acknowledge (PING), costs no memory however long it goes on.
+/// A peer that acknowledges nothing, but has us acknowledge (PING), costs no memory however long it
+/// goes on.
 #[test]
 fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
     let mut sent_packets = SentPackets::new(0);

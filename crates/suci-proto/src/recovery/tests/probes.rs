@@ -172,8 +172,8 @@ fn loss_timer_goes_before_the_probe_timer() {
     assert_eq!(bench.recovery.pto_count(), 0);
 }
 
-/// A probe always finds a place, and what was kept back may go with it: however many packets with control are not
-/// answered, one makes room each time.
+/// A probe always finds a place, and what was kept back may go with it: however many packets with
+/// control are not answered, one makes room each time.
 #[test]
 fn f04_a_probe_takes_the_place_of_the_oldest_packet_with_control() {
     let mut bench = Bench::measured();

@@ -1,5 +1,5 @@
-//! Runs of small messages by the word of the reader that takes frames one by one: what the property tests and the fuzz
-//! target `decode` compare the reader of runs with.
+//! Runs of small messages by the word of the reader that takes frames one by one: what the property
+//! tests and the fuzz target `decode` compare the reader of runs with.
 
 use super::{Frag, Kind, Plain, Start, frames};
 

@@ -80,7 +80,8 @@ proptest! {
         prop_assert_eq!(&next[..written], &expected);
     }
 
-    /// Where one frame of several is not what the row would have, the run ends there, or goes on with what it says.
+    /// Where one frame of several is not what the row would have, the run ends there, or goes on
+    /// with what it says.
     #[test]
     fn runs_are_as_long_as_frames_one_by_one_say(
         (channel, first, tag) in (channel(), number(), tag()),

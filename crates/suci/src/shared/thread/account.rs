@@ -57,8 +57,8 @@ pub(super) struct Account {
     /// Messages that the engine did not take yet. It would have room for them, but the session is
     /// suspended, or the program has not received the messages of those before.
     pub(super) stash: VecDeque<Stashed>,
-    /// Messages that the engine refused, since the session is closing or has too many channels, and whose events were not
-    /// handed over yet.
+    /// Messages that the engine refused, since the session is closing or has too many channels, and
+    /// whose events were not handed over yet.
     pub(super) refused: VecDeque<Refused>,
     /// What those in the stash hold, and those refused.
     pub(super) kept: ByClass,
@@ -75,7 +75,8 @@ pub(super) struct Account {
     pub(super) failed: u64,
     /// It is among the open ones.
     pub(super) open: bool,
-    /// The gate was told something for which those who wait at it look again. They are not woken under a lock.
+    /// The gate was told something for which those who wait at it look again. They are not woken
+    /// under a lock.
     pub(super) to_wake: bool,
     /// The gate may have room of which the program is to hear.
     pub(super) to_tell_room: bool,
@@ -200,8 +201,9 @@ impl Account {
             .tell_room(|class| events.push(after, 0, Event::Writable { node, class }));
     }
 
-    /// Tells the gate of failures that are not among the events handed over, and of what is refused; then credits it with
-    /// what is acknowledged or ended. Before the program can hear of it: whoever does finds the room.
+    /// Tells the gate of failures that are not among the events handed over, and of what is
+    /// refused; then credits it with what is acknowledged or ended. Before the program can hear of
+    /// it: whoever does finds the room.
     pub(super) fn balance(&mut self, node: NodeId, engine: &Engine) {
         self.set_failed(engine.untold_failures(node).saturating_add(self.dropped));
         let queued = engine.queued(node);

@@ -7,7 +7,8 @@ use std::sync::atomic::{Ordering, fence};
 use suci_proto::CallId;
 
 impl Worker {
-    /// Gives the callers what their calls came to, as many replies as there is room for, and ends the calls whose time is over.
+    /// Gives the callers what their calls came to, as many replies as there is room for, and ends
+    /// the calls whose time is over.
     pub(super) fn end_calls(&mut self) {
         let (shard, engine) = (self.ending.shard(), &mut self.driver.engine);
         loop {

@@ -1,6 +1,6 @@
-//! Satisfiability by another way: the automaton of Gerth, Peled, Vardi and Wolper (PSTV 1995), built as it is walked,
-//! one counter for its many acceptance conditions, and the nested search of Courcoubetis, Vardi, Wolper and Yannakakis
-//! (1992) for an accepting cycle.
+//! Satisfiability by another way: the automaton of Gerth, Peled, Vardi and Wolper (PSTV 1995),
+//! built as it is walked, one counter for its many acceptance conditions, and the nested search of
+//! Courcoubetis, Vardi, Wolper and Yannakakis (1992) for an accepting cycle.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -211,8 +211,8 @@ impl Automaton {
         false
     }
 
-    /// The outer search. The inner one begins at accepting places when all behind them is done, so that what it marks
-    /// stays marked.
+    /// The outer search. The inner one begins at accepting places when all behind them is done, so
+    /// that what it marks stays marked.
     fn search(&mut self, from: Place, blue: &mut HashSet<Place>, red: &mut HashSet<Place>) -> bool {
         let mut path = vec![(from.clone(), self.after(&from))];
         while let Some((_, rest)) = path.last_mut() {

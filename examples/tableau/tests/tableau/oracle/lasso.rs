@@ -2,7 +2,8 @@
 
 use super::Ltl;
 
-/// A row of moments: `moments[i][p]` tells whether proposition `p` holds; behind the last comes `moments[back]`.
+/// A row of moments: `moments[i][p]` tells whether proposition `p` holds; behind the last comes
+/// `moments[back]`.
 pub(crate) struct Word {
     pub(crate) moments: Vec<Vec<bool>>,
     pub(crate) back: usize,

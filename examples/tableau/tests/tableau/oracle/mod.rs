@@ -1,5 +1,5 @@
-//! A second opinion. Nothing here knows the tableau, its parser or its formulas: the only thing that passes between
-//! them is text.
+//! A second opinion. Nothing here knows the tableau, its parser or its formulas: the only thing
+//! that passes between them is text.
 
 pub(crate) mod gpvw;
 pub(crate) mod lasso;

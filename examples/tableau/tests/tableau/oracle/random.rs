@@ -24,8 +24,8 @@ impl Random {
 /// How many propositions a formula may have.
 pub(crate) const ATOMS: u64 = 3;
 
-/// The formula of a seed. Every fourth contradicts itself in a way that only temporal reasoning finds; the others are
-/// conjunctions of small ones, of which some do.
+/// The formula of a seed. Every fourth contradicts itself in a way that only temporal reasoning
+/// finds; the others are conjunctions of small ones, of which some do.
 pub(crate) fn formula(seed: u64) -> Ltl {
     let mut random = Random(seed);
     if seed.is_multiple_of(4) {
@@ -113,7 +113,8 @@ pub(crate) fn rewritten(formula: &Ltl) -> Ltl {
     }
 }
 
-/// The text of a formula in one of its many spellings, with the parentheses that precedence needs, and some more.
+/// The text of a formula in one of its many spellings, with the parentheses that precedence needs,
+/// and some more.
 pub(crate) fn spelled(formula: &Ltl, random: &mut Random) -> String {
     let one =
         |sign: &str, a: &Ltl, random: &mut Random| format!("{sign} {}", operand(a, 0, random));

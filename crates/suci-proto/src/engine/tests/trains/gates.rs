@@ -33,7 +33,8 @@ pub(super) fn rounds(both: &mut Both, count: usize) {
     }
 }
 
-/// A long message is on its way, and the next of its packets, full ones, were sent and did not arrive yet.
+/// A long message is on its way, and the next of its packets, full ones, were sent and did not
+/// arrive yet.
 fn begun(setting: &Setting) -> (Both, Vec<Arriving>) {
     let mut both = Both::new(setting);
     send(&mut both, 200_000);
@@ -226,7 +227,8 @@ fn a_train_of_a_message_that_is_not_wanted_brings_none() {
         let mut both = Both::new(&asking());
         send(&mut both, 200_000);
         let train = unasked(&mut both, decision);
-        // What was refused is passed over; what was not answered breaks the rules with its first packet.
+        // What was refused is passed over; what was not answered breaks the rules with its first
+        // packet.
         let in_run = arrive(&mut both, &train);
         assert!(decision.is_some() || in_run <= 1, "{in_run}");
         rounds(&mut both, 20);
