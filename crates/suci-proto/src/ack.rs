@@ -7,7 +7,6 @@
 mod dedup;
 mod spans;
 
-use crate::fold::folds;
 use crate::limits::MAX_ACK_RANGES;
 use crate::time::{Duration, Instant};
 use crate::types::{Ecn, PacketNumber};
@@ -54,21 +53,14 @@ pub struct Received {
     bound: Option<Duration>,
 }
 
-folds!(Received {
-    dedup,
-    spans,
-    highest_arrival,
-    ecn,
-    marked,
-    unacked,
-    waiting_since,
-    urgent,
-    ack_every,
-    max_ack_delay,
-    bound,
-});
-
 impl Received {
+    /// Gives memory back, once no packet of the past can count any more: numbers that are missing
+    /// count as received, and acknowledgements tell of the newest alone.
+    pub(crate) fn shrink(&mut self) {
+        self.dedup.shrink();
+        self.spans.shrink();
+    }
+
     /// Nothing received yet of a connection whose packet numbers begin at `first`.
     #[must_use]
     pub fn new(first: PacketNumber) -> Self {

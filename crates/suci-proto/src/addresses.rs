@@ -1,6 +1,5 @@
 //! The addresses at which a peer may be.
 
-use crate::fold::{Fold, Words};
 use std::net::SocketAddr;
 
 /// Addresses that are kept of one peer at most. A name has several where its host has several
@@ -53,17 +52,5 @@ impl FromIterator<SocketAddr> for Addresses {
         let mut addresses = Self::default();
         all.into_iter().for_each(|address| addresses.add(address));
         addresses
-    }
-}
-
-impl Fold for Addresses {
-    fn fold(&self, to: &mut Words) {
-        self.0.len().fold(to);
-        self.0.iter().for_each(|address| address.fold(to));
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        let count = usize::unfold(from).min(MAX_ADDRESSES);
-        Self((0..count).map(|_| SocketAddr::unfold(from)).collect())
     }
 }

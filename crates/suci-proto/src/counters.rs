@@ -1,6 +1,5 @@
 //! Counters: one struct for the node, one for a peer. Plain numbers that only rise, except gauges.
 
-use crate::fold::folds;
 use crate::time::Duration;
 use crate::types::NodeId;
 use crate::waits::{WaitReason, Waits};
@@ -235,23 +234,6 @@ pub struct Traffic {
     pub duplicates: u64,
 }
 
-folds!(Traffic {
-    packets_sent,
-    bytes_sent,
-    packets_received,
-    bytes_received,
-    messages_sent,
-    message_bytes_sent,
-    messages_received,
-    message_bytes_received,
-    bytes_resent,
-    acks_sent,
-    packets_lost,
-    spurious_losses,
-    probes,
-    duplicates,
-});
-
 /// Whether a peer answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Link {
@@ -267,5 +249,3 @@ pub enum Link {
     /// As long silent, but nobody serves it while its program computes (`unattended`).
     Quiet,
 }
-
-folds!(Link [ Idle, Connecting, Up, Lost, Quiet ]);

@@ -1,6 +1,5 @@
 //! What the engine tells the program.
 
-use crate::fold::{Fold, Words, folds};
 use crate::message::{CANCELLED, EXPIRED, Outcome};
 use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
 use crate::wire::RefusedCode;
@@ -214,34 +213,6 @@ pub enum Unreachable {
     Other,
 }
 
-folds!(Unreachable [Other, Port, Host, Network, Prohibited]);
-
-impl Fold for LostCause {
-    fn fold(&self, to: &mut Words) {
-        match self {
-            Self::NoAnswer => 0_u8.fold(to),
-            Self::Unreachable(why) => {
-                1_u8.fold(to);
-                why.fold(to);
-            }
-            Self::Refused(reason) => {
-                2_u8.fold(to);
-                reason.fold(to);
-            }
-            Self::ProcessDied => 3_u8.fold(to),
-        }
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        match u8::unfold(from) {
-            3 => Self::ProcessDied,
-            1 => Self::Unreachable(Unreachable::unfold(from)),
-            2 => Self::Refused(RefusedReason::unfold(from)),
-            _ => Self::NoAnswer,
-        }
-    }
-}
-
 /// An end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
@@ -400,46 +371,5 @@ impl fmt::Display for RefusedReason {
             Self::Other(code) => return write!(f, "reason {code}, of a later version"),
         };
         f.write_str(text)
-    }
-}
-
-impl Fold for RefusedReason {
-    fn fold(&self, to: &mut Words) {
-        let (number, code): (u8, u64) = match *self {
-            Self::DuplicateNode => (0, 0),
-            Self::NotAllowed => (1, 0),
-            Self::WrongNode => (2, 0),
-            Self::Mode => (3, 0),
-            Self::NoSocketCredit => (4, 0),
-            Self::Stale => (5, 0),
-            Self::Version => (6, 0),
-            Self::Other(code) => (7, code),
-            Self::Narrow => (8, 0),
-            Self::NoMemory => (9, 0),
-            Self::TooManyPeers => (10, 0),
-            Self::Unread => (11, 0),
-            Self::NoSocketCreditHere => (12, 0),
-            Self::NoMemoryHere => (13, 0),
-        };
-        (number, code).fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        match <(u8, u64)>::unfold(from) {
-            (0, _) => Self::DuplicateNode,
-            (1, _) => Self::NotAllowed,
-            (2, _) => Self::WrongNode,
-            (3, _) => Self::Mode,
-            (4, _) => Self::NoSocketCredit,
-            (5, _) => Self::Stale,
-            (6, _) => Self::Version,
-            (8, _) => Self::Narrow,
-            (9, _) => Self::NoMemory,
-            (10, _) => Self::TooManyPeers,
-            (11, _) => Self::Unread,
-            (12, _) => Self::NoSocketCreditHere,
-            (13, _) => Self::NoMemoryHere,
-            (_, code) => Self::Other(code),
-        }
     }
 }

@@ -25,7 +25,6 @@ pub mod credit;
 mod engine;
 mod event;
 mod filter;
-mod fold;
 mod handshake;
 pub mod limits;
 mod log;

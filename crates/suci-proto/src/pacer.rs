@@ -5,7 +5,6 @@
 //! On paths whose round trip is itself about that short the pacer therefore never holds anything
 //! back, and whole segmentation trains pass at high rates.
 
-use crate::fold::folds;
 use crate::time::{Duration, Instant, nanos};
 
 /// Shortest wait worth asking for; shorter ones are granted in advance.
@@ -30,12 +29,6 @@ pub struct Pacer {
     updated: Instant,
     mtu: u64,
 }
-
-folds!(Pacer {
-    tokens,
-    updated,
-    mtu
-});
 
 impl Pacer {
     /// A pacer whose first burst is free. `mtu` in bytes of UDP payload.

@@ -4,7 +4,6 @@
 //! EMSGSIZE or when large packets keep vanishing. Where it does not, the size starts at the floor
 //! and probes search upwards. Whatever is learnt from failure is doubted again after ten minutes.
 
-use crate::fold::folds;
 use crate::limits::{ETHERNET_MTU, MAX_DATAGRAM, MIN_MTU};
 use crate::time::{Duration, Instant};
 
@@ -49,17 +48,6 @@ pub struct PathMtu {
     refused_floor: bool,
 }
 
-folds!(PathMtu {
-    current,
-    limit,
-    failed,
-    raise_at,
-    probe,
-    probe_losses,
-    suspicion,
-    refused_floor
-});
-
 /// Signs of a black hole.
 #[derive(Clone, Copy, Debug)]
 struct Suspicion {
@@ -69,13 +57,6 @@ struct Suspicion {
     noticed: Instant,
     smaller_arrived: bool,
 }
-
-folds!(Suspicion {
-    size,
-    rounds,
-    noticed,
-    smaller_arrived
-});
 
 impl PathMtu {
     /// A path whose route has MTU `route` (the UDP payload it carries), if the system knows it,

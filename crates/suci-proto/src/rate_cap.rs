@@ -1,7 +1,6 @@
 //! The program's cap on one peer's traffic: bytes per second, whatever network and receiver would
 //! take.
 
-use crate::fold::{Fold, Words};
 use crate::pacer::Pacer;
 use crate::time::Instant;
 
@@ -11,27 +10,6 @@ pub(crate) struct RateCap {
     rate: Option<u64>,
     packet: usize,
     pacer: Pacer,
-}
-
-/// Only once it [rests](RateCap::rest).
-impl Fold for RateCap {
-    fn fold(&self, to: &mut Words) {
-        let Self {
-            rate,
-            packet,
-            pacer,
-        } = self;
-        packet.fold(to);
-        rate.map(|rate| (rate, pacer.clone())).fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        let mut cap = Self::new(Instant::ZERO, None, Fold::unfold(from));
-        if let Some((rate, pacer)) = Fold::unfold(from) {
-            (cap.rate, cap.pacer) = (Some(rate), pacer);
-        }
-        cap
-    }
 }
 
 impl RateCap {
@@ -60,7 +38,7 @@ impl RateCap {
     }
 
     /// Nothing is counted while there is no cap.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         if self.rate.is_none() {
             self.pacer = Pacer::new(Instant::ZERO, self.packet);
         }

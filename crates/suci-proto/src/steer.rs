@@ -1,7 +1,6 @@
 //! Controllers that the program writes: it knows which peer is urgent and which is bulk; the
 //! network does not.
 
-use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 /// What is known of a peer at the moment of decision.
@@ -50,13 +49,6 @@ pub struct Decision {
     /// Decide again after this time even if nothing is acknowledged; at least 1 ms.
     pub again: Option<Duration>,
 }
-
-folds!(Decision {
-    window,
-    pace,
-    ack_interval,
-    again
-});
 
 /// Shortest [`Decision::again`]: the timer is meant for plans, not for pacing.
 pub(crate) const MIN_AGAIN: Duration = Duration::from_millis(1);

@@ -10,8 +10,6 @@
 //! Choosing takes constant time, but for one step each time that somebody is passed over who owes
 //! more than a quantum; each such step was paid for by at least [`QUANTUM`] bytes that went before.
 
-use crate::fold::{Fold, Words, folds};
-
 /// How many classes there are: the highest is 7.
 pub const CLASSES: usize = 8;
 
@@ -119,42 +117,6 @@ impl Entry {
     fn charge(&mut self, bytes: usize) {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.left = self.left.saturating_sub(bytes);
-    }
-}
-
-/// Most have what nobody named: that is zero.
-impl Fold for Priority {
-    fn fold(&self, to: &mut Words) {
-        (self.class ^ Self::DEFAULT.class).fold(to);
-        (self.weight ^ Self::DEFAULT.weight).fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        Self {
-            class: u8::unfold(from) ^ Self::DEFAULT.class,
-            weight: u8::unfold(from) ^ Self::DEFAULT.weight,
-        }
-    }
-}
-
-folds!(Entry {
-    priority,
-    left,
-    listed,
-    next,
-});
-
-/// Only while nobody is listed.
-impl Fold for Turns {
-    fn fold(&self, to: &mut Words) {
-        self.entries.fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        Self {
-            entries: Fold::unfold(from),
-            ..Self::default()
-        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! change within a round trip, so that looking now and then tells little: a clock adds up every
 //! moment instead, by the one reason that stood in the way then.
 
-use crate::fold::{Fold, Words, folds};
 use crate::time::{Duration, Instant};
 use core::fmt;
 
@@ -35,8 +34,6 @@ pub enum WaitReason {
     /// The socket of this node took no more: the device or its queue is busy.
     Socket,
 }
-
-folds!(WaitReason [ Link, Suspended, Congestion, Pacing, SocketCredit, SessionMemory, ChannelMemory, Answer, Controller, Cap, Socket ]);
 
 impl WaitReason {
     /// How many there are.
@@ -85,8 +82,6 @@ pub struct Waited {
     pub times: u64,
 }
 
-folds!(Waited { nanos, times });
-
 impl fmt::Debug for Waited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.times == 1 { "" } else { "s" };
@@ -113,16 +108,6 @@ impl fmt::Debug for Waits {
             map.entry(&format_args!("{}", reason.name()), &wait);
         }
         map.finish()
-    }
-}
-
-impl Fold for Waits {
-    fn fold(&self, to: &mut Words) {
-        self.0.fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        Self(Fold::unfold(from))
     }
 }
 
@@ -178,12 +163,6 @@ pub struct WaitClock {
     since: Instant,
     waits: Waits,
 }
-
-folds!(WaitClock {
-    reason,
-    since,
-    waits
-});
 
 impl WaitClock {
     /// From `now` on messages wait for `reason`, or none does.

@@ -1,6 +1,5 @@
 //! Which packet numbers were received already (RFC 4303 appendix A2 calls it the replay window).
 
-use crate::fold::{Fold, Words};
 use crate::limits::DEDUP_WINDOW;
 use crate::types::PacketNumber;
 
@@ -16,30 +15,6 @@ pub(super) struct Dedup {
     first: PacketNumber,
     highest: Option<PacketNumber>,
     bits: Option<Box<[u64; WORDS]>>,
-}
-
-impl Fold for Dedup {
-    fn fold(&self, to: &mut Words) {
-        let Self {
-            first,
-            highest,
-            bits,
-        } = self;
-        first.fold(to);
-        highest.fold(to);
-        // What is missing is little.
-        let missing = bits.as_ref().map(|bits| bits.map(|word| !word));
-        missing.fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        Self {
-            first: Fold::unfold(from),
-            highest: Fold::unfold(from),
-            bits: <Option<[u64; WORDS]>>::unfold(from)
-                .map(|missing| Box::new(missing.map(|word| !word))),
-        }
-    }
 }
 
 impl Dedup {
@@ -103,6 +78,11 @@ impl Dedup {
         if let Some(bits) = &mut self.bits {
             (from..=last).for_each(|number| bits[word(number)] |= bit(number));
         }
+    }
+
+    /// Gives the bitmap back: numbers that are still missing count as received from now on.
+    pub(super) fn shrink(&mut self) {
+        self.bits = None;
     }
 
     /// Whether the bitmap was needed.

@@ -1,6 +1,5 @@
 //! The received packet numbers that the sender may not know to be received.
 
-use crate::fold::{Fold, Words};
 use crate::limits::MAX_TRACKED_RANGES;
 use crate::types::PacketNumber;
 use core::ops::RangeInclusive;
@@ -43,41 +42,13 @@ impl Places {
 #[derive(Debug, Default)]
 pub(super) struct Spans(VecDeque<Span>);
 
-impl Fold for Span {
-    fn fold(&self, to: &mut Words) {
-        let Self {
-            start,
-            end,
-            told_from,
-            told,
-        } = self;
-        for position in [start, end, told_from] {
-            to.put_position(*position);
-        }
-        told.fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        Self {
-            start: from.take_position(),
-            end: from.take_position(),
-            told_from: from.take_position(),
-            told: Fold::unfold(from),
-        }
-    }
-}
-
-impl Fold for Spans {
-    fn fold(&self, to: &mut Words) {
-        self.0.fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        Self(Fold::unfold(from))
-    }
-}
-
 impl Spans {
+    /// Forgets all but the last one, and gives their memory back.
+    pub(super) fn shrink(&mut self) {
+        self.0.drain(..self.0.len().saturating_sub(1));
+        self.0.shrink_to_fit();
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -16,11 +16,8 @@
 //! larger. A queue of our own is in neither, since only packets sent while little is in flight
 //! count.
 
-mod folded;
-
 use super::losses::Losses;
 use super::{AckSample, Cause, CongestionEvent, Controller, initial_window, pace};
-use crate::fold::{Fold, Words};
 use crate::limits::MAX_DATAGRAM;
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
@@ -546,10 +543,5 @@ impl Controller for Bbr {
 
     fn name(&self) -> &'static str {
         "wan"
-    }
-
-    fn write_down(&self, to: &mut Words) {
-        super::BBR.fold(to);
-        self.fold(to);
     }
 }

@@ -1,7 +1,6 @@
 //! Which controller a connection uses.
 
 use super::{AckSample, Bbr, CongestionEvent, Controller, Cubic, Fixed, Lan};
-use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
@@ -24,30 +23,6 @@ pub enum ControllerChoice {
         /// Bytes in flight; two packets at least.
         bytes: u64,
     },
-}
-
-impl Fold for ControllerChoice {
-    fn fold(&self, to: &mut Words) {
-        let (number, bytes) = match *self {
-            Self::Auto => (super::AUTO, 0),
-            Self::Lan => (super::LAN, 0),
-            Self::Wan => (super::BBR, 0),
-            Self::Cubic => (super::CUBIC, 0),
-            Self::Fixed { bytes } => (super::FIXED, bytes),
-        };
-        (number, bytes).fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        let (number, bytes) = <(u8, u64)>::unfold(from);
-        match number {
-            super::LAN => Self::Lan,
-            super::BBR => Self::Wan,
-            super::CUBIC => Self::Cubic,
-            super::FIXED => Self::Fixed { bytes },
-            _ => Self::Auto,
-        }
-    }
 }
 
 impl ControllerChoice {
@@ -83,29 +58,6 @@ pub struct Auto {
 enum Inner {
     Lan(Box<Lan>),
     Wan(Box<Bbr>),
-}
-
-folds!(Auto {
-    mtu,
-    decided,
-    inner
-});
-
-impl Fold for Inner {
-    fn fold(&self, to: &mut Words) {
-        matches!(self, Self::Wan(_)).fold(to);
-        match self {
-            Self::Lan(lan) => lan.fold(to),
-            Self::Wan(wan) => wan.fold(to),
-        }
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        match bool::unfold(from) {
-            false => Self::Lan(Fold::unfold(from)),
-            true => Self::Wan(Fold::unfold(from)),
-        }
-    }
 }
 
 impl Auto {
@@ -200,10 +152,5 @@ impl Controller for Auto {
 
     fn name(&self) -> &'static str {
         self.inner().name()
-    }
-
-    fn write_down(&self, to: &mut Words) {
-        super::AUTO.fold(to);
-        self.fold(to);
     }
 }

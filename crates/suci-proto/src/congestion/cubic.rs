@@ -2,7 +2,6 @@
 
 use super::hystart::{HyStart, Phase};
 use super::{AckSample, CongestionEvent, Controller, initial_window, pace};
-use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
@@ -40,14 +39,6 @@ pub struct Cubic {
     before: Option<State>,
 }
 
-folds!(Cubic {
-    mtu,
-    state,
-    recovery_began,
-    active_at,
-    before
-});
-
 #[derive(Clone, Debug)]
 struct State {
     window: f64,
@@ -61,15 +52,6 @@ struct State {
     epoch: Option<Epoch>,
 }
 
-folds!(State {
-    window,
-    threshold,
-    hystart,
-    plateau,
-    prior,
-    epoch
-});
-
 /// One run of congestion avoidance, from a reduction (or slow start's end) to the next.
 #[derive(Clone, Debug)]
 struct Epoch {
@@ -79,8 +61,6 @@ struct Epoch {
     /// The window that Reno would have.
     reno: f64,
 }
-
-folds!(Epoch { began, climb, reno });
 
 impl Cubic {
     /// The initial state for packets of `mtu` bytes of UDP payload.
@@ -276,11 +256,6 @@ impl Controller for Cubic {
 
     fn name(&self) -> &'static str {
         "cubic"
-    }
-
-    fn write_down(&self, to: &mut Words) {
-        super::CUBIC.fold(to);
-        self.fold(to);
     }
 }
 

@@ -1,7 +1,6 @@
 //! A window that the program set, and nothing moves: the classic of user-level protocols.
 
 use super::{AckSample, CongestionEvent, Controller};
-use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::Instant;
 
@@ -15,8 +14,6 @@ pub struct Fixed {
     bytes: u64,
     mtu: u64,
 }
-
-folds!(Fixed { bytes, mtu });
 
 impl Fixed {
     /// `bytes` in flight, at least two packets of `mtu` bytes of UDP payload.
@@ -54,10 +51,5 @@ impl Controller for Fixed {
 
     fn name(&self) -> &'static str {
         "fixed"
-    }
-
-    fn write_down(&self, to: &mut Words) {
-        super::FIXED.fold(to);
-        self.fold(to);
     }
 }

@@ -1,6 +1,5 @@
 //! HyStart++ (RFC 9406): leaves slow start when the round trip grows, before the queue overflows.
 
-use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 /// Samples that make a round's minimum trustworthy. RFC 9406 says 8 for a receiver that
@@ -25,8 +24,6 @@ pub(super) enum Phase {
     Done,
 }
 
-folds!(Phase [ SlowStart, Conservative, Done ]);
-
 /// Round trips of the initial slow start. A round ends when a packet sent after its beginning is
 /// acknowledged: sending times stand in for the RFC's packet numbers.
 #[derive(Clone, Debug, Default)]
@@ -38,21 +35,11 @@ pub(super) struct HyStart {
     conservative: Option<Conservative>,
 }
 
-folds!(HyStart {
-    round_began,
-    last_minimum,
-    minimum,
-    samples,
-    conservative
-});
-
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
     baseline: Duration,
     rounds: u32,
 }
-
-folds!(Conservative { baseline, rounds });
 
 /// How much longer than `before` packets must take at least, before a queue of our own is to blame.
 pub(super) fn growth(before: Duration) -> Duration {

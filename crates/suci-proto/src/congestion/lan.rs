@@ -39,7 +39,6 @@ mod rates;
 
 use super::losses::Losses;
 use super::{AckSample, Cause, CongestionEvent, Controller, Cubic, initial_window, pace};
-use crate::fold::{Fold, Words, folds};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 use competitive::CompetitiveMode;
@@ -131,25 +130,6 @@ pub struct Lan {
     answered: Option<Instant>,
 }
 
-folds!(Lan {
-    mtu,
-    window,
-    slow_start,
-    base,
-    round,
-    before,
-    losses,
-    last,
-    rates,
-    part,
-    futile,
-    window_before,
-    phase,
-    drained_at,
-    before_loss,
-    answered,
-});
-
 /// Packets sent from `began` until the first of them was acknowledged are one round trip.
 #[derive(Debug, Default)]
 struct Round {
@@ -163,14 +143,6 @@ struct Round {
     settling: bool,
 }
 
-folds!(Round {
-    began,
-    least,
-    samples,
-    used,
-    settling
-});
-
 /// What the controller does.
 #[derive(Debug)]
 enum Phase {
@@ -180,34 +152,6 @@ enum Phase {
     Draining { window: f64, rounds: u32 },
     /// Somebody fills the queue: CUBIC decides.
     CompetitiveMode(Box<CompetitiveMode>),
-}
-
-impl Fold for Phase {
-    fn fold(&self, to: &mut Words) {
-        match self {
-            Self::Alone => 0_u8.fold(to),
-            Self::Draining { window, rounds } => {
-                1_u8.fold(to);
-                window.fold(to);
-                rounds.fold(to);
-            }
-            Self::CompetitiveMode(competitive) => {
-                2_u8.fold(to);
-                competitive.fold(to);
-            }
-        }
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        match u8::unfold(from) {
-            1 => Self::Draining {
-                window: Fold::unfold(from),
-                rounds: Fold::unfold(from),
-            },
-            2 => Self::CompetitiveMode(Fold::unfold(from)),
-            _ => Self::Alone,
-        }
-    }
 }
 
 impl Lan {
@@ -583,10 +527,5 @@ impl Controller for Lan {
 
     fn name(&self) -> &'static str {
         "lan"
-    }
-
-    fn write_down(&self, to: &mut Words) {
-        super::LAN.fold(to);
-        self.fold(to);
     }
 }

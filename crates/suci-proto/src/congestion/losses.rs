@@ -5,8 +5,6 @@
 //! A bad cable, radio and hosts that drop a packet now and then stay below it. A full buffer does
 //! not: whatever grows into it loses what it grew by.
 
-use crate::fold::folds;
-
 /// Share of the bytes that may be lost.
 const THRESHOLD: f64 = 0.02;
 /// Packets over which losses are judged at least: of fewer, even one is a large share.
@@ -19,8 +17,6 @@ pub(super) struct Losses {
     /// All bytes whose fate is known.
     settled: f64,
 }
-
-folds!(Losses { lost, settled });
 
 impl Losses {
     pub(super) fn on_acked(&mut self, bytes: f64) {

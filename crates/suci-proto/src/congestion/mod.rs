@@ -17,7 +17,6 @@ pub use cubic::Cubic;
 pub use fixed::Fixed;
 pub use lan::Lan;
 
-use crate::fold::{Fold, Words};
 use crate::limits::ETHERNET_MTU;
 use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, per_second};
@@ -116,31 +115,6 @@ pub trait Controller: Send + Debug {
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64>;
     /// What settings and statistics call it.
     fn name(&self) -> &'static str;
-    /// Writes its state down, behind the number by which `unfold` knows it.
-    fn write_down(&self, to: &mut Words);
-}
-
-/// The numbers of the controllers there are.
-const AUTO: u8 = 0;
-const LAN: u8 = 1;
-const BBR: u8 = 2;
-const CUBIC: u8 = 3;
-const FIXED: u8 = 4;
-
-impl Fold for Box<dyn Controller> {
-    fn fold(&self, to: &mut Words) {
-        self.write_down(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        match u8::unfold(from) {
-            LAN => Box::new(Lan::unfold(from)),
-            BBR => Box::new(Bbr::unfold(from)),
-            CUBIC => Box::new(Cubic::unfold(from)),
-            FIXED => Box::new(Fixed::unfold(from)),
-            _ => Box::new(Auto::unfold(from)),
-        }
-    }
 }
 
 /// The initial window of RFC 6928 section 2, in bytes: ten packets. As in Linux these may be jumbo

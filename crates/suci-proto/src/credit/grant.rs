@@ -2,7 +2,6 @@
 
 use crate::credit::SocketCredit;
 use crate::credit::need::Need;
-use crate::fold::folds;
 use crate::limits::CREDIT_LAPSE;
 use crate::time::Instant;
 use crate::types::PacketNumber;
@@ -71,42 +70,11 @@ pub struct Grant {
     pub(super) steady_at: u64,
 }
 
-folds!(Grant {
-    generation,
-    live,
-    drained_end,
-    limit_end,
-    late,
-    share,
-    announced,
-    control,
-    charge,
-    last_drained,
-    given_at,
-    begun_at,
-    reclaimed_at,
-    reclaims,
-    surplus,
-    forced,
-    eliciting,
-    need,
-    waiting,
-    retired,
-    dismissed,
-    booked,
-    steady_at,
-});
-
 #[derive(Clone, Copy, Debug)]
 struct Announced {
     generation: u64,
     limit_end: PacketNumber,
 }
-
-folds!(Announced {
-    generation,
-    limit_end
-});
 
 /// Packets beyond the limit. A smaller reserve counts only once the peer must have seen it.
 #[derive(Debug)]
@@ -120,13 +88,6 @@ struct Control {
     /// A drained number from here on proves that the peer saw `target`.
     proof: Option<PacketNumber>,
 }
-
-folds!(Control {
-    target,
-    charged,
-    most,
-    proof
-});
 
 /// How a share is divided.
 #[derive(Clone, Copy, Debug)]
@@ -143,8 +104,6 @@ pub(super) struct Booked {
     pub(super) bytes: u64,
     pub(super) control: u64,
 }
-
-folds!(Booked { bytes, control });
 
 impl Grant {
     pub(super) fn new(

@@ -31,7 +31,6 @@ pub use send::{ControlAllowance, SendCredit};
 pub use shares::{Overcommitted, Shares, data_charge};
 pub use stats::ShareStats;
 
-use crate::fold::folds;
 use crate::types::PacketNumber;
 use crate::wire;
 
@@ -70,11 +69,6 @@ pub struct SocketReturn {
     /// on the safe side.
     pub highest: PacketNumber,
 }
-
-folds!(SocketReturn {
-    generation,
-    highest
-});
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,6 @@
 //! Over a long path it sees less: when a packet comes, the limit that its sender knew was raised
 //! long ago. So the sender says when it was at its limit (BLOCKED).
 
-use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 /// A peer whose packets leave less than this part of its share unused needs more.
@@ -34,8 +33,6 @@ pub enum Demand {
     /// Bulk data: as much as there is.
     Large,
 }
-
-folds!(Demand [ Normal, Small, Large ]);
 
 impl Demand {
     pub(super) const fn weight(self) -> u64 {
@@ -83,13 +80,6 @@ pub(super) struct Need {
     least_left: u64,
     since: Instant,
 }
-
-folds!(Need {
-    demand,
-    hungry,
-    least_left,
-    since
-});
 
 impl Need {
     pub(super) fn new(now: Instant) -> Self {

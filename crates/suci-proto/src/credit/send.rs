@@ -1,7 +1,6 @@
 //! The sender's half: which packet numbers may be used, for what, and when to ask for more.
 
 use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
-use crate::fold::folds;
 use crate::limits::CREDIT_LAPSE;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
@@ -62,22 +61,6 @@ pub struct SendCredit {
     returning: Option<Returning>,
 }
 
-folds!(SendCredit {
-    generation,
-    limit_end,
-    control,
-    live,
-    first,
-    sent_end,
-    acked_sent_at,
-    beyond_at,
-    refresh,
-    blocked,
-    used_up,
-    reserve_asked,
-    returning,
-});
-
 /// Whether the receiver was given a reason to acknowledge and to renew its grant.
 #[derive(Debug)]
 struct Refresh {
@@ -88,20 +71,12 @@ struct Refresh {
     eliciting_at: Option<Instant>,
 }
 
-folds!(Refresh {
-    window,
-    asked,
-    eliciting_at
-});
-
 /// Something waits for credit.
 #[derive(Debug)]
 struct Blocked {
     due: Instant,
     pause: Duration,
 }
-
-folds!(Blocked { due, pause });
 
 /// What the receiver is to know of limits that were too low. It cannot see it by itself over a long
 /// path: when a packet comes, the limit that its sender knew was raised long ago.
@@ -112,20 +87,12 @@ struct UsedUp {
     told_at: Option<Instant>,
 }
 
-folds!(UsedUp { limit, told_at });
-
 #[derive(Debug)]
 struct Returning {
     answer: SocketReturn,
     sent: bool,
     asked: bool,
 }
-
-folds!(Returning {
-    answer,
-    sent,
-    asked
-});
 
 impl SendCredit {
     /// Starts with the grant from INIT or ACCEPT, for packet numbers from `first`.

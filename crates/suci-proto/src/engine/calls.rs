@@ -198,7 +198,7 @@ impl Engine {
     pub(super) fn on_reply(&mut self, key: usize) {
         let open = self
             .peers
-            .awake(key)
+            .active(key)
             .map_or(0, |peer| peer.session.open_calls);
         if open > 0 {
             self.answered.add(key);

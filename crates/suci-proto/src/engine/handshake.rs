@@ -281,15 +281,15 @@ impl Engine {
         peer.map_or_else(Epoch::default, |peer| peer.next_epoch(incarnation))
     }
 
-    /// The peer that an answer comes from. Who rests asked nothing: anybody may answer in its name,
-    /// and wakes nobody.
-    fn awake_key(&self, answer: &Header) -> Option<usize> {
+    /// The peer that an answer comes from. An idle peer was asked nothing: an answer in its name is
+    /// forged, and leaves it idle.
+    fn active_key(&self, answer: &Header) -> Option<usize> {
         let key = self.peer_key(NodeId(answer.index))?;
-        self.peers.awake(key).map(|peer| peer.key)
+        self.peers.active(key).map(|peer| peer.key)
     }
 
-    /// Looks who calls. Anybody may do so in the name of one that rests, which goes on resting;
-    /// where it has a connection, a call changes nothing.
+    /// Looks who calls. A call in the name of an idle peer leaves it idle; where it has a
+    /// connection, a call changes nothing.
     fn claimant(&self, now: Instant, claim: &Claim) -> Claimant {
         let mut claimant = Claimant {
             trust: Trust::Stranger,
@@ -299,7 +299,7 @@ impl Engine {
         let Some(key) = self.peer_key(claim.node) else {
             return claimant;
         };
-        if self.peers.rests_connected(key) {
+        if self.peers.is_idle_connected(key) {
             claimant.trust = Trust::Seated;
         } else if let Some(peer) = self.peers.get(key) {
             let from = claim.from;
@@ -358,7 +358,7 @@ impl Engine {
         header: &Header,
         body: &[u8],
     ) {
-        let (Ok(cookie), Some(key)) = (Cookie::read(body), self.awake_key(header)) else {
+        let (Ok(cookie), Some(key)) = (Cookie::read(body), self.active_key(header)) else {
             self.reject(now, arrival.from, header, DropReason::Unasked);
             return;
         };
@@ -565,13 +565,13 @@ impl Engine {
             accept.put(b)
         });
         peer.newest_baked = Some(baked);
-        peer.accepted = Some(Accepted {
+        peer.accepted = Some(Box::new(Accepted {
             token: header.tag,
             to: arrival.from,
             bytes,
             due: true,
             tries: 0,
-        });
+        }));
         let agreement = Agreement {
             local,
             remote: End {
@@ -599,7 +599,7 @@ impl Engine {
         header: &Header,
         body: &[u8],
     ) {
-        let (Ok(accept), Some(key)) = (Accept::read(body), self.awake_key(header)) else {
+        let (Ok(accept), Some(key)) = (Accept::read(body), self.active_key(header)) else {
             self.reject(now, arrival.from, header, DropReason::Unasked);
             return;
         };
@@ -625,7 +625,7 @@ impl Engine {
         header: &Header,
         body: &[u8],
     ) {
-        let (Ok(refused), Some(key)) = (Refused::read(body), self.awake_key(header)) else {
+        let (Ok(refused), Some(key)) = (Refused::read(body), self.active_key(header)) else {
             self.reject(now, from, header, DropReason::Unasked);
             return;
         };
@@ -649,7 +649,7 @@ impl Engine {
     /// UNKNOWN: a hint that the peer does not know our connection any more; only asks anew (F11).
     pub(super) fn on_unknown(&mut self, now: Instant, from: SocketAddr, header: &Header) {
         let token = self.shared.random();
-        let key = self.awake_key(header);
+        let key = self.active_key(header);
         let peer = key.and_then(|key| self.peers.get_mut(key));
         let Some(peer) =
             peer.filter(|peer| peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle)
@@ -695,7 +695,7 @@ impl Engine {
         end: End,
         number: PacketNumber,
     ) -> bool {
-        if !self.peers.awake(key).is_some_and(|peer| peer.offers(end)) {
+        if !self.peers.active(key).is_some_and(|peer| peer.offers(end)) {
             return false;
         }
         if let Some(peer) = self.peers.get_mut(key) {

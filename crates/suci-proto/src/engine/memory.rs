@@ -11,7 +11,6 @@
 //! ours. Only who would have to wait for what an absent peer holds (lost, suspended) is passed over
 //! until that is back or gone.
 
-use crate::fold::folds;
 use crate::message::MIN_WINDOW;
 use std::collections::BTreeMap;
 
@@ -36,14 +35,6 @@ pub(crate) struct Promise {
     /// Bytes of these that somebody absent holds.
     stalled: u64,
 }
-
-folds!(Promise {
-    window,
-    grown,
-    large,
-    turn,
-    stalled
-});
 
 impl Promise {
     /// Whether its session waits for memory for a large message.

@@ -208,7 +208,7 @@ impl Engine {
 
     /// Something happened to a peer: it will be looked at in [`Engine::poll_transmit`].
     fn touch(&mut self, key: usize) {
-        let Some(peer) = self.peers.awake(key) else {
+        let Some(peer) = self.peers.active(key) else {
             return;
         };
         let (outbox, inbox) = (&peer.session.outbox, &peer.session.inbox);
@@ -385,7 +385,7 @@ impl Engine {
             };
             let opens =
                 |peer: &Peer| peer.owes_accept() || peer.attempt_at().is_some_and(|at| at <= now);
-            if self.peers.awake(key).is_some_and(opens) {
+            if self.peers.active(key).is_some_and(opens) {
                 if self.build_accept(now, key) {
                     return true;
                 }
@@ -529,7 +529,8 @@ impl Engine {
 
     /// Packets sent to and received from each peer, to tell the busy ones.
     pub fn peer_packets(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
-        self.peers.packets()
+        let peers = self.peers.iter();
+        peers.map(|(_, peer)| (peer.node, peer.packets()))
     }
 
     /// How many peers are known.
@@ -546,7 +547,7 @@ impl Engine {
 
     /// All peers known, in no particular order.
     pub fn peers(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.peers.nodes()
+        self.peers.iter().map(|(_, peer)| peer.node)
     }
 }
 

@@ -45,7 +45,7 @@ impl Engine {
         if self.shared.unreported == 0 {
             return None;
         }
-        let mut peers = self.peers.iter_awake();
+        let mut peers = self.peers.iter_active();
         let (key, _) = peers.find(|(_, peer)| peer.news.unreported() > 0)?;
         drop(peers);
         let peer = self.peers.get_mut(key)?;
@@ -65,7 +65,7 @@ impl Engine {
     #[must_use]
     pub fn has_event(&self) -> bool {
         let mut peers = self.shared.newsworthy.iter();
-        peers.any(|key| self.peers.awake(*key).is_some_and(Peer::has_event))
+        peers.any(|key| self.peers.active(*key).is_some_and(Peer::has_event))
     }
 
     /// The next message for the program: those of peers of higher classes first, within a class
@@ -95,7 +95,7 @@ impl Engine {
     #[inline]
     fn recv_some(&mut self, most: usize, each: &mut impl FnMut(Source, Message)) -> usize {
         let peers = &self.peers;
-        let class_of = |key| peers.awake(key)?.session.inbox.next_class();
+        let class_of = |key| peers.active(key)?.session.inbox.next_class();
         let urgent = self.ranks.receiving.front(&self.readable, class_of);
         let mut urgent = urgent.map(|(key, _)| key);
         while let Some(key) = urgent.or_else(|| self.readable.front()) {
@@ -150,7 +150,7 @@ impl Engine {
         }
         let channel = wanted.channel()?;
         let has_one = |key: &usize| {
-            let peer = self.peers.awake(*key);
+            let peer = self.peers.active(*key);
             peer.is_some_and(|peer| peer.has_message_on(channel))
         };
         let key = self.readable.places().find(has_one)?;
@@ -201,7 +201,7 @@ impl Engine {
     #[must_use]
     pub fn full_beside(&self, wanted: Filter) -> Option<(u64, Vec<ChannelId>)> {
         let (node, channel) = (wanted.node()?, wanted.channel()?);
-        let peer = self.peers.awake(self.peer_key(node)?)?;
+        let peer = self.peers.active(self.peer_key(node)?)?;
         peer.session.inbox.full_beside(channel)
     }
 
@@ -209,8 +209,8 @@ impl Engine {
     /// this: a program that waits for its messages should not wait on. The event stays.
     pub fn take_unheard_end(&mut self, node: NodeId) -> Option<EndReason> {
         let key = self.peer_key(node)?;
-        // A peer at rest has nothing to tell.
-        self.peers.awake(key)?;
+        // An idle peer has nothing to tell.
+        self.peers.active(key)?;
         self.peers.get_mut(key)?.take_unheard_end()
     }
 }

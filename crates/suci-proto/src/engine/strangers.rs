@@ -73,11 +73,13 @@ impl Engine {
     /// Strangers of whom nothing is left, or with `events` nothing but these.
     fn forgettable(&self, now: Instant, events: bool) -> Vec<usize> {
         self.peers
-            .iter_unconnected(true)
+            .iter()
             .filter(|(key, peer)| {
+                let stranger = peer.stranger_from.is_some() && peer.connection.is_none();
                 let listed = self.dirty.is_listed(*key) || self.readable.is_listed(*key);
                 let ranked = self.dirty.priority(*key) != Priority::default();
-                !(listed || ranked)
+                stranger
+                    && !(listed || ranked)
                     && peer.is_forgettable(now, COOKIE_LIFETIME, events, &self.shared.config)
             })
             .map(|(key, _)| key)

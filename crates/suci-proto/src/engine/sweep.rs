@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::event::EndReason;
+use crate::peer::Peer;
 use crate::time::{Duration, Instant, earlier};
 
 /// How often all peers are looked at while some wait for socket credit.
@@ -16,7 +17,7 @@ const SWEEP_EACH: Duration = Duration::from_micros(2);
 /// When somebody finds no room, whoever was not heard for so long is asked for a sign of life...
 const SILENT: Duration = Duration::from_secs(10);
 
-/// ... and so often at most: those that answer may rest meanwhile.
+/// ... and so often at most: those that answer may be idle meanwhile.
 const ASKING: Duration = Duration::from_secs(60);
 
 impl Engine {
@@ -69,7 +70,7 @@ impl Engine {
         self.make_places(now, crowd, strangers.min(self.strange_callers.len()));
         self.answer_waiting(now);
         let mut touched = Vec::new();
-        for (key, peer) in self.peers.iter_awake_mut() {
+        for (key, peer) in self.peers.iter_active_mut() {
             if peer.balance_credit(now, &mut self.shared) {
                 touched.push(key);
             }
@@ -93,7 +94,7 @@ impl Engine {
         if crowd.max(strangers) <= free {
             return;
         }
-        for (key, peer) in self.peers.iter_awake() {
+        for (key, peer) in self.peers.iter_active() {
             if let Some(connection) = &peer.connection {
                 let grant = &connection.grant;
                 going += usize::from(grant.is_going());
@@ -102,10 +103,10 @@ impl Engine {
                 others.extend(rank.map(|rank| (rank, key, peer.stranger_from.is_some())));
             }
         }
-        for (key, resting) in self.peers.iter_resting() {
-            if resting.has_connection() {
-                let summary = resting.summary();
-                others.push(((false, summary.idle_since), key, summary.stranger));
+        for (key, peer) in self.peers.iter_idle() {
+            if let Some(connection) = &peer.connection {
+                let rank = (false, connection.grant.idle_since());
+                others.push((rank, key, peer.stranger_from.is_some()));
             }
         }
         others.sort_unstable();
@@ -145,30 +146,28 @@ impl Engine {
     fn ask_the_silent(&mut self, now: Instant, only_strangers: bool) {
         let resumed = self.resumed_at;
         let meant = |stranger| stranger || !only_strangers;
-        let gone = self.peers.iter_unconnected(only_strangers);
-        let gone = gone.filter(|(_, peer)| peer.is_long_silent(now, resumed));
-        for key in gone.map(|(key, _)| key).collect::<Vec<_>>() {
+        let peers = self.peers.iter();
+        let meant = peers.filter(|(_, peer)| meant(peer.stranger_from.is_some()));
+        let (asked, others): (Vec<_>, Vec<_>) = meant.partition(|(_, peer)| peer.has_connection());
+        let silent = |peer: &Peer| now >= peer.life.heard_at() + SILENT;
+        let asked = asked.into_iter().filter(|(_, peer)| silent(peer));
+        let gone = others
+            .into_iter()
+            .filter(|(_, peer)| peer.is_long_silent(now, resumed));
+        let asked: Vec<_> = asked.map(|(key, _)| key).collect();
+        let gone: Vec<_> = gone.map(|(key, _)| key).collect();
+        for key in gone {
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.end(now, EndReason::Silent, &mut self.shared);
             }
             self.touch(key);
         }
-        let mut asked = Vec::new();
-        let resting = self
-            .peers
-            .iter_resting()
-            .filter(|(_, r)| r.has_connection() && meant(r.summary().stranger));
-        for key in resting.map(|(key, _)| key).collect::<Vec<_>>() {
-            self.peers.get_mut(key);
-        }
-        for (key, peer) in self.peers.iter_awake_mut() {
-            let silent = now >= peer.life.heard_at() + SILENT;
-            if silent && peer.has_connection() && meant(peer.stranger_from.is_some()) {
+        for key in asked {
+            if let Some(peer) = self.peers.get_mut(key) {
                 peer.challenge_claim();
-                asked.push(key);
             }
+            self.touch(key);
         }
-        asked.into_iter().for_each(|key| self.touch(key));
     }
 
     /// Gives credit to those who wait for some, in their order, as far as it reaches.

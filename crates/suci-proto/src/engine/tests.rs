@@ -4,13 +4,13 @@
 mod contact;
 mod ends;
 mod hostile;
+mod idle;
 mod large;
 mod last_look;
 mod need;
 mod news;
 mod places;
 mod provoked;
-mod rest;
 mod runs;
 mod sessions;
 mod strangers;

@@ -41,7 +41,7 @@ impl Engine {
     /// prefers response: they may wait for another.
     #[must_use]
     pub fn acks_may_wait(&self) -> bool {
-        let owing = |&key: &usize| self.peers.awake(key).filter(|peer| peer.owes_ack());
+        let owing = |&key: &usize| self.peers.active(key).filter(|peer| peer.owes_ack());
         let mut owing = self.ack_waits.iter().filter_map(owing).peekable();
         let urgent = |peer: &Peer| {
             let connection = peer.connection.as_ref();
@@ -89,9 +89,9 @@ impl Engine {
     #[cold]
     fn on_gap(&mut self, now: Instant, late: Duration) {
         self.shared.counters.gaps += 1;
-        // Who rests waits for nothing.
+        // An idle peer waits for nothing.
         let mut keys = Vec::new();
-        for (key, peer) in self.peers.iter_awake_mut() {
+        for (key, peer) in self.peers.iter_active_mut() {
             peer.on_gap(now, late);
             keys.push(key);
         }
@@ -111,7 +111,7 @@ impl Engine {
         let Some(key) = self.dirty.only().filter(|_| quiet) else {
             return false;
         };
-        let Some(peer) = self.peers.awake(key) else {
+        let Some(peer) = self.peers.active(key) else {
             return false;
         };
         if !peer.has_nothing_to_say(now) {
@@ -138,14 +138,15 @@ impl Engine {
         self.expected = Some(now);
     }
 
-    /// Has the peer looked after when it is next due. Who waits for no moment may rest.
+    /// Has the peer looked after when it is next due. A peer that waits for no moment
+    /// may become idle.
     pub(super) fn arm(&mut self, now: Instant, key: usize) {
-        if let Some(deadline) = self.peers.awake(key).and_then(Peer::deadline) {
+        if let Some(deadline) = self.peers.active(key).and_then(Peer::deadline) {
             return self.wheel.set(key, deadline);
         }
         self.wheel.cancel(key);
         if !self.dirty.is_listed(key) && !self.readable.is_listed(key) {
-            self.peers.rest(key, now);
+            self.peers.make_idle(key, now);
         }
     }
 }

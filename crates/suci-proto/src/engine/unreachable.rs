@@ -15,7 +15,7 @@ use crate::types::NodeId;
 use std::net::SocketAddr;
 
 /// So many reports from the network are looked at in each second, and so many of this machine's
-/// kernel. Each costs a look at every peer that is awake. Anybody may send the former, which must
+/// kernel. Each costs a look at every active peer. Anybody may send the former, which must
 /// not keep the latter from being looked at.
 const REPORTS_PER_SECOND: u64 = 1_000;
 
@@ -49,7 +49,7 @@ impl Engine {
         }
         *looked_at += 1;
         let mut touched = Vec::new();
-        for (key, peer) in self.peers.iter_awake_mut() {
+        for (key, peer) in self.peers.iter_active_mut() {
             if peer.on_undelivered(now, report, &mut self.shared) {
                 touched.push(key);
             }

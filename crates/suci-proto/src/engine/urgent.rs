@@ -106,7 +106,7 @@ impl Engine {
     /// Whose turn it is: of a peer that has something urgent, or of the next one in order.
     pub(super) fn next_peer(&mut self) -> Option<usize> {
         let peers = &self.peers;
-        let class_of = |key| peers.awake(key)?.session.outbox.next_class();
+        let class_of = |key| peers.active(key)?.session.outbox.next_class();
         let urgent = self.ranks.sending.front(&self.dirty, class_of);
         self.ranks.turn = urgent.map(|(_, class)| class);
         urgent.map_or_else(|| self.dirty.front(), |(key, _)| Some(key))
@@ -133,7 +133,7 @@ impl Engine {
             return in_order;
         }
         let peers = &self.peers;
-        let class_of = |key| peers.awake(key)?.session.inbox.next_class();
+        let class_of = |key| peers.active(key)?.session.inbox.next_class();
         let urgent = self.ranks.receiving.front(&self.readable, class_of);
         urgent.map_or(in_order, |(_, class)| Some(class))
     }
@@ -145,7 +145,7 @@ impl Engine {
             return in_order;
         }
         let peers = &self.peers;
-        let class_of = |key| peers.awake(key)?.session.outbox.next_class();
+        let class_of = |key| peers.active(key)?.session.outbox.next_class();
         let urgent = self.ranks.sending.front(&self.dirty, class_of);
         urgent.map_or(in_order, |(_, class)| Some(class))
     }

@@ -1,6 +1,5 @@
 //! What the program asks of the engine.
 
-use super::peers::Look;
 use super::urgent::Urgent;
 use super::{Engine, Shared};
 use crate::addresses::Addresses;
@@ -234,7 +233,7 @@ impl Engine {
             return Err(PeerError::TooMany(most));
         }
         let key = self.insert_peer(node, addresses, now);
-        self.peers.rest(key, now);
+        self.peers.make_idle(key, now);
         Ok(())
     }
 
@@ -369,8 +368,8 @@ impl Engine {
         token: u64,
     ) -> Result<u64, SendError> {
         let key = self.known(node)?;
-        // A peer that rests has no messages.
-        if self.peers.awake(key).is_none() {
+        // An idle peer has no messages.
+        if self.peers.active(key).is_none() {
             return Ok(0);
         }
         let peer = self.peers.get_mut(key);
@@ -559,7 +558,7 @@ impl Engine {
     /// before it.
     pub fn announcements(&self) -> impl Iterator<Item = &Event> {
         let newsworthy = self.shared.newsworthy.iter();
-        let peers = newsworthy.filter_map(|key| self.peers.awake(*key));
+        let peers = newsworthy.filter_map(|key| self.peers.active(*key));
         peers.flat_map(|peer| peer.news.announcements())
     }
 
@@ -567,15 +566,15 @@ impl Engine {
     /// that no [flush](Engine::flush_failures) reported.
     #[must_use]
     pub fn untold_failures(&self, node: NodeId) -> u64 {
-        let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
+        let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
         peer.map_or(0, |p| p.news.failed())
     }
 
     /// How many messages each peer has not acknowledged, and how many failed of which the program
-    /// was not told; none of those for whom both is nothing. Of peers that rest only their places
-    /// are looked at.
+    /// was not told; none of those for whom both is nothing. Idle peers are
+    /// not looked at.
     pub fn unflushed(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
-        let all = self.peers.iter_awake().map(|(_, peer)| {
+        let all = self.peers.iter_active().map(|(_, peer)| {
             let open = peer.session.outbox.queued().open().messages;
             (peer.node, open, peer.news.failed())
         });
@@ -586,7 +585,7 @@ impl Engine {
     /// [`Engine::untold_failures`] count those that follow. Their events stay.
     pub fn flush_failures(&mut self) {
         self.peers
-            .iter_awake_mut()
+            .iter_active_mut()
             .for_each(|(_, peer)| peer.news.flush_failures());
     }
 
@@ -600,14 +599,14 @@ impl Engine {
     /// What the send queue of `node` holds.
     #[must_use]
     pub fn queued(&self, node: NodeId) -> Queued {
-        let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
+        let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
         peer.map_or(Queued::default(), |p| p.session.outbox.queued())
     }
 
     /// What of that the channels of each class hold.
     #[must_use]
     pub fn queued_by_class(&self, node: NodeId) -> ByClass {
-        let peer = self.peer_key(node).and_then(|key| self.peers.awake(key));
+        let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
         peer.map_or(ByClass::default(), |p| p.session.outbox.queued_by_class())
     }
 
@@ -628,7 +627,7 @@ impl Engine {
         let deadline = now + patience;
         self.shared.closing = true;
         for key in self.peers.keys() {
-            let needed = |peer: Look<'_>| peer.life.link() != Link::Idle;
+            let needed = |peer: &Peer| peer.life.link() != Link::Idle;
             if self.peers.get(key).is_some_and(needed)
                 && let Some(peer) = self.peers.get_mut(key)
             {
@@ -685,7 +684,7 @@ impl Engine {
         self.shared.closing
             && self
                 .peers
-                .iter_awake()
+                .iter_active()
                 .all(|(_, p)| p.closing == Closing::Open)
             && !self.train.is_pending()
     }

@@ -1,6 +1,5 @@
 //! Channel numbers that are not used again in a session.
 
-use crate::fold::{Fold, Words};
 use crate::types::ChannelId;
 use std::collections::BTreeMap;
 
@@ -65,23 +64,6 @@ impl Finished {
     }
 }
 
-impl Fold for Finished {
-    fn fold(&self, to: &mut Words) {
-        self.ranges.len().fold(to);
-        for (first, last) in &self.ranges {
-            to.put_position(u64::from(*first));
-            to.put_position(u64::from(*last));
-        }
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        let len = usize::unfold(from);
-        let mut number = || u32::try_from(from.take_position()).unwrap_or_default();
-        let ranges = (0..len).map(|_| (number(), number())).collect();
-        Self { ranges }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,10 +93,6 @@ mod tests {
             }
             let gaps = model.iter().filter(|n| !model.contains(&(**n + 1))).count();
             prop_assert_eq!(finished.ranges(), gaps);
-            let mut words = Words::default();
-            finished.fold(&mut words);
-            let mut words = Words::unpack(&words.pack());
-            prop_assert_eq!(&Finished::unfold(&mut words), &finished);
             while let Some(ChannelId(first)) = finished.pop_first() {
                 prop_assert_eq!(Some(first), model.pop_first());
             }

@@ -13,8 +13,8 @@
 mod cold;
 mod contiguous;
 mod finish;
+mod idle;
 mod large;
-mod rest;
 mod take;
 
 use super::answer::{Answer, IncomingInfo};

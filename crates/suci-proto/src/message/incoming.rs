@@ -1,11 +1,11 @@
 //! One channel of the inbox: its order, its memory credit, and the answer to its RTS.
 
 mod accounts;
-mod rest;
+mod idle;
 mod run;
 
 pub(super) use accounts::{Accounts, Freed};
-pub(super) use rest::Cold;
+pub(super) use idle::Cold;
 
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Part, Way, budgeted};

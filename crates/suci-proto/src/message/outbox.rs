@@ -9,9 +9,9 @@ mod cancel;
 mod cold;
 mod fate;
 mod finish;
+mod idle;
 mod priorities;
 mod push;
-mod rest;
 mod room;
 mod run;
 

@@ -7,15 +7,15 @@
 mod cancel;
 mod chain;
 mod fate;
+mod idle;
 mod pack;
 mod queue;
-mod rest;
 mod run;
 
 pub(super) use cancel::Cancelled;
 pub(super) use fate::Released;
+pub(super) use idle::Cold;
 pub use pack::Packed;
-pub(super) use rest::Cold;
 
 use super::entry::{Entry, Long, Name, Phase};
 use super::outbox::Piece;

@@ -52,9 +52,7 @@ struct Shelves {
     full_chunks: VecDeque<BytesMut>,
 }
 
-/// Without what it keeps, which is nobody's, and changes whenever a program lets go of a message:
-/// debug builds compare what is written of a peer that rests with what is written of it when it
-/// woke up.
+/// Without the buffers that it keeps.
 impl core::fmt::Debug for Pool {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Pool").finish_non_exhaustive()

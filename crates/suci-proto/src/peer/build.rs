@@ -125,7 +125,7 @@ impl Peer {
     ) -> Built {
         let mut built = self.build_train(now, max_segments, outranked, train, shared);
         let over = |connection: &Connection| connection.grant.is_over();
-        if self.connection.as_ref().is_some_and(over) && self.lingering.is_none() {
+        if self.connection.as_deref().is_some_and(over) && self.lingering.is_none() {
             match built {
                 Built::Nothing => self.give_place(now, shared),
                 Built::Train | Built::Last => built = Built::Train,
@@ -258,7 +258,7 @@ impl Peer {
     /// goes only while something is in flight, and the connection's numbers may be used up.
     fn has_more_by_itself(&self, now: Instant) -> bool {
         let used_up = |c: &Connection| c.numbers.peek().is_none();
-        self.path_probe_due(now).is_some() || self.connection.as_ref().is_some_and(used_up)
+        self.path_probe_due(now).is_some() || self.connection.as_deref().is_some_and(used_up)
     }
 
     /// Packet numbers never wrap: a connection that used them all is replaced by another of the

@@ -10,7 +10,6 @@ use crate::congestion::{Controller, ControllerChoice};
 use crate::counters::Traffic;
 use crate::credit::{Demand, Grant, SendCredit};
 use crate::engine::{Paths, Shared};
-use crate::fold::folds;
 use crate::limits::{self, MIN_MTU};
 use crate::log::{Log, LogRecord};
 use crate::pacer::Pacer;
@@ -44,8 +43,6 @@ pub(crate) struct End {
     pub(crate) tag: u64,
 }
 
-folds!(End { index, tag });
-
 /// Chooses packet numbers: rising, with about one in [`limits::SKIP_INTERVAL`] left out.
 #[derive(Debug)]
 pub(crate) struct Numbers {
@@ -53,12 +50,6 @@ pub(crate) struct Numbers {
     next: PacketNumber,
     skip_at: PacketNumber,
 }
-
-folds!(Numbers {
-    first,
-    next,
-    skip_at
-});
 
 impl Numbers {
     pub(crate) fn new(first: PacketNumber, random: u64) -> Self {
@@ -148,8 +139,6 @@ pub(crate) struct AckSettings {
     pub(crate) on_poll: bool,
 }
 
-folds!(AckSettings { max_delay, on_poll });
-
 /// One connection that both ends know.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -213,8 +202,6 @@ pub(crate) struct Blame {
     /// How many losses were confirmed when the first of the events was noticed that may be undone.
     since: Option<u64>,
 }
-
-folds!(Blame { since });
 
 impl Blame {
     /// Packets were declared lost. Returns whether all that the controller answered since the last
@@ -401,14 +388,15 @@ impl Connection {
 
     /// Gives back what packets under way needed. False if there are any, or something is to be
     /// said.
-    pub(crate) fn rest(&mut self) -> bool {
+    pub(crate) fn shrink(&mut self) -> bool {
         let rests = !self.pending.has_any()
             && !self.grant.is_live()
             && self.previous.is_empty()
             && !self.grant.is_dismissed()
-            && self.recovery.rest();
+            && self.recovery.shrink();
         if rests {
-            self.marks.rest();
+            self.marks.shrink();
+            self.received.shrink();
         }
         rests
     }

@@ -5,7 +5,6 @@
 //! validated): sent at its pace, each burst would leave at once, fill the queue of the slowest
 //! link, and make whoever else uses that link wait. What the path delivered of late says more.
 
-use crate::fold::folds;
 use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, nanos};
 
@@ -40,12 +39,6 @@ pub(crate) struct CwndValidation {
     /// Messages or credit ran out since the window was last full.
     unvalidated: bool,
 }
-
-folds!(CwndValidation {
-    rates,
-    span_ends,
-    unvalidated
-});
 
 impl CwndValidation {
     /// A sample of the delivery rate was taken.

@@ -7,7 +7,6 @@
 
 use crate::counters::Link;
 use crate::event::LostCause;
-use crate::fold::folds;
 use crate::handshake::LONGEST_WAIT;
 use crate::time::{Duration, Instant, earlier};
 
@@ -75,21 +74,6 @@ pub(crate) struct Life {
     /// Why it may be silent: the newest report since it was last heard.
     cause: LostCause,
 }
-
-folds!(Life {
-    link,
-    heard,
-    waiting_since,
-    asked,
-    asked_again,
-    put_off,
-    contested_since,
-    claim,
-    closed_since,
-    gone,
-    left,
-    cause
-});
 
 impl Life {
     pub(crate) fn new(now: Instant) -> Self {

@@ -11,7 +11,6 @@
 //! answers again, and then every ten minutes. A path that erases marks needs no such care: no
 //! decision depends on a mark that does not arrive.
 
-use crate::fold::{Fold, Words, folds};
 use crate::time::{Duration, Instant};
 use crate::wire::EcnCounts;
 
@@ -20,9 +19,6 @@ const TIMEOUTS: u32 = 2;
 
 /// CE marks in a row that stop marking: as many packets as RFC 9000 appendix A.4 tests a path with.
 const ALL_CONGESTED: u64 = 10;
-
-/// What is folded in place of CE marks in a row once marking stopped: so many stop it.
-const STOPPED: u64 = ALL_CONGESTED;
 
 /// Time from one trial to the next, as for a packet size that failed (RFC 8899 section 5.1.1).
 const TRIAL_AFTER: Duration = Duration::from_secs(600);
@@ -37,12 +33,6 @@ pub(crate) struct Marks {
     unchanged: Option<u64>,
     state: State,
 }
-
-folds!(Marks {
-    congested,
-    unchanged,
-    state
-});
 
 /// Whether packets are marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,28 +50,6 @@ enum State {
 impl Default for State {
     fn default() -> Self {
         Self::Marked { congested: 0 }
-    }
-}
-
-impl Fold for State {
-    fn fold(&self, to: &mut Words) {
-        let (congested, stopped) = match *self {
-            Self::Marked { congested } => (congested, None),
-            Self::Stopped { trial_at } => (STOPPED, Some(trial_at)),
-        };
-        congested.fold(to);
-        if let Some(trial_at) = stopped {
-            trial_at.fold(to);
-        }
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        match u64::unfold(from) {
-            STOPPED => Self::Stopped {
-                trial_at: Fold::unfold(from),
-            },
-            congested => Self::Marked { congested },
-        }
     }
 }
 
@@ -158,7 +126,7 @@ impl Marks {
 
     /// Forgets the count that the next acknowledgement tells again, unless marking may resume by
     /// it.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         if !self.is_stopped() {
             self.unchanged = None;
         }

@@ -11,6 +11,7 @@ mod connection;
 mod cwnd_validation;
 mod end;
 mod fate;
+mod idle;
 mod life;
 mod marks;
 mod mode;
@@ -19,7 +20,6 @@ mod open;
 mod path;
 mod pending;
 mod receive;
-mod rest;
 mod session;
 mod steering;
 mod suspension;
@@ -81,16 +81,16 @@ pub(crate) struct Peer {
     pub(crate) heard_before: Option<SocketAddr>,
     pub(crate) session: Session,
     /// The program's controller.
-    steering: Option<steering::Steering>,
+    steering: Option<Box<steering::Steering>>,
     /// What the program lets flow to it at most.
     pub(crate) cap: RateCap,
     /// Which congestion controller its connections use.
     pub(crate) controller: ControllerChoice,
-    pub(crate) connection: Option<Connection>,
+    pub(crate) connection: Option<Box<Connection>>,
     /// The session is over, but its connection answers repeated CLOSEs until then.
     pub(crate) lingering: Option<Instant>,
-    pub(crate) attempt: Option<Attempt>,
-    pub(crate) accepted: Option<Accepted>,
+    pub(crate) attempt: Option<Box<Attempt>>,
+    pub(crate) accepted: Option<Box<Accepted>>,
     /// When the cookie of the newest INIT accepted was made: older INITs are history, whatever
     /// became of the session.
     pub(crate) newest_baked: Option<Instant>,
@@ -222,7 +222,7 @@ impl Peer {
     fn hear(&mut self, now: Instant, shared: &mut Shared) {
         if self.lingering.is_none() && self.life.hear(now) {
             self.last_refusal = None;
-            if self.attempt.as_ref().is_some_and(Attempt::is_asking) {
+            if self.attempt.as_deref().is_some_and(Attempt::is_asking) {
                 // It was made because the peer was lost.
                 self.drop_attempt(shared);
             }
@@ -334,7 +334,7 @@ impl Peer {
             c.recovery.has_eliciting_in_flight()
                 && c.recovery.next_timeout(c.params.max_ack_delay).is_none()
         };
-        if self.connection.as_ref().is_some_and(unwatched) {
+        if self.connection.as_deref().is_some_and(unwatched) {
             return Err(format!(
                 "node {}: no timer for what is in flight",
                 self.node

@@ -5,7 +5,6 @@
 //! acknowledgements and cutting trains accordingly, its receiver by acknowledging and granting
 //! accordingly ([`Connection::heed_mode`](super::Connection::heed_mode)).
 
-use crate::fold::folds;
 use crate::time::{Duration, Instant};
 use crate::wire::Mode;
 
@@ -34,13 +33,6 @@ pub(crate) struct Lean {
     /// How many are needed.
     needed: u32,
 }
-
-folds!(Lean {
-    mode,
-    otherwise_since,
-    exchanges,
-    needed
-});
 
 impl Default for Lean {
     fn default() -> Self {
@@ -130,16 +122,6 @@ pub(crate) struct Modes {
     /// The newest MODE of theirs.
     heard: u64,
 }
-
-folds!(Modes {
-    spoken,
-    ours,
-    number,
-    due,
-    urgent,
-    theirs,
-    heard
-});
 
 impl Modes {
     /// What the handshake told.

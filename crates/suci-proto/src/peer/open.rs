@@ -82,7 +82,7 @@ impl Peer {
         if self.attempt.is_none()
             && let Some(to) = self.candidate_address(0)
         {
-            self.attempt = Some(Attempt::new(Opening::new(token, now), to));
+            self.attempt = Some(Box::new(Attempt::new(Opening::new(token, now), to)));
             self.life.connecting();
         }
     }
@@ -190,18 +190,17 @@ impl Peer {
     pub(crate) fn try_later(&mut self, now: Instant, turns: usize, shared: &mut Shared) {
         self.drop_attempt(shared);
         let opening = Opening::later(shared.random(), now);
-        self.attempt = self.candidate_address(turns).map(|to| Attempt {
-            turns,
-            ..Attempt::new(opening, to)
+        self.attempt = self.candidate_address(turns).map(|to| {
+            Box::new(Attempt {
+                turns,
+                ..Attempt::new(opening, to)
+            })
         });
     }
 
     /// Gives our attempt up. What rode on its INIT is sent again by the next connection.
     pub(crate) fn drop_attempt(&mut self, shared: &mut Shared) {
-        if let Some(Attempt {
-            offer: Some(offer), ..
-        }) = self.attempt.take()
-        {
+        if let Some(offer) = self.attempt.take().and_then(|attempt| attempt.offer) {
             self.discard(offer, shared);
         }
     }
@@ -514,7 +513,7 @@ impl Peer {
         if !known_path && !connection.begin_on_path(&shared.paths, now) {
             shared.paths.ask(self.node, address);
         }
-        self.connection = Some(connection);
+        self.connection = Some(Box::new(connection));
         if let Some(number) = early {
             self.repay_early(now, number, shared);
         }
@@ -579,11 +578,12 @@ impl Peer {
             self.catch_up(now, accept, made, shared);
             return Ok(());
         }
+        let attempt = self.attempt.take().map(|attempt| *attempt);
         let Some(Attempt {
             opening,
             offer: Some(mut offer),
             ..
-        }) = self.attempt.take()
+        }) = attempt
         else {
             return Err(DropReason::Unasked);
         };

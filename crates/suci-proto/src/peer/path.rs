@@ -3,7 +3,6 @@
 //! A valid packet from another address proves only that somebody relayed it. The new address is
 //! challenged; the path moves when the challenge comes back (F13).
 
-use crate::fold::folds;
 use crate::limits::CREDIT_LAPSE;
 use crate::time::{Duration, Instant};
 use std::net::SocketAddr;
@@ -28,22 +27,12 @@ struct Probation {
     next_at: Option<Instant>,
 }
 
-folds!(Probation {
-    address,
-    nonce,
-    tries,
-    asked_at,
-    next_at
-});
-
 /// The path in use and the one that may replace it.
 #[derive(Debug)]
 pub(crate) struct Path {
     address: SocketAddr,
     probation: Option<Probation>,
 }
-
-folds!(Path { address, probation });
 
 impl Path {
     pub(crate) fn new(address: SocketAddr) -> Self {

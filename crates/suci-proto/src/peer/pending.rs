@@ -1,7 +1,6 @@
 //! Control frames that wait for a packet. Each slot holds a few of its kind at most, so that no
 //! peer can make us queue.
 
-use crate::fold::folds;
 use std::net::SocketAddr;
 
 /// Responses to challenges that may wait at once, on the path and elsewhere; further challenges go
@@ -25,16 +24,6 @@ pub(crate) struct Pending {
     /// Answers to challenges that came from elsewhere than the path: they go back there.
     elsewhere: Vec<(SocketAddr, u64)>,
 }
-
-folds!(Pending {
-    ping,
-    probes,
-    credit,
-    reclaim,
-    close,
-    responses,
-    elsewhere
-});
 
 impl Pending {
     /// Whether a packet is wanted at once for any of it that asks for an acknowledgement.

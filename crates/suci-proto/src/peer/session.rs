@@ -3,7 +3,6 @@
 use super::suspension::Suspension;
 use crate::config::Config;
 use crate::engine::Promise;
-use crate::fold::{Fold, Words, folds};
 use crate::limits::{self, MAX_RETIRED};
 use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
 use crate::time::Instant;
@@ -69,48 +68,6 @@ impl Session {
             suspension: Suspension::default(),
             open_calls: 0,
         }
-    }
-
-    /// Writes it down once its halves rest.
-    pub(super) fn fold(&self, to: &mut Words) {
-        let Self {
-            remote,
-            epoch,
-            number,
-            connected,
-            rode_at,
-            outbox,
-            inbox,
-            promise,
-            manual,
-            suspension,
-            // The peer does not rest while there are any.
-            open_calls: _,
-        } = self;
-        remote.fold(to);
-        epoch.fold(to);
-        number.fold(to);
-        connected.fold(to);
-        rode_at.fold(to);
-        outbox.fold(to);
-        inbox.fold(to);
-        promise.fold(to);
-        manual.fold(to);
-        suspension.fold(to);
-    }
-
-    /// Makes a new one what was written down.
-    pub(super) fn restore(&mut self, from: &mut Words) {
-        self.remote = Fold::unfold(from);
-        self.epoch = Fold::unfold(from);
-        self.number = Fold::unfold(from);
-        self.connected = Fold::unfold(from);
-        self.rode_at = Fold::unfold(from);
-        self.outbox.restore(from);
-        self.inbox.restore(from);
-        self.promise = Fold::unfold(from);
-        self.manual = Fold::unfold(from);
-        self.suspension = Fold::unfold(from);
     }
 
     /// Whether it ever got past the handshake.
@@ -180,8 +137,6 @@ pub(crate) struct History {
     /// Where incarnations begin that are not known, or not any more.
     floor: Epoch,
 }
-
-folds!(History { known, floor });
 
 impl History {
     /// The session (`incarnation`, `epoch`) ended.

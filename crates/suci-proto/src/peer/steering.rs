@@ -25,10 +25,12 @@ impl fmt::Debug for Steering {
 impl Peer {
     /// Installs the program's controller and asks it at once; `None` removes the one installed.
     pub(crate) fn set_steer(&mut self, now: Instant, steer: Option<Box<dyn Steer>>) {
-        self.steering = steer.map(|steer| Steering {
-            steer,
-            decision: Decision::default(),
-            due: None,
+        self.steering = steer.map(|steer| {
+            Box::new(Steering {
+                steer,
+                decision: Decision::default(),
+                due: None,
+            })
         });
         self.consult(now);
         self.apply_decision();

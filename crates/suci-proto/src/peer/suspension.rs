@@ -7,7 +7,6 @@
 use super::Peer;
 use crate::engine::Shared;
 use crate::event::{Event, Side};
-use crate::fold::folds;
 use crate::wire::{EXTENSION_SUSPENSION, Frame};
 
 /// Who suspended a session. It ends with the session.
@@ -22,14 +21,6 @@ pub(crate) struct Suspension {
     /// The highest number heard.
     heard: u64,
 }
-
-folds!(Suspension {
-    here,
-    there,
-    said,
-    due,
-    heard
-});
 
 impl Suspension {
     /// This side's program decides. False if it had decided so before.

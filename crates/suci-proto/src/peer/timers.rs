@@ -94,7 +94,7 @@ impl Peer {
         let over = |c: &Connection| c.grant.is_dismissed() || c.credit.is_reclaimed();
         if matches!(self.closing, Closing::Sent { .. }) {
             self.end(now, EndReason::ClosedHere, shared);
-        } else if self.connection.as_ref().is_some_and(over) {
+        } else if self.connection.as_deref().is_some_and(over) {
             self.give_place(now, shared);
         } else {
             self.open(now, token);

@@ -7,7 +7,6 @@
 //! shrink them again, slowly.
 
 use super::rtt::{GRANULARITY, Rtt};
-use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 /// Packets that must overtake before one counts as lost (RFC 9002 6.1.1: at least 3).
@@ -47,13 +46,6 @@ pub(super) struct Reordering {
     /// Packets sent until here belong to an episode already counted: at most one in a round trip.
     episode_at: Option<Instant>,
 }
-
-folds!(Reordering {
-    packets,
-    late,
-    genuine,
-    episode_at
-});
 
 impl Reordering {
     pub(super) const fn new() -> Self {

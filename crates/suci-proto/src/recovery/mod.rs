@@ -17,7 +17,6 @@ pub use report::{AckSummary, LossSummary, RateSample, Sink, TimerAction};
 pub use rtt::{GRANULARITY, Rtt, Waits};
 pub use sent::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 
-use crate::fold::folds;
 use crate::time::{Duration, Instant};
 use crate::types::{PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
@@ -50,21 +49,6 @@ pub struct Recovery {
     /// The last `now` seen.
     clock: Instant,
 }
-
-folds!(Recovery {
-    sent_packets,
-    rtt,
-    reordering,
-    pto,
-    acked_below,
-    loss_time,
-    resumed_at,
-    held_since,
-    spared,
-    persistence_from,
-    delivery,
-    clock,
-});
 
 impl Recovery {
     /// For a connection whose first packet will be `first` or a little more.
@@ -379,9 +363,9 @@ impl Recovery {
     /// Forgets what nobody waits for, and gives its memory back; false if something is in flight.
     /// Late acknowledgements of what was lost are not recognised any more, and packets that call
     /// for none count as told.
-    pub(crate) fn rest(&mut self) -> bool {
+    pub(crate) fn shrink(&mut self) -> bool {
         self.spared = None;
-        self.sent_packets.rest()
+        self.sent_packets.shrink()
     }
 
     /// Checks that what is remembered stays within its bounds.

@@ -1,7 +1,6 @@
 //! When silence calls for a probe: the probe timeout of RFC 9002 section 6.2.
 
 use super::rtt::Rtt;
-use crate::fold::folds;
 use crate::time::{Duration, Instant, nanos};
 
 /// Longest wait that back-off grows to. RFC 9002 sets none; a peer that returns from a pause
@@ -22,8 +21,6 @@ pub(super) struct Pto {
     /// that may not send from being woken without end.
     since: Option<Instant>,
 }
-
-folds!(Pto { count, since });
 
 impl Pto {
     pub(super) const fn count(&self) -> u32 {

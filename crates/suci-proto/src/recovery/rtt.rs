@@ -1,6 +1,5 @@
 //! Round-trip time: RFC 9002 section 5, the estimator of RFC 6298 with the peer's delay taken out.
 
-use crate::fold::folds;
 use crate::time::{Duration, nanos};
 
 /// What timers of today's hosts can tell apart, and the least that any of them waits beyond
@@ -34,23 +33,12 @@ pub struct Rtt {
     sampled: bool,
 }
 
-folds!(Rtt {
-    smoothed,
-    path,
-    variance,
-    min,
-    latest,
-    sampled
-});
-
 /// What the path takes.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     mean: u64,
     min: u64,
 }
-
-folds!(Path { mean, min });
 
 impl Rtt {
     /// Before the first sample: `initial` smoothed, half of it as variance (RFC 9002 5.3).

@@ -23,14 +23,13 @@
 
 mod batch;
 mod frame;
+mod idle;
 mod marks;
-mod rest;
 
 pub(super) use batch::{Carried, Sent};
 pub use frame::{SentFrame, SentKind};
 pub(super) use marks::Fate;
 
-use crate::fold::folds;
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use batch::SentBatch;
@@ -69,13 +68,6 @@ pub(super) struct RateMark {
     /// (draft-ietf-ccwg-bbr, "Detecting application-limited phases").
     pub(super) app_limited_until: u64,
 }
-
-folds!(RateMark {
-    delivered,
-    delivered_at,
-    first_sent_at,
-    app_limited_until
-});
 
 /// Packets with consecutive numbers, of one flight and one fate.
 #[derive(Clone, Debug)]

@@ -3,7 +3,6 @@
 use super::frame::{Credit, kind};
 use super::reader::{Malformed, Reader};
 use super::varint::{self, Fields};
-use crate::fold::folds;
 use crate::limits::MAX_ACK_RANGES;
 use crate::time::{Duration, nanos};
 use crate::types::PacketNumber;
@@ -25,8 +24,6 @@ pub struct EcnCounts {
     /// Marked "congestion experienced".
     pub ce: u64,
 }
-
-folds!(EcnCounts { ect0, ect1, ce });
 
 impl EcnCounts {
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {

@@ -3,7 +3,6 @@
 
 use super::reader::{Malformed, Reader};
 use super::varint;
-use crate::fold::folds;
 use crate::limits::{
     LONGEST_ACK_DELAY, MAX_DATAGRAM, MAX_MESSAGE, MAX_SEALED, MIN_CHANNELS, MIN_MTU,
 };
@@ -58,8 +57,6 @@ pub enum Mode {
     Response = 2,
 }
 
-folds!(Mode [ Adaptive, Throughput, Response ]);
-
 impl Mode {
     /// The mode with this number on the wire.
     ///
@@ -99,18 +96,6 @@ pub struct Params {
     /// The Noise message of sealed mode, at most [`MAX_SEALED`] bytes; absent in plain mode.
     pub sealed: Option<Vec<u8>>,
 }
-
-folds!(Params {
-    max_ack_delay,
-    channel_memory,
-    max_channels,
-    max_message,
-    max_datagram,
-    unattended,
-    mode,
-    extensions,
-    sealed,
-});
 
 impl Default for Params {
     /// What holds for a parameter that is not announced.

@@ -2,7 +2,6 @@
 
 use super::Cubic;
 use crate::congestion::hystart::growth;
-use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 #[derive(Debug)]
@@ -19,16 +18,6 @@ pub(super) struct CompetitiveMode {
     pub(super) vain: u32,
     pub(super) least: Option<f64>,
 }
-
-folds!(CompetitiveMode {
-    cubic,
-    found,
-    looked_at,
-    looking,
-    last,
-    vain,
-    least
-});
 
 impl CompetitiveMode {
     pub(super) fn new(now: Instant, cubic: Cubic, found: f64) -> Self {

@@ -1,6 +1,5 @@
 //! What the path delivered of late.
 
-use crate::fold::folds;
 use crate::time::{Duration, Instant};
 
 /// Rounds over which the highest delivery rate is remembered.
@@ -19,13 +18,6 @@ pub(super) struct Rates {
     known: [f64; 2],
     began: Option<Instant>,
 }
-
-folds!(Rates {
-    rounds,
-    at,
-    known,
-    began
-});
 
 impl Rates {
     pub(super) fn add(&mut self, now: Instant, rate: f64) {

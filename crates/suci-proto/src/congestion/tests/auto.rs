@@ -3,7 +3,6 @@
 use super::*;
 use crate::congestion::hystart::growth;
 use crate::congestion::{AckSample, Auto, CongestionEvent, Controller, Cubic};
-use crate::fold::Words;
 use crate::recovery::Rtt;
 use crate::time::Instant;
 
@@ -178,8 +177,6 @@ impl Controller for Linux {
     fn name(&self) -> &'static str {
         "linux"
     }
-
-    fn write_down(&self, _: &mut Words) {}
 }
 
 fn linux() -> Box<dyn Controller> {

@@ -2,7 +2,6 @@
 //! minutes by who does not.
 
 use super::Grant;
-use crate::fold::folds;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 
@@ -21,8 +20,6 @@ pub(super) struct Surplus {
     /// The first number not drained then.
     from: PacketNumber,
 }
-
-folds!(Surplus { since, from });
 
 impl Grant {
     /// After a packet was drained.

@@ -1,7 +1,7 @@
 //! Nodes that are not in the book: what they leave behind, and who makes room for whom.
 
 use super::hostile::{hello, run_without};
-use super::rest::rests;
+use super::idle::is_idle;
 use super::*;
 use crate::engine::memory::MemoryShares;
 use crate::event::EndReason;
@@ -181,7 +181,7 @@ fn f02_a_stranger_that_finds_the_table_full_ends_no_session_of_the_books_nodes()
     assert_eq!(world.events(0), []);
 }
 
-/// Whoever finds no room in the table asks the nodes of the book nothing: they go on resting.
+/// Whoever finds no room in the table asks the nodes of the book nothing: they stay idle.
 #[test]
 fn f02_strangers_that_find_the_table_full_disturb_nobody_of_the_book() {
     let mut world = one_server(3, 2, BUFFER);
@@ -200,7 +200,7 @@ fn f02_strangers_that_find_the_table_full_disturb_nobody_of_the_book() {
     for token in 0..60 {
         world.deliver(&hello(7, 0, token));
         world.run(SECOND);
-        assert!(rests(&world, 0, 1) && rests(&world, 0, 2), "{token} s");
+        assert!(is_idle(&world, 0, 1) && is_idle(&world, 0, 2), "{token} s");
     }
     assert_eq!(world.seen.iter().filter(|p| p.to == 7).count(), 60);
     assert_eq!(world.seen.iter().filter(|p| p.to != 7).count(), 0);
@@ -237,7 +237,7 @@ fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
         let mut world = World::new(3);
         come_and_give_place(&mut world);
         world.run(30 * SECOND);
-        assert!(rests(&world, 0, 1));
+        assert!(is_idle(&world, 0, 1));
         let taken = take_all_memory(&mut world);
         let before = world.now;
         world.now += 400 * SECOND;

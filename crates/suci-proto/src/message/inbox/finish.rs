@@ -112,11 +112,6 @@ impl Inbox {
         len64(self.channels.len()).saturating_add(len64(self.cold.len()))
     }
 
-    /// How many channels were opened and are open no more.
-    pub(super) fn gone(&self) -> u64 {
-        self.opened.saturating_sub(self.open_channels())
-    }
-
     /// Whether the peer is to be told: it may soon find no channel, or many more are allowed than
     /// it knows.
     #[inline]

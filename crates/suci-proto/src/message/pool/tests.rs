@@ -177,14 +177,3 @@ fn f03_a_chunk_lends_one_place_at_a_time_and_none_to_a_long_message() {
     chunk.take_back();
     assert!(chunk.lend(&pool, 1).is_some());
 }
-
-/// A program lets go of messages in a thread of its own, while a peer that rests is compared with
-/// what it wakes up as.
-#[test]
-fn what_is_written_of_a_pool_does_not_tell_what_it_keeps() {
-    let pool = Pool::new(1 << 20);
-    let before = format!("{pool:?}");
-    drop(pool.take(2 * SHELVED));
-    assert!(pool.kept() > 0);
-    assert_eq!(format!("{pool:?}"), before);
-}

@@ -166,7 +166,7 @@ fn cold_channels_and_unknown_ones_have_nothing_to_cancel() {
     assert_eq!(outbox.cancel(ChannelId(3), 0), 1);
     assert_eq!(received(&mut outbox, &mut inbox).len(), 9);
     while outbox.poll_completion().is_some() {}
-    assert!(outbox.rest() && inbox.rest());
+    assert!(outbox.shrink() && inbox.shrink());
     assert_eq!(outbox.cancel(ChannelId(3), 0), 0);
     assert_eq!(outbox.delivered(ChannelId(3)), 1);
     push(&mut outbox, ChannelId(3), 1..2, 10);
@@ -512,7 +512,7 @@ impl Pair {
             (accepted, 0)
         );
         while self.outbox.poll_completion().is_some() {}
-        assert!(self.outbox.rest() && self.inbox.rest());
+        assert!(self.outbox.shrink() && self.inbox.shrink());
     }
 }
 

@@ -1,7 +1,6 @@
 //! Channels that end: what is left of them, and how many there may be.
 
 use super::*;
-use crate::fold::Words;
 use crate::turns::Priority;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -285,8 +284,8 @@ enum Step {
         copy: usize,
         lost: bool,
     },
-    /// Both sides are written down, and read back, if they rest.
-    Rest,
+    /// Both sides give memory back.
+    Shrink,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -301,7 +300,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<usize>().prop_map(|at| Step::Copy { at }),
         3 => (1..10_usize).prop_map(|count| Step::Read { count }),
         3 => (any::<usize>(), any::<bool>()).prop_map(|(copy, lost)| Step::Answer { copy, lost }),
-        1 => Just(Step::Rest),
+        1 => Just(Step::Shrink),
     ]
 }
 
@@ -385,7 +384,7 @@ impl Pair {
             }
             Step::Read { count } => (0..count).for_each(|_| self.read()),
             Step::Answer { copy, lost } => self.answer(copy, lost),
-            Step::Rest => self.rest(),
+            Step::Shrink => self.shrink(),
         }
     }
 
@@ -449,21 +448,12 @@ impl Pair {
         }
     }
 
-    fn rest(&mut self) {
+    fn shrink(&mut self) {
         while self.outbox.poll_completion().is_some() {}
         if !self.way.is_empty() {
             return;
         }
-        if self.outbox.rest() {
-            let mut words = Words::default();
-            self.outbox.fold(&mut words);
-            self.outbox.restore(&mut Words::unpack(&words.pack()));
-        }
-        if self.inbox.rest() {
-            let mut words = Words::default();
-            self.inbox.fold(&mut words);
-            self.inbox.restore(&mut Words::unpack(&words.pack()));
-        }
+        let _ = (self.outbox.shrink(), self.inbox.shrink());
     }
 
     /// Everything arrives.

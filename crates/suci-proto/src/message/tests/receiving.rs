@@ -417,11 +417,11 @@ fn f03_a_session_at_rest_lends_no_second_place() {
         ..frag(0, 1_400, offset as u64, &bytes[offset..end])
     };
     inbox.on_frag(&piece(C0, 0, 600)).unwrap();
-    assert!(!inbox.rest());
+    assert!(!inbox.shrink());
     inbox.on_frag(&piece(C1, 0, 600)).unwrap();
     inbox.on_frag(&piece(C1, 600, 1_400)).unwrap();
     assert!(pop_all(&mut inbox)[0].payload.is_unique());
     inbox.on_frag(&piece(C0, 600, 1_400)).unwrap();
     assert_eq!(pop_all(&mut inbox)[0].payload, bytes);
-    assert!(inbox.rest());
+    assert!(inbox.shrink());
 }

@@ -32,7 +32,7 @@ impl Peer {
 
     /// Whether no packet is wanted but for an acknowledgement that may wait.
     pub(crate) fn has_nothing_to_say(&self, now: Instant) -> bool {
-        let connection = self.connection.as_ref();
+        let connection = self.connection.as_deref();
         let settled =
             |c: &Connection| c.path.deadline().is_none() && c.pending.responds_to().is_none();
         self.session.outbox.is_empty()
@@ -54,7 +54,7 @@ impl Peer {
     /// Whether FIN is to go to a peer that knows it.
     fn tells_ends(&self) -> bool {
         let speaks = |c: &Connection| c.speaks(EXTENSION_CHANNELS);
-        self.session.outbox.has_fins() && self.connection.as_ref().is_some_and(speaks)
+        self.session.outbox.has_fins() && self.connection.as_deref().is_some_and(speaks)
     }
 
     /// Whether the peer should be told the session's memory limit, which moved since it was last
@@ -62,7 +62,7 @@ impl Peer {
     pub(super) fn memory_due(&self) -> bool {
         let inbox = &self.session.inbox;
         let due = |c: &Connection| inbox.session_limit_due(c.memory_told);
-        self.lingering.is_none() && self.connection.as_ref().is_some_and(due)
+        self.lingering.is_none() && self.connection.as_deref().is_some_and(due)
     }
 
     /// The credit that is due, if it is.
@@ -137,7 +137,7 @@ impl Peer {
     ) {
         let (answers, ends) = (self.has_answers(), self.tells_ends());
         let is_closing = |connection: &Connection| connection.pending.close;
-        let closing = self.connection.as_ref().is_some_and(is_closing);
+        let closing = self.connection.as_deref().is_some_and(is_closing);
         let close = closing.then(|| self.close_frame(shared)).flatten();
         contents.leaves_some |= !permit.free || (closing && close.is_none());
         let suspension = self.suspension_due().filter(|_| permit.free);

@@ -5,7 +5,7 @@ use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
 use crate::peer::connection::Beginning;
-use crate::peer::{Accepted, End, Peer};
+use crate::peer::{End, Peer};
 use crate::recovery::SentKind;
 use crate::time::Instant;
 use crate::transmit::Train;
@@ -59,8 +59,8 @@ impl Peer {
     /// the session is over, so the packet goes several times at once: to the peer the others are
     /// duplicates. One that was not sent ACCEPT yet needs that first.
     pub(in crate::peer) fn say_last(&mut self, code: u64, shared: &mut Shared) {
-        if let Some(Accepted { to, bytes, .. }) = self.accepted.take_if(|accepted| accepted.due) {
-            shared.reply(to, bytes);
+        if let Some(accepted) = self.accepted.take_if(|accepted| accepted.due) {
+            shared.reply(accepted.to, accepted.bytes);
         }
         if let Some((to, bytes)) = self.last_words(code) {
             shared.reply_times(LAST_WORDS, to, bytes);

@@ -147,7 +147,7 @@ fn a_loss_is_doubtful_until_its_packet_arrives_or_is_forgotten() {
     (11..=18).for_each(|number| bench.send(number, 9_100));
     bench.ack(9_150, &[12..=18]);
     assert_eq!(counts(&bench), (1, 1));
-    assert!(bench.recovery.rest());
+    assert!(bench.recovery.shrink());
     assert_eq!(counts(&bench), (0, 2), "forgotten with all the rest");
 }
 

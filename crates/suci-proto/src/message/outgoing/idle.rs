@@ -1,7 +1,6 @@
 //! A channel of the outbox without messages.
 
 use super::{Channel, Fin, Queue};
-use crate::fold::{Fold, Words};
 use crate::message::Halves;
 use crate::types::{ChannelId, MessageNumber};
 
@@ -12,23 +11,6 @@ pub(in crate::message) struct Cold {
     used: Halves,
     /// Memory credit left, or as much of it as can be told.
     room: u32,
-}
-
-impl Fold for Cold {
-    fn fold(&self, to: &mut Words) {
-        let Self { base, used, room } = self;
-        to.put_position(base.whole());
-        used.whole().fold(to);
-        room.fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        Self {
-            base: Halves::of(from.take_position()),
-            used: Halves::of(Fold::unfold(from)),
-            room: Fold::unfold(from),
-        }
-    }
 }
 
 impl Cold {

@@ -1,36 +1,8 @@
 //! A channel of the inbox without messages, or at its end, and the session's books beside it.
 
 use super::{Accounts, Channel, Chunk, Listed, Request, SpareRuns, SpareSlots, Verdict};
-use crate::fold::{Fold, Words, folds};
 use crate::message::{Halves, len64};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
-
-folds!(Request {
-    number,
-    total,
-    verdict,
-});
-
-impl Fold for Verdict {
-    fn fold(&self, to: &mut Words) {
-        let (number, reason): (u8, u64) = match *self {
-            Self::Asked => (0, 0),
-            Self::Waiting => (1, 0),
-            Self::Granted => (2, 0),
-            Self::Refused(reason) => (3, reason),
-        };
-        (number, reason).fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        match <(u8, u64)>::unfold(from) {
-            (1, _) => Self::Waiting,
-            (2, _) => Self::Granted,
-            (3, reason) => Self::Refused(reason),
-            _ => Self::Asked,
-        }
-    }
-}
 
 /// What is left of a channel that has nothing to do, beside a large message that was refused.
 #[derive(Clone, Copy, Debug)]
@@ -43,26 +15,9 @@ pub(in crate::message) struct Cold {
     room: u32,
 }
 
-impl Fold for Cold {
-    fn fold(&self, to: &mut Words) {
-        let Self { base, used, room } = self;
-        base.whole().fold(to);
-        to.put_position(used.whole());
-        room.fold(to);
-    }
-
-    fn unfold(from: &mut Words) -> Self {
-        Self {
-            base: Halves::of(Fold::unfold(from)),
-            used: Halves::of(from.take_position()),
-            room: Fold::unfold(from),
-        }
-    }
-}
-
 impl Accounts {
     /// Nothing is expected that the books are about.
-    pub(in crate::message) fn rest(&mut self) -> bool {
+    pub(in crate::message) fn shrink(&mut self) -> bool {
         let expected = self.large != 0 || self.unfinished != 0 || self.owed != 0;
         let nothing = !expected && !self.chunk.is_lent();
         if nothing {
@@ -72,35 +27,6 @@ impl Accounts {
             self.spare_runs = SpareRuns::default();
         }
         nothing
-    }
-
-    /// Only once [`Accounts::rest`] found nothing.
-    pub(in crate::message) fn fold(&self, to: &mut Words) {
-        let Self {
-            known,
-            taken,
-            session_limit,
-            large: _,
-            complete,
-            unfinished: _,
-            owed: _,
-            pool: _,
-            chunk: _,
-            blank: _,
-            spare: _,
-            spare_runs: _,
-        } = self;
-        for position in [known, taken, session_limit] {
-            to.put_position(*position);
-        }
-        complete.fold(to);
-    }
-
-    pub(in crate::message) fn restore(&mut self, from: &mut Words) {
-        self.known = from.take_position();
-        self.taken = from.take_position();
-        self.session_limit = from.take_position();
-        self.complete = Fold::unfold(from);
     }
 }
 

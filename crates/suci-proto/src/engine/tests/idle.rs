@@ -1,4 +1,4 @@
-//! Peers that rest: when, who wakes them, and that nobody could tell.
+//! Idle peers: when a peer becomes idle, what activates it, and that nothing else changes.
 
 use super::hostile::hello;
 use super::*;
@@ -9,7 +9,7 @@ use crate::event::EndReason;
 const LONG: Duration = Duration::from_secs(25);
 
 /// Two that exchanged messages, and all the time in the world.
-fn rested() -> World {
+fn idle() -> World {
     let mut world = World::new(2);
     for round in 0..3 {
         for (from, to) in [(0, 1), (1, 0)] {
@@ -19,26 +19,26 @@ fn rested() -> World {
         }
     }
     while world.engines.iter_mut().any(|e| e.poll_event().is_some()) {}
-    assert!(!rests(&world, 0, 1), "its grant is good for a while");
+    assert!(!is_idle(&world, 0, 1), "its grant is good for a while");
     world.run(LONG);
-    assert!(rests(&world, 0, 1) && rests(&world, 1, 0));
+    assert!(is_idle(&world, 0, 1) && is_idle(&world, 1, 0));
     world
 }
 
-pub(super) fn rests(world: &World, host: usize, other: usize) -> bool {
+pub(super) fn is_idle(world: &World, host: usize, other: usize) -> bool {
     let engine = &world.engines[host];
     let key = engine.peer_key(id(other)).unwrap();
-    engine.peers.get(key).is_some() && engine.peers.awake(key).is_none()
+    engine.peers.get(key).is_some() && engine.peers.active(key).is_none()
 }
 
 #[test]
-fn who_rests_is_seen_as_before_and_goes_on() {
-    let mut world = rested();
+fn an_idle_peer_is_seen_as_before_and_goes_on() {
+    let mut world = idle();
     let stats = world.engines[0].peer_stats(id(1)).unwrap();
     assert_eq!(stats.link, Link::Up);
     assert_eq!(stats.traffic.messages_sent, 3);
     assert_eq!(world.engines[0].delivered(id(1), ChannelId(0)), 3);
-    assert!(rests(&world, 0, 1), "looked at");
+    assert!(is_idle(&world, 0, 1), "looked at");
     let index = |world: &World| {
         let key = world.engines[0].peer_key(id(1)).unwrap();
         let peer = world.engines[0].peers.get(key).unwrap();
@@ -47,19 +47,19 @@ fn who_rests_is_seen_as_before_and_goes_on() {
     let before = index(&world);
     for (from, to) in [(0, 1), (1, 0)] {
         assert_eq!(world.send(from, to).unwrap(), 3, "its session goes on");
-        assert!(!rests(&world, from, to));
+        assert!(!is_idle(&world, from, to));
         world.run(Duration::from_millis(20));
         assert_eq!(world.received(to), 1);
     }
     assert_eq!(index(&world), before, "and its connection");
     while world.engines.iter_mut().any(|e| e.poll_event().is_some()) {}
     world.run(LONG);
-    assert!(rests(&world, 0, 1) && rests(&world, 1, 0), "again");
+    assert!(is_idle(&world, 0, 1) && is_idle(&world, 1, 0), "again");
 }
 
 #[test]
-fn f10_what_came_before_a_rest_is_a_duplicate_after_it() {
-    let mut world = rested();
+fn f10_packets_from_before_idleness_are_duplicates_after_it() {
+    let mut world = idle();
     let old = world.seen.clone();
     let data = |p: &&Packet| p.to == 0 && p.is(PacketType::Data);
     let before = world.engines[0].counters().duplicates;
@@ -71,12 +71,12 @@ fn f10_what_came_before_a_rest_is_a_duplicate_after_it() {
     assert_eq!(world.engines[0].counters().duplicates, before + count);
     assert_eq!(world.received(0), 0);
     world.settle();
-    assert!(rests(&world, 0, 1), "and it goes on resting");
+    assert!(is_idle(&world, 0, 1), "and it stays idle");
 }
 
 #[test]
-fn f08_who_does_not_know_the_tag_wakes_nobody() {
-    let mut world = rested();
+fn f08_a_packet_with_a_wrong_tag_activates_no_peer() {
+    let mut world = idle();
     let engine = &mut world.engines[0];
     let key = engine.peer_key(id(1)).unwrap();
     let end = engine
@@ -91,24 +91,24 @@ fn f08_who_does_not_know_the_tag_wakes_nobody() {
         let tag = end.tag ^ wrong;
         assert!(engine.peers.addressed(key, End { tag, ..end }).is_none());
     }
-    assert!(rests(&world, 0, 1));
+    assert!(is_idle(&world, 0, 1));
     assert!(world.engines[0].peers.addressed(key, end).is_some());
-    assert!(!rests(&world, 0, 1));
+    assert!(!is_idle(&world, 0, 1));
 }
 
 #[test]
-fn f04_a_hello_in_its_name_wakes_nobody() {
+fn f04_a_hello_in_its_name_activates_no_peer() {
     let mut never_connected = World::new(2);
-    for world in [&mut rested(), &mut never_connected] {
+    for world in [&mut idle(), &mut never_connected] {
         world.deliver(&hello(1, 0, 7));
-        assert!(rests(world, 0, 1));
+        assert!(is_idle(world, 0, 1));
     }
 }
 
-/// None of these is more than an answer, and who rests asked nothing.
+/// Each of these is an answer, and an idle peer asked nothing.
 #[test]
-fn f04_answers_in_its_name_wake_nobody() {
-    let mut world = rested();
+fn f04_answers_in_its_name_activate_no_peer() {
+    let mut world = idle();
     let target = id(0);
     let peer_incarnation = world.engines[0].shared.identity.incarnation;
     let incarnation = world.engines[1].shared.identity.incarnation;
@@ -156,35 +156,35 @@ fn f04_answers_in_its_name_wake_nobody() {
         body(&mut forged.bytes);
         wire::seal(&mut forged.bytes);
         world.deliver(&forged);
-        assert!(rests(&world, 0, 1), "{kind:?}");
+        assert!(is_idle(&world, 0, 1), "{kind:?}");
     }
     assert_eq!(world.engines[0].counters().handshake_rejected, 4);
 }
 
 #[test]
-fn f04_whoever_is_woken_without_cause_rests_again() {
-    let mut world = rested();
+fn f04_a_peer_activated_without_cause_becomes_idle_again() {
+    let mut world = idle();
     let _ = world.peer(0, 1);
-    assert!(!rests(&world, 0, 1));
+    assert!(!is_idle(&world, 0, 1));
     world.settle();
-    assert!(rests(&world, 0, 1));
+    assert!(is_idle(&world, 0, 1));
 }
 
 #[test]
-fn f16_time_that_passed_undrained_wakes_nobody() {
-    let mut world = rested();
+fn f16_time_that_passed_undrained_activates_no_peer() {
+    let mut world = idle();
     world.now += Duration::from_secs(3_600);
     let (now, engine) = (world.now, &mut world.engines[0]);
     let gaps = engine.counters().gaps;
     engine.expected = Some(engine.last_run);
     engine.begin_turn(now);
     assert_eq!(engine.counters().gaps, gaps + 1);
-    assert!(rests(&world, 0, 1));
+    assert!(is_idle(&world, 0, 1));
 }
 
 #[test]
-fn who_rests_is_told_of_the_close() {
-    let mut world = rested();
+fn an_idle_peer_is_told_of_the_close() {
+    let mut world = idle();
     let now = world.now;
     world.engines[0].close(now, SECOND);
     world.run(SECOND);
@@ -197,22 +197,7 @@ fn who_rests_is_told_of_the_close() {
 }
 
 #[test]
-fn a_node_of_the_book_that_was_never_needed_rests() {
+fn a_node_of_the_book_that_was_never_needed_is_idle() {
     let world = World::new(2);
-    assert!(rests(&world, 0, 1));
-}
-
-/// What a peer that rests takes beside its place in the tables.
-#[test]
-fn f32_who_rests_is_small() {
-    let world = rested();
-    let key = world.engines[0].peer_key(id(1)).unwrap();
-    let engine = &world.engines[0];
-    let folded = engine
-        .peers
-        .get(key)
-        .unwrap()
-        .fold(&0_u64, &engine.shared.config);
-    println!("folded: {} B; awake: {} B", folded.len(), size_of::<Peer>());
-    assert!(folded.len() < 450, "{} B", folded.len());
+    assert!(is_idle(&world, 0, 1));
 }

@@ -1,0 +1,39 @@
+//! The inbox while no message is on its way: what it forgets, and what is written down of it.
+
+use super::Inbox;
+
+impl Inbox {
+    /// How many of `sent` messages the program neither received nor refused.
+    #[must_use]
+    pub fn missing_of(&self, sent: u64) -> u64 {
+        sent.saturating_sub(self.decided)
+    }
+
+    /// Gives back what messages needed. False if one is here, or expected, or something is to be
+    /// told.
+    pub(crate) fn shrink(&mut self) -> bool {
+        let nothing = self.waiting.is_empty()
+            && self.incoming.is_empty()
+            && self.untold.is_empty()
+            && !self.has_answers();
+        let taken = self.ready.is_empty() && self.replies.is_empty();
+        if !(nothing && taken && self.accounts.shrink()) {
+            return false;
+        }
+        self.recent = None;
+        // All of the memory is free: what the peer said of it is over.
+        self.blocked_at = None;
+        self.took_reply = false;
+        self.replies = Default::default();
+        self.waiting = Default::default();
+        self.answers = Default::default();
+        self.updates = Default::default();
+        self.incoming = Default::default();
+        let places: Vec<usize> = self.by_id.values().copied().collect();
+        let frozen = places.into_iter().all(|place| self.freeze(place));
+        if frozen {
+            (self.channels, self.by_id, self.ready) = Default::default();
+        }
+        frozen
+    }
+}

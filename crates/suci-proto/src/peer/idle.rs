@@ -1,0 +1,46 @@
+//! When a peer is idle, and which memory it gives back.
+//!
+//! An idle peer keeps everything that a promise rests on: incarnations and epochs, the numbers of
+//! messages and packets, received packets, memory credit and socket credit both ways, what was
+//! learnt of the path, and counters. It forgets what concerns only packets given up long ago.
+
+use super::{Closing, News, Peer};
+use crate::counters::Traffic;
+use crate::limits::COOKIE_LIFETIME;
+use crate::time::Instant;
+
+impl Peer {
+    /// Gives back memory that only an active peer needs. Returns false if something waits for the
+    /// peer, for the program, or for time to pass.
+    pub(crate) fn shrink(&mut self, now: Instant) -> bool {
+        // An INIT whose cookie lapsed is not answered again.
+        if self
+            .newest_baked
+            .is_some_and(|at| now > at + COOKIE_LIFETIME)
+        {
+            self.accepted = None;
+        }
+        let quiet = self.deadline().is_none()
+            && self.closing == Closing::Open
+            && self.lingering.is_none()
+            && self.attempt.is_none()
+            && self.accepted.is_none();
+        let untold = self.ack_waits || self.newsworthy || self.read || self.has_untold();
+        let steered = self.steering.is_some();
+        let waiting = self.is_waiting() || self.session.promise.is_waiting();
+        if !quiet || untold || steered || waiting {
+            return false;
+        }
+        if let Some(connection) = &mut self.connection {
+            // It goes on counting in the connection.
+            self.traffic = Traffic::default();
+            if !connection.shrink() {
+                return false;
+            }
+        }
+        // The program was told everything.
+        self.news = News::default();
+        self.cap.shrink();
+        self.session.outbox.shrink() && self.session.inbox.shrink()
+    }
+}
