@@ -2,8 +2,9 @@
 //! offload, one cache-hot receive buffer with GRO.
 //!
 //! One `sendmsg` per train (`sendto`, if all of it lies together) and one `recvmsg` per received
-//! train is what makes it fast; `sendmmsg` saves nothing that lasts (ARCHITECTURE, section 16).
-//! Receiving into one buffer that stays in cache beats scattering over many.
+//! train is what makes it fast; `sendmmsg` saves nothing that lasts
+//! (docs/decisions/26-system-calls.md). Receiving into one buffer that stays in cache beats
+//! scattering over many.
 
 mod addr;
 mod cmsg;
