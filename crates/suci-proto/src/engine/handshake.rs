@@ -7,7 +7,7 @@ use crate::counters::Link;
 use crate::event::{LostCause, RefusedReason};
 use crate::handshake::{Backlog, Claim, Phase, Room, Trust, Wait};
 use crate::log::{DropReason, LogRecord};
-use crate::peer::{Accepted, Agreement, Call, Contest, End};
+use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use crate::time::Instant;
 use crate::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
 use crate::wire::{
@@ -32,6 +32,38 @@ enum NoEntry {
     Refused(RefusedCode),
     /// It is not answered.
     Ignored(DropReason),
+}
+
+/// Decides whether another incarnation, whose INIT of this `token` came `from` there with a cookie
+/// that was `baked` then, replaces the peer's session. Until that is decided the old path is asked.
+fn contest(
+    peer: &mut Peer,
+    now: Instant,
+    from: SocketAddr,
+    token: u64,
+    baked: Instant,
+    shared: &mut Shared,
+) -> Result<(), NoEntry> {
+    let contest = if peer.path_address() == Some(from) || !peer.is_live() {
+        Contest::Won
+    } else {
+        let (silence, closed_port) = (peer.silence_timeout, peer.closed_port_patience());
+        peer.life.contest(now, token, silence, closed_port)
+    };
+    let outcome = match contest {
+        Contest::Won => return Ok(()),
+        Contest::Lost => {
+            peer.newest_refused = Some(baked);
+            NoEntry::Refused(RefusedCode::DuplicateNode)
+        }
+        Contest::Open => NoEntry::Ignored(DropReason::Contested),
+    };
+    peer.challenge_claim();
+    if peer.connection.is_none() {
+        let token = shared.random();
+        peer.open(now, token);
+    }
+    Err(outcome)
 }
 
 /// Builds a handshake packet of ours.
@@ -460,7 +492,6 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(NoEntry::Ignored(DropReason::Outdated));
         };
-        let silence = peer.silence_timeout;
         if let Some(accepted) = &mut peer.accepted
             && accepted.token == header.tag
         {
@@ -485,27 +516,7 @@ impl Engine {
             return Err(NoEntry::Refused(RefusedCode::DuplicateNode));
         }
         if peer.is_other_incarnation(init.incarnation) {
-            let same_place = peer.path_address() == Some(arrival.from);
-            let contest = if same_place || !peer.is_live() {
-                Contest::Won
-            } else {
-                let closed_port = peer.closed_port_patience();
-                peer.life.contest(now, header.tag, silence, closed_port)
-            };
-            if contest != Contest::Won {
-                if contest == Contest::Lost {
-                    peer.newest_refused = Some(baked);
-                }
-                peer.challenge_claim();
-                if peer.connection.is_none() {
-                    let token = self.shared.random();
-                    peer.open(now, token);
-                }
-                return Err(match contest {
-                    Contest::Lost => NoEntry::Refused(RefusedCode::DuplicateNode),
-                    _ => NoEntry::Ignored(DropReason::Contested),
-                });
-            }
+            contest(peer, now, arrival.from, header.tag, baked, &mut self.shared)?;
         }
         // Cookies are good for longer than their INITs are waited for.
         let stranger = peer.trust() == Trust::Stranger;

@@ -1,10 +1,10 @@
 //! The peers of an engine: the active ones, and the idle ones, which gave their memory back.
 //!
 //! A peer is idle once nothing of it waits for time to pass: no message, no acknowledgement, no
-//! credit. While a connection is in use its grant always has a time to lapse, so a peer becomes idle
-//! 20 s after its last packet. A peer that sends now and then pays nothing for it. Loops over active
-//! peers do not touch the idle ones. Whatever needs a peer activates it. It becomes idle again when
-//! the engine looked at it and found nothing to do.
+//! credit. While a connection is in use its grant always has a time to lapse, so a peer becomes
+//! idle 20 s after its last packet. A peer that sends now and then pays nothing for it. Loops over
+//! active peers do not touch the idle ones. Whatever needs a peer activates it. It becomes idle
+//! again when the engine looked at it and found nothing to do.
 
 use crate::addresses::Addresses;
 use crate::config::Config;
@@ -80,8 +80,8 @@ impl Peers {
         Some(&mut seat.peer)
     }
 
-    /// The same for a packet to `end`, if that is where its connection ends. Any other packet leaves
-    /// the peer idle.
+    /// The same for a packet to `end`, if that is where its connection ends. Any other packet
+    /// leaves the peer idle.
     #[inline]
     pub(super) fn addressed(&mut self, key: usize, end: End) -> Option<&mut Peer> {
         let expected = self.get(key)?.connection.as_ref()?.local;

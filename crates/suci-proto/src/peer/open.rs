@@ -578,13 +578,8 @@ impl Peer {
             self.catch_up(now, accept, made, shared);
             return Ok(());
         }
-        let attempt = self.attempt.take().map(|attempt| *attempt);
-        let Some(Attempt {
-            opening,
-            offer: Some(mut offer),
-            ..
-        }) = attempt
-        else {
+        let attempt = self.attempt.take().ok_or(DropReason::Unasked)?;
+        let (opening, Some(mut offer)) = (attempt.opening, attempt.offer) else {
             return Err(DropReason::Unasked);
         };
         if opening.tries() > 1 || accept.epoch != offer.epoch {
