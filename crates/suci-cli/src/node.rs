@@ -25,7 +25,7 @@ const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
 pub(crate) fn builder(args: &NodeArgs) -> NodeBuilder {
     let mut builder = Node::builder();
     if args.plain {
-        builder = builder.plain_on_network();
+        builder = builder.allow_insecure_network();
     }
     if let Some(faults) = args.faults {
         builder = builder.faults(faults);
@@ -82,7 +82,7 @@ pub(crate) fn watch(config: &mut Config, give_up_after: Duration) {
         .min(give_up_after)
         .max(SHORTEST_SILENCE);
     config.give_up_after = give_up_after.max(config.silence_timeout);
-    config.watch = true;
+    config.keep_alive = true;
 }
 
 /// Says what about the system keeps a node from working well.
@@ -110,7 +110,7 @@ pub(crate) fn ended(reason: EndReason) -> String {
         }
         EndReason::ClosedHere => "the connection was closed here".to_owned(),
         EndReason::Restarted => "its process was started anew".to_owned(),
-        EndReason::Abandoned => "it was given up here".to_owned(),
+        EndReason::Reset => "it was given up here".to_owned(),
         EndReason::PeerEnded => "it gave the connection up".to_owned(),
         EndReason::ProcessDied => "its process has ended".to_owned(),
         EndReason::Silent => "nothing was heard from it any more".to_owned(),

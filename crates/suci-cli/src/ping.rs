@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use suci::{AddressBook, Bytes, Draft, Error, Event, Node, NodeId};
+use suci::{AddressBook, Bytes, Error, Event, Node, NodeId, OutgoingMessage};
 
 use crate::args::PingArgs;
 use crate::error::{Context, Failure, Result, print, tell};
@@ -134,7 +134,7 @@ fn finish(mut node: Node) -> Result<ExitCode> {
 fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
     loop {
         if let Some(message) = node.recv_timeout(LOOK)? {
-            let draft = Draft::new(message.payload).tag(message.tag);
+            let draft = OutgoingMessage::new(message.payload).tag(message.tag);
             // A peer that asked for more than it takes back, suspended the session or is gone has
             // its own loss.
             match node.send(message.from, draft) {
@@ -249,7 +249,7 @@ fn measure(args: &PingArgs, node: &mut Node, whom: &Whom, trips: &Mutex<Trips>) 
             std::thread::sleep(args.interval);
         }
         let begun = Instant::now();
-        node.send(peer, Draft::new(payload.clone()).tag(number))?;
+        node.send(peer, OutgoingMessage::new(payload.clone()).tag(number))?;
         await_answer(args, node, whom, number)?;
         let time = micros(begun.elapsed());
         // Until the line is written: the report comes after it.

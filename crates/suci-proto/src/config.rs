@@ -43,8 +43,8 @@ pub struct Config {
     /// Acknowledgements wait for the next [`crate::Engine::begin_turn`] instead of a timer, as fits
     /// a program that polls by itself; default false.
     pub ack_on_poll: bool,
-    /// How traffic to peers flows of which the program said nothing ([`crate::Engine::prefer`]);
-    /// default [`Mode::Adaptive`].
+    /// How traffic to peers flows of which the program said nothing
+    /// ([`crate::Engine::change_options`]); default [`Mode::Adaptive`].
     pub mode: Mode,
     /// Who may open a session; default [`Accept::Book`].
     pub accept: Accept,
@@ -64,14 +64,14 @@ pub struct Config {
     /// quiet, not lost, and never give it up; default false.
     pub unattended: bool,
     /// Notice the silence of idle peers too, by probing them; default false.
-    pub watch: bool,
+    pub keep_alive: bool,
     /// Mark datagrams as ECN capable; default true.
     pub ecn: bool,
     /// Bytes per second of messages to each peer at most, in UDP payload; default `None`, no cap.
-    /// [`crate::Engine::set_rate_cap`] changes it for one peer.
+    /// [`PeerOptions`](crate::PeerOptions) change it for one peer.
     pub rate_cap: Option<u64>,
     /// Which congestion controller connections begin with; default [`ControllerChoice::Auto`].
-    /// [`crate::Engine::set_controller`] changes it for one peer.
+    /// [`PeerOptions`](crate::PeerOptions) change it for one peer.
     pub controller: ControllerChoice,
     /// Number of a connection's first packet; default 0. Tests begin near 2^64.
     pub first_packet_number: u64,
@@ -94,7 +94,7 @@ impl Default for Config {
             max_datagram: limits::JUMBO_DATAGRAM,
             payload_checksum: true,
             unattended: false,
-            watch: false,
+            keep_alive: false,
             ecn: true,
             rate_cap: None,
             controller: ControllerChoice::Auto,

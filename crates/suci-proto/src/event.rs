@@ -239,7 +239,7 @@ pub enum EndReason {
     /// The peer's process started anew.
     Restarted,
     /// This program gave the peer up.
-    Abandoned,
+    Reset,
     /// The peer ended the session without our having heard of it.
     PeerEnded,
     /// Nothing was heard for `give_up_after`.

@@ -29,6 +29,7 @@ mod handshake;
 pub mod limits;
 mod log;
 pub mod message;
+mod options;
 pub mod pacer;
 mod peer;
 #[cfg(suci_plant)]
@@ -53,8 +54,8 @@ pub use congestion::ControllerChoice;
 pub use counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
-    CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, PatienceError,
-    PeerError, REPLY_TOO_LONG, RouteQuery, SendError, TX_BUDGET, Undelivered,
+    CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, OptionsError, PeerError,
+    REPLY_TOO_LONG, RouteQuery, SendError, TX_BUDGET, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,
@@ -62,6 +63,7 @@ pub use event::{
 pub use filter::Filter;
 pub use log::{DropReason, LogRecord};
 pub use message::{CANCELLED, Data, EXPIRED, Message, Outcome, Outgoing, SMALL, SmallOutgoing};
+pub use options::PeerOptions;
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};
 pub use turns::{CLASSES, Priority, PriorityError};

@@ -29,7 +29,7 @@ pub enum WaitReason {
     Answer,
     /// The program's own controller holds it back.
     Controller,
-    /// The cap that the program set ([`crate::Engine::set_rate_cap`]).
+    /// The cap that the program set ([`crate::Engine::change_options`]).
     Cap,
     /// The socket of this node took no more: the device or its queue is busy.
     Socket,

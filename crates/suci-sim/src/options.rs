@@ -149,7 +149,7 @@ pub enum Step {
     /// A process closes its session with another place's node.
     ClosePeer(usize, usize, Duration),
     /// A process gives its session with another place's node up.
-    Abandon(usize, usize),
+    Reset(usize, usize),
     /// A process suspends its session with another place's node, or resumes it.
     Suspend(usize, usize, bool),
     /// The places named are cut off in the directions given (outwards, inwards) for that long.

@@ -329,7 +329,7 @@ fn config(rng: &mut Rng) -> Config {
             Mode::Response,
         ]),
         unattended: rng.chance(50_000),
-        watch: rng.chance(200_000),
+        keep_alive: rng.chance(200_000),
         ecn: rng.chance(800_000),
         controller: steering::controller(rng),
         ..Config::default()
@@ -549,7 +549,7 @@ fn crowd(run: &mut Options, rng: &mut Rng) {
     run.recv_buffer = rng.range(8, 16) * 6_656;
     for config in &mut run.configs {
         // Whoever watches keeps its place in use. Who waits for one is to be served, not given up.
-        config.watch = false;
+        config.keep_alive = false;
         config.give_up_after = Duration::from_secs(3_600);
     }
     run.traffic.to_first = rng.chance(500_000);

@@ -1,8 +1,8 @@
 //! Faults of processes and of the network as a whole, and the end of all faults.
 
-use suci_proto::Priority;
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{PeerOptions, Priority};
 
 use crate::node::Process;
 use crate::options::{Consume, Step};
@@ -53,11 +53,11 @@ impl World {
                     let _ = process.engine.close_peer(now, node, deadline);
                 });
             }
-            Step::Abandon(place, other) => {
+            Step::Reset(place, other) => {
                 let (now, node) = (self.now, self.node_of(other));
                 self.tally.closes += 1;
                 self.each_process(place, |process| {
-                    let _ = process.engine.abandon(now, node);
+                    let _ = process.engine.reset(now, node);
                 });
             }
             Step::Suspend(place, other, on) => self.suspend(place, other, on),
@@ -83,7 +83,7 @@ impl World {
                 let (now, node) = (self.now, self.node_of(other));
                 // A node that the process does not know, or closed, is none of its business.
                 self.each_process(place, |process| {
-                    let _ = process.engine.prefer(now, node, mode);
+                    let _ = process.engine.change_options(now, node, |o| o.mode = mode);
                 });
             }
             Step::Decide(place, other, will) => self.decide(place, other, will),
@@ -108,13 +108,15 @@ impl World {
     }
 
     fn rank(&mut self, place: PlaceId, other: PlaceId, channel: Option<u32>, priority: Priority) {
-        let node = self.node_of(other);
+        let (now, node) = (self.now, self.node_of(other));
         self.each_process(place, |process| {
             let engine = &mut process.engine;
-            let _ = match channel {
-                None => engine.set_priority(node, priority),
-                Some(channel) => engine.set_channel_priority(node, ChannelId(channel), priority),
-            };
+            // A node that the process does not know is none of its business.
+            if let Some(channel) = channel {
+                let _ = engine.set_channel_priority(node, ChannelId(channel), priority);
+            } else {
+                let _ = engine.change_options(now, node, |o| o.priority = priority);
+            }
         });
     }
 
@@ -124,12 +126,15 @@ impl World {
             process.withheld.insert(node);
             let engine = &mut process.engine;
             // A node that the process does not know is none of its business.
+            let mut set = |change: &dyn Fn(&mut PeerOptions)| {
+                engine.change_options(now, node, change).is_ok()
+            };
             let _ = match will {
-                Will::Controller(choice) => engine.set_controller(node, choice),
+                Will::Controller(choice) => set(&|o| o.controller = choice),
+                Will::Manual(manual) => set(&|o| o.manual_retransmission = manual),
+                Will::Cap(rate) => set(&|o| o.rate_cap = rate),
                 Will::Steer(rein) => engine.steer(now, node, Some(rein.make())),
-                Will::Manual(manual) => engine.set_manual(node, manual),
                 Will::Retransmit => engine.retransmit(node),
-                Will::Cap(rate) => engine.set_rate_cap(now, node, rate),
             };
         });
     }
@@ -228,7 +233,8 @@ impl World {
                 process.paused_until = now;
                 // What a program withheld it sends in the end.
                 for peer in core::mem::take(&mut process.withheld) {
-                    process.engine.set_manual(peer, false);
+                    let automatic = |o: &mut PeerOptions| o.manual_retransmission = false;
+                    let _ = process.engine.change_options(now, peer, automatic);
                     let _ = process.engine.resume(peer);
                 }
             });
@@ -274,7 +280,7 @@ impl World {
         const OTHERS: u64 = 6;
         let config = self.config(place);
         let probes = time.as_nanos() / config.silence_timeout.as_nanos().max(1) * 3;
-        let watching = if config.watch { 2 * probes } else { 0 };
+        let watching = if config.keep_alive { 2 * probes } else { 0 };
         OTHERS + u64::try_from(watching).unwrap_or(u64::MAX)
     }
 

@@ -39,8 +39,8 @@ fn main() -> Result<(), Error> {
     let mut node = Node::builder().id(NodeId(0)).open()?;
     let answering = serve(&mut node, URGENT)?;
     let taking = serve(&mut node, BULK)?;
-    node.steer(URGENT, watching(Arc::clone(&urgent)))?;
-    node.steer(BULK, yielding(Arc::clone(&urgent)))?;
+    node.peer(URGENT).steer(watching(Arc::clone(&urgent)))?;
+    node.peer(BULK).steer(yielding(Arc::clone(&urgent)))?;
     for _ in 0..32 {
         node.send(BULK, vec![0; 1 << 20])?;
     }
@@ -54,7 +54,7 @@ fn main() -> Result<(), Error> {
     }
     println!(
         "slowest urgent answer {slowest:?}, with {:?} of bulk behind it",
-        node.queue_len(BULK)?
+        node.peer(BULK).queue_len()?
     );
     node.close(SOON)?;
     for thread in [answering, taking] {

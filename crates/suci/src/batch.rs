@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::message::{self, Draft};
+use crate::message::{self, OutgoingMessage};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
 use suci_proto::{Lease, SMALL, SmallOutgoing};
@@ -66,7 +66,11 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     /// As [`Node::send`](crate::Node::send).
-    pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
+    pub fn send(
+        &mut self,
+        to: NodeId,
+        message: impl Into<OutgoingMessage>,
+    ) -> Result<MessageNumber, Error> {
         let draft = message.into();
         let mut last = None;
         if let Some(small) = draft.as_small() {

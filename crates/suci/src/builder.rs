@@ -46,7 +46,7 @@ pub struct NodeBuilder {
     book: Option<AddressBook>,
     book_file: Option<PathBuf>,
     config: Config,
-    plain_on_network: bool,
+    allow_insecure_network: bool,
     faults: Option<FaultSpec>,
     udp: UdpOptions,
     wait: Wait,
@@ -62,7 +62,7 @@ impl Default for NodeBuilder {
             book: None,
             book_file: None,
             config: Config::default(),
-            plain_on_network: false,
+            allow_insecure_network: false,
             faults: None,
             udp: UdpOptions::default(),
             wait: Wait::default(),
@@ -115,8 +115,8 @@ impl NodeBuilder {
     /// Allows plain mode on addresses outside of loopback. Plain mode finds accidents (checksums)
     /// but does not keep attackers out: say this only for a trusted network.
     #[must_use]
-    pub fn plain_on_network(mut self) -> Self {
-        self.plain_on_network = true;
+    pub fn allow_insecure_network(mut self) -> Self {
+        self.allow_insecure_network = true;
         self
     }
 
@@ -143,11 +143,11 @@ impl NodeBuilder {
     /// [`Error::WouldBlock`]. Each message counts its payload, its header and 64. Default 64 MiB. A
     /// single longer message is taken when the class has nothing else queued. Bulk therefore never
     /// takes the room of an urgent channel
-    /// ([`Node::set_channel_priority`](crate::Node::set_channel_priority)); a peer's queue holds at
+    /// ([`Peer::set_channel_priority`](crate::Peer::set_channel_priority)); a peer's queue holds at
     /// most this much for each of the eight classes that the program uses. Messages that are
     /// acknowledged, but behind one of their channel that is not, count as well, as far as they are
     /// kept until it is: those of up to 256 bytes all, longer ones 64. A program that makes no more
-    /// while [`Node::queue_len`](crate::Node::queue_len) says that a peer is behind may lift the
+    /// while [`Peer::queue_len`](crate::Peer::queue_len) says that a peer is behind may lift the
     /// limit with `u64::MAX`; then only the number of messages is limited (a million in each
     /// class).
     #[must_use]
@@ -207,23 +207,23 @@ impl NodeBuilder {
         self
     }
 
-    /// How traffic to peers flows of which the program says nothing by [`Node::prefer`]. Default
-    /// [`Mode::Adaptive`](crate::Mode).
+    /// How traffic to peers flows of which the program says nothing by
+    /// [`PeerOptions::mode`](crate::PeerOptions). Default [`Mode::Adaptive`](crate::Mode).
     #[must_use]
-    pub fn prefer(mut self, mode: Mode) -> Self {
+    pub fn mode(mut self, mode: Mode) -> Self {
         self.config.mode = mode;
         self
     }
 
     /// Notices the silence of idle peers too, by probing them.
     #[must_use]
-    pub fn watch(mut self) -> Self {
-        self.config.watch = true;
+    pub fn keep_alive(mut self) -> Self {
+        self.config.keep_alive = true;
         self
     }
 
     /// Which congestion controller connections begin with. Default [`ControllerChoice::Auto`]. For
-    /// one peer it is changed at run time by [`Node::set_controller`].
+    /// one peer it is changed at run time by [`Peer::set_options`](crate::Peer::set_options).
     #[must_use]
     pub fn controller(mut self, choice: ControllerChoice) -> Self {
         self.config.controller = choice;
@@ -232,7 +232,7 @@ impl NodeBuilder {
 
     /// Bytes per second of messages to each peer at most, in UDP payload, but at least a packet
     /// each second, however small that is. Default: no cap. For one peer it is changed at run time
-    /// by [`Node::set_rate_cap`].
+    /// by [`Peer::set_options`](crate::Peer::set_options).
     #[must_use]
     pub fn rate_cap(mut self, bytes_per_second: u64) -> Self {
         self.config.rate_cap = Some(bytes_per_second);
@@ -374,7 +374,7 @@ impl NodeBuilder {
         }
         let Self {
             wait,
-            plain_on_network,
+            allow_insecure_network,
             ..
         } = self;
         Ok(Opened {
@@ -386,7 +386,7 @@ impl NodeBuilder {
             birth,
             config,
             wait,
-            plain_on_network,
+            allow_insecure_network,
         })
     }
 
@@ -401,7 +401,7 @@ impl NodeBuilder {
     ) -> Result<(), Error> {
         let count = 1 + more.len();
         for (node, _) in book.iter().filter(|(node, _)| *node != own.node) {
-            let addresses = reachable(self.plain_on_network, local, book.addresses(node))
+            let addresses = reachable(self.allow_insecure_network, local, book.addresses(node))
                 .map_err(|error| book.blame(node, error))?;
             let owner = owner(node, count);
             let driver = match owner.checked_sub(1) {
@@ -414,7 +414,7 @@ impl NodeBuilder {
         }
         for (place, driver) in std::iter::once(driver).chain(more).enumerate() {
             let serves = |node| node != own.node && owner(node, count) == place;
-            driver.look_up(Names::of(book, serves, self.plain_on_network, local));
+            driver.look_up(Names::of(book, serves, self.allow_insecure_network, local));
         }
         Ok(())
     }
@@ -553,7 +553,7 @@ impl NodeBuilder {
     }
 
     fn check_plain(&self, address: SocketAddr) -> Result<(), Error> {
-        check_plain(self.plain_on_network, address)
+        check_plain(self.allow_insecure_network, address)
     }
 
     /// One shard: all have one incarnation, since they are one node.
@@ -605,5 +605,5 @@ pub(crate) struct Opened {
     pub(crate) birth: Birth,
     pub(crate) config: Config,
     pub(crate) wait: Wait,
-    pub(crate) plain_on_network: bool,
+    pub(crate) allow_insecure_network: bool,
 }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
 use suci_proto::{
-    CallError, ConfigError, EndReason, Event, IncomingError, Outgoing, PatienceError, PeerError,
+    CallError, ConfigError, EndReason, Event, IncomingError, OptionsError, Outgoing, PeerError,
     Side,
 };
 
-use crate::Draft;
+use crate::OutgoingMessage;
 
 /// Why a call failed. Each names the thing, its value and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,7 @@ pub enum Error {
         /// Whose queue is full.
         to: NodeId,
         /// The message.
-        message: Box<Draft>,
+        message: Box<OutgoingMessage>,
     },
     /// Four sessions with this peer ended and left messages that the program has not received: no
     /// other one begins, so that what a peer leaves stays bounded. The message comes back in the
@@ -43,7 +43,7 @@ pub enum Error {
         /// Whose messages they are.
         to: NodeId,
         /// The message.
-        message: Box<Draft>,
+        message: Box<OutgoingMessage>,
     },
     /// The session is suspended: nothing is accepted until it is resumed. The message comes back in
     /// the error.
@@ -60,16 +60,16 @@ pub enum Error {
         /// Which side suspended it; this one if both did.
         by: Side,
         /// The message.
-        message: Box<Draft>,
+        message: Box<OutgoingMessage>,
     },
-    /// The session is being closed ([`Node::close_peer`](crate::Node::close_peer)). The message
+    /// The session is being closed ([`Peer::close`](crate::Peer::close)). The message
     /// comes back in the error.
     #[error("the session with node {to} is closing: wait for the event Ended, then send again")]
     Closing {
         /// With whom.
         to: NodeId,
         /// The message.
-        message: Box<Draft>,
+        message: Box<OutgoingMessage>,
     },
     /// A timed call came to its limit.
     #[error("{what} was not done within {limit:?}: call again, or allow more time")]
@@ -175,7 +175,7 @@ pub enum Error {
         /// How many may be open at once.
         open: u64,
     },
-    /// This side finished the channel ([`Node::finish_channel`](crate::Node::finish_channel)).
+    /// This side finished the channel ([`Peer::finish_channel`](crate::Peer::finish_channel)).
     #[error(
         "channel {} to node {to} was finished: use a number that was not used before in this session",
         .channel.0
@@ -212,7 +212,7 @@ pub enum Error {
     /// Plain mode outside of loopback was not asked for.
     #[error(
         "{address} is not a loopback address, and plain mode does not keep attackers out: \
-         say .plain_on_network() (command: --plain) if the network is trusted"
+         say .allow_insecure_network() (command: --plain) if the network is trusted"
     )]
     PlainOnNetwork {
         /// The address.
@@ -391,7 +391,7 @@ impl std::fmt::Display for Why<'_> {
             }
             EndReason::ClosedHere => "this side closed it",
             EndReason::Restarted => "its process started anew",
-            EndReason::Abandoned => "this side gave it up",
+            EndReason::Reset => "this side gave it up",
             EndReason::PeerEnded => "it ended the session earlier",
             EndReason::Silent => "nothing was heard of it",
             EndReason::ProcessDied => "its process has ended",
@@ -491,7 +491,7 @@ impl Error {
             E::WouldBlock(outgoing) => Self::would_block(to, outgoing),
             E::Unread(outgoing) => Self::Unread {
                 to,
-                message: Box::new(Draft::from_outgoing(outgoing)),
+                message: Box::new(OutgoingMessage::from_outgoing(outgoing)),
             },
             E::TooLong { length } => Self::TooLong { length },
             E::HeaderTooLong { length } => Self::HeaderTooLong { length },
@@ -500,7 +500,7 @@ impl Error {
             E::Suspended { message, by } => Self::suspended(to, message, by),
             E::Closing(outgoing) => Self::Closing {
                 to,
-                message: Box::new(Draft::from_outgoing(outgoing)),
+                message: Box::new(OutgoingMessage::from_outgoing(outgoing)),
             },
             E::Closed => Self::Closed,
         }
@@ -519,7 +519,7 @@ impl Error {
     pub(crate) fn would_block(to: NodeId, outgoing: Outgoing) -> Self {
         Self::WouldBlock {
             to,
-            message: Box::new(Draft::from_outgoing(outgoing)),
+            message: Box::new(OutgoingMessage::from_outgoing(outgoing)),
         }
     }
 
@@ -545,10 +545,10 @@ impl Error {
     }
 
     /// What the engine said of limits of silence for `node`.
-    pub(crate) fn from_patience(node: NodeId, error: PatienceError) -> Self {
+    pub(crate) fn from_options(node: NodeId, error: OptionsError) -> Self {
         match error {
-            PatienceError::Peer(error) => Self::from_send(node, error),
-            PatienceError::Range(error) => Self::Config(error),
+            OptionsError::Peer(error) => Self::from_send(node, error),
+            OptionsError::Range(error) => Self::Config(error),
         }
     }
 
@@ -556,7 +556,7 @@ impl Error {
         Self::Suspended {
             to,
             by,
-            message: Box::new(Draft::from_outgoing(outgoing)),
+            message: Box::new(OutgoingMessage::from_outgoing(outgoing)),
         }
     }
 
@@ -621,7 +621,7 @@ mod tests {
     /// It gives the message back, and is what `unwrap` prints.
     #[test]
     fn an_error_shows_the_beginning_of_its_message() {
-        let draft = Draft::new(vec![7; 1 << 20]).tag(3);
+        let draft = OutgoingMessage::new(vec![7; 1 << 20]).tag(3);
         let shown = format!("{:?}", Error::would_block(NodeId(1), draft.into_outgoing()));
         assert!(shown.len() < 1_000, "{}", shown.len());
         assert!(shown.contains("tag: 3"), "{shown}");

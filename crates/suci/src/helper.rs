@@ -213,7 +213,7 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{AddressBook, Draft, Event, Node, NodeId};
+    use crate::{AddressBook, Event, Node, NodeId, OutgoingMessage};
     use std::time::{Duration, Instant};
 
     fn node(id: u32) -> Node {
@@ -256,12 +256,18 @@ mod tests {
         let calls: [(&str, Call); 6] = [
             ("batch", |a, _| drop(a.batch(|_| ()))),
             ("poll", |a, _| drop(a.poll(Duration::ZERO))),
-            ("rate cap", |a, peer| {
-                drop(a.set_rate_cap(peer, Some(1_000)))
+            ("options", |a, peer| {
+                let peer = a.peer(peer);
+                let rate_cap = Some(1_000);
+                let options = peer.options().unwrap();
+                drop(peer.set_options(crate::PeerOptions {
+                    rate_cap,
+                    ..options
+                }))
             }),
-            ("suspend", |a, peer| drop(a.suspend(peer))),
-            ("resume", |a, peer| drop(a.resume(peer))),
-            ("abandon", |a, peer| drop(a.abandon(peer))),
+            ("suspend", |a, peer| drop(a.peer(peer).suspend())),
+            ("resume", |a, peer| drop(a.peer(peer).resume())),
+            ("abandon", |a, peer| drop(a.peer(peer).reset())),
         ];
         for (name, call) in calls {
             let before = packets(&a);
@@ -314,7 +320,7 @@ mod tests {
         assert_eq!(a.enter().unwrap().engine.counters().packets_out, before);
         let begun = Instant::now();
         while packets(&a) == before && begun.elapsed() < Duration::from_secs(30) {
-            a.peer_stats(b.id()).unwrap();
+            a.peer(b.id()).stats().unwrap();
         }
         assert!(packets(&a) > before);
     }
@@ -375,17 +381,17 @@ mod tests {
         a.send(peer, vec![1; 64 << 20]).unwrap();
         type Ask = fn(&mut Node, NodeId);
         let asks: [(&str, Ask); 8] = [
-            ("queue_len", |a, peer| drop(a.queue_len(peer))),
+            ("queue_len", |a, peer| drop(a.peer(peer).queue_len())),
             ("delivered", |a, peer| {
-                drop(a.delivered(peer, crate::ChannelId(0)))
+                drop(a.peer(peer).delivered(crate::ChannelId(0)))
             }),
             ("next_event", |a, _| drop(a.next_event())),
             ("events", |a, _| drop(a.events())),
             ("peers", |a, _| drop(a.peers())),
             ("counters", |a, _| drop(a.counters())),
-            ("peer_stats", |a, peer| drop(a.peer_stats(peer))),
+            ("peer_stats", |a, peer| drop(a.peer(peer).stats())),
             ("remote_window", |a, peer| {
-                drop(a.remote_window(peer, crate::ChannelId(0)))
+                drop(a.peer(peer).remote_window(crate::ChannelId(0)))
             }),
         ];
         let before = packets(&a);
@@ -396,7 +402,7 @@ mod tests {
                 assert_eq!(packets(&a), before, "{name}");
             }
         }
-        assert!(a.queue_len(peer).unwrap().0 > 0, "much waits");
+        assert!(a.peer(peer).queue_len().unwrap().0 > 0, "much waits");
     }
 
     /// The helper finds that the program calls all the time, and serves the node between two calls.
@@ -405,10 +411,10 @@ mod tests {
         let (mut a, mut b) = acquainted(node(0));
         a.send(b.id(), "hello").unwrap();
         let end = Instant::now() + Duration::from_secs(10);
-        while a.queue_len(b.id()).unwrap().0 > 0 && Instant::now() < end {
+        while a.peer(b.id()).queue_len().unwrap().0 > 0 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(a.queue_len(b.id()).unwrap(), (0, 0));
+        assert_eq!(a.peer(b.id()).queue_len().unwrap(), (0, 0));
         assert!(b.try_recv().unwrap().is_some());
     }
 
@@ -419,7 +425,8 @@ mod tests {
         let turn = b.enter().unwrap();
         std::thread::sleep(super::UNATTENDED * 4);
         drop(turn);
-        a.send(b.id(), Draft::new(vec![7]).notify(1)).unwrap();
+        a.send(b.id(), OutgoingMessage::new(vec![7]).notify(1))
+            .unwrap();
         let end = Instant::now() + Duration::from_secs(30);
         let mut delivered = false;
         while !delivered && Instant::now() < end {

@@ -39,27 +39,26 @@
 //! | call | what it does |
 //! |---|---|
 //! | `add_peer`, `remove_peer`, `peers` | which nodes there are, and where |
-//! | `finish_channel` | no more messages go on a channel; both ends forget it |
 //! | `send`, `send_copy`, `send_timeout` | accepts a message and sends what may go (many in a row share packets); a full queue is `WouldBlock`, or waited for |
 //! | `batch`, `broadcast` | messages leave together and share packets; one payload goes to many and, if it has more than 256 bytes, is held once |
-//! | `Draft::new(..).channel(..).tag(..).user_header(..).notify(..).deadline(..)` | channel, tag, header; `notify` asks for `Event::Delivered`; a message of which nothing was sent by its deadline is dropped |
-//! | `cancel` | takes back the messages with one token of which nothing was sent |
+//! | `OutgoingMessage::new(..).channel(..).tag(..).user_header(..).notify(..).deadline(..)` | channel, tag, header; `notify` asks for `Event::Delivered`; a message of which nothing was sent by its deadline is dropped |
 //! | `call`, `Message::reply` | a request and its reply: `call` blocks (or `call_async` waits) until the reply comes, the session ends or the time is over; the other side receives the request as any message and sends `request.reply(..)?` |
 //! | `recv`, `try_recv`, `recv_timeout`, `recv_many`, `recv_into`, `poll` | messages; `recv_many` takes all that are there, `recv_into` copies into the program's memory |
 //! | `next`, `next_timeout`, `try_next` (`next_async`) | the next message or event, in exact order |
 //! | `recv_from`, `recv_from_timeout`, `try_recv_from` | messages of one peer, on one channel, or both; others wait in order |
 //! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed`, `Writable`, `ChannelFinished` |
 //! | `accept`, `accept_into`, `refuse` | the answer to a message too long to be taken unasked (`Incoming`) |
-//! | `flush`, `queue_len`, `delivered` | what is acknowledged and what is not |
-//! | `prefer`, `set_priority`, `set_channel_priority`, `remote_window` | throughput or early answers, per destination; whose packets go first; how much a destination will take now |
-//! | `controller` (builder), `set_controller` | which congestion controller: chosen by the round trip (default), LAN, WAN, CUBIC, a fixed window |
-//! | `steer`, `unsteer` | a controller of the program's own, which can only hold back (example `yield_to_urgent`) |
-//! | `rate_cap` (builder), `set_rate_cap` | bytes per second that go to a peer at most |
-//! | `set_manual`, `retransmit` | the program says when to send again; no timer does |
-//! | `suspend`, `resume` | messages to and from a peer are held back, and flow again; what was accepted is kept |
-//! | `set_patience`, `watch` | how long one peer's silence is borne; noticed without traffic, too |
-//! | `close`, `close_peer`, `abandon` | an end with one deadline; an end now |
-//! | `counters`, `peer_stats`, `socket_counters` | what was counted, and why messages waited |
+//! | `flush` | waits until everything is acknowledged |
+//! | `peer(id)`: [`Peer`] | one peer: |
+//! | … `options`, `set_options` ([`PeerOptions`]) | throughput or early answers; whose packets go first; congestion controller; bytes per second at most; how long silence is borne; keep-alive; manual retransmission |
+//! | … `set_channel_priority`, `finish_channel` | how urgent a channel is; no more messages go on it, and both ends forget it |
+//! | … `cancel` | takes back the messages with one token of which nothing was sent |
+//! | … `queue_len`, `delivered`, `remote_window`, `stats`, `controller` | what is acknowledged and what is not; how much the peer will take now; what was counted, and why messages waited |
+//! | … `steer`, `unsteer` | a controller of the program's own, which can only hold back (example `yield_to_urgent`) |
+//! | … `connect`, `suspend`, `resume`, `retransmit` | a connection before there is anything to send; messages are held back, and flow again; sends again what is not acknowledged |
+//! | … `close`, `reset` | an end of the session with a deadline; an end now |
+//! | `close` | the end of the node, with one deadline for all peers |
+//! | `counters`, `socket_counters` | what was counted |
 //! | `share_stats`, `peer_limit`, `warning` | how the receive buffer is shared out, for how many peers it suffices, and whether the system grants too little of it |
 //! | `NodeBuilder::statistics`, `metrics` | whether others see the counters: `suci stat` and `suci top`, Prometheus |
 //!
@@ -114,10 +113,10 @@ mod metrics;
 mod names;
 mod next;
 mod node;
+mod peer;
 mod reach;
 mod shared;
 pub mod statistics;
-mod steering;
 mod sync;
 mod sys;
 mod wait;
@@ -128,9 +127,10 @@ pub use budget::Warning;
 pub use builder::NodeBuilder;
 pub use bytes::Bytes;
 pub use error::{BookError, Error};
-pub use message::{Draft, Message};
+pub use message::{Message, OutgoingMessage};
 pub use next::Next;
 pub use node::{Accepted, Node};
+pub use peer::Peer;
 pub use shared::SharedNode;
 pub use suci_net::Counters as SocketCounters;
 pub use suci_net::fault::FaultSpec;
@@ -142,7 +142,7 @@ pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     Accept, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision, EXPIRED,
     EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome, Observation, Outcome,
-    PeerError, PeerInfo, PeerStats, Priority, PriorityError, RefusedReason, ShareStats, Side,
-    Steer, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
+    PeerError, PeerInfo, PeerOptions, PeerStats, Priority, PriorityError, RefusedReason,
+    ShareStats, Side, Steer, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
 };
 pub use wait::Wait;

@@ -85,7 +85,7 @@ impl Message {
     ///
     /// # Errors
     /// [`Error::NotARequest`]; [`Error::Reserved`] if the draft has a tag.
-    pub fn reply(&self, with: impl Into<Draft>) -> Result<Draft, Error> {
+    pub fn reply(&self, with: impl Into<OutgoingMessage>) -> Result<OutgoingMessage, Error> {
         if !self.is_request() {
             return Err(Error::NotARequest(self.from));
         }
@@ -133,19 +133,19 @@ impl Message {
 /// is a draft on channel 0 by itself.
 ///
 /// ```
-/// use suci::{ChannelId, Draft};
-/// let draft = Draft::new("hello").channel(ChannelId(3)).tag(9).notify(1);
+/// use suci::{ChannelId, OutgoingMessage};
+/// let draft = OutgoingMessage::new("hello").channel(ChannelId(3)).tag(9).notify(1);
 /// # let _ = draft;
 /// ```
 #[must_use = "a draft is not sent before it is given to `send`, `call` or the like"]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Draft {
+pub struct OutgoingMessage {
     outgoing: Outgoing,
     /// It is a reply, which goes on a channel of the library's.
     replies: bool,
 }
 
-impl Draft {
+impl OutgoingMessage {
     /// A message on channel 0 with tag 0, no header and no notification.
     pub fn new(payload: impl Into<Bytes>) -> Self {
         Self::from_outgoing(Outgoing {
@@ -195,7 +195,7 @@ impl Draft {
         self
     }
 
-    /// Names the message in its outcome, and for [`Node::cancel`](crate::Node::cancel), without
+    /// Names the message in its outcome, and for [`Peer::cancel`](crate::Peer::cancel), without
     /// asking to be told of its delivery.
     pub fn token(mut self, token: u64) -> Self {
         self.outgoing.token = token;
@@ -203,7 +203,7 @@ impl Draft {
     }
 
     /// Cancels the message if none of it was sent `within` this time after it was accepted: it
-    /// never will be then, and the queue has its room again. With [`Draft::notify`],
+    /// never will be then, and the queue has its room again. With [`OutgoingMessage::notify`],
     /// [`Event::NotDelivered`](crate::Event::NotDelivered) says so with the reason
     /// [`EXPIRED`](crate::EXPIRED). A message that the peer is asked about first
     /// ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked. The
@@ -214,8 +214,8 @@ impl Draft {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use suci::Draft;
-    /// let draft = Draft::new("temperature 21").deadline(Duration::from_secs(1));
+    /// use suci::OutgoingMessage;
+    /// let draft = OutgoingMessage::new("temperature 21").deadline(Duration::from_secs(1));
     /// # let _ = draft;
     /// ```
     pub fn deadline(mut self, within: Duration) -> Self {
@@ -284,7 +284,7 @@ impl Draft {
     }
 }
 
-impl<T: Into<Bytes>> From<T> for Draft {
+impl<T: Into<Bytes>> From<T> for OutgoingMessage {
     fn from(payload: T) -> Self {
         Self::new(payload)
     }

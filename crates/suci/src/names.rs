@@ -44,7 +44,7 @@ pub(crate) struct Names {
     next_at: Instant,
     resolver: Option<Resolver>,
     look_up: LookUp,
-    plain_on_network: bool,
+    allow_insecure_network: bool,
     local: SocketAddr,
 }
 
@@ -53,7 +53,7 @@ impl Names {
     pub(crate) fn of(
         book: &AddressBook,
         serves: impl Fn(NodeId) -> bool,
-        plain_on_network: bool,
+        allow_insecure_network: bool,
         local: SocketAddr,
     ) -> Option<Self> {
         let names: BTreeMap<_, _> = book.names().filter(|(node, _)| serves(*node)).collect();
@@ -64,7 +64,7 @@ impl Names {
             next_at: Instant::ZERO,
             resolver: None,
             look_up: |name| book::parse_address(name).ok(),
-            plain_on_network,
+            allow_insecure_network,
             local,
         })
     }
@@ -128,7 +128,7 @@ impl Names {
         let Some(found) = found.filter(|_| current) else {
             return;
         };
-        if let Ok(fit) = reachable(self.plain_on_network, self.local, found.as_slice()) {
+        if let Ok(fit) = reachable(self.allow_insecure_network, self.local, found.as_slice()) {
             // The table has it already.
             let _ = engine.add_peer(now, node, fit);
         }

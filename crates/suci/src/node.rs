@@ -1,8 +1,6 @@
 //! A node that works when its program calls it.
 
 mod calls;
-mod flow;
-mod links;
 mod receive;
 mod select;
 
@@ -15,7 +13,7 @@ use crate::core::{Core, Turn};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::helper;
-use crate::message::{Draft, Message};
+use crate::message::{Message, OutgoingMessage};
 use crate::reach::check_peer;
 use crate::wait::{Spinner, Wait};
 use std::net::SocketAddr;
@@ -24,7 +22,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Counters, Event, PeerInfo, PeerStats};
+use suci_proto::{Counters, Event, PeerInfo};
 
 /// How long dropping a node waits for what it accepted.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(1);
@@ -55,7 +53,7 @@ pub struct Node {
     local: SocketAddr,
     pub(crate) budget: Budget,
     wait: Wait,
-    plain_on_network: bool,
+    allow_insecure_network: bool,
     closed: bool,
 }
 
@@ -94,7 +92,7 @@ impl Node {
             birth,
             config,
             wait,
-            plain_on_network,
+            allow_insecure_network,
             ..
         } = opened;
         let attended = !config.unattended;
@@ -111,7 +109,7 @@ impl Node {
             local,
             budget,
             wait,
-            plain_on_network,
+            allow_insecure_network,
             closed: false,
         })
     }
@@ -143,7 +141,7 @@ impl Node {
 
     /// A call that only asks: it takes what arrived, and sends nothing, unless the node has no
     /// helper that would.
-    fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
+    pub(crate) fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter()?;
         if !self.closed && !turn.coalescer.allowed {
             serve(&mut turn);
@@ -174,7 +172,7 @@ impl Node {
     /// # Errors
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
-        check_peer(self.plain_on_network, self.local, address)?;
+        check_peer(self.allow_insecure_network, self.local, address)?;
         let mut turn = self.enter_open()?;
         Ok(turn.add_peer(node, address)?)
     }
@@ -190,17 +188,19 @@ impl Node {
         Ok(peers)
     }
 
-    /// Opens a connection before there is anything to send. Sending does it by itself.
+    /// Removes a node from the book: its session ends at once, as by
+    /// [`Peer::reset`](crate::Peer::reset), and from then on it is unknown. It may come back by
+    /// itself only with [`Accept::Anyone`](crate::Accept::Anyone). Returns whether there was a
+    /// session, whose `Ended` follows.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
-    pub fn connect(&mut self, node: NodeId) -> Result<(), Error> {
+    pub fn remove_peer(&mut self, node: NodeId) -> Result<bool, Error> {
         let mut turn = self.enter_open()?;
-        let now = turn.now();
-        turn.engine
-            .connect(now, node)
-            .map_err(|error| Error::from_send(node, error))?;
-        turn.output()
+        let has_begun = turn.remove_peer(node);
+        let has_begun = has_begun.map_err(|error| Error::from_send(node, error))?;
+        turn.output()?;
+        Ok(has_begun)
     }
 
     // ---- sending
@@ -224,7 +224,11 @@ impl Node {
     /// [`Error::TooLong`] and others say what is wrong with it. After [`Error::WouldBlock`] the
     /// event [`Event::Writable`] says when there is room: once for all messages of a class that
     /// were not taken, even if the program sent one of them meanwhile.
-    pub fn send(&mut self, to: NodeId, message: impl Into<Draft>) -> Result<MessageNumber, Error> {
+    pub fn send(
+        &mut self,
+        to: NodeId,
+        message: impl Into<OutgoingMessage>,
+    ) -> Result<MessageNumber, Error> {
         let message = message.into();
         message.check()?;
         let mut turn = self.enter_to_send()?;
@@ -249,7 +253,7 @@ impl Node {
     pub fn send_timeout(
         &mut self,
         to: NodeId,
-        message: impl Into<Draft>,
+        message: impl Into<OutgoingMessage>,
         limit: Duration,
     ) -> Result<MessageNumber, Error> {
         let deadline = Deadline::after(limit);
@@ -297,37 +301,14 @@ impl Node {
     pub fn broadcast(
         &mut self,
         to: &[NodeId],
-        message: impl Into<Draft>,
+        message: impl Into<OutgoingMessage>,
     ) -> Result<Vec<Accepted>, Error> {
         let message = message.into();
         Ok(self.enter_to_send()?.broadcast(to, &message))
     }
 
-    /// Cancels messages to `to` on `channel`, the one that their events name: those that were sent
-    /// with `token` ([`Draft::token`], [`Draft::notify`]; 0 if none was named) and of which nothing
-    /// was sent yet. They never will be, and the queue has their room again. Returns how many they
-    /// are: 0 if it is too late, or if there are none. Those that were sent with [`Draft::notify`]
-    /// end with [`Event::NotDelivered`] and the reason [`CANCELLED`](crate::CANCELLED); a
-    /// [`flush`](Node::flush) does not report them.
-    ///  Never blocks. Looks at every message that waits on the channel. A message that the peer is
-    /// asked about first ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once
-    /// it was asked. A call is cancelled by its limit, not by this.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), suci::Error> {
-    /// use suci::{ChannelId, Draft, Node, NodeId};
-    /// let mut node = Node::builder().id(NodeId(1)).open()?;
-    /// node.add_peer(NodeId(0), "127.0.0.1:7000".parse().unwrap())?;
-    /// node.send(NodeId(0), Draft::new("a frame").token(7))?;
-    /// // Nobody answered there yet, so it was not sent.
-    /// assert_eq!(node.cancel(NodeId(0), ChannelId(0), 7)?, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
-    pub fn cancel(&mut self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
+    /// As [`Peer::cancel`](crate::Peer::cancel).
+    pub(crate) fn cancel(&self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
         // Before anything is sent that waits for more.
         let mut turn = self.enter_to_send()?;
         let cancelled = turn.engine.cancel(to, channel, token);
@@ -355,27 +336,13 @@ impl Node {
         turn.flushed()
     }
 
-    /// Messages accepted for `node` and not yet acknowledged, and their bytes of payload and
-    /// header. Of those that are, some still count in the queue:
-    /// [`send_queue`](crate::NodeBuilder::send_queue) says which.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`], also for a node that came by itself and was forgotten since.
-    pub fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
+    /// As [`Peer::queue_len`](crate::Peer::queue_len).
+    pub(crate) fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
         let turn = self.enter_to_ask()?;
         if !turn.engine.knows(node) {
             return Err(Error::UnknownPeer(node));
         }
         Ok(turn.engine.queue_len(node))
-    }
-
-    /// How many messages of a channel, from its first in this session, the peer's library holds,
-    /// its program refused, or this one cancelled and the peer knows that.
-    ///
-    /// # Errors
-    /// [`Error::Forked`].
-    pub fn delivered(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
-        Ok(self.enter_to_ask()?.engine.delivered(node, channel))
     }
 
     // ---- receiving
@@ -504,41 +471,6 @@ impl Node {
 
     // ---- ends
 
-    /// Closes the session with one peer: waits (in the background) until it has everything, for at
-    /// most `patience`, then tells it. Returns whether there is a session; if so [`Event::Ended`]
-    /// follows.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
-    pub fn close_peer(&mut self, node: NodeId, patience: Duration) -> Result<bool, Error> {
-        let mut turn = self.enter_open()?;
-        let now = turn.now();
-        let ends = turn
-            .engine
-            .close_peer(now, node, patience)
-            .map_err(|error| Error::from_send(node, error))?;
-        // It ends whatever became of the socket; the next call that needs that fails.
-        let _ = turn.output();
-        Ok(ends)
-    }
-
-    /// Gives the session with a peer up at once. Returns whether there is one; if so
-    /// [`Event::Ended`] with the outcomes follows.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
-    pub fn abandon(&mut self, node: NodeId) -> Result<bool, Error> {
-        let mut turn = self.enter_open()?;
-        let now = turn.now();
-        let ends = turn
-            .engine
-            .abandon(now, node)
-            .map_err(|error| Error::from_send(node, error))?;
-        // As above.
-        let _ = turn.output();
-        Ok(ends)
-    }
-
     /// Blocks until every peer has everything and knows of the end, for at most `patience` in all.
     /// What had arrived, and the events, can still be taken. Messages to a peer that had closed its
     /// node before they were sent are not waited for, unless another process answers for it.
@@ -573,14 +505,6 @@ impl Node {
     /// [`Error::Forked`].
     pub fn socket_counters(&self) -> Result<suci_net::Counters, Error> {
         Ok(self.enter_to_ask()?.backend_counters())
-    }
-
-    /// What is known of one peer now; nothing if it is unknown.
-    ///
-    /// # Errors
-    /// [`Error::Forked`].
-    pub fn peer_stats(&self, node: NodeId) -> Result<Option<PeerStats>, Error> {
-        Ok(self.enter_to_ask()?.engine.peer_stats(node))
     }
 }
 

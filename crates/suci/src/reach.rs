@@ -9,7 +9,7 @@ use suci_proto::types::NodeId;
 /// Refuses the address of a peer that is beyond what was allowed, or beyond what this socket can
 /// reach.
 pub(crate) fn check_peer(
-    plain_on_network: bool,
+    allow_insecure_network: bool,
     local: SocketAddr,
     address: SocketAddr,
 ) -> Result<(), Error> {
@@ -21,7 +21,7 @@ pub(crate) fn check_peer(
     if let Some(problem) = unreachable(local, address) {
         return Err(beyond(problem));
     }
-    check_plain(plain_on_network, address)?;
+    check_plain(allow_insecure_network, address)?;
     if stays_here(local.ip()) && !stays_here(address.ip()) && !has_route(local, address) {
         return Err(beyond(
             "loopback reaches no other machine; listen at 0.0.0.0, or at an address of this machine",
@@ -32,12 +32,12 @@ pub(crate) fn check_peer(
 
 /// The addresses of a peer that may be tried from here. If there are none, the error of the first.
 pub(crate) fn reachable(
-    plain_on_network: bool,
+    allow_insecure_network: bool,
     local: SocketAddr,
     addresses: &[SocketAddr],
 ) -> Result<Addresses, Error> {
     let mut first = None;
-    let check = |address: &&SocketAddr| match check_peer(plain_on_network, local, **address) {
+    let check = |address: &&SocketAddr| match check_peer(allow_insecure_network, local, **address) {
         Ok(()) => true,
         Err(error) => {
             first.get_or_insert(error);

@@ -5,7 +5,7 @@ mod common;
 
 use common::{LONG, builder, introduce, pair, take};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use suci::{Bytes, Draft, Event, Node, NodeId};
+use suci::{Bytes, Event, Node, NodeId, OutgoingMessage};
 
 /// One test at a time: a program that waits for a core is served by its helper, which sends more.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -111,7 +111,7 @@ fn large_payloads_are_not_copied() {
         assert!(take(&mut b).payload == expected, "the bytes differ");
         b.flush(LONG).unwrap();
     });
-    a.send(to, Draft::new(payload).notify(1)).unwrap();
+    a.send(to, OutgoingMessage::new(payload).notify(1)).unwrap();
     common::await_event(&mut a, |e| matches!(e, Event::Delivered { token: 1, .. }));
     receiver.join().unwrap();
     assert_eq!(a.counters().unwrap().payload_copied, 0);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{LONG, pair, shared_pair, take};
+use common::{LONG, pair, set_option, shared_pair, take};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn in_children_of_a_batch() -> [i32; 2] {
     let mut node = common::builder(5).send_queue(1 << 16).open().unwrap();
     let mut quick = common::builder(6).open().unwrap();
     common::introduce(&mut node, &mut quick);
-    node.prefer(quick.id(), Mode::Response).unwrap();
+    set_option(node.peer(quick.id()), |o| o.mode = Mode::Response).unwrap();
     node.send(quick.id(), "before").unwrap();
     take(&mut quick);
     let (full, nobody) = (NodeId(7), UdpSocket::bind("127.0.0.1:0").unwrap());

@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use suci::{ChannelId, Draft, Error, Node, NodeId};
+use suci::{ChannelId, Error, Node, NodeId, OutgoingMessage};
 
 /// Processes 0 and 1 have the upper half of the plate, processes 0 and 2 the left half.
 const PROCESSES: u32 = 4;
@@ -48,7 +48,7 @@ fn run() -> Result<(), Failure> {
     if suci::env::size()? != Some(PROCESSES) || points % 2 != 0 {
         return Err("start 4 processes, with an even number of points in a row".into());
     }
-    let builder = Node::builder().silence_timeout(PATIENCE).watch();
+    let builder = Node::builder().silence_timeout(PATIENCE).keep_alive();
     let mut node = builder.give_up_after(PATIENCE).open()?;
     let mut part = Grid::new(points / 2, node.id().0 < 2);
     let mut residual = 0.0;
@@ -80,7 +80,10 @@ fn exchange(node: &mut Node, part: &mut Grid) -> Result<(), Error> {
     let borders = part.borders(node.id());
     for (neighbour, edge, _) in &borders {
         let edge: Vec<f64> = edge.iter().map(|at| part.values[*at]).collect();
-        node.send(*neighbour, Draft::new(bytes(&edge)).channel(HALOS))?;
+        node.send(
+            *neighbour,
+            OutgoingMessage::new(bytes(&edge)).channel(HALOS),
+        )?;
     }
     for (neighbour, _, halo) in &borders {
         let message = node.recv_from((*neighbour, HALOS))?;
@@ -94,7 +97,7 @@ fn exchange(node: &mut Node, part: &mut Grid) -> Result<(), Error> {
 /// The maximum of the values that all processes give. Each process waits for it.
 fn maximum(node: &mut Node, mine: f64) -> Result<f64, Error> {
     if node.id() != ROOT {
-        let draft = Draft::new(bytes(&[mine])).channel(RESIDUALS);
+        let draft = OutgoingMessage::new(bytes(&[mine])).channel(RESIDUALS);
         let reply = node.call(ROOT, draft, LONG)?;
         return Ok(values(&reply.payload).into_iter().fold(mine, f64::max));
     }
@@ -112,7 +115,10 @@ fn maximum(node: &mut Node, mine: f64) -> Result<f64, Error> {
 /// Puts all parts together in the root. Returns `None` in the others.
 fn gather(node: &mut Node, part: &Grid) -> Result<Option<Vec<f64>>, Error> {
     if node.id() != ROOT {
-        node.send(ROOT, Draft::new(bytes(&part.inside())).channel(PARTS))?;
+        node.send(
+            ROOT,
+            OutgoingMessage::new(bytes(&part.inside())).channel(PARTS),
+        )?;
         return Ok(None);
     }
     let half = part.points;

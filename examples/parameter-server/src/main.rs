@@ -7,7 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use suci::{Bytes, ChannelId, Draft, Error, Event, Message, Next, Node, NodeId, Priority};
+use suci::{
+    Bytes, ChannelId, Error, Event, Message, Next, Node, NodeId, OutgoingMessage, PeerOptions,
+    Priority,
+};
 
 const SERVER: NodeId = NodeId(0);
 
@@ -31,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let last = NodeId(suci::env::size()?.unwrap_or(2) - 1);
     // One message more than the parameters may wait for each worker.
     let queue = 2 * size as u64;
-    let builder = Node::builder().send_queue(queue).watch();
+    let builder = Node::builder().send_queue(queue).keep_alive();
     let mut node = builder
         .silence_timeout(PATIENCE / 2)
         .give_up_after(PATIENCE)
@@ -39,7 +42,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if node.id() == SERVER {
         let workers = (1..last.0).map(NodeId).collect();
         // Answers to the monitor go before parameters to the workers.
-        node.set_priority(last, Priority::new(URGENT, Priority::DEFAULT.weight())?)?;
+        let monitor = node.peer(last);
+        monitor.set_options(PeerOptions {
+            priority: Priority::new(URGENT, Priority::DEFAULT.weight())?,
+            ..monitor.options()?
+        })?;
         serve(&mut node, size, steps, workers)?;
     } else if node.id() == last {
         monitor(&mut node, steps)?;
@@ -72,7 +79,7 @@ fn serve(node: &mut Node, size: usize, steps: usize, workers: Vec<NodeId>) -> Re
         parameters = update(parameters, &gradients, server.step);
         server.step += 1;
         eprintln!("step {} of {steps}", server.step);
-        let draft = Draft::new(parameters.clone()).tag(server.step as u64);
+        let draft = OutgoingMessage::new(parameters.clone()).tag(server.step as u64);
         let workers: Vec<NodeId> = server.workers.iter().copied().collect();
         for (_, accepted) in node.broadcast(&workers, draft)? {
             accepted?;
@@ -161,11 +168,11 @@ fn train(node: &mut Node, size: usize, steps: usize) -> Result<(), Box<dyn std::
 /// Asks for the step again and again, and tells how long the answers took.
 fn monitor(node: &mut Node, steps: usize) -> Result<(), Box<dyn std::error::Error>> {
     let urgent = Priority::new(URGENT, Priority::DEFAULT.weight())?;
-    node.set_channel_priority(SERVER, CONTROL, urgent)?;
+    node.peer(SERVER).set_channel_priority(CONTROL, urgent)?;
     let (mut step, mut times) = (0, Vec::new());
     while step < steps {
         let begun = Instant::now();
-        let question = Draft::new("which step?").channel(CONTROL);
+        let question = OutgoingMessage::new("which step?").channel(CONTROL);
         let answer = node.call(SERVER, question, LONG)?;
         times.push(begun.elapsed());
         step = std::str::from_utf8(&answer.payload)?.parse()?;

@@ -27,7 +27,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(argument) => argument.parse()?,
         None => 2_000_000,
     };
-    let mut node = Node::builder().silence_timeout(SILENCE).watch().open()?;
+    let mut node = Node::builder()
+        .silence_timeout(SILENCE)
+        .keep_alive()
+        .open()?;
     if node.id() == MASTER {
         let primes = Farm::new(below).run(&mut node)?;
         let primes = primes.ok_or("no worker is left, and not all tasks are done")?;

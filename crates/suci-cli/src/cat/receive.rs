@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use suci::{Draft, Event, Message, NodeId, SharedNode};
+use suci::{Event, Message, NodeId, OutgoingMessage, SharedNode};
 
 use super::progress::Progress;
 use super::{Tag, count, counted};
@@ -40,9 +40,12 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
     let (sender, draft) = match (&done, receiver.from) {
         (Err(Stop::Write(error)), Some(sender)) => (
             sender,
-            Draft::new(error.to_string()).tag(Tag::Failed.number()),
+            OutgoingMessage::new(error.to_string()).tag(Tag::Failed.number()),
         ),
-        (Ok(total), Some(sender)) => (sender, Draft::new(count(*total)).tag(Tag::Written.number())),
+        (Ok(total), Some(sender)) => (
+            sender,
+            OutgoingMessage::new(count(*total)).tag(Tag::Written.number()),
+        ),
         _ => return done.map(drop).map_err(Stop::into_failure),
     };
     let told = receiver
@@ -120,10 +123,10 @@ impl Receiver {
     fn take(&mut self, message: &Message, output: &File) -> Result<Option<u64>, Stop> {
         if *self.from.get_or_insert(message.from) != message.from {
             if self.turned_away.replace(message.from) != Some(message.from) {
-                let busy = Draft::new("").tag(Tag::Busy.number());
+                let busy = OutgoingMessage::new("").tag(Tag::Busy.number());
                 // One that does not take its answer is of no interest either.
                 let _ = self.node.send(message.from, busy);
-                let _ = self.node.close_peer(message.from, node::CLOSING);
+                let _ = self.node.peer(message.from).close(node::CLOSING);
             }
             return Ok(None);
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::io::{Errno, read};
-use suci::{Bytes, Draft, Error, Event, Message, Outcome, SharedNode};
+use suci::{Bytes, Error, Event, Message, Outcome, OutgoingMessage, SharedNode};
 
 use super::progress::Progress;
 use super::{Tag, count, counted};
@@ -92,7 +92,7 @@ fn feed(node: &SharedNode, mut progress: Progress) -> Result<u64> {
 /// Waits for room as long as it takes: whether the other side is still there is the listener's
 /// business.
 fn send(node: &SharedNode, payload: Bytes, tag: Tag) -> Result<()> {
-    let mut draft = Draft::new(payload).tag(tag.number());
+    let mut draft = OutgoingMessage::new(payload).tag(tag.number());
     loop {
         match node.send_timeout(CAT, draft, LOOK) {
             Err(Error::WouldBlock { message, .. }) => draft = *message,
@@ -111,7 +111,7 @@ impl Sender {
     fn connect(&self, limit: Duration) -> Result<()> {
         let end = Instant::now() + limit;
         self.node
-            .send(CAT, Draft::new("").tag(Tag::Data.number()))?;
+            .send(CAT, OutgoingMessage::new("").tag(Tag::Data.number()))?;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.node.event_timeout(left.min(LOOK))? {

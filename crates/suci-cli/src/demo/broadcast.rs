@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use suci::{Bytes, Draft, Error, NodeId};
+use suci::{Bytes, Error, NodeId, OutgoingMessage};
 
 use super::{Cluster, PATIENCE, peak_memory};
 use crate::error::{Context, Failure, Result, print};
@@ -55,14 +55,14 @@ fn send(cluster: &mut Cluster, file: &Path) -> Result<()> {
     while at < total {
         let part = bytes.slice(at..total.min(at + CHUNK));
         at += part.len();
-        to_all(cluster, &Draft::new(part).tag(PART))?;
+        to_all(cluster, &OutgoingMessage::new(part).tag(PART))?;
     }
     let copied = cluster
         .node
         .counters()?
         .payload_copied
         .saturating_sub(before);
-    to_all(cluster, &Draft::new(total.to_string()).tag(END))?;
+    to_all(cluster, &OutgoingMessage::new(total.to_string()).tag(END))?;
     cluster.meet(WRITTEN, 0)?;
     let seconds = begun.elapsed().as_secs_f64();
     let (peak, total) = (peak_memory()?, u64::try_from(total).unwrap_or(u64::MAX));
@@ -91,7 +91,7 @@ fn send(cluster: &mut Cluster, file: &Path) -> Result<()> {
 }
 
 /// Offers a message to all; whoever has no room now gets it when there is some.
-fn to_all(cluster: &mut Cluster, draft: &Draft) -> Result<()> {
+fn to_all(cluster: &mut Cluster, draft: &OutgoingMessage) -> Result<()> {
     let peers = cluster.peers.clone();
     for (peer, sent) in cluster.node.broadcast(&peers, draft.clone())? {
         match sent {

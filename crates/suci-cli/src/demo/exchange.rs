@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use suci::{ChannelId, Draft, Error, Message, NodeId};
+use suci::{ChannelId, Error, Message, NodeId, OutgoingMessage};
 
 use super::{Cluster, PATIENCE};
 use crate::error::{Failure, Result, print};
@@ -69,7 +69,9 @@ impl Exchange<'_> {
     /// Sends one message; while there is no room, it receives.
     fn send(&mut self, peer: NodeId, number: u64) -> Result<()> {
         let content = content(self.cluster.node.id(), peer, number);
-        let mut draft = Draft::new(content).channel(channel(number)).tag(CHECKED);
+        let mut draft = OutgoingMessage::new(content)
+            .channel(channel(number))
+            .tag(CHECKED);
         loop {
             match self.cluster.node.send(peer, draft) {
                 Err(Error::WouldBlock { message, .. }) => draft = *message,

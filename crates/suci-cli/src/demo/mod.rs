@@ -94,13 +94,15 @@ impl Cluster {
         let end = Instant::now() + PATIENCE;
         let first = NodeId(0);
         if self.node.id() != first {
-            self.node.send(first, suci::Draft::new("").tag(tag))?;
+            self.node
+                .send(first, suci::OutgoingMessage::new("").tag(tag))?;
             self.expect(tag, 1, end)?;
             return Ok(());
         }
         self.expect(tag, self.peers.len().saturating_sub(early), end)?;
         for peer in self.peers.clone() {
-            self.node.send(peer, suci::Draft::new("").tag(tag))?;
+            self.node
+                .send(peer, suci::OutgoingMessage::new("").tag(tag))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use suci::{Bytes, Node, NodeBuilder, NodeId};
+use suci::{Bytes, Node, NodeBuilder, NodeId, PeerOptions};
 
 use super::control::{self, Account, Contender, Control, Entrant, Reply, Request, Round};
 use super::plot::Plot;
@@ -297,8 +297,11 @@ impl Client {
         let mut sockets = Vec::new();
         for server in self.servers.iter_mut().take(receivers) {
             if contender == Contender::Suci {
-                self.node
-                    .prefer(server.id, entrant.prefer.unwrap_or(Prefer::Adaptive).into())?;
+                let peer = self.node.peer(server.id);
+                peer.set_options(PeerOptions {
+                    mode: entrant.prefer.unwrap_or(Prefer::Adaptive).into(),
+                    ..peer.options()?
+                })?;
             }
             let (size, data) = (payload.len(), self.data);
             sockets.extend(begin(server, entrant, workload, size, data, self.wait)?);

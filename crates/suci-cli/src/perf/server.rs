@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-use suci::{Accept, AddressBook, Node, NodeBuilder, NodeId};
+use suci::{Accept, AddressBook, Node, NodeBuilder, NodeId, PeerOptions};
 
 use super::control::{Contender, Control, PATIENCE, Reply, Request, Round};
 use super::suci_wire::{self, Suci};
@@ -202,10 +202,15 @@ impl Session {
 
     /// A caller that did not come yet is told in the next round: the first one only warms up.
     fn prefer(&mut self, prefer: Prefer) -> Result<()> {
-        match self.node.prefer(self.caller, prefer.into()) {
-            Ok(()) | Err(suci::Error::UnknownPeer(_)) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        let peer = self.node.peer(self.caller);
+        let options = match peer.options() {
+            Err(suci::Error::UnknownPeer(_)) => return Ok(()),
+            options => options?,
+        };
+        Ok(peer.set_options(PeerOptions {
+            mode: prefer.into(),
+            ..options
+        })?)
     }
 
     fn udp(&self, control: &mut Control, round: &Round) -> Result<Udp> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use suci::{Bytes, Draft, Error, Event, Message, Node, NodeId, Wait, WaitReason};
+use suci::{Bytes, Error, Event, Message, Node, NodeId, OutgoingMessage, Wait, WaitReason};
 
 use super::control::{PATIENCE, Waited, check_servers};
 use super::wire::{Mark, Received, Wire, touch};
@@ -42,8 +42,8 @@ pub(super) struct Suci<'a> {
 }
 
 /// A data message is one that says nothing but its bytes.
-fn draft(payload: &Bytes, mark: Mark) -> Draft {
-    Draft::new(payload.clone()).tag(u64::from(mark.number()))
+fn draft(payload: &Bytes, mark: Mark) -> OutgoingMessage {
+    OutgoingMessage::new(payload.clone()).tag(u64::from(mark.number()))
 }
 
 /// Sends, waiting for room.
@@ -57,7 +57,7 @@ pub(super) fn send(node: &mut Node, peer: NodeId, payload: &Bytes, mark: Mark) -
 
 /// The same of one for which there was no room for a while: apart, because the other is measured.
 #[cold]
-fn send_late(node: &mut Node, peer: NodeId, mut draft: Draft) -> Result<()> {
+fn send_late(node: &mut Node, peer: NodeId, mut draft: OutgoingMessage) -> Result<()> {
     for _ in 0..LOOKS {
         check_servers()?;
         match node.send_timeout(peer, draft, LOOK) {
@@ -127,7 +127,7 @@ pub(super) fn packets(node: &Node) -> Result<u64> {
 pub(super) fn waits(node: &Node, peers: &[NodeId]) -> Result<Waited> {
     let mut sum = Waited::default();
     for &peer in peers {
-        let stats = node.peer_stats(peer)?;
+        let stats = node.peer(peer).stats()?;
         let waits = stats.map(|stats| stats.waits).unwrap_or_default();
         for (total, reason) in sum.iter_mut().zip(WaitReason::ALL) {
             *total = total.saturating_add(waits.get(reason).nanos);

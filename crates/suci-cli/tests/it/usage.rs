@@ -770,11 +770,11 @@ fn ping_outlives_peers_that_send_and_suspend() {
     let refused = (0..200).any(|_| {
         kill_process(server, Signal::STOP).unwrap();
         node.send(to, "second").unwrap();
-        node.suspend(to).unwrap();
+        node.peer(to).suspend().unwrap();
         kill_process(server, Signal::CONT).unwrap();
         let while_suspended = node.recv_timeout(Duration::from_millis(300)).unwrap();
         let mut refused = while_suspended.is_none();
-        node.resume(to).unwrap();
+        node.peer(to).resume().unwrap();
         node.send(to, "third").unwrap();
         while node.recv_timeout(PATIENCE).unwrap().unwrap().payload != "third" {
             refused = false;

@@ -47,7 +47,7 @@ fn contest(
     let contest = if peer.path_address() == Some(from) || !peer.is_live() {
         Contest::Won
     } else {
-        let (silence, closed_port) = (peer.silence_timeout, peer.closed_port_patience());
+        let (silence, closed_port) = (peer.options.silence_timeout, peer.closed_port_patience());
         peer.life.contest(now, token, silence, closed_port)
     };
     let outcome = match contest {
@@ -735,7 +735,7 @@ impl Engine {
             self.shared.paths.look_up(now, attempt.to);
         }
         attempt.opening.sent(now);
-        peer.life.ask(now, peer.silence_timeout);
+        peer.life.ask(now, peer.options.silence_timeout);
         let to = attempt.to;
         let record = LogRecord::Sent {
             packet: match attempt.is_asking() {

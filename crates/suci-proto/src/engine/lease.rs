@@ -46,7 +46,7 @@ impl Engine {
     /// knows of them.
     pub fn lend(&mut self, node: NodeId, channel: ChannelId) -> Option<Lease> {
         let peer = self.willing(node).ok()?.peer;
-        if peer.wish == Mode::Response {
+        if peer.options.mode == Mode::Response {
             return None;
         }
         let room = peer.session.outbox.lend(channel)?;

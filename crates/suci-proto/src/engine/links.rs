@@ -5,19 +5,20 @@ use super::{Engine, SendError};
 use crate::config::{self, ConfigError};
 use crate::event::Side;
 use crate::message::NoRoom;
+use crate::options::PeerOptions;
 use crate::peer::Closing;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::turns::Priority;
 use crate::types::{ChannelId, NodeId};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Why a peer's limits of silence were not set.
+/// Why a peer's options were not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatienceError {
+pub enum OptionsError {
     /// No such node.
     #[error(transparent)]
     Peer(#[from] SendError),
-    /// A limit is out of its range.
+    /// A limit of silence is out of its range.
     #[error(transparent)]
     Range(#[from] ConfigError),
 }
@@ -105,43 +106,41 @@ impl Engine {
         Ok(finished)
     }
 
-    /// How long the silence of `node` is borne before it counts as lost, and before its session
-    /// ends, instead of what the configuration says for all.
-    ///
-    /// # Errors
-    /// [`PatienceError`]; the ranges are those of [`crate::Config`].
-    pub fn set_patience(
-        &mut self,
-        node: NodeId,
-        silence_timeout: Duration,
-        give_up_after: Duration,
-    ) -> Result<(), PatienceError> {
-        config::check_patience(silence_timeout, give_up_after)?;
-        let key = self.known(node)?;
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.silence_timeout = silence_timeout;
-            peer.give_up_after = give_up_after;
-        }
-        self.touch(key);
-        Ok(())
-    }
-
-    /// Whether the silence of `node` is noticed when nothing waits for it, too, by asking it for a
-    /// sign of life three times per silence timeout. Needs a connection: [`Engine::connect`] opens
-    /// one.
+    /// What the program decided about `node`.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
-    pub fn watch(&mut self, node: NodeId, on: bool) -> Result<(), SendError> {
+    pub fn options(&self, node: NodeId) -> Result<PeerOptions, SendError> {
+        let peer = self.peers.get(self.known(node)?);
+        peer.map(|peer| peer.options)
+            .ok_or(SendError::UnknownPeer(node))
+    }
+
+    /// Changes what the program decides about `node`, for all sessions and connections from now
+    /// on.
+    ///
+    /// # Errors
+    /// [`OptionsError`]; the ranges are those of [`crate::Config`]. Nothing changes then.
+    pub fn change_options(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        change: impl FnOnce(&mut PeerOptions),
+    ) -> Result<(), OptionsError> {
+        let mut options = self.options(node)?;
+        change(&mut options);
+        config::check_patience(options.silence_timeout, options.give_up_after)?;
         let key = self.known(node)?;
+        self.dirty.set_priority(key, options.priority);
+        self.readable.set_priority(key, options.priority);
         if let Some(peer) = self.peers.get_mut(key) {
-            peer.watched = on;
+            peer.set_options(now, options);
         }
         self.touch(key);
         Ok(())
     }
 
-    /// Removes a node from the book: its session ends as by [`Engine::abandon`], and then it is
+    /// Removes a node from the book: its session ends as by [`Engine::reset`], and then it is
     /// unknown. It may come back by itself only where anybody may. The engine keeps the data that
     /// reveals replays for a while, and drops it when others need the room. Returns whether there
     /// was a session whose end is told.
@@ -149,7 +148,7 @@ impl Engine {
     /// # Errors
     /// `UnknownPeer` or `Itself`.
     pub fn remove_peer(&mut self, now: Instant, node: NodeId) -> Result<bool, SendError> {
-        let has_begun = self.abandon(now, node)?;
+        let has_begun = self.reset(now, node)?;
         let Some(key) = self.peer_key(node) else {
             return Ok(has_begun);
         };

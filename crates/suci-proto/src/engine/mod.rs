@@ -30,7 +30,7 @@ mod verbs;
 
 pub use calls::{CallError, CallId, CallResult, REPLY_TOO_LONG};
 pub use lease::Lease;
-pub use links::PatienceError;
+pub use links::OptionsError;
 pub use paths::RouteQuery;
 pub use shared::Identity;
 pub use turn::TX_BUDGET;

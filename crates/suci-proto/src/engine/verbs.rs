@@ -183,7 +183,7 @@ impl Willing<'_> {
         if !peer.has_connection() && peer.attempt.is_none() {
             peer.open(now, shared.random());
         }
-        *self.flush |= peer.wish == Mode::Response;
+        *self.flush |= peer.options.mode == Mode::Response;
         shared.counters.messages_sent += queued.messages;
         let traffic = peer.traffic_mut();
         traffic.messages_sent += queued.messages;
@@ -473,19 +473,6 @@ impl Engine {
         done
     }
 
-    /// How traffic to `node` should flow from now on, over all its sessions. The peer is told.
-    ///
-    /// # Errors
-    /// `UnknownPeer`, `Itself` or `Closed`.
-    pub fn prefer(&mut self, _now: Instant, node: NodeId, mode: Mode) -> Result<(), SendError> {
-        let key = self.reach(node)?;
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.wish = mode;
-        }
-        self.touch(key);
-        Ok(())
-    }
-
     /// Whether a message was accepted for a peer that prefers [`Mode::Response`] and
     /// [`Engine::poll_transmit`] was not asked since: it should be, even inside a batch.
     #[must_use]
@@ -497,18 +484,6 @@ impl Engine {
     #[must_use]
     pub fn has_message(&self) -> bool {
         self.readable.front_class().is_some()
-    }
-
-    /// How urgent `node` is beside other destinations, and in which order [`Engine::recv`] hands
-    /// its messages over beside those of others. Holds for all its sessions.
-    ///
-    /// # Errors
-    /// `UnknownPeer`, `Itself` or `Closed`.
-    pub fn set_priority(&mut self, node: NodeId, priority: Priority) -> Result<(), SendError> {
-        let key = self.reach(node)?;
-        self.dirty.set_priority(key, priority);
-        self.readable.set_priority(key, priority);
-        Ok(())
     }
 
     /// How urgent `channel` is beside other channels of `node`: what we send on it, and in which
@@ -656,8 +631,8 @@ impl Engine {
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
-    pub fn abandon(&mut self, now: Instant, node: NodeId) -> Result<bool, SendError> {
-        self.end_session(node, |peer, shared| peer.abandon(now, shared))
+    pub fn reset(&mut self, now: Instant, node: NodeId) -> Result<bool, SendError> {
+        self.end_session(node, |peer, shared| peer.reset(now, shared))
     }
 
     fn end_session(

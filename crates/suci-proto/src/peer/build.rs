@@ -284,7 +284,7 @@ impl Peer {
                 self.lean.on_long_message();
             }
         }
-        let (mode, wished) = (self.mode(), self.wish != Mode::Adaptive);
+        let (mode, wished) = (self.mode(), self.options.mode != Mode::Adaptive);
         if let Some(connection) = &mut self.connection {
             connection.modes.set_ours(mode, wished);
         }
@@ -480,7 +480,7 @@ impl Peer {
         connection.traffic.packets_sent += 1;
         connection.traffic.bytes_sent += len as u64;
         if contents.eliciting {
-            self.life.ask(now, self.silence_timeout);
+            self.life.ask(now, self.options.silence_timeout);
             let in_flight = connection.recovery.in_flight();
             connection.congestion.on_sent(now, len as u64, in_flight);
             connection.pending.probes = connection.pending.probes.saturating_sub(1);

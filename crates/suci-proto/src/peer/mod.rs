@@ -35,13 +35,13 @@ pub(crate) use session::{History, Session};
 
 use crate::addresses::Addresses;
 use crate::config::Config;
-use crate::congestion::ControllerChoice;
 use crate::counters::{Link, PeerInfo, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{Event, RefusedReason};
 use crate::limits;
 use crate::log::LogRecord;
 use crate::message::Pool;
+use crate::options::PeerOptions;
 use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, NodeId};
@@ -84,8 +84,8 @@ pub(crate) struct Peer {
     steering: Option<Box<steering::Steering>>,
     /// What the program lets flow to it at most.
     pub(crate) cap: RateCap,
-    /// Which congestion controller its connections use.
-    pub(crate) controller: ControllerChoice,
+    /// What the program decided.
+    pub(crate) options: PeerOptions,
     pub(crate) connection: Option<Box<Connection>>,
     /// The session is over, but its connection answers repeated CLOSEs until then.
     pub(crate) lingering: Option<Instant>,
@@ -102,9 +102,7 @@ pub(crate) struct Peer {
     pub(crate) history: History,
     pub(crate) news: News,
     pub(crate) closing: Closing,
-    /// How the program wants traffic to it to flow.
-    pub(crate) wish: Mode,
-    /// What that traffic looks like.
+    /// What traffic to it looks like.
     lean: Lean,
     pub(crate) last_refusal: Option<RefusedReason>,
     /// In the engine's queue of peers with events.
@@ -117,11 +115,6 @@ pub(crate) struct Peer {
     traffic: Traffic,
     /// Why its messages wait.
     pub(crate) waits: WaitClock,
-    /// How long its silence is borne.
-    pub(crate) silence_timeout: Duration,
-    pub(crate) give_up_after: Duration,
-    /// Its silence is noticed when nothing waits for it, too.
-    pub(crate) watched: bool,
     /// It said that nobody serves it while its program computes.
     unattended: bool,
     /// The program took messages since the last output.
@@ -149,7 +142,7 @@ impl Peer {
             session: Session::new(config, pool),
             steering: None,
             cap: RateCap::new(now, config.rate_cap, limits::ETHERNET_MTU),
-            controller: config.controller,
+            options: PeerOptions::new(config),
             connection: None,
             lingering: None,
             attempt: None,
@@ -160,7 +153,6 @@ impl Peer {
             history: History::default(),
             news: News::default(),
             closing: Closing::Open,
-            wish: config.mode,
             lean: Lean::default(),
             last_refusal: None,
             newsworthy: false,
@@ -168,9 +160,6 @@ impl Peer {
             kept_alive: now,
             traffic: Traffic::default(),
             waits: WaitClock::default(),
-            silence_timeout: config.silence_timeout,
-            give_up_after: config.give_up_after,
-            watched: config.watch,
             unattended: false,
             read: false,
             put_off: false,
@@ -195,9 +184,9 @@ impl Peer {
     /// How traffic to it flows: as the program wishes or, if it leaves that to us, as its traffic
     /// shows.
     pub(crate) fn mode(&self) -> Mode {
-        match self.wish {
+        match self.options.mode {
             Mode::Adaptive => self.lean.mode(),
-            wish => wish,
+            mode => mode,
         }
     }
 

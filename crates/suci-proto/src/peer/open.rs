@@ -479,7 +479,8 @@ impl Peer {
             max_delay: shared.config.max_ack_delay,
             on_poll: shared.config.ack_on_poll,
         };
-        let mut connection = Connection::new(agreement, beginning, self.controller, acks, now);
+        let mut connection =
+            Connection::new(agreement, beginning, self.options.controller, acks, now);
         connection.share_by_mode(shared);
         let mut known_path = false;
         connection.traffic = *self.traffic_mut();

@@ -52,9 +52,9 @@ impl Peer {
 
     /// Before that its silence means nothing, whatever waits for it.
     fn silent_from(&self) -> Instant {
-        let patience = nanos(self.silence_timeout) / u64::from(KEEP_ALIVES);
+        let patience = nanos(self.options.silence_timeout) / u64::from(KEEP_ALIVES);
         let heard = self.life.heard_at().as_nanos();
-        Instant::from_nanos(heard.saturating_add(patience.min(nanos(self.give_up_after))))
+        Instant::from_nanos(heard.saturating_add(patience.min(nanos(self.options.give_up_after))))
     }
 
     /// The same for acknowledgements alone.
@@ -65,8 +65,8 @@ impl Peer {
     /// How long this peer's silence is borne now.
     pub(crate) fn patience(&self) -> Patience {
         let mut patience = Patience {
-            silence_timeout: self.silence_timeout,
-            give_up_after: self.give_up_after,
+            silence_timeout: self.options.silence_timeout,
+            give_up_after: self.options.give_up_after,
             // Nobody computes at a port that is closed.
             unattended: self.unattended
                 && self.session.is_established()
@@ -74,8 +74,8 @@ impl Peer {
             closed_port: self.closed_port_patience(),
         };
         if self.put_off {
-            patience.silence_timeout = self.silence_timeout.max(PUT_OFF);
-            patience.give_up_after = self.give_up_after.max(PUT_OFF);
+            patience.silence_timeout = self.options.silence_timeout.max(PUT_OFF);
+            patience.give_up_after = self.options.give_up_after.max(PUT_OFF);
         }
         patience
     }
@@ -112,7 +112,7 @@ impl Peer {
             .as_ref()
             .is_some_and(|c| c.recovery.has_eliciting_in_flight());
         self.lingering.is_none()
-            && (unfinished || unanswered || (self.watched && self.connection.is_some()))
+            && (unfinished || unanswered || (self.options.keep_alive && self.connection.is_some()))
     }
 
     /// When a peer that was not heard for a while is next asked for a sign of life: a watched one
@@ -128,8 +128,9 @@ impl Peer {
             _ => open && unasked,
         };
         let asked = connection.pending.ping || connection.numbers.peek().is_none();
-        (due && !asked && self.lingering.is_none())
-            .then(|| self.life.heard_at().max(self.kept_alive) + self.silence_timeout / KEEP_ALIVES)
+        (due && !asked && self.lingering.is_none()).then(|| {
+            self.life.heard_at().max(self.kept_alive) + self.options.silence_timeout / KEEP_ALIVES
+        })
     }
 
     /// Does whatever is due at `now`.
@@ -231,8 +232,8 @@ impl Peer {
     }
 
     /// The program gives the peer up.
-    pub(crate) fn abandon(&mut self, now: Instant, shared: &mut Shared) {
-        self.leave(now, EndReason::Abandoned, shared);
+    pub(crate) fn reset(&mut self, now: Instant, shared: &mut Shared) {
+        self.leave(now, EndReason::Reset, shared);
     }
 
     /// Ends the session without waiting. The peer is told; should all of that be lost, UNKNOWN

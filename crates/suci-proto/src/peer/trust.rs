@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::counters::Link;
 use crate::engine::Shared;
 use crate::handshake::Trust;
+use crate::options::PeerOptions;
 use crate::time::{Duration, Instant};
 use crate::types::Incarnation;
 use std::collections::BTreeMap;
@@ -77,29 +78,34 @@ impl Peer {
     /// Whether the program treats it otherwise than any other peer.
     fn has_settings(&self, config: &Config) -> bool {
         self.steering.is_some()
-            || self.session.manual
             || self.session.outbox.has_priorities()
-            || self.wish != config.mode
-            || self.cap.rate() != config.rate_cap
-            || self.controller != config.controller
-            || self.watched != config.watch
-            || self.silence_timeout != config.silence_timeout
-            || self.give_up_after != config.give_up_after
+            || self.options != PeerOptions::new(config)
+    }
+
+    /// What the program decides holds from now on.
+    pub(crate) fn set_options(&mut self, now: Instant, options: PeerOptions) {
+        let old = core::mem::replace(&mut self.options, options);
+        if options.controller != old.controller
+            && let Some(connection) = &mut self.connection
+        {
+            connection.set_controller(options.controller);
+        }
+        if options.rate_cap != old.rate_cap {
+            self.cap.set(now, options.rate_cap);
+        }
+        self.session.manual = options.manual_retransmission;
+        if old.manual_retransmission && !options.manual_retransmission {
+            self.retransmit();
+        }
     }
 
     /// The program removes it: it is in no book, and is treated like any other.
     pub(crate) fn forget_settings(&mut self, now: Instant, config: &Config) {
         self.book = Addresses::default();
         self.steering = None;
-        self.session.manual = false;
+        self.set_options(now, PeerOptions::new(config));
         drop(self.session.outbox.take_priorities());
         self.session.inbox.set_priorities(BTreeMap::new());
-        self.wish = config.mode;
-        self.cap.set(now, config.rate_cap);
-        self.controller = config.controller;
-        self.watched = config.watch;
-        self.silence_timeout = config.silence_timeout;
-        self.give_up_after = config.give_up_after;
     }
 
     /// Whether its session goes on without a connection and nothing of it was heard for as long as
@@ -121,7 +127,7 @@ impl Peer {
     /// be heard on, it may have no room for us when there is some here. Anybody may say it in its
     /// name, so of one that we do not call it counts no longer than a peer is waited for.
     pub(crate) fn lives_by_hello(&self, now: Instant, from: SocketAddr) -> bool {
-        let waited_for = now < self.life.heard_at() + self.give_up_after;
+        let waited_for = now < self.life.heard_at() + self.options.give_up_after;
         self.connection.is_none()
             && self.session.is_established()
             && self.may_be_at(from)
@@ -148,7 +154,7 @@ impl Peer {
         self.close_again();
         // A repeated INIT is history: its connection is.
         self.accepted = None;
-        if self.watched || !self.session.outbox.is_empty() {
+        if self.options.keep_alive || !self.session.outbox.is_empty() {
             let token = shared.random();
             self.open(now, token);
         }

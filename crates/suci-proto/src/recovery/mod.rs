@@ -550,7 +550,7 @@ impl Recovery {
                 self.sent_packets.numbers(&oldest),
                 &self.sent_packets.carried(&oldest),
             );
-            self.sent_packets.abandon(&oldest);
+            self.sent_packets.reset(&oldest);
         }
     }
 

@@ -425,7 +425,7 @@ impl SentPackets {
 
     /// These packets in flight are given up, and not even a late acknowledgement of them is of
     /// interest.
-    pub(super) fn abandon(&mut self, sent_range: &SentRange) {
+    pub(super) fn reset(&mut self, sent_range: &SentRange) {
         self.resolve(sent_range, Fate::Gone);
         self.trim();
     }

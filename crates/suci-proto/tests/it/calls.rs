@@ -388,9 +388,9 @@ fn abandoning_a_peer_ends_the_calls_to_it_and_no_others() {
     let mut pair = Pair::new();
     let id = call(&mut pair, 0, b"question");
     pair.run(SECOND);
-    pair.ask(0, |engine, now, to| engine.abandon(now, to))
+    pair.ask(0, |engine, now, to| engine.reset(now, to))
         .unwrap();
-    let ended = CallError::Ended(EndReason::Abandoned);
+    let ended = CallError::Ended(EndReason::Reset);
     assert_eq!(results(&mut pair, 0), [(id, Err(ended))]);
     // The next call is of the next session.
     let id = call(&mut pair, 0, b"again");

@@ -226,10 +226,10 @@ fn an_end_is_told_with_its_reason_and_what_was_not_delivered() {
     net.meddle = Some(Box::new(|_, _| None));
     net.send(0, id(1), message(b"b"));
     let now = net.now;
-    net.engine(0).abandon(now, id(1)).unwrap();
+    net.engine(0).reset(now, id(1)).unwrap();
     let ended = |record: &LogRecord| {
         matches!(record, LogRecord::Ended { peer, reason, undelivered: 1, .. }
-            if *peer == id(1) && *reason == EndReason::Abandoned)
+            if *peer == id(1) && *reason == EndReason::Reset)
     };
     let records = told(&mut net, 0);
     assert!(records.iter().any(ended), "{records:?}");

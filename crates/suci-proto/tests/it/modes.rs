@@ -45,8 +45,7 @@ fn modes(net: &mut Net, host: usize) -> (Mode, Mode) {
 }
 
 fn prefer(net: &mut Net, host: usize, mode: Mode) {
-    let now = net.now;
-    net.engine(host).prefer(now, id(1 - host), mode).unwrap();
+    net.change(host, id(1 - host), |o| o.mode = mode).unwrap();
     net.flush(host);
 }
 

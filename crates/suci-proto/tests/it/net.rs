@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{
-    Arrival, Config, Engine, Event, Identity, LostCause, Message, Outgoing, SendError,
-    TransmitResult,
+    Arrival, Config, Engine, Event, Identity, LostCause, Message, OptionsError, Outgoing,
+    PeerOptions, SendError, TransmitResult,
 };
 
 const LATENCY: Duration = Duration::from_micros(50);
@@ -144,6 +144,17 @@ impl Net {
 
     pub(crate) fn engine(&mut self, host: usize) -> &mut Engine {
         &mut self.hosts[host].engine
+    }
+
+    /// Changes what the program of `host` decides about `node`.
+    pub(crate) fn change(
+        &mut self,
+        host: usize,
+        node: NodeId,
+        change: impl FnOnce(&mut PeerOptions),
+    ) -> Result<(), OptionsError> {
+        let now = self.now;
+        self.engine(host).change_options(now, node, change)
     }
 
     pub(crate) fn received(&mut self, host: usize) -> Vec<(NodeId, Message)> {

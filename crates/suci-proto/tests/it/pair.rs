@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{
-    Arrival, Config, Engine, Event, Identity, Message, Outgoing, PeerStats, SendError,
+    Arrival, Config, Engine, Event, Identity, Message, Outgoing, PeerOptions, PeerStats, SendError,
     TransmitResult,
 };
 
@@ -222,6 +222,14 @@ impl Pair {
         let answer = verb(&mut self.hosts[host].engine, now, id(1 - host));
         self.flush(host);
         answer
+    }
+
+    /// Changes what the program of `host` decides about the other.
+    pub(crate) fn change(&mut self, host: usize, change: impl FnOnce(&mut PeerOptions)) {
+        let done = self.ask(host, |engine, now, node| {
+            engine.change_options(now, node, change)
+        });
+        done.unwrap();
     }
 
     pub(crate) fn close(&mut self, host: usize, patience: Duration) {

@@ -55,7 +55,7 @@ fn bytes_to(order: &[(usize, usize)], to: usize) -> usize {
 #[test]
 fn a_higher_class_goes_first_and_holds_up_nobody_when_it_may_not() {
     let mut net = hub(2);
-    net.engine(0).set_priority(id(2), class(5)).unwrap();
+    net.change(0, id(2), |o| o.priority = class(5)).unwrap();
     for to in [1, 2] {
         net.queue(0, id(to), message(&vec![0; 200_000]));
     }
@@ -197,7 +197,7 @@ fn an_urgent_message_outranks_bulk_that_is_to_be_sent_but_no_urgent_output() {
 fn output_waits_for_the_program_as_long_as_one_output_lasts() {
     let mut net = hub(2);
     net.reading = false;
-    net.engine(0).set_priority(id(1), class(5)).unwrap();
+    net.change(0, id(1), |o| o.priority = class(5)).unwrap();
     for _ in 0..2 {
         net.send(1, id(0), message(b"question"));
     }
@@ -219,7 +219,7 @@ fn output_waits_for_the_program_as_long_as_one_output_lasts() {
 fn a_message_of_a_peer_of_a_higher_class_outranks_what_is_to_be_sent_to_others() {
     let mut net = hub(2);
     net.reading = false;
-    net.engine(0).set_priority(id(1), class(5)).unwrap();
+    net.change(0, id(1), |o| o.priority = class(5)).unwrap();
     net.send(1, id(0), message(b"question"));
     net.run(SECOND);
     net.queue(0, id(2), message(&vec![0; 200_000]));
@@ -233,7 +233,7 @@ fn peers_of_a_class_share_by_weight() {
     let mut net = hub(3);
     for (to, weight) in [(1, 16), (2, 48)] {
         let priority = Priority::new(3, weight).unwrap();
-        net.engine(0).set_priority(id(to), priority).unwrap();
+        net.change(0, id(to), |o| o.priority = priority).unwrap();
     }
     for _ in 0..10 {
         for to in 1..=3 {
@@ -265,8 +265,8 @@ fn messages_of_a_higher_class_are_received_first() {
         }
     }
     net.run(SECOND);
-    net.engine(0).set_priority(id(3), class(4)).unwrap();
-    net.engine(0).set_priority(id(1), class(0)).unwrap();
+    net.change(0, id(3), |o| o.priority = class(4)).unwrap();
+    net.change(0, id(1), |o| o.priority = class(0)).unwrap();
     let engine = net.engine(0);
     let from: Vec<_> = std::iter::from_fn(|| engine.recv())
         .map(|(from, _)| from.node)
@@ -287,7 +287,7 @@ fn received_at_once(most: usize) -> Vec<(NodeId, ChannelId, u64)> {
         net.send(from, id(0), on(0, b"the last of a batch"));
     }
     net.run(SECOND);
-    net.engine(0).set_priority(id(3), class(4)).unwrap();
+    net.change(0, id(3), |o| o.priority = class(4)).unwrap();
     let engine = net.engine(0);
     engine
         .set_channel_priority(id(3), ChannelId(1), class(6))
@@ -341,12 +341,13 @@ fn channels_keep_their_priorities_in_the_next_session() {
 #[test]
 fn what_is_not_known_has_no_priority() {
     let mut net = hub(1);
-    let engine = net.engine(0);
-    assert!(engine.set_priority(id(9), class(1)).is_err());
+    let unknown = net.change(0, id(9), |o| o.priority = class(1));
+    assert!(unknown.is_err());
+    let itself = net.change(0, id(0), |o| o.priority = class(1));
+    assert!(itself.is_err());
     assert!(
-        engine
+        net.engine(0)
             .set_channel_priority(id(9), ChannelId(0), class(1))
             .is_err()
     );
-    assert!(engine.set_priority(id(0), class(1)).is_err(), "itself");
 }

@@ -435,7 +435,7 @@ fn a_peer_that_is_removed_ends_and_is_unknown() {
     assert!(net.engine(0).remove_peer(now, id(1)).unwrap());
     net.flush(0);
     net.run(SECOND);
-    let abandoned = EndReason::Abandoned;
+    let abandoned = EndReason::Reset;
     let events = net.events(0);
     assert!(
         matches!(&events[..], [Event::Ended { reason, .. }] if *reason == abandoned),
@@ -489,7 +489,7 @@ fn f04_peers_that_are_removed_make_room_for_others() {
         net.engine(0).add_peer(now, node, address(200)).unwrap();
         net.engine(0).connect(now, node).unwrap();
         let urgent = Priority::new(6, 1).unwrap();
-        net.engine(0).set_priority(node, urgent).unwrap();
+        net.change(0, node, |o| o.priority = urgent).unwrap();
         net.flush(0);
         net.run(SECOND);
         net.engine(0).remove_peer(now, node).unwrap();

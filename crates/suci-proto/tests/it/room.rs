@@ -175,7 +175,7 @@ fn the_end_of_a_session_makes_room() {
     let mut net = pair();
     assert_eq!(fill(&mut net, 0, 10_000), 6);
     let now = net.now;
-    net.engine(0).abandon(now, id(1)).unwrap();
+    net.engine(0).reset(now, id(1)).unwrap();
     net.flush(0);
     let events = net.events(0);
     let class = Priority::DEFAULT.class();
@@ -191,7 +191,7 @@ fn f04_room_that_nobody_hears_of_is_one_event() {
     let now = net.now;
     for _ in 0..100 {
         assert_eq!(fill(&mut net, 0, 10_000), 6);
-        net.engine(0).abandon(now, id(1)).unwrap();
+        net.engine(0).reset(now, id(1)).unwrap();
     }
     let events: Vec<_> = std::iter::from_fn(|| net.engine(0).poll_event()).collect();
     let told = events

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
-use suci_proto::{Config, ControllerChoice, Decision, Event, Link, Observation, Steer, WaitReason};
+use suci_proto::{
+    Config, ControllerChoice, Decision, Engine, Event, Link, Observation, Steer, WaitReason,
+};
 
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -234,9 +236,9 @@ fn a_window_smaller_than_a_packet_lets_one_fly() {
 #[test]
 fn a_controller_cannot_loosen_what_the_network_allows() {
     let mut pair = opened();
-    assert!(pair.ask(0, |engine, _, node| {
-        engine.set_controller(node, ControllerChoice::Fixed { bytes: 5_000 })
-    }));
+    pair.change(0, |o| {
+        o.controller = ControllerChoice::Fixed { bytes: 5_000 }
+    });
     steer(&mut pair, 0, |_: &Observation| Decision {
         window: Some(u64::MAX),
         pace: Some(u64::MAX),
@@ -336,11 +338,13 @@ fn an_unknown_node_is_not_steered() {
     let mut pair = Pair::new();
     let nobody = NodeId(99);
     assert!(!pair.ask(0, |engine, now, _| engine.steer(now, nobody, None)));
-    assert!(!pair.ask(0, |engine, _, _| engine.set_manual(nobody, true)));
     assert!(!pair.ask(0, |engine, _, _| engine.retransmit(nobody)));
-    assert!(!pair.ask(0, |engine, _, _| {
-        engine.set_controller(nobody, ControllerChoice::Cubic)
-    }));
+    let set = |engine: &mut Engine, now, _| {
+        engine
+            .change_options(now, nobody, |o| o.controller = ControllerChoice::Cubic)
+            .is_ok()
+    };
+    assert!(!pair.ask(0, set));
 }
 
 #[test]
@@ -352,12 +356,12 @@ fn the_network_controller_is_chosen_at_run_time() {
         (ControllerChoice::Wan, "wan"),
         (ControllerChoice::Lan, "lan"),
     ] {
-        pair.ask(0, |engine, _, node| engine.set_controller(node, choice));
+        pair.change(0, |o| o.controller = choice);
         assert_eq!(controller(&pair), name);
         // In the middle of a transfer, too.
         pair.send(0, message(&[7; 200_000]));
         pair.run(Duration::from_micros(300));
-        pair.ask(0, |engine, _, node| engine.set_controller(node, choice));
+        pair.change(0, |o| o.controller = choice);
         pair.run(Duration::from_secs(1));
         assert_eq!(pair.received(1).len(), 1);
     }
@@ -366,7 +370,7 @@ fn the_network_controller_is_chosen_at_run_time() {
 /// Loses a burst of small messages and what follows at once, with manual retransmission.
 fn lossy() -> Pair {
     let mut pair = opened();
-    assert!(pair.ask(0, |engine, _, node| engine.set_manual(node, true)));
+    pair.change(0, |o| o.manual_retransmission = true);
     pair.send(0, message(b"lost"));
     pair.send(0, message(&[1; 20_000]));
     pair.drop_wire();
@@ -415,7 +419,7 @@ fn retransmissions_may_be_lost_too() {
 #[test]
 fn what_is_in_flight_is_sent_again_and_taken_once() {
     let mut pair = opened();
-    pair.ask(0, |engine, _, node| engine.set_manual(node, true));
+    pair.change(0, |o| o.manual_retransmission = true);
     pair.send(0, message(b"twice"));
     pair.ask(0, |engine, _, node| engine.retransmit(node));
     pair.run(Duration::from_secs(1));
@@ -427,7 +431,7 @@ fn what_is_in_flight_is_sent_again_and_taken_once() {
 fn back_to_automatic_sends_what_was_withheld() {
     let mut pair = lossy();
     pair.run(Duration::from_secs(5));
-    pair.ask(0, |engine, _, node| engine.set_manual(node, false));
+    pair.change(0, |o| o.manual_retransmission = false);
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.received(1).len(), 2);
 }
@@ -436,7 +440,7 @@ fn back_to_automatic_sends_what_was_withheld() {
 fn without_loss_manual_retransmission_changes_nothing() {
     let mut pair = opened();
     let before = pair.stats(0).traffic.bytes_resent;
-    pair.ask(0, |engine, _, node| engine.set_manual(node, true));
+    pair.change(0, |o| o.manual_retransmission = true);
     for size in [0, 10, 5_000, 300_000, 1_000_000] {
         pair.send(0, message(&vec![3; size]));
     }
@@ -448,7 +452,7 @@ fn without_loss_manual_retransmission_changes_nothing() {
 #[test]
 fn a_request_to_send_is_withheld_too() {
     let mut pair = opened();
-    pair.ask(0, |engine, _, node| engine.set_manual(node, true));
+    pair.change(0, |o| o.manual_retransmission = true);
     pair.send(0, message(&vec![3; 300_000]));
     pair.drop_wire();
     pair.run(Duration::from_secs(5));

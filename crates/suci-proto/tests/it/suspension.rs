@@ -119,7 +119,7 @@ fn a_change_is_told_once() {
     assert_eq!(net.engine(0).suspended_by(id(1)), Some(Side::There));
     assert_eq!(net.engine(0).poll_suspension(), None);
     let now = net.now;
-    net.engine(0).abandon(now, id(1)).unwrap();
+    net.engine(0).reset(now, id(1)).unwrap();
     assert_eq!(net.engine(0).poll_suspension(), Some(id(1)));
     assert_eq!(net.engine(0).suspended_by(id(1)), None, "it ended with it");
 }
@@ -304,13 +304,18 @@ fn patience_is_each_peers_own() {
     }
     net.run(SECOND);
     net.forget_news();
-    let set = net.engine(0).set_patience(id(1), SECOND, SECOND * 20);
+    let mut patience = |node, silence_timeout, give_up_after| {
+        net.change(0, id(node), |o| {
+            (o.silence_timeout, o.give_up_after) = (silence_timeout, give_up_after);
+        })
+    };
+    let set = patience(1, SECOND, SECOND * 20);
     assert_eq!(set, Ok(()));
-    let short = net.engine(0).set_patience(id(1), MS * 99, SECOND * 20);
+    let short = patience(1, MS * 99, SECOND * 20);
     assert!(short.is_err_and(|e| e.to_string().contains("silence_timeout = 99ms")));
-    let reversed = net.engine(0).set_patience(id(1), SECOND, MS * 999);
+    let reversed = patience(1, SECOND, MS * 999);
     assert!(reversed.is_err_and(|e| e.to_string().contains("give_up_after = 999ms")));
-    let unknown = net.engine(0).set_patience(id(7), SECOND, SECOND);
+    let unknown = patience(7, SECOND, SECOND);
     assert!(unknown.is_err());
     net.meddle = Some(Box::new(|_, _| None));
     for peer in [1, 2] {
@@ -336,7 +341,7 @@ fn patience_is_each_peers_own() {
 fn f17_a_watched_peer_is_lost_although_nothing_is_said() {
     let mut net = pair();
     net.run(SECOND * 100);
-    net.engine(0).watch(id(1), true).unwrap();
+    net.change(0, id(1), |o| o.keep_alive = true).unwrap();
     net.flush(0);
     net.run(SECOND * 100);
     assert_eq!(net.events(0), [], "it answers");
@@ -353,12 +358,12 @@ fn a_peer_that_is_abandoned_hears_of_it_at_once() {
     net.send(0, id(1), message(b"may have arrived"));
     net.meddle = None;
     let now = net.now;
-    net.engine(0).abandon(now, id(1)).unwrap();
+    net.engine(0).reset(now, id(1)).unwrap();
     net.flush(0);
     net.run(MS);
     assert_eq!(
         outcomes(&mut net, 0),
-        (EndReason::Abandoned, vec![Outcome::Unknown])
+        (EndReason::Reset, vec![Outcome::Unknown])
     );
     let missing = 1;
     assert_eq!(outcomes(&mut net, 1).0, EndReason::CutShort { missing });

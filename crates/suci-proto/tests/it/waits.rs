@@ -3,7 +3,7 @@
 use crate::pair::{Pair, message};
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
-use suci_proto::{Link, WaitReason};
+use suci_proto::{Engine, Link, WaitReason};
 
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -110,7 +110,12 @@ fn a_cap_holds_messages_back_and_says_so() {
     pair.send(0, message(b"open"));
     pair.run(MOMENT);
     let cap = |pair: &mut Pair, rate| {
-        assert!(pair.ask(0, |engine, now, to| engine.set_rate_cap(now, to, rate)));
+        let set = |engine: &mut Engine, now, to| {
+            engine
+                .change_options(now, to, |o| o.rate_cap = rate)
+                .is_ok()
+        };
+        assert!(pair.ask(0, set));
     };
     cap(&mut pair, Some(1_000_000));
     let moved = |pair: &mut Pair| {
@@ -138,7 +143,12 @@ fn a_cap_holds_messages_back_and_says_so() {
     assert_idle(&pair, 0);
     assert_eq!(first + moved(&mut pair), 2_000_004);
     let nobody = NodeId(77);
-    assert!(!pair.ask(0, |engine, now, _| engine.set_rate_cap(now, nobody, None)));
+    let set = |engine: &mut Engine, now, _| {
+        engine
+            .change_options(now, nobody, |o| o.rate_cap = None)
+            .is_ok()
+    };
+    assert!(!pair.ask(0, set));
 }
 
 #[test]

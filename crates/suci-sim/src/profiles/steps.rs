@@ -112,7 +112,7 @@ fn close(place: usize, other: usize, rng: &mut Rng) -> Step {
     let deadline = rng.duration(Duration::from_millis(1), Duration::from_secs(10));
     let back = rng.duration(Duration::from_millis(1), Duration::from_secs(5));
     match rng.range(0, 4) {
-        0 => Step::Abandon(place, other),
+        0 => Step::Reset(place, other),
         1 => Step::ClosePeer(place, other, deadline),
         _ => Step::Close(place, deadline, back),
     }

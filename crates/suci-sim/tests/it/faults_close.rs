@@ -81,11 +81,11 @@ fn f14_an_abandoned_session_is_followed_by_a_new_one() {
     send(&mut world, 0, 20, spec(2, 0, 30_000));
     send(&mut world, 1, 5, spec(1, 0, 100));
     ok(world.run_for(MS / 5));
-    world.apply(&Step::Abandon(0, 1));
+    world.apply(&Step::Reset(0, 1));
     ok(world.run_for(MS));
     send(&mut world, 0, 5, spec(2, 0, 100));
     arrive(&mut world, SECOND * 5);
-    assert_eq!(ended(&world, 0), vec![EndReason::Abandoned]);
+    assert_eq!(ended(&world, 0), vec![EndReason::Reset]);
     assert_eq!(ended(&world, 1), vec![EndReason::PeerEnded]);
 }
 

@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::error::Error;
-use crate::message::{self, Draft};
+use crate::message::{self, OutgoingMessage};
 use crate::node::Accepted;
 use bytes::Bytes;
 use suci_proto::time::Instant;
@@ -29,7 +29,7 @@ impl Driver {
         &mut self,
         now: &mut Instant,
         to: NodeId,
-        message: Draft,
+        message: OutgoingMessage,
     ) -> Result<MessageNumber, Error> {
         let pushed = self.try_push(now, to, message);
         pushed.map_err(|error| self.want_room(to, error))
@@ -51,7 +51,7 @@ impl Driver {
         &mut self,
         now: &mut Instant,
         to: NodeId,
-        message: Draft,
+        message: OutgoingMessage,
     ) -> Result<MessageNumber, Error> {
         match self.offer(*now, to, message.into_outgoing()) {
             Ok(number) => Ok(number),
@@ -64,7 +64,7 @@ impl Driver {
         &mut self,
         now: &mut Instant,
         to: NodeId,
-        message: Draft,
+        message: OutgoingMessage,
     ) -> Result<CallId, Error> {
         let id = self.call_ids.next();
         let offered = self.offer_call(*now, to, id, message.into_outgoing());
@@ -99,7 +99,7 @@ impl Driver {
         bytes: &[u8],
     ) -> Result<MessageNumber, Error> {
         if bytes.len() > SMALL {
-            return self.push(now, to, Draft::new(Bytes::copy_from_slice(bytes)));
+            return self.push(now, to, OutgoingMessage::new(Bytes::copy_from_slice(bytes)));
         }
         let message = message::small(bytes);
         self.spin_policy.on_sent();
@@ -200,7 +200,7 @@ impl Driver {
 
     /// Accepts a message for each of several peers, and sends them as [`Driver::send`] does one.
     /// What became of each.
-    pub(crate) fn broadcast(&mut self, to: &[NodeId], message: &Draft) -> Vec<Accepted> {
+    pub(crate) fn broadcast(&mut self, to: &[NodeId], message: &OutgoingMessage) -> Vec<Accepted> {
         let mut now = self.clock.now();
         let called = now;
         let accept = |&node: &NodeId| {
@@ -224,7 +224,7 @@ impl Driver {
     pub(crate) fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
         if bytes.len() > SMALL {
             let called = self.coalescer.wants_end().then(|| self.clock.now());
-            let message = Draft::new(Bytes::copy_from_slice(bytes));
+            let message = OutgoingMessage::new(Bytes::copy_from_slice(bytes));
             return self.send(called, to, bytes.len(), |driver, now| {
                 driver.push(now, to, message)
             });

@@ -1,5 +1,5 @@
 use super::*;
-use crate::message::Draft;
+use crate::message::OutgoingMessage;
 use crate::statistics::About;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -278,7 +278,7 @@ fn while_much_is_sent_others_are_heard() {
 #[test]
 fn a_call_transmits_for_a_bounded_time() {
     let (mut a, script, mut b) = settled();
-    let large = || Draft::from(vec![1; 2_000_000]);
+    let large = || OutgoingMessage::from(vec![1; 2_000_000]);
     a.push(&mut a.now(), NodeId(1), large()).unwrap();
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
     until(&mut a, &mut b, |a, b| is_settled(a) && is_settled(b));
@@ -656,9 +656,9 @@ fn acknowledgements_that_waited_go_when_the_socket_takes_them_and_some_never_wai
     b.turn().unwrap();
     assert!(b.is_flushed());
 
-    b.engine
-        .prefer(b.now(), NodeId(0), crate::Mode::Response)
-        .unwrap();
+    let now = b.now();
+    let early = |o: &mut suci_proto::PeerOptions| o.mode = crate::Mode::Response;
+    b.engine.change_options(now, NodeId(0), early).unwrap();
     ask(&mut a, &mut b);
     a.coalescer.expect_row();
     a.poll_deferring_acks().unwrap();

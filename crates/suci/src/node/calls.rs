@@ -5,7 +5,7 @@ use super::{Node, pause};
 use crate::calls::CALL;
 use crate::clock::Deadline;
 use crate::error::Error;
-use crate::message::{Draft, Message};
+use crate::message::{Message, OutgoingMessage};
 use crate::wait::Spinner;
 use std::time::Duration;
 use suci_proto::types::NodeId;
@@ -28,7 +28,7 @@ impl Node {
     pub fn call(
         &mut self,
         to: NodeId,
-        message: impl Into<Draft>,
+        message: impl Into<OutgoingMessage>,
         limit: Duration,
     ) -> Result<Message, Error> {
         let deadline = Deadline::after(limit);

@@ -18,13 +18,13 @@ impl Node {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use suci::{Accept, ChannelId, Draft, Node, NodeId};
+    /// # use suci::{Accept, ChannelId, OutgoingMessage, Node, NodeId};
     /// # fn main() -> Result<(), suci::Error> {
     /// let mut server = Node::builder().id(NodeId(0)).accept(Accept::Anyone).open()?;
     /// let mut client = Node::builder().id(NodeId(1)).open()?;
     /// client.add_peer(NodeId(0), server.local_addr())?;
     /// client.send(NodeId(0), "data")?;
-    /// client.send(NodeId(0), Draft::new("control").channel(ChannelId(1)))?;
+    /// client.send(NodeId(0), OutgoingMessage::new("control").channel(ChannelId(1)))?;
     /// let soon = Duration::from_secs(5);
     /// let control = server.recv_from_timeout(ChannelId(1), soon)?.unwrap();
     /// let data = server.recv_from_timeout((NodeId(1), ChannelId(0)), soon)?.unwrap();

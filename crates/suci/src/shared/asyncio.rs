@@ -3,7 +3,7 @@
 
 use super::SharedNode;
 use crate::error::Error;
-use crate::message::{Draft, Message};
+use crate::message::{Message, OutgoingMessage};
 use crate::next::Next;
 use std::future::poll_fn;
 use std::time::Duration;
@@ -15,7 +15,11 @@ impl SharedNode {
     ///
     /// # Errors
     /// As [`SharedNode::send`], without [`Error::WouldBlock`].
-    pub async fn send_async(&self, to: NodeId, message: impl Into<Draft>) -> Result<(), Error> {
+    pub async fn send_async(
+        &self,
+        to: NodeId,
+        message: impl Into<OutgoingMessage>,
+    ) -> Result<(), Error> {
         let mut message = Some(message.into());
         poll_fn(self.inner.sending(to, &mut message)).await
     }
@@ -30,7 +34,7 @@ impl SharedNode {
     pub async fn call_async(
         &self,
         to: NodeId,
-        message: impl Into<Draft>,
+        message: impl Into<OutgoingMessage>,
         limit: Duration,
     ) -> Result<Message, Error> {
         self.inner.call_async(to, message.into(), limit).await

@@ -13,7 +13,7 @@ use super::shard::{Command, Shard};
 use crate::calls::CALL;
 use crate::clock::{Clock, Deadline};
 use crate::error::Error;
-use crate::message::{Draft, Message};
+use crate::message::{Message, OutgoingMessage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -92,7 +92,7 @@ impl Inner {
     fn requesting<'a>(
         &'a self,
         about: About,
-        message: &'a mut Option<Draft>,
+        message: &'a mut Option<OutgoingMessage>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Option<Asking<'a>>, Error>> {
         self.sending_with(about.to, message, move |message| {
             let make = |shard: &'a Shard| {
@@ -106,7 +106,7 @@ impl Inner {
     }
 
     /// The call, by a thread that parks while it waits.
-    pub(super) fn call(&self, to: NodeId, message: Draft, limit: Duration) -> Outcome {
+    pub(super) fn call(&self, to: NodeId, message: OutgoingMessage, limit: Duration) -> Outcome {
         message.check_request()?;
         let deadline = Deadline::after(limit);
         let mut message = Some(message);
@@ -124,7 +124,12 @@ impl Inner {
     }
 
     /// The call, as a future. The thread that serves the peer ends it when its time is over.
-    pub(super) async fn call_async(&self, to: NodeId, message: Draft, limit: Duration) -> Outcome {
+    pub(super) async fn call_async(
+        &self,
+        to: NodeId,
+        message: OutgoingMessage,
+        limit: Duration,
+    ) -> Outcome {
         message.check_request()?;
         let due = Some((Clock.now() + limit, limit));
         let mut message = Some(message);

@@ -27,10 +27,8 @@ mod cross_shard;
 mod descriptor;
 mod event_fd;
 mod events;
-mod flow;
 mod gate;
 mod inner;
-mod links;
 mod parker;
 mod receive;
 mod reply;
@@ -45,6 +43,7 @@ mod verbs;
 mod wants;
 
 pub(crate) use cross_shard::{CrossShardMessage, CrossShardQueue};
+pub(crate) use gate::Gate;
 pub(crate) use shard::owner;
 
 use crate::budget::Warning;
@@ -53,7 +52,7 @@ use crate::calls::CallIds;
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::message::{Draft, Message};
+use crate::message::{Message, OutgoingMessage};
 use crate::node::DROP_PATIENCE;
 use crate::reach::check_peer;
 use bytes::Bytes;
@@ -65,7 +64,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Counters, IncomingError, PeerInfo, PeerStats, ShareStats};
+use suci_proto::{Counters, IncomingError, PeerInfo, ShareStats};
 use verbs::RoundRobin;
 
 /// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
@@ -115,7 +114,7 @@ impl SharedNode {
             birth,
             config,
             wait,
-            plain_on_network,
+            allow_insecure_network,
         } = opened;
         let drivers: Vec<Driver> = std::iter::once(driver).chain(more).collect();
         let shards: Result<Vec<Shard>, Error> = drivers
@@ -126,7 +125,7 @@ impl SharedNode {
             id,
             local,
             budget,
-            plain_on_network,
+            allow_insecure_network,
             birth,
             shards: shards?.into(),
             call_ids: CallIds::new()?,
@@ -161,6 +160,11 @@ impl SharedNode {
     #[must_use]
     pub fn threads(&self) -> usize {
         self.inner.shards.len()
+    }
+
+    /// What senders to `node` ask before they hand a message over.
+    pub(crate) fn gate(&self, node: NodeId) -> Option<Arc<Gate>> {
+        self.inner.shard_of(node).gate(node)
     }
 
     // ---- asking a thread
@@ -221,7 +225,11 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
-        check_peer(self.inner.plain_on_network, self.local_addr(), address)?;
+        check_peer(
+            self.inner.allow_insecure_network,
+            self.local_addr(),
+            address,
+        )?;
         let gate = self.inner.shard_of(node).gate_or_new(node);
         self.ask(node, move |driver| {
             let added = driver.add_peer(node, address);
@@ -229,17 +237,6 @@ impl SharedNode {
             added
         })??;
         Ok(())
-    }
-
-    /// As [`Node::connect`](crate::Node::connect); blocks for a turn of the thread.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
-    pub fn connect(&self, node: NodeId) -> Result<(), Error> {
-        self.ask(node, move |driver| {
-            driver.engine.connect(driver.now(), node)
-        })?
-        .map_err(|error| Error::from_send(node, error))
     }
 
     /// As [`Node::remove_peer`](crate::Node::remove_peer); blocks for a turn of the thread.
@@ -319,14 +316,6 @@ impl SharedNode {
         self.ask_all(|driver| (*driver.engine.counters(), driver.backend_counters()))
     }
 
-    /// What is known of one peer; blocks for a turn of the thread.
-    ///
-    /// # Errors
-    /// [`Error::Closed`].
-    pub fn peer_stats(&self, node: NodeId) -> Result<Option<PeerStats>, Error> {
-        self.ask(node, move |driver| driver.engine.peer_stats(node))
-    }
-
     /// As [`Node::accept`](crate::Node::accept); blocks for a turn of the thread.
     ///
     /// # Errors
@@ -386,28 +375,6 @@ impl SharedNode {
         Ok(())
     }
 
-    /// As [`Node::close_peer`](crate::Node::close_peer); blocks for a turn of the thread.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
-    pub fn close_peer(&self, node: NodeId, patience: Duration) -> Result<bool, Error> {
-        self.ask(node, move |driver| {
-            driver.engine.close_peer(driver.now(), node, patience)
-        })?
-        .map_err(|error| Error::from_send(node, error))
-    }
-
-    /// As [`Node::abandon`](crate::Node::abandon); blocks for a turn of the thread.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
-    pub fn abandon(&self, node: NodeId) -> Result<bool, Error> {
-        self.ask(node, move |driver| {
-            driver.engine.abandon(driver.now(), node)
-        })?
-        .map_err(|error| Error::from_send(node, error))
-    }
-
     // ---- sending
 
     /// Accepts a message if there is room for it. Its events name its token; its number is told by
@@ -420,7 +387,7 @@ impl SharedNode {
     /// [`Event::Writable`](crate::Event::Writable) says when there is room: once for all messages
     /// of a class that were not taken, even if the program sent one of them meanwhile.
     /// [`Error::UnknownPeer`] and others say what is wrong.
-    pub fn send(&self, to: NodeId, message: impl Into<Draft>) -> Result<(), Error> {
+    pub fn send(&self, to: NodeId, message: impl Into<OutgoingMessage>) -> Result<(), Error> {
         let sent = self.inner.send(to, message.into());
         sent.map_err(|error| self.inner.want_room(error))
     }
@@ -440,7 +407,7 @@ impl SharedNode {
     pub fn send_timeout(
         &self,
         to: NodeId,
-        message: impl Into<Draft>,
+        message: impl Into<OutgoingMessage>,
         limit: Duration,
     ) -> Result<(), Error> {
         let mut message = Some(message.into());
@@ -467,7 +434,7 @@ impl SharedNode {
     pub fn call(
         &self,
         to: NodeId,
-        message: impl Into<Draft>,
+        message: impl Into<OutgoingMessage>,
         limit: Duration,
     ) -> Result<Message, Error> {
         self.inner.call(to, message.into(), limit)
@@ -482,7 +449,7 @@ impl SharedNode {
     pub fn broadcast(
         &self,
         to: &[NodeId],
-        message: impl Into<Draft>,
+        message: impl Into<OutgoingMessage>,
     ) -> Vec<(NodeId, Result<(), Error>)> {
         let message = message.into();
         to.iter()
@@ -490,12 +457,8 @@ impl SharedNode {
             .collect()
     }
 
-    /// As [`Node::cancel`](crate::Node::cancel), for messages that were accepted before; blocks for
-    /// a turn of the thread.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
-    pub fn cancel(&self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
+    /// As [`Peer::cancel`](crate::Peer::cancel).
+    pub(crate) fn cancel(&self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
         let shard = self.inner.shard_of(to);
         let cancelled = self.command(shard, |answer| {
             Command::CancelMessages(to, channel, token, answer)
@@ -515,13 +478,8 @@ impl SharedNode {
         flushed.unwrap_or_else(|| self.inner.flushed())
     }
 
-    /// Messages accepted for `node` and not yet acknowledged, and their bytes of payload and
-    /// header. Of those that are, some still count in the queue:
-    /// [`send_queue`](crate::NodeBuilder::send_queue) says which.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPeer`].
-    pub fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
+    /// As [`Peer::queue_len`](crate::Peer::queue_len).
+    pub(crate) fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
         self.inner.check_open()?;
         self.inner
             .shard_of(node)
@@ -530,14 +488,6 @@ impl SharedNode {
             .map(|gate| gate.queued())
             .map(|queued| (queued.messages, queued.bytes))
             .ok_or(Error::UnknownPeer(node))
-    }
-
-    /// As [`Node::delivered`](crate::Node::delivered); blocks for a turn of the thread.
-    ///
-    /// # Errors
-    /// [`Error::Closed`].
-    pub fn delivered(&self, node: NodeId, channel: ChannelId) -> Result<u64, Error> {
-        self.ask(node, move |driver| driver.engine.delivered(node, channel))
     }
 
     // ---- the end

@@ -106,8 +106,12 @@ impl Half {
             .add_peer(now, NodeId(0), address(1_000))
             .unwrap();
         shard.engine.add_peer(now, NodeId(id), address(id)).unwrap();
-        peer.offer(peer.now(), NodeId(0), Draft::new("up").into_outgoing())
-            .unwrap();
+        peer.offer(
+            peer.now(),
+            NodeId(0),
+            OutgoingMessage::new("up").into_outgoing(),
+        )
+        .unwrap();
         let mut arrived = false;
         while !arrived || !peer.is_flushed() {
             peer.turn().unwrap();
@@ -123,7 +127,7 @@ impl Half {
         for peer in &mut self.peers {
             for number in 0..MESSAGES {
                 let channel = ChannelId(u32::from(number % 2 == 0));
-                let draft = Draft::new(payload.clone()).channel(channel);
+                let draft = OutgoingMessage::new(payload.clone()).channel(channel);
                 peer.offer(peer.now(), NodeId(0), draft.into_outgoing())
                     .unwrap();
             }
@@ -424,7 +428,7 @@ fn rate_of_two_senders(threads: usize, length: usize, time: Duration) -> f64 {
     });
     senders
         .iter()
-        .for_each(|sender| drop(sender.abandon(NodeId(0))));
+        .for_each(|sender| drop(sender.peer(NodeId(0)).reset()));
     taken as f64 / time.as_secs_f64()
 }
 

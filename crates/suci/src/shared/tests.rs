@@ -56,13 +56,13 @@ fn outcomes_that_nobody_takes_wait_for_the_program() {
         b
     });
     for token in 0..count {
-        let draft = Draft::new("x").notify(token);
+        let draft = OutgoingMessage::new("x").notify(token);
         a.send_timeout(NodeId(1), draft, LONG).unwrap();
     }
     a.flush(LONG).unwrap();
     let b = taker.join().unwrap();
     a.send(NodeId(2), "to nobody").unwrap();
-    a.abandon(NodeId(2)).unwrap();
+    a.peer(NodeId(2)).reset().unwrap();
     match a.flush(LONG) {
         Err(Error::NotFlushed { peers }) => assert_eq!(peers, [(NodeId(2), 1)]),
         other => panic!("{other:?}"),
@@ -108,11 +108,11 @@ fn f04_events_that_nobody_takes_harm_nobody() {
     first.flush(LONG).unwrap();
     let gate = server.inner.shards[0].gate(NodeId(1)).unwrap();
     for _ in 0..EVENTS {
-        first.suspend(NodeId(0)).unwrap();
+        first.peer(NodeId(0)).suspend().unwrap();
         while gate.suspended().is_none() {
             std::thread::yield_now();
         }
-        first.resume(NodeId(0)).unwrap();
+        first.peer(NodeId(0)).resume().unwrap();
         while gate.suspended().is_some() {
             std::thread::yield_now();
         }
@@ -122,7 +122,7 @@ fn f04_events_that_nobody_takes_harm_nobody() {
     let asked = Filter::from(ChannelId(1));
     for session in 1..SESSIONS {
         let mut client = client();
-        let draft = Draft::new("asked for").channel(ChannelId(1));
+        let draft = OutgoingMessage::new("asked for").channel(ChannelId(1));
         client.send(NodeId(0), draft).unwrap();
         let message = server.recv_from_timeout(asked, LONG).unwrap().unwrap();
         assert_eq!(message.session, SessionNumber(session));
@@ -131,8 +131,11 @@ fn f04_events_that_nobody_takes_harm_nobody() {
     let waiting = lock(&server.inner.shards[0].events).len();
     assert!(waiting < EVENTS, "{waiting}");
     let mut last = client();
-    last.send(NodeId(0), Draft::new("here").channel(ChannelId(1)))
-        .unwrap();
+    last.send(
+        NodeId(0),
+        OutgoingMessage::new("here").channel(ChannelId(1)),
+    )
+    .unwrap();
     assert!(server.recv_from_timeout(asked, LONG).unwrap().is_some());
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| server.recv_from_timeout(NodeId(1), LONG));
@@ -167,7 +170,7 @@ fn a_node_that_was_removed_is_unknown() {
         Err(Error::UnknownPeer(NodeId(1)))
     ));
     assert!(matches!(
-        a.queue_len(NodeId(1)),
+        a.peer(NodeId(1)).queue_len(),
         Err(Error::UnknownPeer(NodeId(1)))
     ));
     a.add_peer(NodeId(1), b.local_addr()).unwrap();
@@ -205,7 +208,7 @@ fn an_end_follows_the_last_message_into_what_the_program_takes() {
     for _ in 0..=MESSAGES {
         a.send_timeout(NodeId(1), "x", LONG).unwrap();
     }
-    a.close_peer(NodeId(1), LONG).unwrap();
+    a.peer(NodeId(1)).close(LONG).unwrap();
     while !is_end(&a.event_timeout(LONG).unwrap().expect("the end")) {}
     // When the thread answers it has handed over what it could.
     b.peers().unwrap();
@@ -251,13 +254,13 @@ fn refused_here(notify: bool, most: usize) -> (SharedNode, u64) {
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
     a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
     a.send(NodeId(1), "keeps the session from its end").unwrap();
-    a.close_peer(NodeId(1), LONG).unwrap();
+    a.peer(NodeId(1)).close(LONG).unwrap();
     let mut accepted = 0;
     let deadline = Deadline::after(LONG);
     let is_accepted = |token| loop {
         // Asked first: once they are full, nothing that is refused makes room any more.
         let full = notify && lock(&a.inner.shards[0].events).len() >= EVENTS;
-        let mut draft = Draft::new("x").token(token);
+        let mut draft = OutgoingMessage::new("x").token(token);
         if notify {
             draft = draft.notify(token);
         }
@@ -289,7 +292,7 @@ fn take_refusals(a: &SharedNode, refused: u64) {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(a.queue_len(NodeId(1)).unwrap().0, 0);
+    assert_eq!(a.peer(NodeId(1)).queue_len().unwrap().0, 0);
     a.flush(LONG).unwrap();
 }
 
@@ -319,7 +322,7 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
         "{accepted}"
     );
     assert_eq!(lock(&a.inner.shards[0].events).len(), EVENTS);
-    a.abandon(NodeId(1)).unwrap();
+    a.peer(NodeId(1)).reset().unwrap();
     assert_eq!(unflushed(&a), accepted + 1);
     take_refusals(&a, accepted);
 }
@@ -331,7 +334,7 @@ fn f04_messages_refused_here_do_not_fill_the_queue_of_a_program_that_takes_no_ev
     let most = 2 * (EVENTS + 1_024);
     let (a, accepted) = refused_here(false, most);
     assert_eq!(accepted, most as u64);
-    a.abandon(NodeId(1)).unwrap();
+    a.peer(NodeId(1)).reset().unwrap();
     // The thread has dealt with all of them when it answers, and hands the end over after that.
     a.peers().unwrap();
     let (and_the_end, deadline) = (EVENTS + 1, Deadline::after(LONG));
@@ -358,7 +361,7 @@ fn what_was_delivered_is_not_queued_any_more() {
     // More than the queue, which takes one alone.
     let bytes = Bytes::from(vec![0; 65 << 10]);
     for number in 0..2_000 {
-        let draft = Draft::new(bytes.clone()).notify(number);
+        let draft = OutgoingMessage::new(bytes.clone()).notify(number);
         a.send(NodeId(1), draft).unwrap();
         loop {
             match a.next_event().unwrap() {
@@ -367,7 +370,7 @@ fn what_was_delivered_is_not_queued_any_more() {
             }
             assert!(!deadline.is_over());
         }
-        assert_eq!(a.queue_len(NodeId(1)).unwrap(), (0, 0));
+        assert_eq!(a.peer(NodeId(1)).queue_len().unwrap(), (0, 0));
         take(&b);
     }
 }
@@ -456,7 +459,7 @@ fn what_a_suspension_kept_is_told_of_when_the_node_closes() {
         })
     });
     is_suspended.recv().unwrap();
-    a.send(NodeId(1), Draft::new("late")).unwrap();
+    a.send(NodeId(1), OutgoingMessage::new("late")).unwrap();
     go.send(()).unwrap();
     asking.join().unwrap().unwrap();
     match a.close(Duration::ZERO) {
@@ -484,20 +487,20 @@ fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
     a.send(NodeId(1), "up").unwrap();
     take(&b);
     let round = |text: &'static str| {
-        b.suspend(NodeId(0)).unwrap();
+        b.peer(NodeId(0)).suspend().unwrap();
         let gate = a.inner.shards[0].gate(NodeId(1)).unwrap();
         while gate.suspended().is_none() {
             std::thread::yield_now();
         }
         // From a handle that looked at the gate just before.
-        let late = Draft::new(text).into_outgoing();
+        let late = OutgoingMessage::new(text).into_outgoing();
         let class = gate.class_of(late.channel);
         assert!(gate.debit(class, Held::of(&late)));
         let pushed = a.inner.shards[0].push(Command::Send(NodeId(1), class, late, None));
         assert!(pushed.is_ok());
         a.peers().unwrap();
         let resumed = std::time::Instant::now();
-        b.resume(NodeId(0)).unwrap();
+        b.peer(NodeId(0)).resume().unwrap();
         assert_eq!(take(&b).payload, text);
         resumed.elapsed()
     };
@@ -512,7 +515,8 @@ fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
 fn an_urgent_message_interrupts_the_thread() {
     let (a, peers) = star(1, 1);
     let urgent = Priority::new(6, 16).unwrap();
-    a.set_channel_priority(NodeId(1), ChannelId(7), urgent)
+    a.peer(NodeId(1))
+        .set_channel_priority(ChannelId(7), urgent)
         .unwrap();
     let (is_busy, busy) = std::sync::mpsc::channel();
     let (go, goes) = std::sync::mpsc::channel();
@@ -525,8 +529,11 @@ fn an_urgent_message_interrupts_the_thread() {
     let is_interrupted = || a.inner.shards[0].urgent.load(Ordering::Relaxed);
     a.send(NodeId(1), "bulk").unwrap();
     assert!(!is_interrupted());
-    a.send(NodeId(1), Draft::new("urgent").channel(ChannelId(7)))
-        .unwrap();
+    a.send(
+        NodeId(1),
+        OutgoingMessage::new("urgent").channel(ChannelId(7)),
+    )
+    .unwrap();
     assert!(is_interrupted());
     go.send(()).unwrap();
     for _ in 0..2 {

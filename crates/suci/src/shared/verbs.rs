@@ -8,7 +8,7 @@ use super::shard::{Command, Shard, lock};
 use super::sleepers::Seat;
 use super::wants::WantSeat;
 use crate::error::Error;
-use crate::message::{Draft, Message};
+use crate::message::{Message, OutgoingMessage};
 use crate::next::Next;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ pub(super) struct RoundRobin {
 }
 
 impl Inner {
-    pub(super) fn send(&self, to: NodeId, message: Draft) -> Result<(), Error> {
+    pub(super) fn send(&self, to: NodeId, message: OutgoingMessage) -> Result<(), Error> {
         self.send_with(to, message, |_| (None, ()))
     }
 
@@ -38,7 +38,7 @@ impl Inner {
     pub(super) fn send_with<'a, R>(
         &'a self,
         to: NodeId,
-        message: Draft,
+        message: OutgoingMessage,
         make: impl FnOnce(&'a Shard) -> (Option<Asked>, R),
     ) -> Result<R, Error> {
         message.check()?;
@@ -102,7 +102,7 @@ impl Inner {
     pub(super) fn sending<'a>(
         &'a self,
         to: NodeId,
-        message: &'a mut Option<Draft>,
+        message: &'a mut Option<OutgoingMessage>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
         self.sending_with(to, message, move |message| self.send(to, message))
     }
@@ -111,8 +111,8 @@ impl Inner {
     pub(super) fn sending_with<'a, R: Default>(
         &'a self,
         to: NodeId,
-        message: &'a mut Option<Draft>,
-        mut send: impl FnMut(Draft) -> Result<R, Error>,
+        message: &'a mut Option<OutgoingMessage>,
+        mut send: impl FnMut(OutgoingMessage) -> Result<R, Error>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<R, Error>> {
         let shard = self.shard_of(to);
         let mut room = None;

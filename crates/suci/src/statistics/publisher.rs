@@ -190,7 +190,7 @@ impl Publisher {
                 return;
             }
             // A peer that is unknown has no mode: the request is done with.
-            let _ = engine.prefer(now, request.node, request.mode);
+            let _ = engine.change_options(now, request.node, |o| o.mode = request.mode);
         }
         sheet.map.put_last(slot::DONE, word);
     }

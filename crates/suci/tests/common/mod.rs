@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use suci::{AddressBook, Error, Event, Message, Node, NodeBuilder, NodeId, SharedNode};
+use suci::{
+    AddressBook, Error, Event, Message, Node, NodeBuilder, NodeId, Peer, PeerOptions, SharedNode,
+};
 
 /// Longer than anything here takes: a test that waits so long has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -133,4 +135,14 @@ impl Drop for Relay {
             thread.join().unwrap();
         }
     }
+}
+
+/// Changes one thing that a program decides about a peer.
+pub(crate) fn set_option(
+    peer: Peer<'_>,
+    change: impl FnOnce(&mut PeerOptions),
+) -> Result<(), Error> {
+    let mut options = peer.options()?;
+    change(&mut options);
+    peer.set_options(options)
 }

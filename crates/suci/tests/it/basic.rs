@@ -4,14 +4,14 @@
 use crate::common::{LONG, await_event, builder, introduce, pair, take, take_many};
 use std::time::{Duration, Instant};
 use suci::{
-    Accept, AddressBook, Bytes, ChannelId, Draft, EndReason, Event, Kind, Link, Node, NodeId,
-    SessionNumber,
+    Accept, AddressBook, Bytes, ChannelId, EndReason, Event, Kind, Link, Node, NodeId,
+    OutgoingMessage, SessionNumber,
 };
 
 #[test]
 fn a_message_keeps_everything_it_was_sent_with() {
     let (mut a, mut b) = pair();
-    let draft = Draft::new("payload")
+    let draft = OutgoingMessage::new("payload")
         .channel(ChannelId(3))
         .tag(9)
         .kind(Kind(200))
@@ -120,7 +120,8 @@ fn poll_tells_of_messages_and_events() {
 #[test]
 fn recv_into_copies_and_keeps_what_does_not_fit() {
     let (mut a, mut b) = pair();
-    a.send(b.id(), Draft::new("12345678").tag(5)).unwrap();
+    a.send(b.id(), OutgoingMessage::new("12345678").tag(5))
+        .unwrap();
     let mut buffer = [0; 16];
     let short = b.recv_into(&mut buffer[..4], LONG).unwrap_err().to_string();
     assert!(
@@ -198,7 +199,7 @@ fn flush_waits_for_all_and_queue_len_tells() {
     for _ in 0..10 {
         a.send_copy(b.id(), &[1; 100]).unwrap();
     }
-    assert_eq!(a.queue_len(b.id()).unwrap(), (10, 1_000));
+    assert_eq!(a.peer(b.id()).queue_len().unwrap(), (10, 1_000));
     let receiver = std::thread::spawn(move || {
         (0..10).for_each(|_| drop(take(&mut b)));
         // The last acknowledgement rides on nothing: it goes with the next turn.
@@ -207,8 +208,8 @@ fn flush_waits_for_all_and_queue_len_tells() {
     });
     a.flush(LONG).unwrap();
     let b = receiver.join().unwrap();
-    assert_eq!(a.queue_len(b.id()).unwrap(), (0, 0));
-    assert_eq!(a.delivered(b.id(), ChannelId(0)).unwrap(), 10);
+    assert_eq!(a.peer(b.id()).queue_len().unwrap(), (0, 0));
+    assert_eq!(a.peer(b.id()).delivered(ChannelId(0)).unwrap(), 10);
 }
 
 /// A program that only asks is the only one that can send for a node without a helper.
@@ -219,7 +220,7 @@ fn an_unattended_node_sends_while_its_program_only_asks() {
     introduce(&mut a, &mut b);
     a.send(b.id(), "x").unwrap();
     let deadline = Instant::now() + LONG;
-    while a.queue_len(b.id()).unwrap().0 > 0 {
+    while a.peer(b.id()).queue_len().unwrap().0 > 0 {
         assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -229,8 +230,9 @@ fn an_unattended_node_sends_while_its_program_only_asks() {
 #[test]
 fn delivery_is_told_to_those_who_ask() {
     let (mut a, mut b) = pair();
-    a.send(b.id(), Draft::new("quiet")).unwrap();
-    a.send(b.id(), Draft::new("told").notify(42)).unwrap();
+    a.send(b.id(), OutgoingMessage::new("quiet")).unwrap();
+    a.send(b.id(), OutgoingMessage::new("told").notify(42))
+        .unwrap();
     let receiver = std::thread::spawn(move || (take(&mut b), take(&mut b), b));
     let told = await_event(&mut a, |e| matches!(e, Event::Delivered { .. }));
     let (_, _, b) = receiver.join().unwrap();
@@ -253,7 +255,7 @@ fn anyone_may_come_where_that_is_the_policy() {
     server.send(message.from, "welcome").unwrap();
     assert_eq!(&take(&mut client).payload[..], b"welcome");
     assert_eq!(
-        server.peer_stats(NodeId(5)).unwrap().unwrap().link,
+        server.peer(NodeId(5)).stats().unwrap().unwrap().link,
         Link::Up
     );
 }
@@ -348,11 +350,12 @@ fn abandoning_a_peer_tells_what_became_of_its_messages() {
     let b = builder(1).unattended().open().unwrap();
     a.add_peer(b.id(), b.local_addr()).unwrap();
     // Nobody calls b nor serves it, and it has no session yet: the message was never sent.
-    a.send(b.id(), Draft::new("never").token(3)).unwrap();
-    a.abandon(b.id()).unwrap();
+    a.send(b.id(), OutgoingMessage::new("never").token(3))
+        .unwrap();
+    a.peer(b.id()).reset().unwrap();
     let ended = await_event(&mut a, |e| matches!(e, Event::Ended { .. }));
     let Event::Ended {
-        reason: EndReason::Abandoned,
+        reason: EndReason::Reset,
         outcomes,
         ..
     } = ended
@@ -397,7 +400,7 @@ fn a_name_finds_a_node_at_any_of_its_addresses() {
             continue;
         }
         let a = Node::builder().id(NodeId(0)).book(book).listen(any);
-        let mut a = a.plain_on_network().open().unwrap();
+        let mut a = a.allow_insecure_network().open().unwrap();
         let back = std::net::SocketAddr::new(b.local_addr().ip(), a.local_addr().port());
         b.add_peer(NodeId(0), back).unwrap();
         a.send(NodeId(1), "found").unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
-use suci::{ChannelId, Draft, EndReason, Error, Kind, Message, Node, NodeId, SharedNode};
+use suci::{ChannelId, EndReason, Error, Kind, Message, Node, NodeId, OutgoingMessage, SharedNode};
 
 /// Long enough for a reply that must not come.
 const SHORT: Duration = Duration::from_millis(50);
@@ -72,7 +72,7 @@ fn messages_that_come_during_a_call_are_received_later_in_order() {
         b.flush(LONG).unwrap();
         request
     });
-    let draft = Draft::new("request")
+    let draft = OutgoingMessage::new("request")
         .channel(ChannelId(5))
         .user_header("about");
     let reply = a.call(to, draft, LONG).unwrap();
@@ -93,7 +93,7 @@ fn messages_that_come_during_a_call_are_received_later_in_order() {
 fn stuff_and_serve(mut node: Node, to: NodeId) -> std::thread::JoinHandle<Node> {
     for (channel, length) in [(5, 1_000), (6, 1_000), (7, 0)] {
         for _ in 0..6_000 {
-            let draft = Draft::new(vec![1; length]).channel(ChannelId(channel));
+            let draft = OutgoingMessage::new(vec![1; length]).channel(ChannelId(channel));
             node.send(to, draft).unwrap();
         }
     }
@@ -119,7 +119,7 @@ fn replies_come_whatever_the_caller_leaves_alone() {
     }
     node.send(NodeId(1), "the end").unwrap();
     node.flush(LONG).unwrap();
-    assert!(peer.join().unwrap().queue_len(NodeId(0)).unwrap().0 > 100);
+    assert!(peer.join().unwrap().peer(NodeId(0)).queue_len().unwrap().0 > 100);
 
     let shared = small().open_threads(1).unwrap();
     let peer = server(shared.local_addr());
@@ -131,7 +131,7 @@ fn replies_come_whatever_the_caller_leaves_alone() {
     }
     shared.send(NodeId(1), "the end").unwrap();
     shared.flush(LONG).unwrap();
-    assert!(peer.join().unwrap().queue_len(NodeId(0)).unwrap().0 > 100);
+    assert!(peer.join().unwrap().peer(NodeId(0)).queue_len().unwrap().0 > 100);
 }
 
 #[test]
@@ -140,7 +140,9 @@ fn a_reply_keeps_its_header_and_its_kind() {
     let to = b.id();
     let peer = std::thread::spawn(move || {
         let request = take(&mut b);
-        let draft = Draft::new("no").kind(Kind(200)).user_header("status");
+        let draft = OutgoingMessage::new("no")
+            .kind(Kind(200))
+            .user_header("status");
         b.send(request.from, request.reply(draft).unwrap()).unwrap();
         b.flush(LONG).unwrap();
     });
@@ -180,10 +182,10 @@ fn a_call_without_a_reply_is_over_at_its_limit_and_what_comes_later_is_counted()
 fn what_a_call_and_a_reply_cannot_carry_is_an_error() {
     let (mut a, mut b) = pair();
     for draft in [
-        Draft::new("").tag(1),
-        Draft::new("").kind(Kind(129)),
-        Draft::new("").token(1),
-        Draft::new("").notify(0),
+        OutgoingMessage::new("").tag(1),
+        OutgoingMessage::new("").kind(Kind(129)),
+        OutgoingMessage::new("").token(1),
+        OutgoingMessage::new("").notify(0),
     ] {
         let refused = a.call(b.id(), draft, LONG);
         assert!(
@@ -260,7 +262,8 @@ fn many_threads_call_at_once_and_each_gets_its_reply() {
             std::thread::spawn(move || {
                 for number in 0..200_u32 {
                     let payload = [thread.to_le_bytes(), number.to_le_bytes()].concat();
-                    let draft = Draft::new(payload.clone()).channel(ChannelId(number % 3));
+                    let draft =
+                        OutgoingMessage::new(payload.clone()).channel(ChannelId(number % 3));
                     let reply = client.call(NodeId(1), draft, LONG).unwrap();
                     assert!(reply.payload.iter().eq(payload.iter().rev()));
                 }

@@ -1,16 +1,18 @@
 //! Messages that are cancelled, or expire, before any of them was sent.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, await_event, builder, introduce, pair, shared_pair, take};
+use crate::common::{LONG, await_event, builder, introduce, pair, set_option, shared_pair, take};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-use suci::{CANCELLED, ChannelId, Draft, EXPIRED, Error, Event, Mode, NodeId, SharedNode};
+use suci::{
+    CANCELLED, ChannelId, EXPIRED, Error, Event, Mode, NodeId, OutgoingMessage, SharedNode,
+};
 
 const C3: ChannelId = ChannelId(3);
 
-fn draft(token: u64, len: usize) -> Draft {
+fn draft(token: u64, len: usize) -> OutgoingMessage {
     let payload = vec![token as u8; len];
-    Draft::new(payload).channel(C3).notify(token)
+    OutgoingMessage::new(payload).channel(C3).notify(token)
 }
 
 /// Token and reason, if the event says that a message is not delivered.
@@ -46,9 +48,9 @@ fn a_node_cancels_what_it_did_not_send() {
         })
         .unwrap();
         // There is no connection yet.
-        assert_eq!(a.cancel(to, C3, 2).unwrap(), 1);
-        assert_eq!(a.cancel(to, C3, 9).unwrap(), 0);
-        assert_eq!(a.cancel(to, ChannelId(0), 3).unwrap(), 0);
+        assert_eq!(a.peer(to).cancel(C3, 2).unwrap(), 1);
+        assert_eq!(a.peer(to).cancel(C3, 9).unwrap(), 0);
+        assert_eq!(a.peer(to).cancel(ChannelId(0), 3).unwrap(), 0);
         let event = await_event(&mut a, |event| undelivered(event).is_some());
         assert_eq!(undelivered(&event), Some((2, CANCELLED)));
         let receiver = std::thread::spawn(move || {
@@ -56,8 +58,8 @@ fn a_node_cancels_what_it_did_not_send() {
             (b, tokens)
         });
         a.flush(LONG).unwrap();
-        assert_eq!(a.cancel(to, C3, 1).unwrap(), 0, "too late");
-        assert_eq!(a.delivered(to, C3).unwrap(), 4);
+        assert_eq!(a.peer(to).cancel(C3, 1).unwrap(), 0, "too late");
+        assert_eq!(a.peer(to).delivered(C3).unwrap(), 4);
         let (_b, tokens) = receiver.join().unwrap();
         assert_eq!(tokens, [1, 3, 4], "{len} bytes");
     }
@@ -85,10 +87,10 @@ fn messages_of_a_node_expire() {
         assert_eq!(undelivered(&event), Some((5, EXPIRED)));
     }
     assert!(begin.elapsed() >= 2 * within);
-    assert_eq!(a.queue_len(NodeId(1)).unwrap(), (1, 100));
-    assert_eq!(a.cancel(NodeId(1), C3, 6).unwrap(), 1);
+    assert_eq!(a.peer(NodeId(1)).queue_len().unwrap(), (1, 100));
+    assert_eq!(a.peer(NodeId(1)).cancel(C3, 6).unwrap(), 1);
     a.flush(Duration::ZERO).unwrap();
-    a.abandon(NodeId(1)).unwrap();
+    a.peer(NodeId(1)).reset().unwrap();
 }
 
 #[test]
@@ -102,9 +104,9 @@ fn a_shared_node_cancels_what_it_did_not_send() {
     }
     let full = a.send(to, draft(7, 10_000)).unwrap_err();
     assert!(full.is_would_block(), "{full}");
-    assert_eq!(a.cancel(to, C3, 1).unwrap(), 3);
-    assert_eq!(a.cancel(to, C3, 1).unwrap(), 0);
-    assert_eq!(a.queue_len(to).unwrap(), (3, 30_000));
+    assert_eq!(a.peer(to).cancel(C3, 1).unwrap(), 3);
+    assert_eq!(a.peer(to).cancel(C3, 1).unwrap(), 0);
+    assert_eq!(a.peer(to).queue_len().unwrap(), (3, 30_000));
     // The room is there at once, and told.
     a.send(to, draft(7, 10_000)).unwrap();
     let (mut cancelled, mut room) = (0, 0);
@@ -118,15 +120,15 @@ fn a_shared_node_cancels_what_it_did_not_send() {
         }
     }
     assert!(matches!(
-        a.cancel(NodeId(9), C3, 0),
+        a.peer(NodeId(9)).cancel(C3, 0),
         Err(Error::UnknownPeer(_))
     ));
     assert_eq!(
-        a.cancel(to, C3, 0).unwrap() + a.cancel(to, C3, 7).unwrap(),
+        a.peer(to).cancel(C3, 0).unwrap() + a.peer(to).cancel(C3, 7).unwrap(),
         4
     );
     a.flush(LONG).unwrap();
-    a.abandon(to).unwrap();
+    a.peer(to).reset().unwrap();
 }
 
 #[test]
@@ -174,7 +176,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn the_receiver_gets_what_was_not_cancelled() {
     let (a, b) = shared_pair();
-    a.prefer(b.id(), Mode::Throughput).unwrap();
+    set_option(a.peer(b.id()), |o| o.mode = Mode::Throughput).unwrap();
     let to = b.id();
     let receiver = std::thread::spawn(move || (received(&b), b));
     let (mut cancelled, mut last) = (Vec::new(), 0);
@@ -182,21 +184,22 @@ fn the_receiver_gets_what_was_not_cancelled() {
         let len = [4, 300, 3_000, 70_000][token as usize % 4];
         let mut payload = vec![0; len];
         payload[..4].copy_from_slice(&(token as u32).to_le_bytes());
-        let message = Draft::new(payload).channel(C3).token(token);
+        let message = OutgoingMessage::new(payload).channel(C3).token(token);
         a.send_timeout(to, message, LONG).unwrap();
         if token % 50 == 0 {
             for token in (last + 1..token).step_by(2) {
-                cancelled.extend((a.cancel(to, C3, token).unwrap() == 1).then_some(token as u32));
+                cancelled
+                    .extend((a.peer(to).cancel(C3, token).unwrap() == 1).then_some(token as u32));
             }
             last = token;
         }
     }
-    a.send(to, Draft::new("end").channel(C3)).unwrap();
+    a.send(to, OutgoingMessage::new("end").channel(C3)).unwrap();
     a.flush(LONG).unwrap();
     let (got, _b) = receiver.join().unwrap();
     let expected = (1..3_000).filter(|token| !cancelled.contains(token));
     assert_eq!(got, expected.collect::<Vec<_>>());
-    assert_eq!(a.delivered(to, C3).unwrap(), 3_000);
+    assert_eq!(a.peer(to).delivered(C3).unwrap(), 3_000);
 }
 
 /// The tokens of the messages that come, until the end.
@@ -215,7 +218,7 @@ fn received(node: &SharedNode) -> Vec<u32> {
 fn a_call_has_its_limit_and_no_deadline() {
     let (mut a, mut b) = (builder(0).open().unwrap(), builder(1).open().unwrap());
     introduce(&mut a, &mut b);
-    let request = || Draft::new("why").deadline(Duration::from_secs(1));
+    let request = || OutgoingMessage::new("why").deadline(Duration::from_secs(1));
     let refused = a.call(b.id(), request(), LONG).unwrap_err().to_string();
     assert!(refused.contains("the deadline"), "{refused}");
     let nobody = nobody();
@@ -223,9 +226,9 @@ fn a_call_has_its_limit_and_no_deadline() {
     let late = a.call(NodeId(2), "why", Duration::from_millis(50));
     assert!(matches!(late, Err(Error::TimedOut { .. })), "{late:?}");
     assert_eq!(
-        a.queue_len(NodeId(2)).unwrap().0,
+        a.peer(NodeId(2)).queue_len().unwrap().0,
         0,
         "the request is cancelled"
     );
-    a.abandon(NodeId(2)).unwrap();
+    a.peer(NodeId(2)).reset().unwrap();
 }

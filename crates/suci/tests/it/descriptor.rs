@@ -4,7 +4,7 @@
 use crate::common::{LONG, builder, pair, take};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
-use suci::{Draft, Event, Message, Node};
+use suci::{Event, Message, Node, OutgoingMessage};
 
 /// Whether the descriptor is readable within `limit`.
 fn readable(node: &Node, limit: Duration) -> bool {
@@ -165,8 +165,11 @@ fn a_program_that_only_waits_on_it_misses_nothing() {
         if round % 25 == 24 {
             std::thread::sleep(Duration::from_millis(250));
         }
-        a.send(suci::NodeId(1), Draft::new(round.to_le_bytes().to_vec()))
-            .unwrap();
+        a.send(
+            suci::NodeId(1),
+            OutgoingMessage::new(round.to_le_bytes().to_vec()),
+        )
+        .unwrap();
         assert_eq!(take(&mut a).payload[..], round.to_le_bytes());
     }
     a.poll(Duration::ZERO).unwrap();
@@ -183,7 +186,7 @@ fn timers_make_it_readable() {
     a.send(suci::NodeId(1), "x").unwrap();
     // Nothing arrives, ever: only the timer that repeats the HELLO can wake us.
     assert!(readable(&a, LONG));
-    a.abandon(suci::NodeId(1)).unwrap();
+    a.peer(suci::NodeId(1)).reset().unwrap();
     let ended = crate::common::await_event(&mut a, |e| matches!(e, Event::Ended { .. }));
     assert!(matches!(ended, Event::Ended { .. }));
 }

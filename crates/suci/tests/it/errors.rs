@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci::{
-    Accept, AddressBook, Bytes, ChannelId, Draft, Error, Event, Kind, Node, NodeId, Priority,
+    Accept, AddressBook, Bytes, ChannelId, Error, Event, Kind, Node, NodeId, OutgoingMessage,
+    Priority,
 };
 
 #[test]
@@ -32,7 +33,7 @@ fn unknown_peers_and_oneself_are_refused() {
         Err(Error::Peer(_))
     ));
     assert!(matches!(
-        a.queue_len(NodeId(99)),
+        a.peer(NodeId(99)).queue_len(),
         Err(Error::UnknownPeer(NodeId(99)))
     ));
 }
@@ -42,20 +43,20 @@ fn unknown_peers_and_oneself_are_refused() {
 fn there_is_nothing_to_end_with_a_stranger_nor_before_a_session() {
     let (mut a, mut b) = pair();
     for (ended, shared) in [
-        (a.close_peer(NodeId(99), LONG), false),
-        (a.abandon(NodeId(99)), false),
-        (shared_pair().0.close_peer(NodeId(99), LONG), true),
-        (shared_pair().0.abandon(NodeId(99)), true),
+        (a.peer(NodeId(99)).close(LONG), false),
+        (a.peer(NodeId(99)).reset(), false),
+        (shared_pair().0.peer(NodeId(99)).close(LONG), true),
+        (shared_pair().0.peer(NodeId(99)).reset(), true),
     ] {
         let stranger = matches!(ended, Err(Error::UnknownPeer(NodeId(99))));
         assert!(stranger, "{ended:?}, shared: {shared}");
     }
-    assert!(matches!(a.abandon(a.id()), Err(Error::Itself(_))));
-    assert!(!a.close_peer(b.id(), LONG).unwrap());
-    assert!(!a.abandon(b.id()).unwrap());
+    assert!(matches!(a.peer(a.id()).reset(), Err(Error::Itself(_))));
+    assert!(!a.peer(b.id()).close(LONG).unwrap());
+    assert!(!a.peer(b.id()).reset().unwrap());
     a.send(b.id(), "x").unwrap();
     take(&mut b);
-    assert!(a.close_peer(b.id(), LONG).unwrap());
+    assert!(a.peer(b.id()).close(LONG).unwrap());
     let refused = a.send(b.id(), "y").unwrap_err();
     let said = refused.to_string();
     assert!(said.contains("wait for the event Ended"), "{said}");
@@ -69,7 +70,7 @@ fn there_is_nothing_to_end_with_a_stranger_nor_before_a_session() {
     a.flush(LONG).unwrap();
     let (message, _b) = there.join().unwrap();
     assert_eq!(&message.payload[..], b"y");
-    assert!(a.abandon(to).unwrap());
+    assert!(a.peer(to).reset().unwrap());
     await_event(&mut a, is_end);
 }
 
@@ -82,7 +83,7 @@ fn who_leaves_messages_unread_is_told_to_receive_them() {
         b.send(a.id(), "x").unwrap();
         // The other one's helper takes it.
         b.flush(LONG).unwrap();
-        a.abandon(b.id()).unwrap();
+        a.peer(b.id()).reset().unwrap();
         await_event(&mut b, |event| matches!(event, Event::Ended { .. }));
     }
     let refused = a.send(b.id(), "y").unwrap_err();
@@ -99,7 +100,7 @@ fn a_program_that_takes_no_events_ends_as_many_sessions_as_it_likes() {
     for _ in 0..20 {
         a.send(b.id(), "x").unwrap();
         take(&mut b);
-        a.abandon(b.id()).unwrap();
+        a.peer(b.id()).reset().unwrap();
     }
     let ends = a.events().unwrap();
     let ends = ends.iter().filter_map(|event| match event {
@@ -115,8 +116,8 @@ fn a_program_that_takes_no_events_ends_as_many_sessions_as_it_likes() {
 fn reserved_kinds_and_channels_are_refused() {
     let (mut a, b) = pair();
     let (shared, other) = shared_pair();
-    let on = |channel| Draft::new("x").channel(ChannelId(channel));
-    let of = |kind| Draft::new("x").kind(Kind(kind));
+    let on = |channel| OutgoingMessage::new("x").channel(ChannelId(channel));
+    let of = |kind| OutgoingMessage::new("x").kind(Kind(kind));
     for (draft, said) in [
         (of(0), "kind 0 is reserved for the library: use 128 to 255"),
         (of(5), "kind 5 is"),
@@ -152,8 +153,11 @@ fn reserved_kinds_and_channels_are_refused() {
     }
     for channel in [1 << 24, u32::MAX].map(ChannelId) {
         for set in [
-            a.set_channel_priority(b.id(), channel, Priority::DEFAULT),
-            shared.set_channel_priority(other.id(), channel, Priority::DEFAULT),
+            a.peer(b.id())
+                .set_channel_priority(channel, Priority::DEFAULT),
+            shared
+                .peer(other.id())
+                .set_channel_priority(channel, Priority::DEFAULT),
         ] {
             assert!(matches!(set, Err(Error::ReservedChannel { channel: c }) if c == channel));
         }
@@ -167,7 +171,7 @@ fn reserved_kinds_and_channels_are_refused() {
 #[test]
 fn a_long_user_header_is_refused() {
     let (mut a, b) = pair();
-    let sent = a.send(b.id(), Draft::new("x").user_header(vec![0; 256]));
+    let sent = a.send(b.id(), OutgoingMessage::new("x").user_header(vec![0; 256]));
     assert!(
         matches!(sent, Err(Error::HeaderTooLong { length: 256 })),
         "{sent:?}"
@@ -204,7 +208,7 @@ fn a_queue_is_full_after_as_many_in_a_batch_as_one_by_one() {
         let mut a = builder(0).send_queue(1 << 16).open().unwrap();
         a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
         let accepted = fill(&mut a);
-        (accepted, a.queue_len(NodeId(1)).unwrap())
+        (accepted, a.peer(NodeId(1)).queue_len().unwrap())
     };
     let bytes = [7; 40];
     let singly = filled(&|a| {
@@ -279,7 +283,7 @@ fn foreign_addresses_cannot_be_listened_at() {
     let address = "192.0.2.1:4000".parse().unwrap();
     let error = builder(1)
         .listen(address)
-        .plain_on_network()
+        .allow_insecure_network()
         .open()
         .unwrap_err();
     assert!(matches!(error, Error::Bind { .. }), "{error:?}");
@@ -291,7 +295,10 @@ fn plain_mode_stays_on_loopback_unless_named() {
     let everywhere = "0.0.0.0:0".parse().unwrap();
     let error = builder(0).listen(everywhere).open().unwrap_err();
     assert!(matches!(error, Error::PlainOnNetwork { .. }), "{error:?}");
-    assert!(error.to_string().contains("plain_on_network"), "{error}");
+    assert!(
+        error.to_string().contains("allow_insecure_network"),
+        "{error}"
+    );
     let far = "192.0.2.1:4000".parse().unwrap();
     let mut book = AddressBook::new();
     book.add(NodeId(7), far).unwrap();
@@ -304,7 +311,7 @@ fn plain_mode_stays_on_loopback_unless_named() {
     ));
     let mut named = builder(0)
         .listen(everywhere)
-        .plain_on_network()
+        .allow_insecure_network()
         .book(book)
         .open()
         .unwrap();
@@ -312,7 +319,7 @@ fn plain_mode_stays_on_loopback_unless_named() {
         .add_peer(NodeId(8), "192.0.2.2:4000".parse().unwrap())
         .unwrap();
     // Where it was not said where to listen, that is loopback, from which nothing goes there.
-    let mut here = builder(0).plain_on_network().open().unwrap();
+    let mut here = builder(0).allow_insecure_network().open().unwrap();
     let said = here.add_peer(NodeId(7), far).unwrap_err().to_string();
     assert!(
         said.contains("192.0.2.1:4000") && said.contains("listen at 0.0.0.0"),
@@ -458,7 +465,7 @@ fn f02_a_flood_of_hellos_keeps_no_node_of_the_book_out() {
     assert!(before >= 100, "room was used up");
     let begun = std::time::Instant::now();
     a.send(b.id(), "amid the flood").unwrap();
-    while a.queue_len(b.id()).unwrap().0 > 0 && std::time::Instant::now() < end {
+    while a.peer(b.id()).queue_len().unwrap().0 > 0 && std::time::Instant::now() < end {
         a.poll(Duration::from_millis(1)).unwrap();
         b.poll(Duration::from_millis(1)).unwrap();
     }

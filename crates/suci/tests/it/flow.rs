@@ -1,38 +1,43 @@
 //! Modes, priorities and the remote window, between nodes over loopback.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, await_event, builder, introduce, pair, shared_pair, take};
+use crate::common::{LONG, await_event, builder, introduce, pair, set_option, shared_pair, take};
 use std::time::{Duration, Instant};
-use suci::{Bytes, ChannelId, Draft, Error, Event, Mode, Node, NodeId, Priority, SharedNode};
+use suci::{
+    Bytes, ChannelId, Error, Event, Mode, Node, NodeId, OutgoingMessage, Priority, SharedNode,
+};
 
 fn remote_mode(node: &Node, peer: NodeId) -> Mode {
-    node.peer_stats(peer).unwrap().unwrap().remote_mode
+    node.peer(peer).stats().unwrap().unwrap().remote_mode
 }
 
 fn shared_remote_mode(node: &SharedNode, peer: NodeId) -> Mode {
-    node.peer_stats(peer).unwrap().unwrap().remote_mode
+    node.peer(peer).stats().unwrap().unwrap().remote_mode
 }
 
 #[test]
 fn a_mode_is_told_while_connected_and_by_the_builder_before() {
     let (mut a, mut b) = (
-        builder(0).prefer(Mode::Throughput).open().unwrap(),
+        builder(0).mode(Mode::Throughput).open().unwrap(),
         builder(1).open().unwrap(),
     );
     introduce(&mut a, &mut b);
     a.send(b.id(), "hello").unwrap();
     take(&mut b);
     assert_eq!(remote_mode(&b, a.id()), Mode::Throughput);
-    a.prefer(b.id(), Mode::Response).unwrap();
+    set_option(a.peer(b.id()), |o| o.mode = Mode::Response).unwrap();
     let end = Instant::now() + LONG;
     while remote_mode(&b, a.id()) != Mode::Response {
         assert!(Instant::now() < end, "told at once");
         b.poll(Duration::from_millis(10)).unwrap();
         a.poll(Duration::ZERO).unwrap();
     }
-    assert_eq!(a.peer_stats(b.id()).unwrap().unwrap().mode, Mode::Response);
+    assert_eq!(
+        a.peer(b.id()).stats().unwrap().unwrap().mode,
+        Mode::Response
+    );
     assert!(matches!(
-        a.prefer(NodeId(9), Mode::Response),
+        set_option(a.peer(NodeId(9)), |o| o.mode = Mode::Response),
         Err(Error::UnknownPeer(_))
     ));
 }
@@ -40,19 +45,20 @@ fn a_mode_is_told_while_connected_and_by_the_builder_before() {
 #[test]
 fn shared_nodes_have_modes_priorities_and_windows_too() {
     let (a, b) = shared_pair();
-    a.prefer(b.id(), Mode::Response).unwrap();
+    set_option(a.peer(b.id()), |o| o.mode = Mode::Response).unwrap();
     a.send(b.id(), "hello").unwrap();
     b.recv_timeout(LONG).unwrap().expect("a message");
     assert_eq!(shared_remote_mode(&b, a.id()), Mode::Response);
     // Else it may not know yet that the other has accepted, nor what.
     a.flush(LONG).unwrap();
     let urgent = Priority::new(7, 1).unwrap();
-    a.set_priority(b.id(), urgent).unwrap();
-    a.set_channel_priority(b.id(), ChannelId(1), urgent)
+    set_option(a.peer(b.id()), |o| o.priority = urgent).unwrap();
+    a.peer(b.id())
+        .set_channel_priority(ChannelId(1), urgent)
         .unwrap();
-    assert!(a.set_priority(NodeId(9), urgent).is_err());
-    assert!(a.remote_window(b.id(), ChannelId(1)).unwrap() > 1_000);
-    assert_eq!(a.remote_window(NodeId(9), ChannelId(0)).unwrap(), 0);
+    assert!(set_option(a.peer(NodeId(9)), |o| o.priority = urgent).is_err());
+    assert!(a.peer(b.id()).remote_window(ChannelId(1)).unwrap() > 1_000);
+    assert_eq!(a.peer(NodeId(9)).remote_window(ChannelId(0)).unwrap(), 0);
 }
 
 #[test]
@@ -62,7 +68,7 @@ fn response_leaves_a_batch_at_once() {
     take(&mut b);
     // The greeting may ride on the handshake, whose end nobody would see for the batch.
     a.flush(LONG).unwrap();
-    a.prefer(b.id(), Mode::Response).unwrap();
+    set_option(a.peer(b.id()), |o| o.mode = Mode::Response).unwrap();
     let to = b.id();
     let arrived = a
         .batch(|batch| {
@@ -82,16 +88,18 @@ fn an_urgent_channel_overtakes_bulk_that_waits() {
     let (mut a, mut b) = pair();
     a.send(b.id(), "hello").unwrap();
     take(&mut b);
-    a.prefer(b.id(), Mode::Throughput).unwrap();
-    a.set_channel_priority(b.id(), ChannelId(1), Priority::new(6, 16).unwrap())
+    set_option(a.peer(b.id()), |o| o.mode = Mode::Throughput).unwrap();
+    a.peer(b.id())
+        .set_channel_priority(ChannelId(1), Priority::new(6, 16).unwrap())
         .unwrap();
-    b.set_channel_priority(a.id(), ChannelId(1), Priority::new(6, 16).unwrap())
+    b.peer(a.id())
+        .set_channel_priority(ChannelId(1), Priority::new(6, 16).unwrap())
         .unwrap();
     let bulk = Bytes::from(vec![7; 200_000]);
     for _ in 0..100 {
         a.send(b.id(), bulk.clone()).unwrap();
     }
-    a.send(b.id(), Draft::new("urgent").channel(ChannelId(1)))
+    a.send(b.id(), OutgoingMessage::new("urgent").channel(ChannelId(1)))
         .unwrap();
     let end = Instant::now() + LONG;
     let mut order = Vec::new();
@@ -140,12 +148,12 @@ fn what_waits_for_a_program_that_stays_away_is_sent_by_its_helper() {
 fn a_finished_channel_ends_after_its_last_message() {
     let (mut a, mut b) = pair();
     let channel = ChannelId(5);
-    let on = |text: &'static str| Draft::new(text).channel(channel);
+    let on = |text: &'static str| OutgoingMessage::new(text).channel(channel);
     for text in ["one", "two"] {
         a.send(b.id(), on(text)).unwrap();
     }
-    assert!(a.finish_channel(b.id(), channel).unwrap());
-    assert!(!a.finish_channel(b.id(), channel).unwrap());
+    assert!(a.peer(b.id()).finish_channel(channel).unwrap());
+    assert!(!a.peer(b.id()).finish_channel(channel).unwrap());
     let refused = a.send(b.id(), on("three")).unwrap_err();
     let said = refused.to_string();
     let named = matches!(refused, Error::FinishedChannel { channel: c, .. } if c == channel);
@@ -169,15 +177,15 @@ fn a_finished_channel_ends_after_its_last_message() {
     // The other direction goes on.
     b.send(a.id(), on("back")).unwrap();
     assert_eq!(take(&mut a).payload, b"back");
-    a.send(b.id(), Draft::new("other").channel(ChannelId(6)))
+    a.send(b.id(), OutgoingMessage::new("other").channel(ChannelId(6)))
         .unwrap();
     assert_eq!(take(&mut b).channel, ChannelId(6));
     assert!(matches!(
-        a.finish_channel(b.id(), ChannelId(1 << 24)),
+        a.peer(b.id()).finish_channel(ChannelId(1 << 24)),
         Err(Error::ReservedChannel { .. })
     ));
     assert!(matches!(
-        a.finish_channel(NodeId(99), channel),
+        a.peer(NodeId(99)).finish_channel(channel),
         Err(Error::UnknownPeer(_))
     ));
 }
@@ -186,8 +194,9 @@ fn a_finished_channel_ends_after_its_last_message() {
 fn threads_finish_channels_too() {
     let (a, b) = shared_pair();
     let channel = ChannelId(5);
-    a.send(b.id(), Draft::new("last").channel(channel)).unwrap();
-    assert!(a.finish_channel(b.id(), channel).unwrap());
+    a.send(b.id(), OutgoingMessage::new("last").channel(channel))
+        .unwrap();
+    assert!(a.peer(b.id()).finish_channel(channel).unwrap());
     assert_eq!(b.recv_timeout(LONG).unwrap().unwrap().payload, b"last");
     let end = Event::ChannelFinished {
         node: a.id(),

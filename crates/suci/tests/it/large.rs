@@ -3,7 +3,7 @@
 
 use crate::common::{LONG, await_event, builder, introduce, take};
 use std::time::Duration;
-use suci::{Bytes, ChannelId, Draft, Error, Event, Message, Node, NodeId, SharedNode};
+use suci::{Bytes, ChannelId, Error, Event, Message, Node, NodeId, OutgoingMessage, SharedNode};
 
 const LONGEST: u64 = 1 << 20;
 
@@ -43,7 +43,7 @@ fn a_supplied_buffer_takes_what_memory_could_not() {
     let payload = Bytes::from(vec![5; 8 << 20]);
     a.send(
         b.id(),
-        Draft::new(payload.clone())
+        OutgoingMessage::new(payload.clone())
             .channel(ChannelId(2))
             .tag(4)
             .user_header("h"),
@@ -155,7 +155,7 @@ fn recv_into_hears_others_beside_an_announced_message_that_does_not_fit() {
 #[test]
 fn a_refusal_comes_with_its_reason_and_blocks_nothing() {
     let (mut a, mut b) = small_pair();
-    a.send(b.id(), Draft::new(vec![1; 2 << 20]).token(8))
+    a.send(b.id(), OutgoingMessage::new(vec![1; 2 << 20]).token(8))
         .unwrap();
     a.send(b.id(), "next").unwrap();
     let (to, refuser) = (
@@ -222,7 +222,8 @@ fn a_message_withdrawn_after_its_announcement_is_no_error_of_recv_into() {
     // The event stays where it is: recv_into is to find it.
     let begun = std::time::Instant::now();
     while b
-        .peer_stats(NodeId(0))
+        .peer(NodeId(0))
+        .stats()
         .unwrap()
         .is_none_or(|s| s.link != suci::Link::Up)
     {
@@ -272,7 +273,7 @@ fn is_told(told: &Error) {
 fn sender(to: &Node) -> (std::sync::mpsc::Sender<()>, std::thread::JoinHandle<Node>) {
     let mut a = builder(0).max_message(LONGEST).open().unwrap();
     a.add_peer(to.id(), to.local_addr()).unwrap();
-    let long = Draft::new(vec![9; 2 << 20]).channel(ChannelId(3));
+    let long = OutgoingMessage::new(vec![9; 2 << 20]).channel(ChannelId(3));
     let id = to.id();
     a.send(id, long).unwrap();
     let (again, asked) = std::sync::mpsc::channel::<()>();
@@ -334,7 +335,8 @@ fn a_message_whose_event_was_taken_is_no_error_of_receiving() {
         .unwrap();
     let (again, thread) = sender(&b);
     while b
-        .peer_stats(NodeId(0))
+        .peer(NodeId(0))
+        .stats()
         .unwrap()
         .is_none_or(|s| s.traffic.packets_received < 2)
     {
@@ -368,7 +370,7 @@ fn a_receiving_call_of_a_shared_node_tells_of_a_message_that_needs_an_answer() {
         let mut a = builder(0).max_message(LONGEST).open().unwrap();
         a.add_peer(b.id(), b.local_addr()).unwrap();
         b.add_peer(a.id(), a.local_addr()).unwrap();
-        let long = Draft::new(vec![9; 2 << 20]).channel(ChannelId(3));
+        let long = OutgoingMessage::new(vec![9; 2 << 20]).channel(ChannelId(3));
         a.send(b.id(), long).unwrap();
         let (stop, thread) = polling(a);
         is_told(&receive(&b).unwrap_err());

@@ -3,7 +3,9 @@
 use crate::common::{LONG, Relay, await_event, builder, introduce, pair, take};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-use suci::{Draft, EndReason, Error, Event, FaultSpec, LostCause, NodeId, Outcome, SessionNumber};
+use suci::{
+    EndReason, Error, Event, FaultSpec, LostCause, NodeId, Outcome, OutgoingMessage, SessionNumber,
+};
 
 const SILENCE: Duration = Duration::from_millis(300);
 
@@ -46,7 +48,8 @@ fn f17_a_silent_peer_is_lost_once_then_ended_with_outcomes() {
     a.events().unwrap();
     // From here on nothing reaches b, nor comes from it.
     let _bound = relay.silence();
-    a.send(b.id(), Draft::new("unheard").token(5)).unwrap();
+    a.send(b.id(), OutgoingMessage::new("unheard").token(5))
+        .unwrap();
     let lost = Event::Lost {
         node: b.id(),
         cause: LostCause::NoAnswer,
@@ -107,7 +110,7 @@ fn a_program_that_computes_is_served_and_not_lost() {
     introduce(&mut a, &mut b);
     // b's program never calls it again: its helper answers for it.
     for round in 0..3 {
-        a.send(b.id(), Draft::new("for later").notify(round))
+        a.send(b.id(), OutgoingMessage::new("for later").notify(round))
             .unwrap();
         let event = await_event(&mut a, |e| !matches!(e, Event::Up { .. }));
         assert!(
@@ -155,7 +158,7 @@ fn sending_waits_for_no_event_that_only_its_caller_could_take() {
     a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
     for _ in 0..10 {
         a.send_timeout(NodeId(1), "fails", LONG).unwrap();
-        a.abandon(NodeId(1)).unwrap();
+        a.peer(NodeId(1)).reset().unwrap();
     }
     // Each failure is told once, by a flush or by its event.
     let Err(Error::NotFlushed { peers }) = a.flush(LONG) else {

@@ -3,17 +3,17 @@
 
 use crate::common::{LONG, builder, introduce};
 use std::time::Duration;
-use suci::{Draft, Error, Event, Next, Node, NodeId, Priority, SharedNode};
+use suci::{Error, Event, Next, Node, NodeId, OutgoingMessage, Priority, SharedNode};
 
 /// Bytes of a message, six of which fit the queue.
 const LENGTH: usize = 10_000;
 
 const MESSAGES: u32 = 200;
 
-fn draft(number: u32) -> Draft {
+fn draft(number: u32) -> OutgoingMessage {
     let mut payload = vec![0; LENGTH];
     payload[..4].copy_from_slice(&number.to_le_bytes());
-    Draft::new(payload)
+    OutgoingMessage::new(payload)
 }
 
 /// Whether it is the only event that tells of room here.

@@ -5,7 +5,7 @@ use crate::common::{LONG, builder, introduce, pair, shared_pair, take};
 use std::future::Future;
 use std::task::{Context, Waker};
 use std::time::Duration;
-use suci::{ChannelId, Draft, EndReason, Error, Event, Next, Node, NodeId, SharedNode};
+use suci::{ChannelId, EndReason, Error, Event, Next, Node, NodeId, OutgoingMessage, SharedNode};
 
 /// Long enough for a message that must not come.
 const SHORT: Duration = Duration::from_millis(50);
@@ -18,8 +18,8 @@ fn number(payload: &[u8]) -> u32 {
     u32::from_le_bytes(payload[..4].try_into().unwrap())
 }
 
-fn numbered(number: u32) -> Draft {
-    Draft::new(number.to_le_bytes().to_vec())
+fn numbered(number: u32) -> OutgoingMessage {
+    OutgoingMessage::new(number.to_le_bytes().to_vec())
 }
 
 /// A program waits for one channel while the memory is full of messages on others: only itself can
@@ -33,11 +33,11 @@ fn who_waits_beside_messages_that_fill_the_memory_hears_which() {
     let sender = std::thread::spawn(move || {
         for (channel, length) in [(5, 1_000), (6, 1_000), (7, 0)] {
             for _ in 0..3_000 {
-                let draft = Draft::new(vec![1; length]).channel(ChannelId(channel));
+                let draft = OutgoingMessage::new(vec![1; length]).channel(ChannelId(channel));
                 peer.send(NodeId(0), draft).unwrap();
             }
         }
-        let last = Draft::new("at last").channel(ChannelId(9));
+        let last = OutgoingMessage::new("at last").channel(ChannelId(9));
         peer.send(NodeId(0), last).unwrap();
         peer.flush(LONG).unwrap();
         peer
@@ -146,8 +146,12 @@ fn flood(mut peer: Node) -> std::thread::JoinHandle<Node> {
             payload[..4].copy_from_slice(&u32::try_from(n).unwrap().to_le_bytes());
             peer.send_timeout(NodeId(0), payload, LONG).unwrap();
         }
-        peer.send_timeout(NodeId(0), Draft::new("control").channel(ChannelId(1)), LONG)
-            .unwrap();
+        peer.send_timeout(
+            NodeId(0),
+            OutgoingMessage::new("control").channel(ChannelId(1)),
+            LONG,
+        )
+        .unwrap();
         peer.flush(LONG).unwrap();
         peer
     })

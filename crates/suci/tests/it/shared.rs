@@ -1,7 +1,7 @@
 //! Nodes served by a thread: blocking, timed, trying and async calls, back-pressure, ends.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, builder, shared_pair, take_many};
+use crate::common::{LONG, builder, set_option, shared_pair, take_many};
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 use suci::{
-    Bytes, ChannelId, Draft, EndReason, Error, Event, NodeId, Priority, SessionNumber, SharedNode,
-    Side,
+    Bytes, ChannelId, EndReason, Error, Event, NodeId, OutgoingMessage, PeerOptions, Priority,
+    SessionNumber, SharedNode, Side,
 };
 
 /// The first event that is `wanted`, which must come.
@@ -40,7 +40,7 @@ fn bulk_that_fills_its_queue_leaves_room_for_an_urgent_message() {
     const QUEUE: u64 = 64 << 10;
     let (bulk, urgent) = (ChannelId(0), ChannelId(1));
     let class = Priority::new(6, 16).unwrap();
-    let draft = |channel| Draft::new(vec![1; 10_000]).channel(channel);
+    let draft = |channel| OutgoingMessage::new(vec![1; 10_000]).channel(channel);
     let fits = |sent: Result<(), Error>| match sent {
         Ok(()) => true,
         Err(Error::WouldBlock { .. }) => false,
@@ -54,12 +54,15 @@ fn bulk_that_fills_its_queue_leaves_room_for_an_urgent_message() {
     assert_eq!((0..10).filter(|_| send_shared(bulk)).count(), 6);
     assert!(!send_shared(urgent), "of the same class");
     shared
-        .set_channel_priority(NodeId(1), urgent, class)
+        .peer(NodeId(1))
+        .set_channel_priority(urgent, class)
         .unwrap();
     assert_eq!((0..10).filter(|_| send_shared(urgent)).count(), 6);
     let mut send = |channel| fits(node.send(NodeId(1), draft(channel)).map(drop));
     assert_eq!((0..10).filter(|_| send(bulk)).count(), 6);
-    node.set_channel_priority(NodeId(1), urgent, class).unwrap();
+    node.peer(NodeId(1))
+        .set_channel_priority(urgent, class)
+        .unwrap();
     let mut send = |channel| fits(node.send(NodeId(1), draft(channel)).map(drop));
     assert_eq!((0..10).filter(|_| send(urgent)).count(), 6);
 }
@@ -70,13 +73,14 @@ fn bulk_that_fills_its_queue_leaves_room_for_an_urgent_message() {
 fn a_channel_that_becomes_urgent_takes_its_queue_along() {
     let (a, _nobody) = lonely(64 << 10);
     let send = |channel| {
-        let draft = Draft::new(vec![1; 10_000]).channel(ChannelId(channel));
+        let draft = OutgoingMessage::new(vec![1; 10_000]).channel(ChannelId(channel));
         a.send(NodeId(1), draft).is_ok()
     };
     assert_eq!((0..10).filter(|_| send(1)).count(), 6);
     assert!(!send(0));
     let urgent = Priority::new(6, 16).unwrap();
-    a.set_channel_priority(NodeId(1), ChannelId(1), urgent)
+    a.peer(NodeId(1))
+        .set_channel_priority(ChannelId(1), urgent)
         .unwrap();
     let end = Instant::now() + LONG;
     while !send(0) && Instant::now() < end {
@@ -84,7 +88,7 @@ fn a_channel_that_becomes_urgent_takes_its_queue_along() {
     }
     assert_eq!((0..10).filter(|_| send(0)).count(), 5);
     assert!(!send(1));
-    assert_eq!(a.queue_len(NodeId(1)).unwrap().0, 12);
+    assert_eq!(a.peer(NodeId(1)).queue_len().unwrap().0, 12);
 }
 
 fn is_handle<T: Send + Sync + Clone + 'static>(_: &T) {}
@@ -99,8 +103,8 @@ fn handles_go_everywhere() {
             let a = a.clone();
             std::thread::spawn(move || {
                 for number in 0..500_u32 {
-                    let draft =
-                        Draft::new(number.to_le_bytes().to_vec()).channel(ChannelId(channel));
+                    let draft = OutgoingMessage::new(number.to_le_bytes().to_vec())
+                        .channel(ChannelId(channel));
                     a.send_timeout(id, draft, LONG).unwrap();
                 }
             })
@@ -117,7 +121,7 @@ fn handles_go_everywhere() {
         .into_iter()
         .for_each(|sender| sender.join().unwrap());
     a.flush(LONG).unwrap();
-    assert_eq!(a.queue_len(id).unwrap(), (0, 0));
+    assert_eq!(a.peer(id).queue_len().unwrap(), (0, 0));
     assert!(b.try_recv().unwrap().is_none());
 }
 
@@ -233,7 +237,10 @@ fn one_full_peer_blocks_no_other() {
         assert!(accepted < 65, "the queue has a bound");
     };
     assert!(refused.is_would_block(), "{refused}");
-    assert_eq!(a.queue_len(NodeId(1)).unwrap(), (accepted, accepted << 10));
+    assert_eq!(
+        a.peer(NodeId(1)).queue_len().unwrap(),
+        (accepted, accepted << 10)
+    );
     a.send(b.id(), "through").unwrap();
     assert_eq!(
         &b.recv_timeout(LONG).unwrap().expect("a message").payload[..],
@@ -255,10 +262,10 @@ fn one_full_peer_blocks_no_other() {
         assert!(Instant::now() < end, "{:?}", unflushed());
     }
     // Giving the peer up makes room again, and tells what became of everything.
-    a.abandon(NodeId(1)).unwrap();
+    a.peer(NodeId(1)).reset().unwrap();
     let ended = await_event(&a, |e| matches!(e, Event::Ended { .. }));
     let Event::Ended {
-        reason: EndReason::Abandoned,
+        reason: EndReason::Reset,
         outcomes,
         ..
     } = ended
@@ -293,7 +300,7 @@ fn f26_both_kinds_of_nodes_queue_as_much() {
         (80_000, 255),
     ];
     for (payload, header) in shapes {
-        let draft = || Draft::new(vec![1; payload]).user_header(vec![2; header]);
+        let draft = || OutgoingMessage::new(vec![1; payload]).user_header(vec![2; header]);
         let (shared, nobody) = lonely(1 << 16);
         let mut own = builder(2).send_queue(1 << 16).open().unwrap();
         own.add_peer(NodeId(1), nobody.local_addr().unwrap())
@@ -306,8 +313,8 @@ fn f26_both_kinds_of_nodes_queue_as_much() {
             "{payload} B and {header} B"
         );
         let bytes = most * (payload + header) as u64;
-        assert_eq!(shared.queue_len(NodeId(1)).unwrap(), (most, bytes));
-        assert_eq!(own.queue_len(NodeId(1)).unwrap(), (most, bytes));
+        assert_eq!(shared.peer(NodeId(1)).queue_len().unwrap(), (most, bytes));
+        assert_eq!(own.peer(NodeId(1)).queue_len().unwrap(), (most, bytes));
         let _ = (shared.close(Duration::ZERO), own.close(Duration::ZERO));
     }
 }
@@ -324,13 +331,13 @@ fn f26_a_peer_that_takes_nothing_is_sent_a_million_messages_at_most() {
     let send = || {
         // The thread may be behind: then its ring is full, and soon is not.
         let sent = shared.send(NodeId(1), Bytes::new());
-        match shared.queue_len(NodeId(1)).unwrap().0 {
+        match shared.peer(NodeId(1)).queue_len().unwrap().0 {
             MOST => sent,
             _ => Ok(()),
         }
     };
     accepted(send);
-    assert_eq!(shared.queue_len(NodeId(1)).unwrap(), (MOST, 0));
+    assert_eq!(shared.peer(NodeId(1)).queue_len().unwrap(), (MOST, 0));
     let _ = (shared.close(Duration::ZERO), own.close(Duration::ZERO));
 }
 
@@ -352,16 +359,16 @@ fn f26_what_is_kept_behind_a_loss_is_not_let_in_once_more() {
         b
     });
     for number in 0..20_000_usize {
-        let draft = Draft::new(vec![1; number % 300]).user_header(vec![2; number % 256]);
+        let draft = OutgoingMessage::new(vec![1; number % 300]).user_header(vec![2; number % 256]);
         a.send_timeout(id, draft, LONG).unwrap();
-        let (messages, bytes) = a.queue_len(id).unwrap();
+        let (messages, bytes) = a.peer(id).queue_len().unwrap();
         assert!(
             bytes <= 1 << 16 && messages <= 1_024,
             "{messages}, {bytes} B"
         );
     }
     a.flush(LONG).unwrap();
-    assert_eq!(a.queue_len(id).unwrap(), (0, 0));
+    assert_eq!(a.peer(id).queue_len().unwrap(), (0, 0));
     taker.join().unwrap();
 }
 
@@ -460,7 +467,8 @@ fn announced_messages_are_decided_by_any_handle() {
 #[test]
 fn closing_wakes_everybody_and_leaves_what_had_arrived() {
     let (a, b) = shared_pair();
-    a.send(b.id(), Draft::new("one").notify(1)).unwrap();
+    a.send(b.id(), OutgoingMessage::new("one").notify(1))
+        .unwrap();
     a.send(b.id(), "two").unwrap();
     a.flush(LONG).unwrap();
     let (waiting, begun) = mpsc::channel();
@@ -636,7 +644,7 @@ fn sending_waits_for_room_under_tokio() {
             tokio::spawn(async move { a.send_async(NodeId(1), "y").await })
         };
         tokio::task::yield_now().await;
-        a.abandon(NodeId(1)).unwrap();
+        a.peer(NodeId(1)).reset().unwrap();
         tokio::time::timeout(LONG, waiting)
             .await
             .expect("in time")
@@ -652,7 +660,7 @@ fn sending_to_a_suspended_peer_fails_on_both_sides_until_it_is_resumed() {
     b.recv_timeout(LONG).unwrap().expect("a message");
     b.send_copy(a.id(), b"before").unwrap();
     b.flush(LONG).unwrap();
-    a.suspend(b.id()).unwrap();
+    a.peer(b.id()).suspend().unwrap();
     let Err(Error::Suspended { by, message, .. }) = a.send_copy(b.id(), b"now") else {
         panic!("accepted")
     };
@@ -678,7 +686,7 @@ fn sending_to_a_suspended_peer_fails_on_both_sides_until_it_is_resumed() {
         a.recv_timeout(LONG).unwrap().is_some(),
         "what arrived is read"
     );
-    a.resume(b.id()).unwrap();
+    a.peer(b.id()).resume().unwrap();
     a.send_copy(b.id(), b"after").unwrap();
     b.recv_timeout(LONG).unwrap().expect("a message");
     await_event(&b, |e| {
@@ -692,7 +700,7 @@ fn sending_to_a_suspended_peer_fails_on_both_sides_until_it_is_resumed() {
     });
     b.send_copy(a.id(), b"after").unwrap();
     a.recv_timeout(LONG).unwrap().expect("a message");
-    let unknown = a.suspend(NodeId(77));
+    let unknown = a.peer(NodeId(77)).suspend();
     assert!(matches!(unknown, Err(Error::UnknownPeer(NodeId(77)))));
 }
 
@@ -703,13 +711,13 @@ fn who_waits_for_room_hears_of_a_suspension() {
     let waiting = a.clone();
     let waiter = std::thread::spawn(move || waiting.send_timeout(NodeId(1), vec![0; 50_000], LONG));
     std::thread::sleep(Duration::from_millis(50));
-    a.suspend(NodeId(1)).unwrap();
+    a.peer(NodeId(1)).suspend().unwrap();
     let refused = waiter.join().unwrap();
     assert!(
         matches!(refused, Err(Error::Suspended { .. })),
         "{refused:?}"
     );
-    a.abandon(NodeId(1)).unwrap();
+    a.peer(NodeId(1)).reset().unwrap();
 }
 
 /// What others send meanwhile is theirs to wait for.
@@ -754,18 +762,21 @@ fn room_that_a_thread_made_is_told_at_once() {
     b.add_peer(a.id(), a.local_addr()).unwrap();
     // A keep-alive would mend it after a third.
     let patience = Duration::from_secs(90);
-    a.set_patience(b.id(), patience, 2 * patience).unwrap();
+    let limits = |o: &mut PeerOptions| {
+        (o.silence_timeout, o.give_up_after) = (patience, 2 * patience);
+    };
+    set_option(a.peer(b.id()), limits).unwrap();
     let (mut sent, mut messages) = (0, Vec::new());
     for _ in 0..6 {
         // Until neither ring nor window has room, and all that has was acknowledged.
         let (mut queued, mut since) = (None, Instant::now());
         while since.elapsed() < Duration::from_millis(300) {
-            while a.queue_len(b.id()).unwrap().0 < 100 {
+            while a.peer(b.id()).queue_len().unwrap().0 < 100 {
                 a.send(b.id(), vec![0; PAYLOAD]).unwrap();
                 sent += 1;
             }
             a.poll(Duration::from_millis(1)).unwrap();
-            let now = Some((sent, a.queue_len(b.id()).unwrap()));
+            let now = Some((sent, a.peer(b.id()).queue_len().unwrap()));
             if queued != now {
                 (queued, since) = (now, Instant::now());
             }
@@ -774,7 +785,7 @@ fn room_that_a_thread_made_is_told_at_once() {
         b.recv_many(&mut messages, usize::MAX, LONG).unwrap();
         let helper = std::thread::spawn(move || {
             let begun = Instant::now();
-            while a.queue_len(NodeId(1)).unwrap().0 > 0 && begun.elapsed() < LONG {
+            while a.peer(NodeId(1)).queue_len().unwrap().0 > 0 && begun.elapsed() < LONG {
                 a.poll(Duration::from_millis(10)).unwrap();
             }
             (a, begun.elapsed())

@@ -81,7 +81,7 @@ fn the_file_follows_the_node_while_its_program_does_something_else() {
     // come since.
     let end = Instant::now() + PATIENCE;
     loop {
-        let own = here.peer_stats(there.id()).unwrap().unwrap();
+        let own = here.peer(there.id()).stats().unwrap().unwrap();
         // Longer than the helper waits before it serves a node that nobody calls.
         std::thread::sleep(Duration::from_millis(300));
         let read = read_until(here.id(), |_| true);

@@ -1,6 +1,6 @@
 //! The program decides how messages flow to a peer, over real sockets.
 
-use crate::common::{LONG, pair, shared_pair, take};
+use crate::common::{LONG, pair, set_option, shared_pair, take};
 use std::time::{Duration, Instant};
 use suci::{Bytes, ControllerChoice, Decision, Error, NodeId, Observation};
 
@@ -14,13 +14,13 @@ const PAUSED: Decision = Decision {
 #[test]
 fn a_paused_peer_gets_its_messages_when_it_is_paused_no_more() {
     let (mut a, mut b) = pair();
-    a.steer(b.id(), |_: &Observation| PAUSED).unwrap();
+    a.peer(b.id()).steer(|_: &Observation| PAUSED).unwrap();
     a.send(b.id(), "waits").unwrap();
     for _ in 0..20 {
         a.poll(Duration::from_millis(10)).unwrap();
         assert!(b.try_recv().unwrap().is_none());
     }
-    a.unsteer(b.id()).unwrap();
+    a.peer(b.id()).unsteer().unwrap();
     a.send(b.id(), "and goes").unwrap();
     let node = std::thread::spawn(move || {
         a.flush(LONG).unwrap();
@@ -42,7 +42,7 @@ fn a_cap_slows_one_peer_down_and_is_lifted() {
     let (a, b) = shared_pair();
     let to = b.id();
     let begun = Instant::now();
-    a.set_rate_cap(to, Some(100_000)).unwrap();
+    set_option(a.peer(to), |o| o.rate_cap = Some(100_000)).unwrap();
     let payload = Bytes::from(vec![7; 10_000]);
     for _ in 0..MESSAGES {
         a.send(to, payload.clone()).unwrap();
@@ -58,9 +58,9 @@ fn a_cap_slows_one_peer_down_and_is_lifted() {
     take(SLOW);
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(350), "{took:?}");
-    let stats = a.peer_stats(to).unwrap().unwrap();
+    let stats = a.peer(to).stats().unwrap().unwrap();
     assert_eq!(stats.waiting, Some(suci::WaitReason::Cap));
-    a.set_rate_cap(to, None).unwrap();
+    set_option(a.peer(to), |o| o.rate_cap = None).unwrap();
     take(MESSAGES - SLOW);
     a.flush(LONG).unwrap();
     assert!(b.try_recv().unwrap().is_none());
@@ -68,18 +68,22 @@ fn a_cap_slows_one_peer_down_and_is_lifted() {
 
 #[test]
 fn every_verb_knows_its_peers() {
-    let (mut a, _b) = pair();
+    let (a, _b) = pair();
     let nobody = NodeId(77);
     let unknown = |result: Result<(), Error>| {
         assert!(matches!(result, Err(Error::UnknownPeer(node)) if node == nobody));
     };
-    unknown(a.set_controller(nobody, ControllerChoice::Cubic));
-    unknown(a.steer(nobody, |_: &Observation| PAUSED));
-    unknown(a.unsteer(nobody));
-    unknown(a.set_rate_cap(nobody, Some(1)));
-    unknown(a.set_manual(nobody, true));
-    unknown(a.retransmit(nobody));
-    assert_eq!(a.controller(nobody).unwrap(), None);
+    unknown(set_option(a.peer(nobody), |o| {
+        o.controller = ControllerChoice::Cubic
+    }));
+    unknown(a.peer(nobody).steer(|_: &Observation| PAUSED));
+    unknown(a.peer(nobody).unsteer());
+    unknown(set_option(a.peer(nobody), |o| o.rate_cap = Some(1)));
+    unknown(set_option(a.peer(nobody), |o| {
+        o.manual_retransmission = true
+    }));
+    unknown(a.peer(nobody).retransmit());
+    assert_eq!(a.peer(nobody).controller().unwrap(), None);
 }
 
 #[test]
@@ -89,19 +93,19 @@ fn a_shared_node_is_steered_too() {
     a.send(to, "first").unwrap();
     assert!(b.recv_timeout(LONG).unwrap().is_some());
     a.flush(LONG).unwrap();
-    assert_eq!(a.controller(to).unwrap(), Some("lan"));
-    a.set_controller(to, ControllerChoice::Wan).unwrap();
-    assert_eq!(a.controller(to).unwrap(), Some("wan"));
-    a.set_manual(to, true).unwrap();
-    a.steer(to, |_: &Observation| PAUSED).unwrap();
+    assert_eq!(a.peer(to).controller().unwrap(), Some("lan"));
+    set_option(a.peer(to), |o| o.controller = ControllerChoice::Wan).unwrap();
+    assert_eq!(a.peer(to).controller().unwrap(), Some("wan"));
+    set_option(a.peer(to), |o| o.manual_retransmission = true).unwrap();
+    a.peer(to).steer(|_: &Observation| PAUSED).unwrap();
     a.send(to, "second").unwrap();
     assert!(
         b.recv_timeout(Duration::from_millis(200))
             .unwrap()
             .is_none()
     );
-    a.unsteer(to).unwrap();
-    a.retransmit(to).unwrap();
+    a.peer(to).unsteer().unwrap();
+    a.peer(to).retransmit().unwrap();
     assert_eq!(
         &b.recv_timeout(LONG).unwrap().unwrap().payload[..],
         b"second"
@@ -115,19 +119,20 @@ fn a_controller_that_would_wait_for_its_own_thread_is_told_so() {
     let to = b.id();
     let (told, answers) = std::sync::mpsc::channel();
     let node = a.clone();
-    a.steer(to, move |_: &Observation| {
-        let answers = [
-            node.peer_stats(to).map(drop),
-            node.recv().map(drop),
-            node.recv_timeout(LONG).map(drop),
-            node.close(LONG),
-        ];
-        // It is asked while the node closes, too.
-        let sent = node.send_timeout(to, "from within", LONG);
-        let _ = told.send((answers, sent));
-        Decision::default()
-    })
-    .unwrap();
+    a.peer(to)
+        .steer(move |_: &Observation| {
+            let answers = [
+                node.peer(to).stats().map(drop),
+                node.recv().map(drop),
+                node.recv_timeout(LONG).map(drop),
+                node.close(LONG),
+            ];
+            // It is asked while the node closes, too.
+            let sent = node.send_timeout(to, "from within", LONG);
+            let _ = told.send((answers, sent));
+            Decision::default()
+        })
+        .unwrap();
     let (answers, sent) = answers.recv_timeout(LONG).unwrap();
     sent.expect("what need not wait is done");
     for answer in answers {

@@ -1,14 +1,14 @@
 //! Nodes served by several threads: whatever their number, they behave like one.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, builder};
+use crate::common::{LONG, builder, set_option};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use suci::{Accept, ChannelId, Draft, Error, Event, Mode, NodeId, SharedNode, Side};
+use suci::{Accept, ChannelId, Error, Event, Mode, NodeId, OutgoingMessage, SharedNode, Side};
 
 /// Node `id` with `threads` threads, on a port of its own.
 fn node(id: u32, threads: usize) -> SharedNode {
@@ -252,7 +252,7 @@ fn one_that_takes_a_nodes_id_is_refused() {
         await_event(&double, |e| matches!(e, Event::Refused { .. }));
         other.send(a.id(), "still me").unwrap();
         assert_eq!(&take(&a).payload[..], b"still me");
-        double.abandon(a.id()).unwrap();
+        double.peer(a.id()).reset().unwrap();
     }
     // Even its own.
     let double = node(0, 2);
@@ -345,7 +345,7 @@ fn closing_delivers_what_every_thread_has() {
     }
     for number in 0..MESSAGES {
         for other in &others {
-            let draft = Draft::new(vec![number as u8; 2_000]).notify(u64::from(number));
+            let draft = OutgoingMessage::new(vec![number as u8; 2_000]).notify(u64::from(number));
             a.send_timeout(other.id(), draft, LONG).unwrap();
         }
     }
@@ -411,37 +411,37 @@ fn verbs_find_the_thread_of_their_peer() {
     let (a, others) = star(3, 1..7);
     for other in &others {
         let id = other.id();
-        a.connect(id).unwrap();
+        a.peer(id).connect().unwrap();
         await_event(&a, |e| matches!(e, Event::Up { node, .. } if *node == id));
-        a.prefer(id, Mode::Response).unwrap();
-        a.set_priority(id, suci::Priority::default()).unwrap();
-        a.set_rate_cap(id, Some(100 << 20)).unwrap();
-        a.watch(id, true).unwrap();
+        set_option(a.peer(id), |o| o.mode = Mode::Response).unwrap();
+        set_option(a.peer(id), |o| o.priority = suci::Priority::default()).unwrap();
+        set_option(a.peer(id), |o| o.rate_cap = Some(100 << 20)).unwrap();
+        set_option(a.peer(id), |o| o.keep_alive = true).unwrap();
         a.send(id, "hello").unwrap();
         take(other);
         // Else it may not know yet that the other has accepted.
         a.flush(LONG).unwrap();
         assert_eq!(
-            a.peer_stats(id).unwrap().expect("known").mode,
+            a.peer(id).stats().unwrap().expect("known").mode,
             Mode::Response
         );
-        assert!(a.controller(id).unwrap().is_some());
-        a.suspend(id).unwrap();
+        assert!(a.peer(id).controller().unwrap().is_some());
+        a.peer(id).suspend().unwrap();
         let refused = a.send(id, "now");
         assert!(matches!(
             refused,
             Err(Error::Suspended { by: Side::Here, .. })
         ));
-        a.resume(id).unwrap();
+        a.peer(id).resume().unwrap();
         a.send(id, "again").unwrap();
         take(other);
         a.flush(LONG).unwrap();
-        assert_eq!(a.delivered(id, ChannelId(0)).unwrap(), 2);
-        assert!(a.close_peer(id, LONG).unwrap());
+        assert_eq!(a.peer(id).delivered(ChannelId(0)).unwrap(), 2);
+        assert!(a.peer(id).close(LONG).unwrap());
         await_event(other, |e| matches!(e, Event::Ended { .. }));
-        assert!(a.peer_stats(NodeId(id.0 + 99)).unwrap().is_none());
+        assert!(a.peer(NodeId(id.0 + 99)).stats().unwrap().is_none());
     }
-    let stranger = a.suspend(NodeId(77));
+    let stranger = a.peer(NodeId(77)).suspend();
     assert!(matches!(stranger, Err(Error::UnknownPeer(NodeId(77)))));
 }
 
@@ -491,7 +491,8 @@ fn one_descriptor_stands_for_all_threads() {
     }
     // Events alone, of any thread.
     for other in &others {
-        a.send(other.id(), Draft::new("x").notify(1)).unwrap();
+        a.send(other.id(), OutgoingMessage::new("x").notify(1))
+            .unwrap();
         let delivered = |e: &Event| matches!(e, Event::Delivered { .. });
         while !a.next_event().unwrap().is_some_and(|e| delivered(&e)) {
             assert!(is_readable(&a, LONG));

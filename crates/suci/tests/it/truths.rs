@@ -162,7 +162,7 @@ fn what_a_path_takes_is_never_measured_shorter_than_it_is() {
     let (a, b) = nodes();
     let relay = Relay::introduce(&a, &b, 0, Duration::ZERO);
     exchange(&a, &b, 4_000);
-    let stats = a.peer_stats(b.id()).unwrap().unwrap();
+    let stats = a.peer(b.id()).stats().unwrap().unwrap();
     let witness = relay.end();
     assert!(witness.acks > 100, "{witness:?}");
     assert!(stats.min_rtt >= 2 * DELAY, "{stats:?}");
@@ -177,7 +177,14 @@ fn nothing_is_lost_where_packets_are_only_late() {
     let (a, b) = nodes();
     let relay = Relay::introduce(&a, &b, 4, DELAY);
     exchange(&a, &b, 2_000);
-    let lost = || a.peer_stats(b.id()).unwrap().unwrap().traffic.packets_lost;
+    let lost = || {
+        a.peer(b.id())
+            .stats()
+            .unwrap()
+            .unwrap()
+            .traffic
+            .packets_lost
+    };
     let mut before = lost();
     let tries: Vec<_> = (0..20)
         .map(|_| {
@@ -187,7 +194,7 @@ fn nothing_is_lost_where_packets_are_only_late() {
         .take_while(|lost| *lost > 0)
         .collect();
     assert!(tries.len() < 20, "{tries:?}");
-    let stats = a.peer_stats(b.id()).unwrap().unwrap();
+    let stats = a.peer(b.id()).stats().unwrap().unwrap();
     let witness = relay.end();
     let Traffic {
         packets_lost,

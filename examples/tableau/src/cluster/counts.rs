@@ -83,7 +83,7 @@ pub(super) fn traffic(node: &Node) -> Result<Value, Failure> {
     let counters = node.counters().map_err(failure)?;
     let mut waits = Map::new();
     for peer in node.peers().map_err(failure)? {
-        let Some(stats) = node.peer_stats(peer.node).map_err(failure)? else {
+        let Some(stats) = node.peer(peer.node).stats().map_err(failure)? else {
             continue;
         };
         for reason in WaitReason::ALL {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use suci::{Bytes, ChannelId, Draft, EndReason, Error, Event, Mode, Node, NodeId, Priority};
+use suci::{
+    Bytes, ChannelId, EndReason, Error, Event, Mode, Node, NodeId, OutgoingMessage, PeerOptions,
+    Priority,
+};
 use tableau::parallel::{HUB, Kind, Malformed, Packet};
 
 use crate::Failure;
@@ -50,7 +53,7 @@ impl Link {
             .give_up_after(patience)
             .send_queue(u64::MAX);
         if args.plain {
-            builder = builder.plain_on_network();
+            builder = builder.allow_insecure_network();
         }
         if let Some(faults) = args.faults {
             builder = builder.faults(faults);
@@ -80,14 +83,22 @@ impl Link {
                 } else {
                     Mode::Throughput
                 };
-                self.node.prefer(peer, mode)?;
+                let peer = self.node.peer(peer);
+                peer.set_options(PeerOptions {
+                    mode,
+                    ..peer.options()?
+                })?;
                 if with_hub {
-                    self.node.set_channel_priority(peer, URGENT, urgent)?;
+                    peer.set_channel_priority(URGENT, urgent)?;
                 }
             }
             if with_hub {
-                self.node.watch(peer, true)?;
-                self.node.connect(peer)?;
+                let peer = self.node.peer(peer);
+                peer.set_options(PeerOptions {
+                    keep_alive: true,
+                    ..peer.options()?
+                })?;
+                peer.connect()?;
             }
         }
         Ok(())
@@ -99,7 +110,7 @@ impl Link {
             true => URGENT,
             false => BULK,
         };
-        let draft = Draft::new(packet.body)
+        let draft = OutgoingMessage::new(packet.body)
             .channel(channel)
             .kind(suci::Kind(packet.kind as u8))
             .tag(packet.question);
@@ -111,7 +122,7 @@ impl Link {
     /// receiving goes on, so that two processes never wait for each other.
     pub(super) fn is_clear(&self) -> Result<bool, Failure> {
         for peer in (HUB..=self.workers).filter(|&peer| peer != self.me) {
-            let (_, bytes) = self.node.queue_len(NodeId(peer)).map_err(failure)?;
+            let (_, bytes) = self.node.peer(NodeId(peer)).queue_len().map_err(failure)?;
             if bytes > ENOUGH {
                 return Ok(false);
             }

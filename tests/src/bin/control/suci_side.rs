@@ -3,8 +3,8 @@
 use super::{Count, GRADIENT, Outcome, PARAMETERS, QUESTION, Role, ask_on, await_start};
 use std::time::{Duration, Instant};
 use suci::{
-    AddressBook, Bytes, ChannelId, Draft, Error, Message, Node, NodeBuilder, NodeId, PeerStats,
-    Priority, SharedNode,
+    AddressBook, Bytes, ChannelId, Error, Message, Node, NodeBuilder, NodeId, OutgoingMessage,
+    PeerStats, Priority, SharedNode,
 };
 
 /// Of questions and answers.
@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// What both kinds of nodes do here.
 trait Any {
-    fn send(&mut self, to: NodeId, draft: Draft) -> Result<(), Error>;
+    fn send(&mut self, to: NodeId, draft: OutgoingMessage) -> Result<(), Error>;
     fn wait(&mut self, limit: Duration) -> Result<Option<Message>, Error>;
     fn open_messages(&mut self, to: NodeId) -> Result<u64, Error>;
     fn stats(&mut self, of: NodeId) -> Result<Option<PeerStats>, Error>;
@@ -36,7 +36,7 @@ fn urgent() -> Outcome<Priority> {
 }
 
 impl Any for Node {
-    fn send(&mut self, to: NodeId, draft: Draft) -> Result<(), Error> {
+    fn send(&mut self, to: NodeId, draft: OutgoingMessage) -> Result<(), Error> {
         Node::send(self, to, draft).map(drop)
     }
 
@@ -45,20 +45,20 @@ impl Any for Node {
     }
 
     fn open_messages(&mut self, to: NodeId) -> Result<u64, Error> {
-        Ok(self.queue_len(to)?.0)
+        Ok(self.peer(to).queue_len()?.0)
     }
 
     fn stats(&mut self, of: NodeId) -> Result<Option<PeerStats>, Error> {
-        self.peer_stats(of)
+        self.peer(of).stats()
     }
 
     fn make_urgent(&mut self, to: NodeId) -> Outcome<()> {
-        Ok(self.set_channel_priority(to, CONTROL, urgent()?)?)
+        Ok(self.peer(to).set_channel_priority(CONTROL, urgent()?)?)
     }
 }
 
 impl Any for SharedNode {
-    fn send(&mut self, to: NodeId, draft: Draft) -> Result<(), Error> {
+    fn send(&mut self, to: NodeId, draft: OutgoingMessage) -> Result<(), Error> {
         SharedNode::send(self, to, draft)
     }
 
@@ -67,15 +67,15 @@ impl Any for SharedNode {
     }
 
     fn open_messages(&mut self, to: NodeId) -> Result<u64, Error> {
-        Ok(self.queue_len(to)?.0)
+        Ok(self.peer(to).queue_len()?.0)
     }
 
     fn stats(&mut self, of: NodeId) -> Result<Option<PeerStats>, Error> {
-        self.peer_stats(of)
+        self.peer(of).stats()
     }
 
     fn make_urgent(&mut self, to: NodeId) -> Outcome<()> {
-        Ok(self.set_channel_priority(to, CONTROL, urgent()?)?)
+        Ok(self.peer(to).set_channel_priority(CONTROL, urgent()?)?)
     }
 }
 
@@ -122,12 +122,15 @@ fn serve(node: &mut impl Any, role: &Role) -> Outcome<()> {
         if let Some(message) = node.wait(Duration::from_millis(1))?
             && message.channel == CONTROL
         {
-            node.send(message.from, Draft::new(message.payload).channel(CONTROL))?;
+            node.send(
+                message.from,
+                OutgoingMessage::new(message.payload).channel(CONTROL),
+            )?;
         }
         for id in 1..role.asker() {
             if node.open_messages(NodeId(id))? == 0 {
                 // A worker that has ended gets no more.
-                let _ = node.send(NodeId(id), Draft::new(parameters.clone()));
+                let _ = node.send(NodeId(id), OutgoingMessage::new(parameters.clone()));
             }
         }
         count.look(|| node.received(1..role.asker()))?;
@@ -141,7 +144,7 @@ fn work(node: &mut impl Any, role: &Role) -> Outcome<()> {
     let (mut count, began) = (Count::new(role), Instant::now());
     while !role.is_over(began) {
         if node.open_messages(NodeId(0))? == 0 {
-            let _ = node.send(NodeId(0), Draft::new(gradient.clone()));
+            let _ = node.send(NodeId(0), OutgoingMessage::new(gradient.clone()));
         }
         node.wait(Duration::from_millis(1))?;
         count.look(|| node.received([0].into_iter()))?;
@@ -153,7 +156,10 @@ fn work(node: &mut impl Any, role: &Role) -> Outcome<()> {
 fn ask(node: &mut impl Any, role: &Role) -> Outcome<()> {
     node.make_urgent(NodeId(0))?;
     ask_on(role, || {
-        node.send(NodeId(0), Draft::new(&QUESTION[..]).channel(CONTROL))?;
+        node.send(
+            NodeId(0),
+            OutgoingMessage::new(&QUESTION[..]).channel(CONTROL),
+        )?;
         let answer = node.wait(LONG)?.ok_or("no answer")?;
         match answer.channel {
             CONTROL => Ok(()),

@@ -36,7 +36,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use suci::{
-    ControllerChoice, Draft, Error, Event, Message, Mode, Node, NodeBuilder, NodeId, Priority,
+    ControllerChoice, Error, Event, Message, Mode, Node, NodeBuilder, NodeId, OutgoingMessage,
+    PeerOptions, Priority,
 };
 
 use traffic::{Inflow, Outflow};
@@ -56,7 +57,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() {
     let mut manner = Manner::Eager;
-    let mut builder = Node::builder().plain_on_network();
+    let mut builder = Node::builder().allow_insecure_network();
     for argument in std::env::args().skip(1) {
         let (name, value) = argument.split_once('=').unwrap_or((&argument, ""));
         match name {
@@ -136,8 +137,8 @@ fn setting(builder: NodeBuilder, name: &str, value: &str) -> NodeBuilder {
         "gso" => builder.udp(|options| options.gso = value != "off"),
         "gro" => builder.udp(|options| options.gro = value != "off"),
         "unattended" => builder.unattended(),
-        "prefer" if value == "throughput" => builder.prefer(Mode::Throughput),
-        "prefer" if value == "response" => builder.prefer(Mode::Response),
+        "prefer" if value == "throughput" => builder.mode(Mode::Throughput),
+        "prefer" if value == "response" => builder.mode(Mode::Response),
         "controller" if value == "lan" => builder.controller(ControllerChoice::Lan),
         "controller" if value == "cubic" => builder.controller(ControllerChoice::Cubic),
         "faults" => builder.faults(value.parse().expect("a fault specification")),
@@ -175,11 +176,17 @@ impl Subject {
                     let class = u8::try_from(number(2)).expect("a class");
                     let priority = Priority::new(class, Priority::DEFAULT.weight());
                     let priority = priority.expect("a class");
-                    self.node.set_priority(node(1), priority).expect("a peer");
+                    let peer = self.node.peer(node(1));
+                    let options = peer.options().expect("a peer");
+                    let set = peer.set_options(PeerOptions {
+                        priority,
+                        ..options
+                    });
+                    set.expect("a peer");
                 }
                 "rest" => self.flow(node(1)).rest(),
-                "suspend" => self.node.suspend(node(1)).expect("suspend"),
-                "resume" => self.node.resume(node(1)).expect("resume"),
+                "suspend" => self.node.peer(node(1)).suspend().expect("suspend"),
+                "resume" => self.node.peer(node(1)).resume().expect("resume"),
                 "compute" => compute(Duration::from_millis(number(1))),
                 "fork" => self.fork(),
                 "stat" => println!("stat {}", self.stat()),
@@ -234,7 +241,7 @@ impl Subject {
     fn take_message(&mut self, message: &Message) {
         let from = message.from;
         if message.tag == REQUEST {
-            let answer = Draft::new(message.payload.clone()).tag(ANSWER);
+            let answer = OutgoingMessage::new(message.payload.clone()).tag(ANSWER);
             self.node.send(from, answer).expect("room for an answer");
             return;
         }
@@ -248,7 +255,7 @@ impl Subject {
         let mut times = Vec::new();
         for _ in 0..count {
             let begun = Instant::now();
-            let request = Draft::new(payload.clone()).tag(REQUEST);
+            let request = OutgoingMessage::new(payload.clone()).tag(REQUEST);
             self.node.send(to, request).expect("room for a request");
             loop {
                 let message = self.node.recv_timeout(PATIENCE).expect("recv");
@@ -325,7 +332,7 @@ impl Subject {
         let incoming = |node| self.incoming.get(&node);
         let counters = self.node.counters().expect("counters");
         let socket = self.node.socket_counters().expect("socket counters");
-        let stats = |node| self.node.peer_stats(node).expect("peer_stats");
+        let stats = |node| self.node.peer(node).stats().expect("peer_stats");
         serde_json::json!({
             "accepted": by_node(&|node| out(node).map_or(0, Outflow::total_accepted)),
             "delivered": by_node(&|node| out(node).map_or(0, Outflow::total_delivered)),

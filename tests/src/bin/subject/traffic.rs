@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-use suci::{Draft, Message, MessageOutcome, Outcome};
+use suci::{Message, MessageOutcome, Outcome, OutgoingMessage};
 
 /// This process's number, so that receivers tell it from its successor.
 static LIFE: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("life"));
@@ -59,7 +59,7 @@ impl Outflow {
     }
 
     /// What to send now, if anything.
-    pub(crate) fn next(&self) -> Option<Draft> {
+    pub(crate) fn next(&self) -> Option<OutgoingMessage> {
         if self.left == 0 || self.outstanding.len() as u64 >= self.window {
             return None;
         }
@@ -72,7 +72,7 @@ impl Outflow {
             payload.extend_from_slice(&word);
         }
         payload.truncate(size);
-        Some(Draft::new(payload).notify(self.next))
+        Some(OutgoingMessage::new(payload).notify(self.next))
     }
 
     /// The library took what `next` gave.

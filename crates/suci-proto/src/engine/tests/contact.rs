@@ -87,7 +87,7 @@ fn f11_data_with_another_tag_is_no_answer_to_an_init() {
 #[test]
 fn who_is_left_before_accept_went_hears_both() {
     let (mut world, _) = accepted();
-    world.engines[1].abandon(world.now, id(0)).unwrap();
+    world.engines[1].reset(world.now, id(0)).unwrap();
     let packets = world.outgoing(1);
     let kinds: Vec<_> = packets.iter().map(|packet| packet.header().kind).collect();
     let data = PacketType::Data;

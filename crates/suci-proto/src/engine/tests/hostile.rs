@@ -183,7 +183,7 @@ fn f10_credit_of_every_connection_that_was_replaced_unheard_stays_on_the_books()
     world.run(25 * SECOND);
     let connection = world.peer(0, 1).connection.as_ref().unwrap();
     assert!(connection.previous.is_empty(), "heard");
-    world.engines[0].abandon(world.now, id(1)).unwrap();
+    world.engines[0].reset(world.now, id(1)).unwrap();
     let shares = &world.engines[0].shared.shares;
     assert_eq!(shares.free(), Shares::new(BUFFER).free());
 }

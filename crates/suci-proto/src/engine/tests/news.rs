@@ -61,10 +61,10 @@ fn f04_a_program_that_takes_no_events_opens_sessions_for_ever() {
         world.run(SECOND);
         assert_eq!(world.received(1), 1, "round {round}");
         let now = world.now;
-        world.engines[0].abandon(now, id(1)).unwrap();
+        world.engines[0].reset(now, id(1)).unwrap();
         world.run(SECOND);
     }
-    assert_eq!(ends(&world.events(0)), [EndReason::Abandoned]);
+    assert_eq!(ends(&world.events(0)), [EndReason::Reset]);
 }
 
 /// A peer whose messages of four sessions are unread is refused, with the reason. A word of the
@@ -133,7 +133,7 @@ fn f04_an_opening_that_waited_goes_on_when_messages_are_received() {
         world.send(1, 0).unwrap();
         world.run(SECOND);
         let now = world.now;
-        world.engines[0].abandon(now, id(1)).unwrap();
+        world.engines[0].reset(now, id(1)).unwrap();
         world.run(SECOND);
         world.events(1);
     }
@@ -194,14 +194,14 @@ fn f04_of_ends_that_are_told_together_the_outcomes_that_were_asked_for_stay() {
         // Nothing leaves before the session is given up.
         world.engines[0].send(now, id(1), message(b"x")).unwrap();
         world.engines[0].send(now, id(1), notified).unwrap();
-        world.engines[0].abandon(now, id(1)).unwrap();
+        world.engines[0].reset(now, id(1)).unwrap();
     }
     assert_eq!(failed(&world), 20);
     world.engines[0].flush_failures();
     assert_eq!(failed(&world), 0);
     world.send(0, 1).unwrap();
     let now = world.now;
-    world.engines[0].abandon(now, id(1)).unwrap();
+    world.engines[0].reset(now, id(1)).unwrap();
     assert_eq!(failed(&world), 1, "since the flush");
     let heard = world.events(0);
     // Both of the first session, one of each other.
@@ -236,10 +236,10 @@ fn announcements_go_with_their_session_and_with_their_answer() {
     assert!(world.engines[0].send(now, id(1), long).is_ok());
     world.run(SECOND);
     let now = world.now;
-    world.engines[0].abandon(now, id(1)).unwrap();
-    world.engines[1].abandon(now, id(0)).unwrap();
+    world.engines[0].reset(now, id(1)).unwrap();
+    world.engines[1].reset(now, id(0)).unwrap();
     let told = world.events(1);
-    assert_eq!(ends(&told), [EndReason::Abandoned]);
+    assert_eq!(ends(&told), [EndReason::Reset]);
     assert_eq!(told.len(), 1, "{told:?}");
 }
 
@@ -251,7 +251,7 @@ fn a_suspension_without_a_session_ends_with_a_word() {
     let now = world.now;
     let give_up = |world: &mut World| {
         world.engines[0].connect(now, node).unwrap();
-        world.engines[0].abandon(now, node).unwrap();
+        world.engines[0].reset(now, node).unwrap();
         world.events(0)
     };
     assert_eq!(give_up(&mut world), []);
@@ -274,22 +274,44 @@ fn f02_a_stranger_of_whom_the_program_said_something_is_not_forgotten() {
     }
     type Wish = fn(&mut Engine, NodeId, Instant);
     let wishes: [Wish; 11] = [
-        |e, node, _| e.set_patience(node, SECOND, 300 * SECOND).unwrap(),
-        |e, node, _| e.set_patience(node, 10 * SECOND, 400 * SECOND).unwrap(),
-        |e, node, _| e.watch(node, true).unwrap(),
-        |e, node, now| e.prefer(now, node, Mode::Throughput).unwrap(),
-        |e, node, _| {
+        |e, node, now| {
+            e.change_options(now, node, |o| o.silence_timeout = SECOND)
+                .unwrap()
+        },
+        |e, node, now| {
+            e.change_options(now, node, |o| o.give_up_after = 400 * SECOND)
+                .unwrap()
+        },
+        |e, node, now| {
+            e.change_options(now, node, |o| o.keep_alive = true)
+                .unwrap()
+        },
+        |e, node, now| {
+            e.change_options(now, node, |o| o.mode = Mode::Throughput)
+                .unwrap()
+        },
+        |e, node, now| {
             let urgent = Priority::new(2, 16).unwrap();
-            e.set_priority(node, urgent).unwrap();
+            e.change_options(now, node, |o| o.priority = urgent)
+                .unwrap();
         },
         |e, node, _| {
             let urgent = Priority::new(2, 16).unwrap();
             e.set_channel_priority(node, ChannelId(0), urgent).unwrap();
         },
         |e, node, now| assert!(e.steer(now, node, Some(Box::new(Never)))),
-        |e, node, _| assert!(e.set_manual(node, true)),
-        |e, node, now| assert!(e.set_rate_cap(now, node, Some(1))),
-        |e, node, _| assert!(e.set_controller(node, ControllerChoice::Cubic)),
+        |e, node, now| {
+            e.change_options(now, node, |o| o.manual_retransmission = true)
+                .unwrap()
+        },
+        |e, node, now| {
+            e.change_options(now, node, |o| o.rate_cap = Some(1))
+                .unwrap()
+        },
+        |e, node, now| {
+            e.change_options(now, node, |o| o.controller = ControllerChoice::Cubic)
+                .unwrap()
+        },
         |_, _, _| {},
     ];
     let count = wishes.len();

@@ -380,7 +380,7 @@ fn defies_for(give_up_after: Duration) -> Duration {
     let key = world.engines[0].peer_key(id(1)).unwrap();
     let Engine { peers, shared, .. } = &mut world.engines[0];
     let peer = peers.get_mut(key).unwrap();
-    peer.give_up_after = give_up_after;
+    peer.options.give_up_after = give_up_after;
     let connection = peer.connection.as_mut().unwrap();
     shared.shares.dismiss(&mut connection.grant);
     let began = world.now;

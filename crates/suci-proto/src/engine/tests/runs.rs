@@ -217,7 +217,7 @@ impl Pairs {
                 Vec::new()
             }
             Step::Cap(rate) => {
-                self.world.engines[0].set_rate_cap(now, id(1), rate);
+                let _ = self.world.engines[0].change_options(now, id(1), |o| o.rate_cap = rate);
                 Vec::new()
             }
         }

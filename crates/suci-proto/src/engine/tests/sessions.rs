@@ -109,7 +109,7 @@ fn f14_what_an_earlier_init_may_have_brought_is_not_sent_in_another_session() {
     world.outgoing(0);
     assert_eq!(world.received(0), 1);
     let now = world.now;
-    assert_eq!(world.engines[0].abandon(now, id(1)), Ok(true));
+    assert_eq!(world.engines[0].reset(now, id(1)), Ok(true));
     world.outgoing(0);
     // Longer than the INIT is repeated.
     run_without(&mut world, 0, 5 * SECOND);
@@ -240,7 +240,7 @@ fn f12_f14_an_init_that_was_refused_once_is_never_accepted() {
     assert_eq!((inits.len(), received), (2, 0));
     // Now nobody else has the node ID.
     let now = world.now;
-    assert_eq!(world.engines[0].abandon(now, id(1)), Ok(true));
+    assert_eq!(world.engines[0].reset(now, id(1)), Ok(true));
     world.deliver(&inits[0]);
     assert_eq!(world.received(0), 0, "a copy");
     let (_, received) = run_claim(&mut world, 5 * SECOND);

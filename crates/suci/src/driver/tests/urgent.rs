@@ -25,13 +25,13 @@ fn with_control() -> (Driver, Arc<Mutex<Script>>, Driver) {
     (a, script, b)
 }
 
-fn push(from: &mut Driver, to: u32, message: Draft) {
+fn push(from: &mut Driver, to: u32, message: OutgoingMessage) {
     let mut now = from.now();
     from.push(&mut now, NodeId(to), message).unwrap();
 }
 
-fn urgent(text: &'static str) -> Draft {
-    Draft::new(text).channel(CONTROL)
+fn urgent(text: &'static str) -> OutgoingMessage {
+    OutgoingMessage::new(text).channel(CONTROL)
 }
 
 /// So many trains were tried since the last call of this.

@@ -140,7 +140,7 @@ fn f20_a_train_after_the_sender_closed_is_no_run() {
     let (mut both, train) = begun(&Setting::usual());
     both.each(|trio| {
         let now = trio.world.now;
-        trio.world.engines[0].abandon(now, id(RECEIVER)).unwrap();
+        trio.world.engines[0].reset(now, id(RECEIVER)).unwrap();
     });
     rounds(&mut both, 1);
     let lingers = both.each(|trio| trio.world.peer(RECEIVER, 0).lingering.is_some());
