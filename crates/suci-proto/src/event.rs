@@ -299,8 +299,9 @@ pub enum RefusedReason {
     Version,
     /// A reason of a later version: its code.
     Other(u64),
-    /// The route to it does not carry datagrams of [`MIN_MTU`](crate::limits::MIN_MTU) bytes of
-    /// payload, as the system says: small messages may arrive, others never will until it does.
+    /// The path to it does not carry datagrams of [`MIN_MTU`](crate::limits::MIN_MTU) bytes of
+    /// payload: the system says so, or only smaller ones arrived for several round trips. Small
+    /// messages may arrive, others never will until it does.
     Narrow,
 }
 
@@ -366,7 +367,7 @@ impl fmt::Display for RefusedReason {
             Self::Stale => "it ended the session: a new one follows",
             Self::Version => "there is no common protocol version: install the same version",
             Self::Narrow => {
-                "the route carries only small packets: raise its MTU to 1,280 bytes at least"
+                "the path carries only packets below 1,200 bytes: raise its MTU to 1,280 bytes"
             }
             Self::Other(code) => return write!(f, "reason {code}, of a later version"),
         };

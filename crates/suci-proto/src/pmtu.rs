@@ -4,7 +4,7 @@
 //! EMSGSIZE or when large packets keep vanishing. Where it does not, the size starts at the floor
 //! and probes search upwards. Whatever is learnt from failure is doubted again after ten minutes.
 
-use crate::limits::{ETHERNET_MTU, MAX_DATAGRAM, MIN_MTU};
+use crate::limits::{CONTROL_PACKET, ETHERNET_MTU, MAX_DATAGRAM, MIN_MTU};
 use crate::time::{Duration, Instant};
 
 /// Losses of one probe size before it counts as too large (RFC 8899 section 5.1.2).
@@ -44,7 +44,7 @@ pub struct PathMtu {
     /// Size of the last probe lost, and how many of that size were in a row.
     probe_losses: (usize, u32),
     suspicion: Option<Suspicion>,
-    /// The system refused what every path must carry.
+    /// The system refused what every path must carry, or only smaller packets arrive.
     refused_floor: bool,
 }
 
@@ -122,6 +122,16 @@ impl PathMtu {
     /// path must carry.
     pub fn on_floor_refused(&mut self, size: usize) -> bool {
         size <= MIN_MTU && !core::mem::replace(&mut self.refused_floor, true)
+    }
+
+    /// Whether packets that every path must carry were lost for several round trips while smaller
+    /// ones arrived. True once for a path.
+    pub fn has_proved_narrow(&mut self) -> bool {
+        let narrow = self.current == MIN_MTU
+            && self
+                .suspicion
+                .is_some_and(|s| s.rounds >= BLACK_HOLE_ROUNDS && s.smaller_arrived);
+        narrow && self.on_floor_refused(self.current)
     }
 
     /// Size of a probe to send now. The answer stays the same until one is
@@ -207,7 +217,10 @@ impl PathMtu {
     /// sent at `sent_at`. Returns whether the size fell to the floor, because only small packets
     /// have come through for several round trips.
     pub fn on_lost(&mut self, now: Instant, size: usize, sent_at: Instant) -> bool {
-        if size <= MIN_MTU || size > self.current {
+        // On the smallest packets the floor itself is in doubt.
+        let at_floor = self.current == MIN_MTU;
+        let least = if at_floor { CONTROL_PACKET } else { MIN_MTU };
+        if size <= least || size > self.current {
             return false;
         }
         let suspicion = self.suspicion.get_or_insert(Suspicion {
@@ -221,7 +234,7 @@ impl PathMtu {
             suspicion.rounds = suspicion.rounds.saturating_add(1);
             suspicion.noticed = now;
         }
-        if suspicion.rounds < BLACK_HOLE_ROUNDS || !suspicion.smaller_arrived {
+        if at_floor || suspicion.rounds < BLACK_HOLE_ROUNDS || !suspicion.smaller_arrived {
             return false;
         }
         let size = suspicion.size;

@@ -268,9 +268,22 @@ impl Peer {
         fate.withhold = false;
         recovery.drop_larger_than(largest, &mut fate);
         if connection.mtu.on_floor_refused(size) {
-            let (node, reason) = (self.node, RefusedReason::Narrow);
-            self.log_refused(now, reason, shared);
-            self.tell(Event::Refused { node, reason }, shared);
+            self.tell_narrow(now, shared);
+        }
+    }
+
+    /// The path does not carry what every path must.
+    fn tell_narrow(&mut self, now: Instant, shared: &mut Shared) {
+        let (node, reason) = (self.node, RefusedReason::Narrow);
+        self.log_refused(now, reason, shared);
+        self.tell(Event::Refused { node, reason }, shared);
+    }
+
+    /// Tells the program if lost packets proved that the path does not carry what every path must.
+    fn report_narrow(&mut self, now: Instant, shared: &mut Shared) {
+        let connection = self.connection.as_mut();
+        if connection.is_some_and(|c| c.mtu.has_proved_narrow()) {
+            self.tell_narrow(now, shared);
         }
     }
 

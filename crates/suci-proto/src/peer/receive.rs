@@ -337,6 +337,7 @@ impl Peer {
         }
         if effects.acked {
             self.consult(now);
+            self.report_narrow(now, shared);
         }
         self.report_completions(shared);
         self.report_incoming(shared);

@@ -369,3 +369,23 @@ proptest! {
         prop_assert!(mtu.current() + MIN_GAIN >= reachable, "{} of {reachable}", mtu.current());
     }
 }
+
+#[test]
+fn f27_a_path_below_the_floor_is_noticed_once_and_only_if_smaller_packets_arrive() {
+    let lost = |mtu: &mut PathMtu, secs| {
+        let now = Instant::ZERO + Duration::from_secs(secs);
+        assert!(!mtu.on_lost(now, MIN_MTU, now), "nothing to fall to");
+        mtu.has_proved_narrow()
+    };
+    let mut mtu = PathMtu::new(Some(MIN_MTU), MIN_MTU);
+    assert!((1..9).all(|secs| !lost(&mut mtu, secs)), "nothing arrives");
+    mtu.on_acked(100);
+    assert!(mtu.has_proved_narrow());
+    assert!(!lost(&mut mtu, 10), "once");
+    let mut mtu = PathMtu::new(Some(MIN_MTU), MIN_MTU);
+    for secs in 1..9 {
+        assert!(!lost(&mut mtu, secs), "some of its size arrive");
+        mtu.on_acked(100);
+        mtu.on_acked(MIN_MTU);
+    }
+}

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
+use suci_proto::{Event, RefusedReason};
 use suci_sim::options::{Faults, Marks, Options, Step};
 use suci_sim::packet::Packet;
 use suci_sim::runner;
@@ -212,6 +213,36 @@ fn marks_stopped(world: &World, place: usize) -> bool {
     engine
         .and_then(|engine| engine.peer_stats(other))
         .is_some_and(|stats| stats.marks_stopped)
+}
+
+/// F27: the path carries less than every path must, from the beginning or from the middle of a
+/// transfer on, and nobody says so. Small messages arrive; of the others the program hears why they
+/// do not.
+#[test]
+fn f27_a_path_below_the_floor_is_told() {
+    for (from_start, count, length) in [
+        (true, 20, 20_000),
+        (true, 1, 1_000_000),
+        (false, 20, 20_000),
+        (false, 1, 1_000_000),
+    ] {
+        let mut world = world(Options::quiet(2));
+        send(&mut world, 0, 5, spec(2, 0, 100));
+        arrive(&mut world, SECOND * 5);
+        if !from_start {
+            send(&mut world, 0, 20, spec(2, 0, 20_000));
+            arrive(&mut world, SECOND * 5);
+        }
+        world.apply(&Step::Mtu(1_000, false));
+        send(&mut world, 0, count, spec(2, 0, length));
+        ok(world.run_for(SECOND * 5));
+        let narrow = |(_, event): &(_, Event)| {
+            let reason = RefusedReason::Narrow;
+            matches!(event, Event::Refused { reason: r, .. } if *r == reason)
+        };
+        let told = world.events(0).iter().filter(|event| narrow(event)).count();
+        assert_eq!(told, 1, "{from_start} {count} {length}");
+    }
 }
 
 /// F30: every tenth packet has bits flipped past the UDP checksum.
