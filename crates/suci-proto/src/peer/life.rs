@@ -5,10 +5,16 @@
 //! peer is Lost only if it was asked: who has no credit for a probe hears nothing, and learns
 //! nothing.
 
+use super::mode::SHORT;
 use crate::counters::Link;
 use crate::event::LostCause;
 use crate::handshake::LONGEST_WAIT;
 use crate::time::{Duration, Instant, earlier};
+
+/// More packets than one exchange has ([`SHORT`]) are a stream if each comes within so long of the
+/// one before. If the next one does not, the sender has paused, or this end's address has changed:
+/// only this end can tell the sender.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// What the silence means at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +58,8 @@ pub(crate) struct Life {
     link: Link,
     /// When something authentic was last heard.
     heard: Instant,
+    /// Packets of a stream that came since the peer last acknowledged one of ours, or was asked to.
+    streamed: u64,
     /// Since when something has been outstanding without a break.
     waiting_since: Option<Instant>,
     /// When the first thing went that it should have answered since, and when it was asked again.
@@ -80,6 +88,7 @@ impl Life {
         Self {
             link: Link::Idle,
             heard: now,
+            streamed: 0,
             waiting_since: None,
             asked: None,
             asked_again: None,
@@ -128,6 +137,26 @@ impl Life {
         let came_up = self.link != Link::Up;
         self.link = Link::Up;
         came_up
+    }
+
+    /// So many packets came just now that ask for an acknowledgement. Something was heard before
+    /// at `before`.
+    pub(crate) fn on_streamed(&mut self, packets: u64, before: Instant) {
+        let so_far = match self.heard < before + PAUSE {
+            true => self.streamed,
+            false => 0,
+        };
+        self.streamed = so_far.saturating_add(packets);
+    }
+
+    /// The peer acknowledged a packet of ours, so it knows where we are; or it was asked to.
+    pub(crate) fn end_stream(&mut self) {
+        self.streamed = 0;
+    }
+
+    /// When the silence of a peer that streamed is worth a question.
+    pub(crate) fn pauses_at(&self) -> Option<Instant> {
+        (self.streamed > SHORT && self.link == Link::Up).then(|| self.heard + PAUSE)
     }
 
     /// Says whether anything waits for the peer.

@@ -87,6 +87,7 @@ impl Peer {
                 .heard_from(arrival.from, || shared.random(), now);
         }
         let elsewhere = !connection.path.leads_to(&arrival.from);
+        let before = self.life.heard_at();
         self.hear(now, shared);
         let mut effects = Effects {
             arrived: arrival.at,
@@ -100,6 +101,11 @@ impl Peer {
             true => Err(ProtocolError::Limit("a datagram longer than agreed")),
             false => self.take_frames(now, number, payload, &mut effects, shared),
         };
+        if effects.acked {
+            self.life.end_stream();
+        } else if effects.eliciting {
+            self.life.on_streamed(1, before);
+        }
         let Some(connection) = &mut self.connection else {
             return false;
         };

@@ -8,7 +8,7 @@ use crate::event::{EndReason, Event, LostCause};
 use crate::limits;
 use crate::log::LogRecord;
 use crate::recovery::TimerAction;
-use crate::time::{Duration, Instant, nanos};
+use crate::time::{Duration, Instant, earlier, nanos};
 use crate::types::{ChannelId, ProtocolError};
 
 /// A peer from which nothing comes by itself is asked for a sign of life this many times per
@@ -54,7 +54,10 @@ impl Peer {
     fn silent_from(&self) -> Instant {
         let patience = nanos(self.options.silence_timeout) / u64::from(KEEP_ALIVES);
         let heard = self.life.heard_at().as_nanos();
-        Instant::from_nanos(heard.saturating_add(patience.min(nanos(self.options.give_up_after))))
+        let at = Instant::from_nanos(
+            heard.saturating_add(patience.min(nanos(self.options.give_up_after))),
+        );
+        self.life.pauses_at().map_or(at, |pause| pause.min(at))
     }
 
     /// The same for acknowledgements alone.
@@ -115,9 +118,10 @@ impl Peer {
             && (unfinished || unanswered || (self.options.keep_alive && self.connection.is_some()))
     }
 
-    /// When a peer that was not heard for a while is next asked for a sign of life: a watched one
-    /// that is idle, or one for which something waits. Often no packet in flight asks (credit, the
-    /// answer to an RTS, the rest of a large message), or probes come seldom.
+    /// When a peer that was not heard for a while is next asked for a sign of life: one that
+    /// streamed, a watched one that is idle, or one for which something waits. Often no packet in
+    /// flight asks (credit, the answer to an RTS, the rest of a large message), or probes come
+    /// seldom.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         let unasked = !connection.recovery.has_eliciting_in_flight();
@@ -128,9 +132,14 @@ impl Peer {
             _ => open && unasked,
         };
         let asked = connection.pending.ping || connection.numbers.peek().is_none();
-        (due && !asked && self.lingering.is_none()).then(|| {
+        if asked || self.lingering.is_some() {
+            return None;
+        }
+        let again = || {
             self.life.heard_at().max(self.kept_alive) + self.options.silence_timeout / KEEP_ALIVES
-        })
+        };
+        let paused = self.life.pauses_at().filter(|_| unasked);
+        earlier(paused, due.then(again))
     }
 
     /// Does whatever is due at `now`.
@@ -139,6 +148,7 @@ impl Peer {
         self.expire_messages(now, shared);
         if self.keep_alive_at().is_some_and(|at| at <= now) {
             self.kept_alive = now;
+            self.life.end_stream();
             self.challenge_claim();
         }
         if self.steering_deadline().is_some_and(|at| at <= now) {

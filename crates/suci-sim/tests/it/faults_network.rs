@@ -89,6 +89,56 @@ fn f13_rebinding_amid_a_transfer_keeps_session_and_messages() {
     }
 }
 
+/// F13: the address of one end changes amid a steady stream, of which the receiver has acknowledged
+/// everything so far, and the old address is dead. Of the two only the receiver can tell the sender
+/// where it is now, and nothing makes it speak but the silence. The stream goes on within a second.
+#[test]
+fn f13_a_receiver_that_moves_amid_a_stream_tells_its_new_address() {
+    for moved in [1, 0] {
+        for (gap, length) in [(MS, 1_000), (MS * 20, 100), (MS * 200, 30_000)] {
+            let mut world = world(Options::quiet(2));
+            let stream = |world: &mut World, time: Duration| {
+                let end = world.now + time;
+                while world.now < end {
+                    send(world, 0, 1, spec(2, 0, length));
+                    ok(world.run_for(gap));
+                }
+            };
+            stream(&mut world, SECOND * 2);
+            arrive(&mut world, SECOND);
+            world.apply(&Step::Rebind(moved, false));
+            let (sent, before) = (world.now, world.oracle.delivered());
+            stream(&mut world, SECOND);
+            let after = world.oracle.delivered();
+            assert!(
+                after > before,
+                "{moved} {gap:?}: nothing arrived since {sent:?}"
+            );
+            arrive(&mut world, MS * 100);
+            assert_eq!((lost(&world, 0), lost(&world, 1)), (vec![], vec![]));
+        }
+    }
+}
+
+/// F13: the address of one end changes at some moment of the handshake. The old one of the
+/// initiator is dead. Silence alone tells that its cookie is good no more, or that the ACCEPT came
+/// from elsewhere than the INIT went to.
+#[test]
+fn f13_an_address_that_changes_during_the_handshake_is_followed() {
+    for moved in [0, 1] {
+        for step in 1..12 {
+            let mut world = world(Options::quiet(2));
+            send(&mut world, 0, 1, spec(2, 0, 100));
+            ok(world.run_for(Duration::from_micros(20) * step));
+            world.apply(&Step::Rebind(moved, moved == 1));
+            let begun = world.now;
+            arrive(&mut world, SECOND * 20);
+            let took = world.now.since(begun);
+            assert!(took < SECOND * 4, "{moved} {step}: {took:?}");
+        }
+    }
+}
+
 /// F27: the path shrinks without a word, below what worked before; then EMSGSIZE says so.
 #[test]
 fn f27_a_black_hole_and_emsgsize_lower_the_packet_size() {

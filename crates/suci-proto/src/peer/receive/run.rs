@@ -45,6 +45,7 @@ impl Peer {
         connection
             .received
             .on_run(last, arrival.at, arrival.ecn, now);
+        self.life.on_streamed(count, now);
         let first = before.saturating_add(1);
         shared
             .shares
