@@ -84,7 +84,8 @@ fn a_program_that_does_not_read_shows_as_memory() {
     assert_eq!(waiting, Some(WaitReason::ChannelMemory));
     assert!(pair.stats(0).waits.get(WaitReason::ChannelMemory).nanos > 1_000_000_000);
     pair.set_reads(1, true);
-    pair.run(Duration::from_secs(2));
+    // Its program looks when something comes: at the latest the sender's question after a silence.
+    pair.run(Duration::from_secs(4));
     assert_idle(&pair, 0);
 }
 
