@@ -314,7 +314,9 @@ impl World {
     }
 
     fn arrival(&self, side: usize) -> Arrival {
+        to: None,
         Arrival {
+            to: None,
             from: address(1 - side),
             ecn: Ecn::Ect0,
             at: self.now,

@@ -284,6 +284,7 @@ impl<B: Backend> Fault<B> {
             let (dest, ecn) = (first.dest, first.ecn());
             let train = Train {
                 dest,
+                source: first.source,
                 ecn,
                 segment,
                 slices: &slices,
@@ -309,7 +310,7 @@ impl<B: Backend> Fault<B> {
 
 /// Whether two held packets can be segments of one train.
 fn alike(a: &Packet, b: &Packet) -> bool {
-    a.dest == b.dest && a.ecn == b.ecn && a.bytes.len() == b.bytes.len()
+    a.dest == b.dest && a.source == b.source && a.ecn == b.ecn && a.bytes.len() == b.bytes.len()
 }
 
 /// The bytes of segment `index` within the train.
@@ -328,6 +329,7 @@ fn copy_of(train: &Train<'_>, index: usize) -> Packet {
         .collect();
     Packet {
         dest: train.dest,
+        source: train.source,
         ecn: train.ecn.bits(),
         bytes,
     }

@@ -28,6 +28,7 @@
 //! let slices = [IoSlice::new(&head), IoSlice::new(&body)];
 //! let train = Train {
 //!     dest: b.local_addr(),
+//!     source: None,
 //!     ecn: Ecn::Ect0,
 //!     segment: 1_000,
 //!     slices: &slices,
@@ -49,7 +50,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 pub mod fault;
@@ -104,6 +105,9 @@ pub struct Capabilities {
 pub struct Train<'a> {
     /// Where to. IPv4 and IPv4-mapped IPv6 addresses mean the same.
     pub dest: SocketAddr,
+    /// The address of this host to send from, as [`Meta::to`] told it; where the socket has it no
+    /// more, the system chooses, as with `None`. Only the `udp` module heeds it.
+    pub source: Option<IpAddr>,
     /// Mark put on every segment.
     pub ecn: Ecn,
     /// Bytes per segment; the last holds what is left.
@@ -177,6 +181,9 @@ impl Ecn {
 pub struct Meta {
     /// Sender. An IPv4-mapped address is given as the IPv4 address it stands for.
     pub from: SocketAddr,
+    /// The address of this host that they were sent to. Only the `udp` module tells it, of a socket
+    /// that is bound to a wildcard address.
+    pub to: Option<IpAddr>,
     /// Mark it arrived with.
     pub ecn: Ecn,
     /// When the kernel received it by the wall clock, since 1970; none where unknown. Whoever wants

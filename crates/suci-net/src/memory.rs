@@ -347,6 +347,7 @@ impl Backend for Memory {
             let arrived = packet.at.duration_since(UNIX_EPOCH).ok();
             sink(
                 &Meta {
+                    to: None,
                     from: packet.from,
                     ecn: packet.ecn,
                     arrived,

@@ -51,6 +51,7 @@ impl<'a> Train<'a> {
         let len = slices.iter().map(|s| s.len()).sum();
         Self {
             dest,
+            source: None,
             ecn,
             segment: len,
             slices,

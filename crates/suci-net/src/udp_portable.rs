@@ -204,6 +204,7 @@ impl Backend for UdpPortable {
                 Ok((len, from)) => {
                     let bytes = self.slot.get(..len).unwrap_or_default();
                     let meta = Meta {
+                        to: None,
                         from: unmapped(from),
                         ecn: Ecn::NotEct,
                         arrived: None,

@@ -63,6 +63,7 @@ impl World {
                 now.chunks(segment * 2 / 3 + 1).map(IoSlice::new).collect();
             let train = Train {
                 dest: self.to_b,
+                source: None,
                 ecn,
                 segment,
                 slices: &slices,
@@ -551,6 +552,7 @@ fn port_zero_is_unreachable_and_costs_nobody_the_fast_path() {
         let dest = SocketAddr::new(world.to_b.ip(), 0);
         let train = Train {
             dest,
+            source: None,
             ecn: Ecn::NotEct,
             segment: 100,
             slices: &slices,

@@ -9,7 +9,21 @@ use crate::event::Unreachable;
 use crate::types::{Ecn, PacketNumber};
 use crate::wire::{Crc, HeaderTemplate, PLAIN_OVERHEAD, checksum};
 use bytes::Bytes;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+
+/// Where a packet goes, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Destination {
+    pub(crate) to: SocketAddr,
+    /// The address of this host that the packet leaves from; `None` if the system chooses.
+    pub(crate) source: Option<IpAddr>,
+}
+
+impl From<SocketAddr> for Destination {
+    fn from(to: SocketAddr) -> Self {
+        Self { to, source: None }
+    }
+}
 
 /// One run of a packet's bytes.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +71,7 @@ struct Open {
 /// Packets under construction or waiting to be taken by the socket.
 #[derive(Debug, Default)]
 pub(crate) struct Train {
-    dest: Option<SocketAddr>,
+    dest: Option<Destination>,
     ecn: Ecn,
     head: Vec<u8>,
     bodies: Vec<Bytes>,
@@ -78,7 +92,7 @@ const LEAD: usize = 64;
 
 impl Train {
     /// Empties the train and addresses it.
-    pub(crate) fn begin(&mut self, dest: SocketAddr, ecn: Ecn) {
+    pub(crate) fn begin(&mut self, dest: Destination, ecn: Ecn) {
         self.dest = Some(dest);
         self.ecn = ecn;
         self.head.clear();
@@ -340,7 +354,7 @@ impl Train {
 
     /// What waits, at most `max_segments` packets of it.
     pub(crate) fn view(&self, max_segments: usize) -> Option<Transmit<'_>> {
-        let dest = self.dest?;
+        let Destination { to: dest, source } = self.dest?;
         let end = (self.sent + max_segments.max(1)).min(self.segments.len());
         let segments = self.segments.get(self.sent..end)?;
         let first = segments.first()?;
@@ -350,6 +364,7 @@ impl Train {
             .map_or(self.pieces.len(), |s| s.piece as usize);
         Some(Transmit {
             dest,
+            source,
             ecn: self.ecn,
             segment: first.len as usize,
             len: segments.iter().map(|s| s.len as usize).sum(),
@@ -365,6 +380,9 @@ impl Train {
 pub struct Transmit<'a> {
     /// Where to.
     pub dest: SocketAddr,
+    /// The address of this host that it leaves from, as an [`Arrival`](crate::Arrival) told it;
+    /// `None` if the system chooses.
+    pub source: Option<IpAddr>,
     /// The mark to send it with.
     pub ecn: Ecn,
     /// Bytes per segment; the last may be shorter.
@@ -438,7 +456,7 @@ mod tests {
     #[test]
     fn f25_the_rest_of_a_train_is_given_up_at_once() {
         let mut train = Train::default();
-        train.begin(SocketAddr::from(([127, 0, 0, 1], 1)), Ecn::NotEct);
+        train.begin(SocketAddr::from(([127, 0, 0, 1], 1)).into(), Ecn::NotEct);
         (0..3).for_each(|_| train.single(b"packet"));
         train.taken(1);
         assert!(train.is_pending());

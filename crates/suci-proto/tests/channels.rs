@@ -119,7 +119,16 @@ impl Pair {
             engine.begin_turn(now);
             let (from, ecn, at) = (address(1 - side), Ecn::NotEct, now);
             for packet in &came {
-                engine.handle_datagram(now, &Arrival { from, ecn, at }, packet);
+                engine.handle_datagram(
+                    now,
+                    &Arrival {
+                        from,
+                        to: None,
+                        ecn,
+                        at,
+                    },
+                    packet,
+                );
             }
             engine.handle_timeout(now);
             let mut counts = (0, 0);

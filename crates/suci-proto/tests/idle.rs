@@ -167,7 +167,16 @@ impl Net {
         for packet in out {
             self.hub(|hub, now| {
                 let ecn = Ecn::NotEct;
-                hub.handle_datagram(now, &Arrival { from, at, ecn }, &packet);
+                hub.handle_datagram(
+                    now,
+                    &Arrival {
+                        from,
+                        to: None,
+                        at,
+                        ecn,
+                    },
+                    &packet,
+                );
             });
         }
     }
@@ -183,7 +192,16 @@ impl Net {
                 // Who has not come yet hears nothing.
                 if place < self.spokes.len() {
                     self.spoke(place, |spoke, now| {
-                        spoke.handle_datagram(now, &Arrival { from, at, ecn }, &packet);
+                        spoke.handle_datagram(
+                            now,
+                            &Arrival {
+                                from,
+                                to: None,
+                                at,
+                                ecn,
+                            },
+                            &packet,
+                        );
                     });
                 }
             }

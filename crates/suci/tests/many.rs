@@ -112,6 +112,7 @@ impl Spoke {
         self.engine.begin_turn(now);
         while let Ok((length, from)) = self.socket.recv_from(buffer) {
             let arrival = Arrival {
+                to: None,
                 from,
                 at: now,
                 ecn: Ecn::NotEct,

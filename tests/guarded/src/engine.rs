@@ -219,6 +219,7 @@ impl Pair {
             return;
         }
         let arrival = Arrival {
+            to: None,
             from: address(1 - host),
             ecn: Ecn::Ect0,
             at: now,

@@ -1,7 +1,7 @@
 //! Networks that lose, shrink, damage and refuse.
 
 use std::fs::File;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -101,6 +101,61 @@ fn f30_damaged_packets_are_counted_and_repaired() {
     transfer(&mut a, &mut b, 1_000, 5_000);
     assert!(b.number("/bad_checksum") > 0);
     assert_eq!(b.number("/protocol_errors"), 0);
+    a.finish();
+    b.finish();
+}
+
+/// A node at each end: that of `b` is bound to the wildcard address of its host, has `second`
+/// beside its first address, and is called there.
+fn with_two_addresses(pair: &Pair, second: Ipv4Addr) -> (Subject, Subject) {
+    let address = format!("{second}/16");
+    pair.b
+        .run(&["ip", "addr", "add", &address, "dev", INTERFACE])
+        .unwrap();
+    let cast = Cast::new(&[(pair.a_addr(), 7000).into(), (second, 7000).into()]);
+    let bound = (pair.b).inside(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 7000)));
+    let b = cast.start_with(&pair.b, 1, bound.unwrap().unwrap());
+    (cast.start(&pair.a, 0, &[]), b)
+}
+
+/// A node that is bound to the wildcard address of a host with two addresses answers from the one
+/// that was called. The caller cannot reach the other one.
+#[test]
+fn f37_a_node_answers_from_the_address_that_was_called() {
+    let _together = light();
+    let pair = Pair::new().unwrap();
+    let (first, second) = (pair.b_addr(), Ipv4Addr::from(u32::from(pair.b_addr()) + 10));
+    pair.a
+        .run(&["ip", "route", "add", "blackhole", &first.to_string()])
+        .unwrap();
+    let (mut a, mut b) = with_two_addresses(&pair, second);
+    transfer(&mut a, &mut b, 20, 100_000);
+    b.say("send 0 20 100000");
+    a.reaches("/received/1", 20);
+    b.reaches("/delivered/0", 20);
+    a.finish();
+    b.finish();
+}
+
+/// The host loses the address that was called: its node goes on from the other one, and its peer
+/// follows.
+#[test]
+fn f37_an_address_that_is_gone_is_left_alone() {
+    let _together = light();
+    let pair = Pair::new().unwrap();
+    let second = Ipv4Addr::from(u32::from(pair.b_addr()) + 10);
+    let (mut a, mut b) = with_two_addresses(&pair, second);
+    transfer(&mut a, &mut b, 20, 100_000);
+    let address = format!("{second}/16");
+    pair.b
+        .run(&["ip", "addr", "del", &address, "dev", INTERFACE])
+        .unwrap();
+    let begun = Instant::now();
+    b.say("send 0 20 100000");
+    a.reaches("/received/1", 20);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    transfer(&mut a, &mut b, 20, 100_000);
+    assert_eq!(b.events("ended"), []);
     a.finish();
     b.finish();
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use crate::Ecn;
@@ -20,6 +20,7 @@ pub(super) const REORDER_PATIENCE: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Packet {
     pub(super) dest: SocketAddr,
+    pub(super) source: Option<IpAddr>,
     pub(super) ecn: u8,
     pub(super) bytes: Vec<u8>,
 }

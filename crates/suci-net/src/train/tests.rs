@@ -5,6 +5,7 @@ const DEST: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOS
 fn train<'a>(slices: &'a [IoSlice<'a>], segment: usize, len: usize) -> Train<'a> {
     Train {
         dest: DEST,
+        source: None,
         ecn: Ecn::NotEct,
         segment,
         slices,

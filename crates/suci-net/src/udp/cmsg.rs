@@ -20,10 +20,15 @@ const HEADER: usize = WORD + 2 * size_of::<c_int>();
 /// 200 bytes. Cut control data would make trains unreadable.
 pub(super) const RECV_CONTROL: usize = 256;
 
-/// Room for a segment size and a traffic class: two headers and two words.
-pub(super) const SEND_CONTROL: usize = 64;
+/// Room for a segment size, a traffic class and a source address: three headers, two words, and
+/// the larger packet info.
+pub(super) const SEND_CONTROL: usize = 96;
 
-const _: () = assert!(2 * (HEADER + WORD) <= SEND_CONTROL && RECV_CONTROL.is_multiple_of(WORD));
+/// Bytes of `struct in6_pktinfo` with what pads it.
+const INFO: usize = size_of::<libc::in6_pktinfo>().next_multiple_of(WORD);
+
+const _: () = assert!(3 * HEADER + 2 * WORD + INFO <= SEND_CONTROL);
+const _: () = assert!(RECV_CONTROL.is_multiple_of(WORD));
 
 /// A buffer aligned as the kernel aligns headers.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +44,28 @@ impl<const N: usize> Control<N> {
         Self {
             bytes: [0; N],
             len: 0,
+        }
+    }
+
+    /// Says from which of this host's addresses to send, on the interface that the route chooses.
+    pub(super) fn push_source(&mut self, source: IpAddr) {
+        match source {
+            // `struct in_pktinfo`: interface, source address, unused.
+            IpAddr::V4(ip) => {
+                let mut info = [0; size_of::<libc::in_pktinfo>()];
+                if let Some(field) = info.get_mut(4..8) {
+                    field.copy_from_slice(&ip.octets());
+                }
+                self.push(libc::SOL_IP, libc::IP_PKTINFO, &info);
+            }
+            // `struct in6_pktinfo`: source address, interface.
+            IpAddr::V6(ip) => {
+                let mut info = [0; size_of::<libc::in6_pktinfo>()];
+                if let Some(field) = info.first_chunk_mut() {
+                    *field = ip.octets();
+                }
+                self.push(libc::SOL_IPV6, libc::IPV6_PKTINFO, &info);
+            }
         }
     }
 
@@ -69,6 +96,8 @@ impl<const N: usize> Control<N> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Received {
     pub(super) ecn: Ecn,
+    /// Which of this host's addresses it was sent to.
+    pub(super) to: Option<IpAddr>,
     /// Wall clock of arrival, since 1970.
     pub(super) arrived: Option<Duration>,
     /// Size of each datagram but the last if several were joined.
@@ -89,6 +118,13 @@ pub(super) fn parse(mut bytes: &[u8]) -> Received {
                 if let Some(class) = int_at(data, 0) {
                     received.ecn = Ecn::from_bits((class & 0xff) as u8);
                 }
+            }
+            (libc::SOL_IP, libc::IP_PKTINFO) => {
+                received.to = array_at::<4>(data, 4).map(IpAddr::from);
+            }
+            // An IPv6 socket hears of IPv4 in its own form.
+            (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
+                received.to = array_at::<16>(data, 0).map(|ip| IpAddr::from(ip).to_canonical());
             }
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => received.arrived = timespec(data),
             (libc::SOL_UDP, libc::UDP_GRO) => {

@@ -127,8 +127,16 @@ impl Udp {
         })
     }
 
-    fn control_for(&self, train: &Train<'_>, segments: usize) -> Control<SEND_CONTROL> {
+    fn control_for(
+        &self,
+        train: &Train<'_>,
+        segments: usize,
+        source: Option<IpAddr>,
+    ) -> Control<SEND_CONTROL> {
         let mut control = Control::new();
+        if let Some(source) = source {
+            control.push_source(source);
+        }
         // `admit` keeps a train of several segments below 64 KiB, so that the size fits.
         if segments > 1
             && let Ok(size) = u16::try_from(train.segment)
@@ -145,6 +153,30 @@ impl Udp {
             }
         }
         control
+    }
+
+    /// Sends a train that is admitted, from `source` or from where the system chooses.
+    fn send_from(
+        &mut self,
+        train: &Train<'_>,
+        segments: usize,
+        source: Option<IpAddr>,
+        dest: &mut RawAddr,
+    ) -> io::Result<usize> {
+        let source = source.filter(|ip| ip.is_ipv4() == unmapped(train.dest).is_ipv4());
+        let mut control = self.control_for(train, segments, source);
+        self.counters.send_calls += 1;
+        let mut result = sys::send(self.socket.as_fd(), dest, train.slices, &mut control);
+        for _ in 0..RETRIES {
+            // Perhaps the report of an earlier datagram, to another peer: then this train was not
+            // looked at, and reading the report cleared it.
+            if !may_be_report(&result) || self.take_reports() {
+                break;
+            }
+            self.counters.send_calls += 1;
+            result = sys::send(self.socket.as_fd(), dest, train.slices, &mut control);
+        }
+        result
     }
 
     /// What an error of `sendmsg` means. `Err` only if the socket itself is unusable.
@@ -291,6 +323,7 @@ impl Udp {
         };
         let meta = Meta {
             from,
+            to: said.to,
             ecn: said.ecn,
             arrived: said.arrived,
             segment,
@@ -342,19 +375,9 @@ impl Backend for Udp {
             None => match RawAddr::encode(train.dest, self.family) {
                 None => SendOutcome::Unreachable(io::ErrorKind::Unsupported),
                 Some(mut dest) => {
-                    let mut control = self.control_for(train, segments);
-                    let fd = self.socket.as_fd();
-                    self.counters.send_calls += 1;
-                    let mut result = sys::send(fd, &mut dest, train.slices, &mut control);
-                    for _ in 0..RETRIES {
-                        // Perhaps the report of an earlier datagram, to another peer: then this
-                        // train was not looked at, and reading the report cleared it.
-                        if !may_be_report(&result) || self.take_reports() {
-                            break;
-                        }
-                        self.counters.send_calls += 1;
-                        let fd = self.socket.as_fd();
-                        result = sys::send(fd, &mut dest, train.slices, &mut control);
+                    let mut result = self.send_from(train, segments, train.source, &mut dest);
+                    if train.source.is_some() && may_lack_source(&result) {
+                        result = self.send_from(train, segments, None, &mut dest);
                     }
                     match result {
                         Ok(_) => SendOutcome::Sent(segments),
@@ -449,6 +472,16 @@ fn is_unusable(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL)
+    )
+}
+
+/// Whether the kernel may have refused the source address: this host lost it, or the route does not
+/// take it.
+fn may_lack_source(result: &io::Result<usize>) -> bool {
+    let error = result.as_ref().err().and_then(io::Error::raw_os_error);
+    matches!(
+        error,
+        Some(libc::EINVAL | libc::EADDRNOTAVAIL | libc::ENETUNREACH | libc::EHOSTUNREACH)
     )
 }
 

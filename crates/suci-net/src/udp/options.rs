@@ -97,6 +97,7 @@ pub(super) fn set_up(
     let fd = socket.as_fd();
     never_fragment(fd, family)?;
     report_errors(fd, family);
+    receive_destination(socket, family);
     let ecn = receive_class(fd, family) && send_class(fd, family);
     let on = |level, name| sys::set_int(fd, level, name, 1).is_ok();
     Ok(Granted {
@@ -162,6 +163,20 @@ fn report_errors(fd: BorrowedFd<'_>, family: Family) {
     if family == Family::V6 {
         let _ = sys::set_int(fd, libc::SOL_IPV6, libc::IPV6_RECVERR, 1);
     }
+}
+
+/// Asks which address of this host every datagram was sent to, so that answers leave from there:
+/// else the system chooses for a socket that is bound to a wildcard address. A refusal is no error.
+fn receive_destination(socket: &UdpSocket, family: Family) {
+    if !socket.local_addr().is_ok_and(|at| at.ip().is_unspecified()) {
+        return;
+    }
+    // On IPv6 sockets the IPv6 option serves mapped addresses, too.
+    let (level, name) = match family {
+        Family::V4 => (libc::SOL_IP, libc::IP_PKTINFO),
+        Family::V6 => (libc::SOL_IPV6, libc::IPV6_RECVPKTINFO),
+    };
+    let _ = sys::set_int(socket.as_fd(), level, name, 1);
 }
 
 /// Asks for the traffic class of every datagram. Whether ECN works for the socket's own family.

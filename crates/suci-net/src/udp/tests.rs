@@ -443,12 +443,15 @@ fn control_messages_survive_writing_and_reading() {
     control.push(libc::SOL_IP, libc::IP_TOS, &[0b1000_0011]);
     control.push(libc::SOL_UDP, libc::UDP_GRO, &1_400_i32.to_ne_bytes());
     control.push(99, 99, &[1, 2, 3]);
+    let to = IpAddr::from([10, 0, 0, 7]);
+    control.push_source(to);
     let mut time = 5_i64.to_ne_bytes().to_vec();
     time.extend_from_slice(&7_i64.to_ne_bytes());
     control.push(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &time);
     let bytes = &control.bytes[..control.len];
     let expected = cmsg::Received {
         ecn: Ecn::Ce,
+        to: Some(to),
         arrived: Some(Duration::new(5, 7)),
         segment: Some(1_400),
     };
@@ -566,5 +569,55 @@ fn addresses_of_this_host_are_known() {
     let udp = Udp::bind("0.0.0.0:0".parse().unwrap(), &UdpOptions::default()).unwrap();
     for (ip, own) in [("127.9.9.9", true), ("::1", true), ("192.0.2.1", false)] {
         assert_eq!(udp.is_own(ip.parse().unwrap()), own, "{ip}");
+    }
+}
+
+/// Receives one datagram, and says what is known of it.
+fn meta(udp: &mut Udp) -> Meta {
+    let mut found = None;
+    udp.wait(Some(Duration::from_secs(5)), false).unwrap();
+    udp.recv(1, &mut |meta, _| found = Some(*meta)).unwrap();
+    found.unwrap()
+}
+
+/// F37: a socket with several addresses says at which one it was called, and answers from there,
+/// alone and in trains; from where the system chooses once the address is gone.
+#[test]
+fn f37_answers_leave_from_the_address_that_was_called() {
+    for (bound, called, of_caller) in [
+        ("0.0.0.0:0", "127.0.0.2", "127.0.0.1:0"),
+        ("[::]:0", "127.0.0.2", "127.0.0.1:0"),
+        ("[::]:0", "::1", "[::1]:0"),
+    ] {
+        let options = UdpOptions::default();
+        let mut udp = Udp::bind(bound.parse().unwrap(), &options).unwrap();
+        let mut caller = Udp::bind(of_caller.parse().unwrap(), &options).unwrap();
+        let called: IpAddr = called.parse().unwrap();
+        let at = SocketAddr::new(called, udp.local_addr().port());
+        let slices = [IoSlice::new(&[7; 1_500])];
+        let call = Train::single(at, Ecn::NotEct, &slices);
+        assert_eq!(caller.send(&call).unwrap(), SendOutcome::Sent(1));
+        let heard = meta(&mut udp);
+        assert_eq!(heard.to, Some(called), "{bound}");
+        for segment in [1_500, 1_000] {
+            let answer = Train {
+                source: heard.to,
+                segment,
+                ..Train::single(heard.from, Ecn::NotEct, &slices)
+            };
+            let sent = SendOutcome::Sent(answer.segments());
+            assert_eq!(udp.send(&answer).unwrap(), sent);
+            let heard = meta(&mut caller);
+            assert_eq!((heard.from, heard.to), (at, None), "{bound} {segment}");
+        }
+        let gone = Train {
+            source: Some(match called {
+                IpAddr::V4(_) => [192, 0, 2, 1].into(),
+                IpAddr::V6(_) => "2001:db8::1".parse().unwrap(),
+            }),
+            ..Train::single(heard.from, Ecn::NotEct, &slices)
+        };
+        assert_eq!(udp.send(&gone).unwrap(), SendOutcome::Sent(1));
+        assert_eq!(lengths(&mut caller).pop(), Some(1_500));
     }
 }

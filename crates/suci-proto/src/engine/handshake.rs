@@ -151,9 +151,9 @@ impl Engine {
         });
         // To a known node that there is no room yet is a sign of life.
         if reason.is_for_now() && trust != Trust::Stranger {
-            self.shared.reply(arrival.from, bytes);
+            self.shared.reply(arrival.origin(), bytes);
         } else {
-            self.shared.reply_to_anyone(arrival.from, bytes);
+            self.shared.reply_to_anyone(arrival.origin(), bytes);
         }
     }
 
@@ -177,7 +177,7 @@ impl Engine {
             return;
         }
         let claim = Claim {
-            from: arrival.from,
+            origin: arrival.origin(),
             node,
             incarnation: hello.incarnation,
             token: header.tag,
@@ -254,11 +254,11 @@ impl Engine {
         self.shared.log.add_unproven(now, || LogRecord::Sent {
             packet: PacketType::Cookie,
             peer: claim.node,
-            to: claim.from,
+            to: claim.origin.to,
             tries: 1,
         });
-        self.shared.reply(claim.from, bytes);
-        self.shared.paths.look_up(now, claim.from);
+        self.shared.reply(claim.origin, bytes);
+        self.shared.paths.look_up(now, claim.origin.to);
     }
 
     /// Answers HELLOs that wait, as far as there is room now: those of known nodes, then those of
@@ -334,7 +334,7 @@ impl Engine {
         if self.peers.is_idle_connected(key) {
             claimant.trust = Trust::Seated;
         } else if let Some(peer) = self.peers.get(key) {
-            let from = claim.from;
+            let from = claim.origin.to;
             claimant.trust = peer.trust();
             let known = claimant.trust == Trust::Known;
             claimant.asker = (known && peer.may_be_at(from)).then_some(key);
@@ -425,7 +425,7 @@ impl Engine {
         self.log_received(now, arrival.from, header);
         let node = NodeId(header.index);
         let claim = Claim {
-            from: arrival.from,
+            origin: arrival.origin(),
             node,
             incarnation: init.incarnation,
             token: header.tag,
@@ -578,7 +578,7 @@ impl Engine {
         peer.newest_baked = Some(baked);
         peer.accepted = Some(Box::new(Accepted {
             token: header.tag,
-            to: arrival.from,
+            to: arrival.origin(),
             bytes,
             due: true,
             tries: 0,
@@ -593,7 +593,7 @@ impl Engine {
             grant: init.grant,
             answered: baked,
             first: header.number,
-            address: arrival.from,
+            address: arrival.origin(),
         };
         peer.connect(now, agreement, beginning, shared);
         if same_epoch && !init.ride.is_empty() {
@@ -688,7 +688,7 @@ impl Engine {
         self.shared.log.add(now, || LogRecord::Sent {
             packet: PacketType::Accept,
             peer: node,
-            to: accepted.to,
+            to: accepted.to.to,
             tries: accepted.tries,
         });
         self.train.begin(accepted.to, Ecn::NotEct);
@@ -746,7 +746,7 @@ impl Engine {
             to,
             tries: attempt.opening.tries(),
         };
-        if self.shared.reply(to, bytes) {
+        if self.shared.reply(to.into(), bytes) {
             self.shared.log.add(now, || record);
         }
     }

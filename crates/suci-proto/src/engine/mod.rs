@@ -62,7 +62,7 @@ use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeSet, HashMap};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use urgent::Ranks;
 
@@ -272,7 +272,7 @@ impl Engine {
         let Some((key, peer)) = addressed else {
             let end = End { index, tag };
             let early = key.is_some_and(|key| self.on_early_data(now, key, end, header.number));
-            self.hint_unknown(now, arrival.from, header, early);
+            self.hint_unknown(now, arrival, header, early);
             return None;
         };
         peer.release_previous(&mut self.shared);
@@ -306,13 +306,13 @@ impl Engine {
 
     /// Tells the sender of a packet for an unknown connection so, at a bounded rate. Not if the
     /// packet is `early`: the connection is known once ACCEPT comes.
-    fn hint_unknown(&mut self, now: Instant, to: SocketAddr, header: &Header, early: bool) {
+    fn hint_unknown(&mut self, now: Instant, arrival: &Arrival, header: &Header, early: bool) {
         self.shared.counters.unknown_connection += 1;
         let reason = match early {
             true => DropReason::BeforeAccept,
             false => DropReason::UnknownConnection,
         };
-        self.log_dropped(now, to, header, reason);
+        self.log_dropped(now, arrival.from, header, reason);
         let second = now.as_nanos() / 1_000_000_000;
         if self.hints.0 != second {
             self.hints = (second, 0);
@@ -321,7 +321,7 @@ impl Engine {
             self.hints.1 += 1;
             self.shared.counters.unknown_sent += 1;
             let bytes = handshake::unknown(&self.shared, header);
-            self.shared.reply_to_anyone(to, bytes);
+            self.shared.reply_to_anyone(arrival.origin(), bytes);
         }
     }
 

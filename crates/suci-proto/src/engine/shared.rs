@@ -12,7 +12,7 @@ use crate::log::Log;
 use crate::message::Pool;
 use crate::recovery::SentFrame;
 use crate::time::Instant;
-use crate::transmit::Train;
+use crate::transmit::{Destination, Train};
 use crate::types::{Ecn, Incarnation, NodeId};
 use crate::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
 use rand_chacha::ChaCha8Rng;
@@ -37,14 +37,14 @@ const MAX_REPLIES: usize = 256;
 /// A packet outside of any session state that waits for the socket.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    to: SocketAddr,
+    to: Destination,
     bytes: Vec<u8>,
     /// How often it is still to go.
     times: u32,
 }
 
 impl Reply {
-    fn once(to: SocketAddr, bytes: Vec<u8>) -> Self {
+    fn once(to: Destination, bytes: Vec<u8>) -> Self {
         let times = 1;
         Self { to, bytes, times }
     }
@@ -172,7 +172,7 @@ impl Shared {
 
     /// Queues a handshake packet to somebody known, or who proved its address; drops it if too many
     /// wait. Returns whether it is queued.
-    pub(crate) fn reply(&mut self, to: SocketAddr, bytes: Vec<u8>) -> bool {
+    pub(crate) fn reply(&mut self, to: Destination, bytes: Vec<u8>) -> bool {
         self.queue_reply(Reply::once(to, bytes), true)
     }
 
@@ -185,12 +185,12 @@ impl Shared {
     }
 
     /// The same for a packet that nobody repeats should it be lost: it goes so often at once.
-    pub(crate) fn reply_times(&mut self, times: u32, to: SocketAddr, bytes: Vec<u8>) {
+    pub(crate) fn reply_times(&mut self, times: u32, to: Destination, bytes: Vec<u8>) {
         self.queue_reply(Reply { to, bytes, times }, true);
     }
 
     /// The same for answers that anybody may ask for, with a forged address too.
-    pub(crate) fn reply_to_anyone(&mut self, to: SocketAddr, bytes: Vec<u8>) -> bool {
+    pub(crate) fn reply_to_anyone(&mut self, to: Destination, bytes: Vec<u8>) -> bool {
         self.queue_reply(Reply::once(to, bytes), false)
     }
 

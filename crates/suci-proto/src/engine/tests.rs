@@ -27,6 +27,7 @@ use crate::wire::{CrcScope, Mode};
 use crate::{Accept, Outgoing};
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 const BUFFER: u64 = 8 << 20;
 const SECOND: Duration = Duration::from_secs(1);
@@ -191,6 +192,7 @@ impl World {
 
     fn deliver(&mut self, packet: &Packet) {
         let arrival = Arrival {
+            to: None,
             from: address(packet.from),
             ecn: Ecn::NotEct,
             at: self.now,

@@ -54,7 +54,7 @@ impl Backlog {
     /// A HELLO found no room. It keeps its turn when it is repeated. A new one waits at the end,
     /// unless too many wait.
     pub(crate) fn enter(&mut self, now: Instant, claim: &Claim) -> Wait {
-        let caller = (claim.node, claim.from);
+        let caller = (claim.node, claim.origin.to);
         let turn = self.turns.get(&caller).copied();
         if let Some(waiting) = turn.and_then(|turn| self.by_turn.get_mut(&turn)) {
             waiting.claim = *claim;
@@ -90,7 +90,7 @@ impl Backlog {
         by_turn.retain(|_, waiting| {
             let stays = now < waiting.repeated + PATIENCE;
             if !stays {
-                turns.remove(&(waiting.claim.node, waiting.claim.from));
+                turns.remove(&(waiting.claim.node, waiting.claim.origin.to));
             }
             stays
         });
@@ -98,7 +98,7 @@ impl Backlog {
 
     /// The caller waits no more.
     pub(crate) fn leave(&mut self, claim: &Claim) {
-        if let Some(turn) = self.turns.remove(&(claim.node, claim.from)) {
+        if let Some(turn) = self.turns.remove(&(claim.node, claim.origin.to)) {
             self.by_turn.remove(&turn);
         }
     }
@@ -124,7 +124,7 @@ mod tests {
 
     fn claim(node: u32, token: u64) -> Claim {
         Claim {
-            from: SocketAddr::from(([10, 0, 0, 1], 7_000)),
+            origin: SocketAddr::from(([10, 0, 0, 1], 7_000)).into(),
             node: NodeId(node),
             incarnation: Incarnation(1),
             token,

@@ -7,10 +7,11 @@
 use super::pending_inits::{Caller, Trust};
 use crate::limits::COOKIE_LIFETIME;
 use crate::time::Instant;
+use crate::transmit::Destination;
 use crate::types::{Incarnation, NodeId};
 use core::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 /// Bytes of a cookie on the wire.
 pub(crate) type Cookie = [u8; 24];
@@ -18,7 +19,8 @@ pub(crate) type Cookie = [u8; 24];
 /// What a cookie vouches for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    pub(crate) from: SocketAddr,
+    /// Where it came from, and goes back to.
+    pub(crate) origin: Destination,
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
     pub(crate) token: u64,
@@ -76,11 +78,11 @@ impl CookieJar {
     fn mac(&self, stamp: u64, claim: &Claim) -> [u8; 16] {
         let mut hash = SipHasher24::new_with_key(&self.key);
         hash.write_u64(stamp);
-        match claim.from.ip() {
+        match claim.origin.to.ip() {
             IpAddr::V4(ip) => hash.write(&ip.octets()),
             IpAddr::V6(ip) => hash.write(&ip.octets()),
         }
-        hash.write_u16(claim.from.port());
+        hash.write_u16(claim.origin.to.port());
         hash.write_u32(claim.node.0);
         hash.write_u128(claim.incarnation.0);
         hash.write_u64(claim.token);
@@ -92,10 +94,11 @@ impl CookieJar {
 mod tests {
     use super::*;
     use crate::time::Duration;
+    use std::net::SocketAddr;
 
     fn claim(port: u16) -> Claim {
         Claim {
-            from: SocketAddr::from(([127, 0, 0, 1], port)),
+            origin: SocketAddr::from(([127, 0, 0, 1], port)).into(),
             node: NodeId(7),
             incarnation: Incarnation(1),
             token: 9,

@@ -171,7 +171,7 @@ impl Peer {
         };
         connection.paced_until = None;
         connection.capped_until = None;
-        train.begin(connection.path.address(), Ecn::NotEct);
+        train.begin(connection.destination(), Ecn::NotEct);
         let filled = self.fill(now, max_segments, outranked, train, shared);
         let last = filled && !self.has_more_by_itself(now);
         shared.counters.payload_copied += train.copied();

@@ -17,9 +17,9 @@ use crate::pmtu::PathMtu;
 use crate::recovery::Recovery;
 use crate::steer::Decision;
 use crate::time::{Duration, Instant};
+use crate::transmit::Destination;
 use crate::types::{Ecn, PacketNumber};
 use crate::wire::{Credit, EXTENSION_MODE, Mode, Params};
-use std::net::SocketAddr;
 
 /// Packets that force an acknowledgement although their sender did not ask for one at once: senders
 /// ask with a PING in every quarter of their window, so this is only a bound.
@@ -126,8 +126,8 @@ pub(crate) struct Agreement {
     pub(crate) answered: Instant,
     /// The number of the peer's first packet.
     pub(crate) first: PacketNumber,
-    /// Where the peer is.
-    pub(crate) address: SocketAddr,
+    /// Where the peer is, and at which address it called us.
+    pub(crate) address: Destination,
 }
 
 /// When our acknowledgements go, by configuration.
@@ -343,6 +343,11 @@ impl Connection {
     /// Whether the peer announced this extension. We announce all that we know.
     pub(crate) fn speaks(&self, extension: u64) -> bool {
         self.params.extensions & extension != 0
+    }
+
+    /// Where packets go, and from which address of this host.
+    pub(super) fn destination(&self) -> Destination {
+        self.path.destination(self.recovery.pto_count())
     }
 
     /// The probe timeout, the peer's ack delay included.

@@ -10,6 +10,7 @@ use crate::limits::COOKIE_LIFETIME;
 use crate::log::{DropReason, LogRecord};
 use crate::recovery::Sink;
 use crate::time::{Duration, Instant};
+use crate::transmit::Destination;
 use crate::types::{Epoch, Incarnation, NodeId, PacketNumber};
 use crate::wire::{self, Header, Init, RefusedCode};
 use core::ops::RangeInclusive;
@@ -48,7 +49,7 @@ struct Offer {
 pub(crate) struct Accepted {
     pub(crate) token: u64,
     /// Where the INIT came from. Its cookie proved that address.
-    pub(crate) to: SocketAddr,
+    pub(crate) to: Destination,
     pub(crate) bytes: Vec<u8>,
     /// ACCEPT is to be sent (again).
     pub(crate) due: bool,
@@ -466,7 +467,7 @@ impl Peer {
         let max_datagram = &mut agreement.params.max_datagram;
         *max_datagram = beginning.max_datagram.min(*max_datagram);
         shared.shares.recharge(&mut beginning.grant, *max_datagram);
-        let address = agreement.address;
+        let address = agreement.address.to;
         let first = agreement.first;
         let memory = agreement.grant.memory;
         let channel_memory = agreement.params.channel_memory;
@@ -620,7 +621,7 @@ impl Peer {
             grant: accept.grant,
             answered: sent_at,
             first: header.number,
-            address: from,
+            address: from.into(),
         };
         self.connect(now, agreement, beginning, shared);
         Ok(())

@@ -5,7 +5,8 @@
 
 use crate::limits::CREDIT_LAPSE;
 use crate::time::{Duration, Instant};
-use std::net::SocketAddr;
+use crate::transmit::Destination;
+use std::net::{IpAddr, SocketAddr};
 
 /// A challenge is repeated this often, and again when the new address is heard again.
 const MAX_CHALLENGES: u32 = 5;
@@ -14,6 +15,9 @@ const CHALLENGE_WAIT: Duration = Duration::from_millis(200);
 /// The same where one packet goes each [`CREDIT_LAPSE`]: the next goes to the address in use, where
 /// the peer may well be.
 const SELDOM_WAIT: Duration = Duration::from_nanos(CREDIT_LAPSE.as_nanos() as u64 / 2 * 3);
+
+/// Probe timeouts in a row after which this host's own address may be to blame.
+const DOUBTED_AFTER: u32 = 3;
 
 /// An address under examination.
 #[derive(Clone, Copy, Debug)]
@@ -31,19 +35,40 @@ struct Probation {
 #[derive(Debug)]
 pub(crate) struct Path {
     address: SocketAddr,
+    /// The address of this host that the peer called: packets leave from it. `None` if this host
+    /// called, or if the socket has a single address.
+    source: Option<IpAddr>,
     probation: Option<Probation>,
 }
 
 impl Path {
-    pub(crate) fn new(address: SocketAddr) -> Self {
+    pub(crate) fn new(destination: Destination) -> Self {
         Self {
-            address,
+            address: destination.to,
+            source: destination.source,
             probation: None,
         }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where packets go, and from which address of this host. The address that the peer called may
+    /// have become useless: from the third probe timeout in a row on (`timeouts`), every other
+    /// time the system chooses.
+    pub(crate) fn destination(&self, timeouts: u32) -> Destination {
+        let doubted = timeouts >= DOUBTED_AFTER && timeouts % 2 == 1;
+        Destination {
+            to: self.address,
+            source: self.source.filter(|_| !doubted),
+        }
+    }
+
+    /// How packets go to another address of the peer.
+    pub(crate) fn beside(&self, to: SocketAddr) -> Destination {
+        let source = self.source;
+        Destination { to, source }
     }
 
     /// Whether it goes there.
@@ -127,7 +152,7 @@ mod tests {
 
     #[test]
     fn f13_the_path_moves_only_when_the_challenge_came_back() {
-        let mut path = Path::new(address(1));
+        let mut path = Path::new(address(1).into());
         path.heard_from(address(2), || 77, Instant::ZERO);
         assert_eq!(path.challenge_due(Instant::ZERO), Some((address(2), 77)));
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
@@ -145,7 +170,7 @@ mod tests {
     #[test]
     fn f04_challenges_are_bounded() {
         for (seldom, time) in [(false, 1), (true, 75)] {
-            let mut path = Path::new(address(1));
+            let mut path = Path::new(address(1).into());
             path.heard_from(address(2), || 77, Instant::ZERO);
             let mut now = Instant::ZERO;
             let mut sent = 0;
@@ -164,7 +189,7 @@ mod tests {
 
     #[test]
     fn f13_the_answer_to_the_last_challenge_counts() {
-        let mut path = Path::new(address(1));
+        let mut path = Path::new(address(1).into());
         path.heard_from(address(2), || 77, Instant::ZERO);
         let mut now = Instant::ZERO;
         while let Some(at) = path.deadline() {
@@ -178,8 +203,19 @@ mod tests {
     }
 
     #[test]
+    fn f37_packets_leave_from_the_address_called_until_that_is_in_doubt() {
+        let called = Some(IpAddr::from([127, 0, 0, 2]));
+        let (to, source) = (address(1), called);
+        let path = Path::new(Destination { to, source });
+        let source = |timeouts| path.destination(timeouts).source;
+        assert_eq!([0, 1, 2, 4].map(source), [called; 4]);
+        assert_eq!([3, 5].map(source), [None; 2]);
+        assert_eq!(path.beside(address(2)).source, called);
+    }
+
+    #[test]
     fn a_packet_from_the_old_address_ends_the_probation() {
-        let mut path = Path::new(address(1));
+        let mut path = Path::new(address(1).into());
         path.heard_from(address(2), || 77, Instant::ZERO);
         path.heard_from(address(1), || 78, Instant::ZERO);
         assert_eq!(path.deadline(), None);

@@ -191,6 +191,7 @@ impl Net {
     /// A packet that nobody's engine made, from anywhere.
     pub(crate) fn inject(&mut self, to: usize, (from, bytes): Packet) {
         let arrival = Arrival {
+            to: None,
             from,
             ecn: Ecn::NotEct,
             at: self.now,
@@ -244,7 +245,12 @@ impl Net {
                 continue;
             };
             let ecn = Ecn::Ect0;
-            let arrival = Arrival { from, ecn, at };
+            let arrival = Arrival {
+                from,
+                to: None,
+                ecn,
+                at,
+            };
             self.hosts[host]
                 .engine
                 .handle_datagram(now, &arrival, &bytes);

@@ -287,6 +287,7 @@ impl Pair {
         for key in due {
             let (_, bytes) = self.wire.remove(&key).unwrap();
             let arrival = Arrival {
+                to: None,
                 from,
                 ecn: Ecn::Ect0,
                 at: key.0,

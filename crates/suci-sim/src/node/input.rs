@@ -69,6 +69,7 @@ impl Process {
         let sender = cx.nodes.get(first.source);
         self.touched.extend(sender.copied().map(NodeId));
         let arrival = Arrival {
+            to: None,
             from: first.from,
             ecn: first.ecn,
             at,

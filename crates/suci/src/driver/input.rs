@@ -275,6 +275,7 @@ fn hand(
 ) {
     let arrival = Arrival {
         from: meta.from,
+        to: meta.to,
         ecn: ecn_in(meta.ecn),
         at: arrived,
     };

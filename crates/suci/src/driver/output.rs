@@ -205,6 +205,7 @@ fn send_slices<const N: usize>(
     }
     backend.send(&Train {
         dest: transmit.dest,
+        source: transmit.source,
         ecn: ecn_out(transmit.ecn),
         segment: transmit.segment,
         slices: &slices,

@@ -437,6 +437,7 @@ fn publishing_is_due_ten_times_a_second_and_only_if_something_happened() {
     let from = "127.0.0.1:9".parse().unwrap();
     let ecn = suci_proto::types::Ecn::NotEct;
     let arrival = suci_proto::Arrival {
+        to: None,
         from,
         ecn,
         at: later,

@@ -31,7 +31,7 @@ fn f04_an_accept_goes_however_many_replies_wait() {
     let (mut world, _) = accepted();
     while world.engines[1].shared.may_reply(true) {
         let shared = &mut world.engines[1].shared;
-        shared.reply(address(5), vec![0; 28]);
+        shared.reply(address(5).into(), vec![0; 28]);
     }
     assert_eq!(world.engines[1].shared.replies.len(), 256);
     let packets = world.outgoing(1);

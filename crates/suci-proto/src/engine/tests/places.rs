@@ -125,7 +125,7 @@ fn f02_a_known_node_that_calls_no_more_keeps_no_stranger_out() {
     call.from = 50;
     let engine = &mut world.engines[0];
     let claim = Claim {
-        from: address(1),
+        origin: address(1).into(),
         node: id(1),
         incarnation: Incarnation(7),
         token: 1,

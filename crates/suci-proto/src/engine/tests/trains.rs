@@ -205,6 +205,7 @@ impl Trio {
             let (train, others) = rest.split_at(count);
             rest = others;
             let arrival = Arrival {
+                to: None,
                 from: address(first.from + if first.elsewhere { 100 } else { 0 }),
                 ecn: first.ecn,
                 at: self.world.now,

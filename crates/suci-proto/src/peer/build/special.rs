@@ -8,10 +8,9 @@ use crate::peer::connection::Beginning;
 use crate::peer::{End, Peer};
 use crate::recovery::SentKind;
 use crate::time::Instant;
-use crate::transmit::Train;
+use crate::transmit::{Destination, Train};
 use crate::types::Ecn;
 use crate::wire::{Close, CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal};
-use std::net::SocketAddr;
 
 /// How often a packet with CLOSE goes that is not repeated.
 const LAST_WORDS: u32 = 3;
@@ -67,7 +66,7 @@ impl Peer {
         }
     }
 
-    fn last_words(&self, code: u64) -> Option<(SocketAddr, Vec<u8>)> {
+    fn last_words(&self, code: u64) -> Option<(Destination, Vec<u8>)> {
         let connection = self.connection.as_ref()?;
         let number = connection.numbers.peek()?;
         let End { index, tag } = connection.remote;
@@ -93,7 +92,7 @@ impl Peer {
         })
         .put(&mut bytes);
         seal(&mut bytes);
-        Some((connection.path.address(), bytes))
+        Some((connection.destination(), bytes))
     }
 
     /// A packet for an address that is not, or not yet, the path: the challenge to one under
@@ -124,7 +123,7 @@ impl Peer {
             return false;
         }
         // Whether marks arrive there is not known yet.
-        train.begin(to, Ecn::NotEct);
+        train.begin(connection.path.beside(to), Ecn::NotEct);
         train.begin_packet();
         self.write_header(number, train, shared);
         let Some(connection) = &mut self.connection else {
@@ -191,7 +190,7 @@ impl Peer {
                 ecn = Ecn::Ect0;
             }
         }
-        train.begin(connection.path.address(), ecn);
+        train.begin(connection.destination(), ecn);
         train.begin_packet();
         self.write_header(number, train, shared);
         Frame::Ping.put(train.head());
