@@ -84,6 +84,24 @@ impl PathMtu {
         self.current
     }
 
+    /// Largest datagram that is searched for.
+    #[must_use]
+    pub const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The size that was found after a larger one had failed, if no search goes on.
+    #[must_use]
+    pub fn found(&self, now: Instant) -> Option<usize> {
+        let settled = self.failed.is_some() && self.probe.is_none();
+        (settled && self.probe_due(now).is_none()).then_some(self.current)
+    }
+
+    /// Nothing larger than now is searched for any more.
+    pub const fn bind(&mut self) {
+        self.limit = self.current;
+    }
+
     /// The same path, whose ends both take datagrams up to `limit` from now on. Larger ones than
     /// before are looked for by probes.
     #[must_use]
@@ -267,7 +285,8 @@ impl PathMtu {
     }
 
     /// Whether what failed did so too long ago to be believed.
-    fn in_doubt(&self, now: Instant) -> bool {
+    #[must_use]
+    pub fn in_doubt(&self, now: Instant) -> bool {
         self.raise_at.is_some_and(|at| now >= at)
     }
 

@@ -324,8 +324,8 @@ fn frame(cursor: &mut Cursor<'_>, found: &mut Vec<Part>) -> Option<()> {
         0x10..=0x13 => ack(cursor, kind),
         0x03 | 0x06 => cursor.varints(4),
         0x04 | 0x0d | 0x0e | 0x1b => cursor.varints(1),
-        0x05 | 0x07 | 0x08 | 0x0a | 0x1a => cursor.varints(2),
-        0x0b | 0x0f => cursor.varints(3),
+        0x07 | 0x08 | 0x0a | 0x1a => cursor.varints(2),
+        0x05 | 0x0b | 0x0f => cursor.varints(3),
         0x09 => request(cursor).map(|part| found.push(part)),
         0x0c => {
             cursor.varint()?;

@@ -526,6 +526,19 @@ impl Grant {
         true
     }
 
+    /// The sender of a grant that ended just now bound its packets to a size that is charged
+    /// `charge`. Does nothing unless that is less than so far. Packets under way are larger: they
+    /// count as so many more of the new ones that may still arrive late.
+    pub(super) fn bind(&mut self, charge: u64) {
+        if charge >= self.charge {
+            return;
+        }
+        let under_way = self.outstanding_bytes();
+        self.drained_end = self.drained_end.max(self.limit_end);
+        self.late = under_way.div_ceil(charge.max(1));
+        self.charge = charge;
+    }
+
     /// Ends the generation when its sender was silent for too long. True if that freed it.
     pub(super) fn lapse(&mut self, now: Instant) -> bool {
         if self.lapse_at().is_none_or(|at| now < at) {

@@ -68,6 +68,8 @@ pub struct SocketReturn {
     /// Highest packet number sent so far. One too high if nothing was sent yet, which errs
     /// on the safe side.
     pub highest: PacketNumber,
+    /// Bytes of UDP payload that no packet with a higher number exceeds; 0 if that stays as agreed.
+    pub size: usize,
 }
 
 #[cfg(test)]

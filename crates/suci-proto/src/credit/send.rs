@@ -59,6 +59,8 @@ pub struct SendCredit {
     /// come.
     reserve_asked: Option<(PacketNumber, Instant)>,
     returning: Option<Returning>,
+    /// Bytes of UDP payload to which packets are bound; 0 for what both ends agreed on.
+    size: usize,
 }
 
 /// Whether the receiver was given a reason to acknowledge and to renew its grant.
@@ -92,6 +94,8 @@ struct Returning {
     answer: SocketReturn,
     sent: bool,
     asked: bool,
+    /// It tells a smaller size of packets.
+    binds: bool,
 }
 
 impl SendCredit {
@@ -121,6 +125,7 @@ impl SendCredit {
             used_up: UsedUp::default(),
             reserve_asked: None,
             returning: None,
+            size: 0,
         }
     }
 
@@ -295,6 +300,7 @@ impl SendCredit {
                 answer,
                 sent: false,
                 asked: true,
+                binds: false,
             });
             return;
         }
@@ -313,12 +319,28 @@ impl SendCredit {
         }
     }
 
-    /// Whether the RETURN answers a RECLAIM: worth a packet of its own.
+    /// Whether the RETURN answers a RECLAIM or binds the size of packets: it is worth a packet of
+    /// its own.
     #[must_use]
-    pub fn return_asked(&self) -> bool {
+    pub fn return_presses(&self) -> bool {
         self.returning
             .as_ref()
-            .is_some_and(|returning| returning.asked && !returning.sent)
+            .is_some_and(|returning| (returning.asked || returning.binds) && !returning.sent)
+    }
+
+    /// Binds packets from now on to at most `size` bytes of UDP payload, fewer than so far, and
+    /// gives the grant back: the next one is of more packets, since each is charged less. Does
+    /// nothing and returns false if there is no grant to give back.
+    pub fn bind(&mut self, size: usize, now: Instant) -> bool {
+        if self.lapsed(now) {
+            return false;
+        }
+        self.size = size;
+        self.end(false, now);
+        if let Some(returning) = &mut self.returning {
+            returning.binds = true;
+        }
+        true
     }
 
     /// Notes that the RETURN of [`return_due`](Self::return_due) went.
@@ -482,11 +504,13 @@ impl SendCredit {
             }
         }
         self.live = false;
-        let asked = asked || self.return_asked();
+        let unsent = |returning: &Returning| returning.asked && !returning.sent;
+        let asked = asked || self.returning.as_ref().is_some_and(unsent);
         self.returning = Some(Returning {
             answer: self.answer(),
             sent: false,
             asked,
+            binds: false,
         });
     }
 
@@ -495,6 +519,7 @@ impl SendCredit {
         SocketReturn {
             generation: self.generation,
             highest,
+            size: self.size,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::credit::grant::Booked;
 use crate::credit::need::Demand;
-use crate::credit::{CONTROL_MIN, Grant};
+use crate::credit::{CONTROL_MIN, Grant, SocketReturn};
 use crate::limits::{CONTROL_CHARGE, DATA_CHARGE};
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
@@ -471,18 +471,40 @@ impl Shares {
         self.allot(grant, Wish::Rests, now);
     }
 
-    /// Applies a RETURN; one of another generation is ignored.
+    /// Applies a RETURN; one of another generation is ignored. Returns whether it was applied.
     pub fn on_return(
         &mut self,
         grant: &mut Grant,
-        generation: u64,
-        highest: PacketNumber,
+        SocketReturn {
+            generation,
+            highest,
+            size,
+        }: SocketReturn,
         now: Instant,
-    ) {
-        if grant.returned(generation, highest) {
+    ) -> bool {
+        let applies = grant.returned(generation, highest);
+        if applies {
             self.sate(grant);
+            if size > 0 {
+                self.bind(grant, size);
+            }
             self.settle(grant);
             self.allot(grant, Wish::Rests, now);
+        }
+        applies
+    }
+
+    /// The sender of a grant that ended just now sends UDP payloads of at most `size` bytes.
+    fn bind(&mut self, grant: &mut Grant, size: usize) {
+        let before = grant.charge();
+        grant.bind(data_charge(size));
+        let waiting = grant.waiting.and_then(|turn| self.waiting.get_mut(&turn));
+        if let Some((_, charge)) = waiting {
+            *charge = grant.charge();
+            self.waiting_bytes = self
+                .waiting_bytes
+                .saturating_sub(before)
+                .saturating_add(grant.charge());
         }
     }
 

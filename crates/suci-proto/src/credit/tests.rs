@@ -21,6 +21,16 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
+/// A RETURN that binds no packets.
+fn answer_of(generation: u64, highest: PacketNumber) -> SocketReturn {
+    let size = 0;
+    SocketReturn {
+        generation,
+        highest,
+        size,
+    }
+}
+
 const L: u64 = CREDIT_LAPSE.as_millis() as u64;
 
 /// A buffer in which one hungry peer has a share of so many packets.

@@ -169,6 +169,7 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return Built::Nothing;
         };
+        connection.bind_size(now);
         connection.paced_until = None;
         connection.capped_until = None;
         train.begin(connection.destination(), Ecn::NotEct);
@@ -267,7 +268,7 @@ impl Peer {
         let used_up = self
             .connection
             .as_ref()
-            .is_some_and(|c| c.numbers.peek().is_none());
+            .is_some_and(|c| c.numbers.peek().is_none() || c.doubts_size(now));
         if used_up && self.lingering.is_none() {
             let token = shared.random();
             self.open(now, token);

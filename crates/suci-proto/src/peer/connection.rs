@@ -8,7 +8,7 @@ use super::pending::Pending;
 use crate::ack::Received;
 use crate::congestion::{Controller, ControllerChoice};
 use crate::counters::Traffic;
-use crate::credit::{Demand, Grant, SendCredit};
+use crate::credit::{Demand, Grant, SendCredit, data_charge};
 use crate::engine::{Paths, Shared};
 use crate::limits::{self, MIN_MTU};
 use crate::log::{Log, LogRecord};
@@ -152,6 +152,9 @@ pub(crate) struct Connection {
     pub(crate) received: Received,
     pub(crate) credit: SendCredit,
     pub(crate) grant: Grant,
+    /// Packets with higher numbers than this are no longer than so many bytes of UDP payload: so
+    /// the peer said.
+    pub(crate) bound: Option<(PacketNumber, usize)>,
     /// What the connections before this one were granted, on the books until this one is heard or
     /// that lapses.
     pub(crate) previous: Vec<Grant>,
@@ -284,6 +287,7 @@ impl Connection {
             recovery,
             received: Received::new(first),
             grant,
+            bound: None,
             previous: Vec::new(),
             params,
             pending: Pending::default(),
@@ -404,6 +408,29 @@ impl Connection {
             self.received.shrink();
         }
         rests
+    }
+
+    /// Bytes of UDP payload that the peer's packet `number` may have.
+    pub(super) fn longest(&self, number: PacketNumber) -> usize {
+        let most = self.params.max_datagram;
+        let bound = self.bound.filter(|(last, _)| number > *last);
+        bound.map_or(most, |(_, size)| size.min(most))
+    }
+
+    /// Has the peer charge what path discovery found, once that searches no more: else it would
+    /// charge for what both ends can receive, though the path carries less.
+    pub(super) fn bind_size(&mut self, now: Instant) {
+        let Some(size) = self.mtu.found(now) else {
+            return;
+        };
+        if data_charge(size) < data_charge(self.mtu.limit()) && self.credit.bind(size, now) {
+            self.mtu.bind();
+        }
+    }
+
+    /// Whether packets were bound to a size that is worth being doubted.
+    pub(super) fn doubts_size(&self, now: Instant) -> bool {
+        self.mtu.limit() < self.params.max_datagram && self.mtu.in_doubt(now)
     }
 
     /// The mark of a datagram that asks for an acknowledgement. Other datagrams carry none: their

@@ -8,9 +8,10 @@ use super::marks::MarkSign;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
-use crate::credit::Shares;
+use crate::credit::{Shares, SocketReturn};
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
+use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
 use crate::recovery::{AckSummary, LossSummary, Recovery, Waits};
 use crate::time::Instant;
@@ -75,7 +76,7 @@ impl Peer {
         }
         connection.traffic.packets_received += 1;
         let length = payload.len() + wire::PLAIN_OVERHEAD;
-        let most = connection.params.max_datagram;
+        let most = connection.longest(number);
         connection.traffic.bytes_received += length as u64;
         let newest = connection
             .received
@@ -197,10 +198,9 @@ impl Peer {
             Frame::Return {
                 generation,
                 highest,
+                size,
             } => {
-                shared
-                    .shares
-                    .on_return(&mut connection.grant, generation, highest, now);
+                connection.on_return(now, generation, highest, size, &mut shared.shares);
                 // Who gives its place up hears that we know, and then nothing more.
                 effects.ask |= connection.grant.is_over();
             }
@@ -447,6 +447,29 @@ fn is_allowed_while_draining(frame: &Frame<'_>) -> bool {
 }
 
 impl Connection {
+    /// The peer gives credit back, and may bind its packets to a size.
+    fn on_return(
+        &mut self,
+        now: Instant,
+        generation: u64,
+        highest: PacketNumber,
+        size: u64,
+        shares: &mut Shares,
+    ) {
+        let size = match usize::try_from(size) {
+            Ok(0) => 0,
+            size => size.unwrap_or(usize::MAX).max(MIN_MTU),
+        };
+        let answer = SocketReturn {
+            generation,
+            highest,
+            size,
+        };
+        if shares.on_return(&mut self.grant, answer, now) && size > 0 {
+            self.bound = Some((highest, size));
+        }
+    }
+
     /// Messages of the peer `key` wait for credit, or its acknowledgements do: so it said in the
     /// packet `number`.
     fn on_blocked(

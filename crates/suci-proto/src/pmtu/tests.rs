@@ -389,3 +389,27 @@ fn f27_a_path_below_the_floor_is_noticed_once_and_only_if_smaller_packets_arrive
         mtu.on_acked(MIN_MTU);
     }
 }
+
+#[test]
+fn f27_a_size_is_found_once_the_search_is_over_and_doubted_later() {
+    let mut mtu = PathMtu::new(None, 8_972);
+    assert_eq!(mtu.found(START), None, "nothing failed yet");
+    let mut sizes = 0;
+    while let Some(size) = mtu.probe_due(START) {
+        assert_eq!(mtu.found(START), None, "the search goes on");
+        mtu.on_probe_sent(START, size);
+        assert_eq!(mtu.found(START), None, "a probe is under way");
+        match size <= ETHERNET_MTU {
+            true => assert!(mtu.on_probe_acked(size)),
+            false => mtu.on_probe_lost(START, size),
+        }
+        sizes += 1;
+        assert!(sizes < 100);
+    }
+    assert_eq!(mtu.found(START), Some(ETHERNET_MTU));
+    mtu.bind();
+    let later = START + RAISE_AFTER;
+    assert_eq!((mtu.limit(), mtu.probe_due(later)), (ETHERNET_MTU, None));
+    assert!(!mtu.in_doubt(START) && mtu.in_doubt(later));
+    assert_eq!(mtu.inherit(8_972).probe_due(later), Some(8_972));
+}

@@ -155,6 +155,9 @@ pub enum Frame<'a> {
         generation: u64,
         /// The highest packet number sent; nothing higher will be sent under this grant.
         highest: PacketNumber,
+        /// Bytes of UDP payload that no packet with a higher number will exceed; 0 if that stays
+        /// as agreed.
+        size: u64,
     },
     /// Data waits for credit.
     Blocked(Blocked),
@@ -255,6 +258,7 @@ impl<'a> Frame<'a> {
             kind::RETURN => Self::Return {
                 generation: r.varint()?,
                 highest: r.varint()?,
+                size: r.varint()?,
             },
             kind::BLOCKED => Self::Blocked(Blocked {
                 generation: r.varint()?,
@@ -359,7 +363,8 @@ impl<'a> Frame<'a> {
             Self::Return {
                 generation,
                 highest,
-            } => (kind::RETURN, [generation, highest, 0, 0], 2),
+                size,
+            } => (kind::RETURN, [generation, highest, size, 0], 3),
             Self::Blocked(Blocked {
                 generation,
                 limit,

@@ -107,8 +107,9 @@ fn frame(frame: &Frame<'_>) -> String {
         Frame::Return {
             generation,
             highest,
+            size,
         } => {
-            format!("RETURN generation={generation} highest={highest}")
+            format!("RETURN generation={generation} highest={highest} size={size}")
         }
         Frame::Blocked(b) => format!(
             "BLOCKED generation={} limit={} memory={} waiting={}",

@@ -295,6 +295,36 @@ fn f27_a_path_below_the_floor_is_told() {
     }
 }
 
+/// F27: hosts with jumbo frames, and a path that carries Ethernet's size from the beginning or from
+/// the middle of a transfer on, of which nobody says so. Once that is found the receiver charges
+/// for what comes, and not for what both ends could receive: the buffer holds so many more.
+#[test]
+fn f27_a_receiver_charges_for_the_size_that_the_path_carries() {
+    for from_start in [true, false] {
+        let mut options = Options::quiet(2);
+        options.links.latency = MS * 10;
+        options.links.rate = Some(125_000_000);
+        options.links.route_mtu = 8_972;
+        options.links.mtu = if from_start { 1_472 } else { 8_972 };
+        options.links.mtu_announced = false;
+        let mut world = world(options);
+        send(&mut world, 0, 20, spec(2, 0, 100_000));
+        arrive(&mut world, SECOND * 20);
+        if !from_start {
+            world.apply(&Step::Mtu(1_472, false));
+        }
+        // The size is found while messages are under way.
+        send(&mut world, 0, 400, spec(2, 0, 100_000));
+        arrive(&mut world, SECOND * 2);
+        let begun = world.now;
+        send(&mut world, 0, 1_000, spec(2, 0, 100_000));
+        arrive(&mut world, SECOND * 60);
+        let took = world.now.since(begun);
+        let rate = 1_000.0 * 100_000.0 * 8.0 / took.as_secs_f64() / 1e6;
+        assert!(rate > 400.0, "{from_start}: {rate} Mbit/s");
+    }
+}
+
 /// F30: every tenth packet has bits flipped past the UDP checksum.
 #[test]
 fn f30_flipped_bits_are_counted_and_never_delivered() {

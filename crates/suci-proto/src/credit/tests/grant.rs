@@ -185,14 +185,14 @@ fn a_return_gives_back_what_was_not_sent() {
     let limit = grant.limit();
     shares.on_drained(&mut grant, 10, true, at(201));
     assert_eq!(grant.limit(), limit, "no more is given");
-    shares.on_return(&mut grant, 7, 12, at(202));
+    shares.on_return(&mut grant, answer_of(7, 12), at(202));
     assert!(grant.is_reclaiming(), "another generation's");
     shares.on_drained(&mut grant, 13, true, at(203));
-    shares.on_return(&mut grant, 0, 12, at(203));
+    shares.on_return(&mut grant, answer_of(0, 12), at(203));
     assert_eq!(grant.generation(), 1, "nobody waits, so it is granted anew");
     assert_eq!(grant.limit(), 13 + 12, "as to a newcomer");
     assert!(grant.update_due());
-    shares.on_return(&mut grant, 0, 12, at(204));
+    shares.on_return(&mut grant, answer_of(0, 12), at(204));
     assert_eq!(
         grant.generation(),
         1,
@@ -217,7 +217,7 @@ fn f17_a_reclaim_that_nobody_answers_is_repeated_less_and_less() {
         times,
         [200, 450, 950, 1_950, 3_950, 7_950, 11_950, 15_950, 19_950]
     );
-    shares.on_return(&mut grant, 0, 3, at(20_000));
+    shares.on_return(&mut grant, answer_of(0, 3), at(20_000));
     assert!(!grant.is_reclaiming());
     assert_eq!(shares.reclaim(&mut grant, at(20_000)), Some(1));
     assert!(
@@ -249,7 +249,7 @@ fn a_return_cannot_claim_more_than_was_granted() {
     for highest in [0, 5, 1_000, u64::MAX] {
         let (mut shares, mut grant) = one(8, 0);
         shares.on_drained(&mut grant, 2, true, at(1));
-        shares.on_return(&mut grant, 0, highest, at(2));
+        shares.on_return(&mut grant, answer_of(0, highest), at(2));
         assert!(grant.outstanding() <= 9);
         assert!(grant.limit() >= 2);
         shares.check().unwrap();
@@ -316,9 +316,9 @@ fn a_return_proves_the_reserve_its_generation_began_with() {
         .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
         .collect();
     shares.on_drained(&mut grant, 0, true, at(1));
-    shares.on_return(&mut grant, 0, 0, at(1));
+    shares.on_return(&mut grant, answer_of(0, 0), at(1));
     assert_eq!((grant.credit().control, grant.control()), (3, 64));
-    shares.on_return(&mut grant, 1, 0, at(2));
+    shares.on_return(&mut grant, answer_of(1, 0), at(2));
     assert_eq!(grant.control(), 3);
 }
 
@@ -332,7 +332,7 @@ fn f15_grants_near_the_end_of_the_numbers() {
         shares.on_drained(&mut grant, number, true, at(1));
         shares.check().unwrap();
     }
-    shares.on_return(&mut grant, 0, u64::MAX, at(1));
+    shares.on_return(&mut grant, answer_of(0, u64::MAX), at(1));
     shares.check().unwrap();
     let (_, mut grant) = one(80, 0);
     grant.start_at(u64::MAX);
@@ -356,7 +356,7 @@ fn a_return_leaves_the_largest_reserve_its_generation_said() {
         .collect();
     shares.on_drained(&mut grant, 1, true, at(2));
     assert!(grant.credit().control < most);
-    shares.on_return(&mut grant, 0, 1, at(3));
+    shares.on_return(&mut grant, answer_of(0, 1), at(3));
     assert_eq!(grant.control(), most, "it may not have heard of less");
     shares.check().unwrap();
 }
@@ -402,4 +402,30 @@ fn a_reason_to_tell_outlasts_packets_that_are_none() {
     shares.on_drained(&mut grant, limit + 2, true, at(1));
     shares.on_drained(&mut grant, limit, false, at(1));
     assert!(grant.update_due());
+}
+
+/// F27: a sender that bound its packets to a smaller size has more of them in the same budget. What
+/// is under way counts as before, and no RETURN makes packets larger again.
+#[test]
+fn f27_packets_bound_to_a_smaller_size_are_charged_less() {
+    let mut shares = Shares::new(8 << 20);
+    let mut grant = shares.admit(0, JUMBO_DATAGRAM, at(0)).unwrap();
+    let (share, charge) = (grant.share(), grant.charge());
+    shares.on_drained(&mut grant, 3, true, at(1));
+    let bound = |generation, size| SocketReturn {
+        size,
+        ..answer_of(generation, 9)
+    };
+    assert!(!shares.on_return(&mut grant, bound(5, ETHERNET_MTU), at(2)));
+    assert_eq!(grant.charge(), charge, "of no generation");
+    assert!(shares.on_return(&mut grant, bound(0, ETHERNET_MTU), at(2)));
+    assert_eq!((grant.charge(), grant.generation()), (DATA_CHARGE, 1));
+    assert!(grant.outstanding_bytes() >= 6 * charge, "4 to 9 may come");
+    shares.check().unwrap();
+    shares.on_drained(&mut grant, 10, true, at(3));
+    assert!(grant.share() > 3 * share, "{} {share}", grant.share());
+    shares.check().unwrap();
+    assert!(shares.on_return(&mut grant, bound(1, JUMBO_DATAGRAM), at(4)));
+    assert_eq!(grant.charge(), DATA_CHARGE);
+    shares.check().unwrap();
 }

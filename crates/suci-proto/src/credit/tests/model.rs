@@ -240,7 +240,7 @@ impl World {
             pair.credit.on_idle(now);
         }
         let ping = pair.credit.needs_blocked(now)
-            || pair.credit.return_asked()
+            || pair.credit.return_presses()
             || pair.credit.refresh_due(pair.next, now);
         let chatter = self.random.below(200) == 0;
         if (ping || chatter) && !matches!(control, ControlAllowance::No(_)) {
@@ -303,7 +303,7 @@ impl World {
             }
             let before = pair.grant.limit();
             if let Some(answer) = packet.returned {
-                shares.on_return(&mut pair.grant, answer.generation, answer.highest, now);
+                shares.on_return(&mut pair.grant, answer, now);
             }
             let used_up = |(generation, limit)| {
                 generation == pair.grant.generation() && packet.number > limit

@@ -92,7 +92,7 @@ impl Side {
                 let grant = &mut grants[peer];
                 let highest = grant.drained_end().saturating_sub(1);
                 let generation = grant.credit().generation;
-                shares.on_return(grant, generation, highest, now);
+                shares.on_return(grant, answer_of(generation, highest), now);
             }
             Step::Wait(_) => {}
         }

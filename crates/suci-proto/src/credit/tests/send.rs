@@ -146,7 +146,8 @@ fn a_lapse_is_for_ever_and_returned() {
         credit.return_due(at(L)),
         Some(SocketReturn {
             generation: 0,
-            highest: 1
+            highest: 1,
+            size: 0,
         }),
         "known before anything was called"
     );
@@ -155,12 +156,13 @@ fn a_lapse_is_for_ever_and_returned() {
     assert_eq!(credit.lapse_at(), None);
     assert!(!credit.may_send_data(2, at(L)));
     assert!(!credit.on_grant(offer(0, 50, 2), at(L)), "ended");
-    assert!(!credit.return_asked());
+    assert!(!credit.return_presses());
     assert_eq!(
         credit.return_due(at(L)),
         Some(SocketReturn {
             generation: 0,
-            highest: 1
+            highest: 1,
+            size: 0,
         })
     );
     credit.on_return_sent(at(L));
@@ -194,17 +196,18 @@ fn reclaim_is_answered_each_time_and_ends_the_generation() {
     credit.on_sent(0, at(1), true);
     credit.on_sent(1, at(1), true);
     credit.on_reclaim(0, at(2));
-    assert!(credit.return_asked());
+    assert!(credit.return_presses());
     let answer = SocketReturn {
         generation: 0,
         highest: 1,
+        size: 0,
     };
     assert_eq!(credit.return_due(at(2)), Some(answer));
     assert!(!credit.may_send_data(2, at(2)));
     assert_eq!(credit.limit(), 1, "frozen at what was sent");
     assert_eq!(credit.may_send_control(2, at(2)), ControlAllowance::Small);
     credit.on_return_sent(at(2));
-    assert!(!credit.return_asked());
+    assert!(!credit.return_presses());
     assert!(
         !credit.on_grant(offer(0, 90, 2), at(3)),
         "its later grants are ignored"
@@ -215,7 +218,8 @@ fn reclaim_is_answered_each_time_and_ends_the_generation() {
         credit.return_due(at(4)),
         Some(SocketReturn {
             generation: 0,
-            highest: 2
+            highest: 2,
+            size: 0,
         })
     );
     assert!(credit.on_grant(offer(1, 90, 2), at(5)));
@@ -232,7 +236,8 @@ fn reclaim_may_overtake_the_grant_it_ends() {
         credit.return_due(at(1)),
         Some(SocketReturn {
             generation: 3,
-            highest: 0
+            highest: 0,
+            size: 0,
         })
     );
     assert!(!credit.on_grant(offer(3, 90, 2), at(2)));
@@ -464,4 +469,26 @@ fn f21_who_asked_does_not_ask_again_before_an_answer_can_be_there() {
         credit.reserve_ask_due(13, asked),
         "it came, and 12 was used"
     );
+}
+
+/// F27: the sender gives its grant back to have the next one charged by a smaller size.
+#[test]
+fn f27_binding_the_size_of_packets_returns_the_grant() {
+    let mut credit = sender(9, 2);
+    credit.on_sent(0, at(1), true);
+    assert!(credit.bind(1_472, at(2)));
+    assert!(credit.return_presses() && !credit.is_reclaimed());
+    let answer = SocketReturn {
+        size: 1_472,
+        ..answer_of(0, 0)
+    };
+    assert_eq!(credit.return_due(at(2)), Some(answer));
+    assert!(!credit.may_send_data(1, at(2)));
+    credit.on_return_sent(at(2));
+    assert!(!credit.return_presses());
+    assert!(!credit.bind(1_200, at(3)), "there is nothing to return");
+    assert!(credit.on_grant(offer(1, 90, 2), at(4)));
+    credit.on_reclaim(1, at(5));
+    let size = credit.return_due(at(5)).map(|answer| answer.size);
+    assert_eq!(size, Some(1_472), "it holds from then on");
 }

@@ -185,7 +185,7 @@ fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
     }
     let generation = shares.reclaim(idle, at(300)).unwrap();
     let number = idle.drained_end();
-    shares.on_return(idle, generation, number, at(301));
+    shares.on_return(idle, answer_of(generation, number), at(301));
     shares.on_drained(idle, number, true, at(301));
     assert_eq!(idle.share(), 4, "enough for its next request");
     assert!(!shares.reclaim_due(idle, at(900)), "it keeps that");
@@ -251,7 +251,7 @@ fn who_had_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
         if shares.reclaim_due(&slow, at(now)) {
             assert!(now > 1_000, "{now} ms");
             let generation = shares.reclaim(&mut slow, at(now)).unwrap();
-            shares.on_return(&mut slow, generation, number, at(now));
+            shares.on_return(&mut slow, answer_of(generation, number), at(now));
             given_back += 1;
         }
         shares.check().unwrap();
@@ -472,7 +472,7 @@ fn return_all(shares: &mut Shares, grants: &mut [Grant], now: Instant) {
             grant.credit();
             let number = grant.limit();
             shares.on_drained(grant, number, true, now);
-            shares.on_return(grant, generation, number, now);
+            shares.on_return(grant, answer_of(generation, number), now);
         }
         shares.check().unwrap();
     }
@@ -630,7 +630,7 @@ fn nobody_starves_when_there_are_more_peers_than_packets() {
     assert!(shares.reclaim_due(holder, now));
     assert_eq!(shares.reclaim(holder, now), Some(0));
     shares.on_drained(holder, 1, true, now);
-    shares.on_return(holder, 0, 1, now);
+    shares.on_return(holder, answer_of(0, 1), now);
     assert!(holder.is_dormant(), "another waits");
     assert_eq!(shares.next_to_serve(), Some(7));
     shares.on_blocked(holder, 7, now);
@@ -823,7 +823,7 @@ fn who_was_dismissed_gives_everything_back() {
     assert_eq!((grant.share(), grant.limit()), (0, limit));
     assert_eq!(shares.waiting(), 0);
     assert_eq!(shares.reclaim(&mut grant, at(253)), Some(generation));
-    shares.on_return(&mut grant, generation, limit, at(254));
+    shares.on_return(&mut grant, answer_of(generation, limit), at(254));
     assert!(grant.is_over() && grant.share() == 0);
     assert!(!shares.reclaim_due(&grant, at(900)));
     assert_eq!(shares.reclaim(&mut grant, at(900)), None);
@@ -861,7 +861,7 @@ fn who_was_dismissed_finds_a_number_for_its_return() {
         assert!(!sender.may_send_data(last + 1, at(3)));
         assert!(sender.is_beyond_reserve(last + 1 + told.control, at(3)));
         let answer = sender.return_due(at(3)).unwrap();
-        shares.on_return(&mut grant, answer.generation, answer.highest, at(4));
+        shares.on_return(&mut grant, answer, at(4));
         assert!(grant.is_over());
     }
 }
@@ -941,11 +941,11 @@ fn who_gave_back_gets_nothing_that_would_be_reclaimed() {
     let mut grant = grants.pop().unwrap();
     grant.credit();
     let generation = shares.reclaim(&mut grant, at(200)).unwrap();
-    shares.on_return(&mut grant, generation, 0, at(201));
+    shares.on_return(&mut grant, answer_of(generation, 0), at(201));
     assert_eq!(grant.share(), 4, "what idle peers have");
     let generation = shares.reclaim(&mut grant, at(203)).unwrap();
     let free = shares.free();
-    shares.on_return(&mut grant, generation, 0, at(204));
+    shares.on_return(&mut grant, answer_of(generation, 0), at(204));
     assert_eq!(grant.share(), 4, "{free} B free");
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limits::MAX_RETIRED;
-use crate::types::Epoch;
+use crate::types::{Epoch, ProtocolError};
 use crate::{EndReason, Outcome};
 
 /// Sessions of so many earlier incarnations of `other` ended at `host`, and more than it remembers:
@@ -318,4 +318,20 @@ fn f20_a_close_goes_again_on_the_connection_after_a_silence() {
     assert!(world.engines[1].is_closed());
     assert_eq!(world.received(0), 1);
     assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
+}
+
+/// A packet is longer than its sender bound itself to.
+#[test]
+fn f27_a_packet_longer_than_its_sender_said_ends_the_session() {
+    let mut world = connected();
+    let connection = world.peer(1, 0).connection.as_mut().unwrap();
+    let highest = connection.received.highest().unwrap();
+    connection.bound = Some((highest, 10));
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    let ends = ends(&mut world, 1);
+    let Some((EndReason::Protocol(error), _)) = ends.first() else {
+        panic!("{ends:?}");
+    };
+    assert!(matches!(error, ProtocolError::Limit(_)), "{error:?}");
 }

@@ -247,8 +247,9 @@ impl Connection {
     /// Whether what waits may go beyond the data limit: acks and the frames of credit, probes and
     /// closing.
     pub(super) fn wants_beyond(&self, now: Instant) -> bool {
-        let asks =
-            || self.pending.asks() || self.credit.needs_blocked(now) || self.credit.return_asked();
+        let asks = || {
+            self.pending.asks() || self.credit.needs_blocked(now) || self.credit.return_presses()
+        };
         self.received.ack_state(now) == AckNeed::Now
             || self.pending.credit
             || self.grant.update_due()
@@ -310,10 +311,11 @@ impl Connection {
         put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
     ) {
         if let Some(answer) = self.credit.return_due(now) {
-            let (generation, highest) = (answer.generation, answer.highest);
+            let generation = answer.generation;
             let frame = Frame::Return {
                 generation,
-                highest,
+                highest: answer.highest,
+                size: answer.size as u64,
             };
             if put(frame, Some(SentFrame::Return { generation })) {
                 self.credit.on_return_sent(now);

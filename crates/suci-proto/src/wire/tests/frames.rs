@@ -78,9 +78,10 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
         Just(Frame::Ping),
         credit().prop_map(Frame::Credit),
         number().prop_map(|generation| Frame::Reclaim { generation }),
-        (number(), number()).prop_map(|(generation, highest)| Frame::Return {
+        (number(), number(), number()).prop_map(|(generation, highest, size)| Frame::Return {
             generation,
-            highest
+            highest,
+            size,
         }),
         credit().prop_map(|c| Frame::Blocked(Blocked {
             generation: c.generation,
