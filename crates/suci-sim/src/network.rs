@@ -266,7 +266,11 @@ impl Network {
     fn latency(&self, from: PlaceId, to: PlaceId) -> Duration {
         let pair = (from as u64) << 32 | to as u64;
         let percent = 75 + crate::rng::mix(self.salt ^ pair) % 75;
-        Duration::from_nanos(nanos(self.links.latency) / 100 * percent)
+        let detour = match to {
+            0 => self.links.detour,
+            _ => Duration::ZERO,
+        };
+        Duration::from_nanos(nanos(self.links.latency) / 100 * percent) + detour
     }
 
     /// Whether this direction is the better one of its pair.

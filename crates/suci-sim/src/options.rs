@@ -50,6 +50,8 @@ impl Faults {
 pub struct Links {
     /// Time that a packet takes at least; pairs differ by up to a factor of two.
     pub latency: Duration,
+    /// What packets to the first place take beyond that: their route is another one.
+    pub detour: Duration,
     /// What is added at random, keeping the order of a pair's packets.
     pub jitter: Duration,
     /// Bytes per second that one place can send, if there is a limit.
@@ -308,6 +310,7 @@ impl Options {
             traffic: Traffic::none(),
             links: Links {
                 latency: Duration::from_micros(50),
+                detour: Duration::ZERO,
                 jitter: Duration::from_micros(5),
                 rate: None,
                 queue: Duration::from_millis(50),
@@ -445,9 +448,12 @@ impl Options {
         let slowest = polls.max().unwrap_or_default();
         let delays = self.configs.iter().map(|config| config.max_ack_delay);
         let Links {
-            latency, jitter, ..
+            latency,
+            detour,
+            jitter,
+            ..
         } = self.links;
-        (latency * 3 / 2 + jitter + slowest) * 2 + delays.max().unwrap_or_default()
+        (latency * 3 / 2 + jitter + slowest) * 2 + detour + delays.max().unwrap_or_default()
     }
 
     /// The longest probe timeout of this run, with a lost or late packet, if first contacts can be

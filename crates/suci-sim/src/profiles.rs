@@ -345,6 +345,7 @@ fn links(rng: &mut Rng) -> Links {
     let mtu = rng.pick(&[1_472, 1_472, 1_472, 1_452, 1_200]);
     Links {
         latency,
+        detour: Duration::ZERO,
         jitter: Duration::from_nanos(rng.range(0, nanos(latency))),
         rate,
         queue: rng.duration(Duration::from_millis(5), Duration::from_millis(500)),

@@ -393,6 +393,47 @@ fn f31_an_asymmetric_partition_is_survived() {
     }
 }
 
+/// F31: one direction is cut before anything was said. The program hears of it within the silence
+/// timeout, and everything arrives once the direction is mended.
+#[test]
+fn f31_a_direction_that_is_cut_from_the_beginning_is_told() {
+    for (outwards, inwards) in [(true, false), (false, true)] {
+        let mut world = world(Options::quiet(2));
+        world.apply(&Step::Cut(vec![0], outwards, inwards, SECOND * 25));
+        send(&mut world, 0, 5, spec(2, 0, 3_000));
+        ok(world.run_for(SECOND * 11));
+        assert_eq!(lost(&world, 0).len(), 1, "({outwards}, {inwards})");
+        arrive(&mut world, SECOND * 20);
+        assert_eq!((up(&world, 0), ended(&world, 0)), (1, vec![]));
+    }
+}
+
+/// F31: packets to one end take a route that is 500 times as long as the way back, from the
+/// beginning or from the middle of a stream on. Streams both ways go on.
+#[test]
+fn f31_routes_that_differ_by_direction_hold_nothing_up() {
+    for from_start in [true, false] {
+        let mut options = Options::quiet(2);
+        if from_start {
+            options.links.detour = MS * 50;
+        }
+        let mut world = world(options);
+        if !from_start {
+            send(&mut world, 0, 20, spec(2, 0, 20_000));
+            arrive(&mut world, SECOND);
+            world.network.links.detour = MS * 50;
+        }
+        let begun = world.now;
+        for (place, to) in [(0, 2), (1, 1)] {
+            send(&mut world, place, 250, spec(to, 0, 20_000));
+        }
+        arrive(&mut world, SECOND * 60);
+        let took = world.now.since(begun);
+        assert!(took < SECOND * 2, "{from_start}: {took:?}");
+        assert_eq!((lost(&world, 0), lost(&world, 1)), (vec![], vec![]));
+    }
+}
+
 /// F31: a thousand senders and one receiver, whose kernel buffer must never overflow; the
 /// simulator fails on any drop that the receiver could have prevented.
 #[test]
