@@ -274,7 +274,7 @@ impl World {
         match input.byte() % 9 {
             0 => {
                 self.honest = false;
-                let _ = engine.abandon(self.now, other);
+                let _ = engine.reset(self.now, other);
             }
             1 => {
                 self.honest = false;
@@ -314,7 +314,6 @@ impl World {
     }
 
     fn arrival(&self, side: usize) -> Arrival {
-        to: None,
         Arrival {
             to: None,
             from: address(1 - side),
