@@ -28,6 +28,7 @@
 pub mod content;
 pub mod hostile;
 pub mod invariants;
+pub mod ladder;
 pub mod network;
 pub mod node;
 pub mod options;

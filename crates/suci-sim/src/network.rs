@@ -263,6 +263,12 @@ impl Network {
         at
     }
 
+    /// Least time from one place to another and back.
+    #[must_use]
+    pub fn round_trip(&self, one: PlaceId, other: PlaceId) -> Duration {
+        self.latency(one, other) + self.latency(other, one)
+    }
+
     fn latency(&self, from: PlaceId, to: PlaceId) -> Duration {
         let pair = (from as u64) << 32 | to as u64;
         let percent = 75 + crate::rng::mix(self.salt ^ pair) % 75;

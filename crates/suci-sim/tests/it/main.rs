@@ -9,5 +9,6 @@ mod faults_hostile;
 mod faults_network;
 mod faults_process;
 mod incast;
+mod ladder;
 mod reordering;
 mod scenario;
