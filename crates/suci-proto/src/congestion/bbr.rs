@@ -1,9 +1,18 @@
 //! Model-based control for long paths, after BBR version 3 (draft-ietf-ccwg-bbr).
 //!
-//! It measures what the path delivers and how long it takes by itself, keeps about their product in
-//! flight, and takes loss for congestion only beyond what [`Losses`] tolerate: a path that loses
-//! one packet in a hundred for no reason stays full, where a controller that halves or so on each
-//! loss cannot. Section names in comments are the draft's.
+//! It measures what the path delivers and how long it takes by itself, and keeps about their product
+//! in flight. Section names in comments are the draft's.
+//!
+//! A round is congested if it lost more than [`Losses`] tolerate, or was marked, *and* the bandwidth
+//! did not grow in it. The draft takes the loss alone, and so crawls on any path that loses more for no reason:
+//! each probe ends before it begins, and each round cuts the bandwidth to what the round before
+//! delivered, without end. So three more things differ:
+//!
+//! * "Refill" is always followed by a round of "Up", and a loss of packets sent before does not end
+//!   that.
+//! * Between probes congestion cuts the bandwidth once. Where flows sent more than the path
+//!   carries, that ends the loss. Where it does not end, the rate was not its cause.
+//! * The window never falls below the product and what acknowledgements in clumps need.
 //!
 //! Left out or simplified: losses are judged once a round, not packet by packet; the bound in the
 //! short term is one of bandwidth alone (`bw_lo`); the wait between probes varies with the bytes
@@ -22,8 +31,8 @@ use crate::limits::MAX_DATAGRAM;
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
-/// What is left of a bound after congestion (BBR.Beta), and what stays free below it while not
-/// probing (BBR.Headroom).
+/// What is left of the bandwidth after congestion (BBR.Beta), and what stays free below a bound
+/// while not probing (BBR.Headroom).
 const BETA: f64 = 0.7;
 const HEADROOM: f64 = 0.85;
 /// Pacing and window in multiples of what was measured ("Startup", "Drain", "ProbeBW").
@@ -77,6 +86,8 @@ pub struct Bbr {
     /// The bounds before the last reaction to loss and those that it overlaps, in case they prove
     /// spurious.
     before: Option<Bounds>,
+    /// Highest bandwidth up to the last round.
+    best: f64,
     /// Bandwidth that must be exceeded for "Startup" to go on, and rounds in which it was not.
     full_bandwidth: f64,
     full_rounds: u32,
@@ -123,7 +134,8 @@ struct Look {
 struct Bounds {
     /// In flight more than this was lost too often (inflight_hi).
     in_flight: f64,
-    /// While not probing, no faster than this (bw_lo).
+    /// While not probing, no faster than this (bw_lo). Infinite until congestion was met since the
+    /// last probe.
     bandwidth: f64,
 }
 
@@ -194,6 +206,7 @@ impl Bbr {
             usual_rtt: 0.0,
             bounds: UNBOUNDED,
             before: None,
+            best: 0.0,
             full_bandwidth: 0.0,
             full_rounds: 0,
             filled: false,
@@ -265,19 +278,26 @@ impl Bbr {
         if self.rounds.is_multiple_of(CLUMP_ROUNDS) {
             self.clumps.next_half();
         }
-        let congested = self.is_lossy(round) || round.marked;
+        let grew = self.max_bandwidth() > self.best;
+        self.best = self.max_bandwidth();
+        let congested = (self.is_lossy(round) || round.marked) && !grew;
         if congested {
             self.before.get_or_insert(self.bounds);
         }
         match self.state {
             State::Startup => self.judge_startup(round, congested),
-            State::Refill if !congested => {
+            State::Refill => {
                 self.state = State::Up {
                     since: now,
                     rounds: 0,
                 };
             }
-            State::Up { since, rounds } if !congested => {
+            // What the first round tells was sent before.
+            State::Up { rounds, .. } if congested && rounds > 0 => {
+                self.bounds.in_flight = self.bounds.in_flight.min(round.lost_in_flight);
+                self.go_down(now);
+            }
+            State::Up { since, rounds } => {
                 self.state = State::Up {
                     since,
                     rounds: rounds + 1,
@@ -287,15 +307,10 @@ impl Bbr {
                     self.bounds.in_flight += f64::from(1_u32 << rounds.min(UP_ROUNDS)) * self.mtu;
                 }
             }
-            State::Refill | State::Up { .. } => {
-                let product = self.product().unwrap_or(self.window);
-                let held = round.lost_in_flight.max(BETA * product);
-                self.bounds.in_flight = self.bounds.in_flight.min(held);
-                self.go_down(now);
-            }
-            State::Down | State::Cruise if congested => {
-                let least = BETA * self.model();
-                self.bounds.bandwidth = self.model().min(round.bandwidth.max(least));
+            // Once in a cycle: what is lost at the rate that was delivered is not lost to it.
+            State::Down | State::Cruise if congested && self.bounds.bandwidth == f64::INFINITY => {
+                let least = BETA * self.max_bandwidth();
+                self.bounds.bandwidth = round.bandwidth.max(least);
             }
             _ => {}
         }
@@ -322,12 +337,9 @@ impl Bbr {
         lossy
     }
 
-    /// "Exiting Startup": the bandwidth does not grow any more, or too much is lost.
+    /// "Exiting Startup": the bandwidth does not grow any more, at once if too much is lost.
     fn judge_startup(&mut self, round: &Round, congested: bool) {
-        if congested {
-            let product = self.product().unwrap_or(self.window);
-            self.bounds.in_flight = product.max(round.delivered);
-        } else if self.max_bandwidth() >= FULL_GROWTH * self.full_bandwidth {
+        if self.max_bandwidth() >= FULL_GROWTH * self.full_bandwidth {
             self.full_bandwidth = self.max_bandwidth();
             self.full_rounds = 0;
             return;
@@ -335,6 +347,10 @@ impl Bbr {
             return;
         } else {
             self.full_rounds += 1;
+        }
+        if congested {
+            let product = self.product().unwrap_or(self.window);
+            self.bounds.in_flight = product.max(round.delivered);
         }
         if congested || self.full_rounds >= FULL_ROUNDS {
             self.filled = true;
@@ -448,7 +464,8 @@ impl Bbr {
         let quantum = (self.model() / 1_000.0)
             .min(MAX_DATAGRAM as f64)
             .max(2.0 * self.mtu);
-        let target = gain * self.usual(product) + 3.0 * quantum + self.clumps.most();
+        let slack = 3.0 * quantum + self.clumps.most();
+        let (target, least) = (gain * self.usual(product) + slack, product + slack);
         let grown = self.window + acked;
         let window = if self.filled {
             grown.min(target)
@@ -456,9 +473,9 @@ impl Bbr {
             grown.min(target.max(self.window))
         };
         let bound = match self.state {
-            State::ProbeRtt { .. } => self.bounds.in_flight.min(PROBE_RTT_GAIN * product),
-            State::Down | State::Cruise => HEADROOM * self.bounds.in_flight,
-            _ => self.bounds.in_flight,
+            State::ProbeRtt { .. } => PROBE_RTT_GAIN * product,
+            State::Down | State::Cruise => (HEADROOM * self.bounds.in_flight).max(least),
+            _ => self.bounds.in_flight.max(least),
         };
         self.set_window(window.min(bound));
     }

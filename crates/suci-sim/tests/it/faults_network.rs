@@ -247,9 +247,9 @@ fn f36_marks_that_are_erased_or_always_congested_stop_nothing() {
                 took < SECOND,
                 "{marks:?} {from_start} {latency:?}: {took:?}"
             );
-            // Amid a transfer the window may stay large, which a single mark for each round trip
-            // hardly hurts.
-            if from_start {
+            // Amid a transfer and on a long path, where the bandwidth grows whatever marks say, the
+            // window may be large, which a single mark for each round trip hardly hurts.
+            if from_start && latency < MS {
                 assert_eq!(marks_stopped(&world, 0), marks == Marks::Congested);
             }
         }
