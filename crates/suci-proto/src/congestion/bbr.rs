@@ -343,15 +343,14 @@ impl Bbr {
             self.full_bandwidth = self.max_bandwidth();
             self.full_rounds = 0;
             return;
-        } else if round.app_limited {
-            return;
-        } else {
-            self.full_rounds += 1;
         }
         if congested {
             let product = self.product().unwrap_or(self.window);
             self.bounds.in_flight = product.max(round.delivered);
+        } else if round.app_limited {
+            return;
         }
+        self.full_rounds += 1;
         if congested || self.full_rounds >= FULL_ROUNDS {
             self.filled = true;
             self.state = State::Drain;
