@@ -439,6 +439,23 @@ impl Options {
         gentle && silence.is_some_and(|config| config.silence_timeout >= least)
     }
 
+    /// Whether some path's round trip is so long that a receiver may grant beyond its buffer: 5 ms,
+    /// however packets are delayed.
+    #[must_use]
+    pub fn has_long_paths(&self) -> bool {
+        const LONG: Duration = Duration::from_millis(5);
+        let Links {
+            latency,
+            jitter,
+            rate,
+            queue,
+            ..
+        } = self.links;
+        let queued = rate.map_or(Duration::ZERO, |_| queue);
+        // Pairs differ by up to a factor of two: three halves of it at most, each way.
+        (latency * 3 / 2 + jitter + queued) * 2 >= LONG
+    }
+
     /// The longest time from a packet to its acknowledgement while the network injects no faults.
     #[must_use]
     pub fn round_trip(&self) -> Duration {

@@ -61,8 +61,15 @@ impl Socket {
         }
     }
 
-    /// A datagram arrives. `excused`: nobody could have kept room for it.
-    pub fn offer(&mut self, now: Instant, packet: Packet, excused: bool) -> Fit {
+    /// A datagram arrives. `excused`: nobody could have kept room for it. `beyond`: what the
+    /// process granted beyond the buffer to peers over long paths, in bytes as charged.
+    pub fn offer(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        excused: bool,
+        beyond: impl FnOnce() -> u64,
+    ) -> Fit {
         let cost = charge(packet.bytes.len());
         if !excused {
             self.budgeted += cost;
@@ -73,7 +80,8 @@ impl Socket {
             return Fit::Queued;
         }
         let stopped = now.since(self.last_drained) > LONGEST_EXCUSED_STOP;
-        if excused || stopped || self.budgeted <= self.capacity {
+        let within = || self.budgeted <= self.capacity.saturating_add(beyond());
+        if excused || stopped || within() {
             Fit::Excused
         } else {
             Fit::Overrun
@@ -112,6 +120,8 @@ impl Socket {
 mod tests {
     use super::*;
 
+    const NONE: fn() -> u64 = || 0;
+
     fn packet(length: usize) -> Packet {
         Packet::raw(vec![0; length], 0)
     }
@@ -135,15 +145,20 @@ mod tests {
     fn a_full_buffer_blames_the_receiver_only_for_what_it_allowed() {
         let now = Instant::from_nanos(1);
         let mut socket = Socket::new(2_304 * 2, now);
-        assert_eq!(socket.offer(now, packet(1_472), false), Fit::Queued);
-        assert_eq!(socket.offer(now, packet(1_472), true), Fit::Queued);
-        assert_eq!(socket.offer(now, packet(1_472), true), Fit::Excused);
+        assert_eq!(socket.offer(now, packet(1_472), false, NONE), Fit::Queued);
+        assert_eq!(socket.offer(now, packet(1_472), true, NONE), Fit::Queued);
+        assert_eq!(socket.offer(now, packet(1_472), true, NONE), Fit::Excused);
         // Both places are taken, one by a duplicate: room was kept for this one.
-        assert_eq!(socket.offer(now, packet(1_472), false), Fit::Excused);
-        assert_eq!(socket.offer(now, packet(1_472), false), Fit::Overrun);
+        assert_eq!(socket.offer(now, packet(1_472), false, NONE), Fit::Excused);
+        assert_eq!(socket.offer(now, packet(1_472), false, NONE), Fit::Overrun);
+        assert_eq!(
+            socket.offer(now, packet(1_472), false, || 2_304 * 2),
+            Fit::Excused,
+            "granted beyond the buffer"
+        );
         let later = now + LONGEST_EXCUSED_STOP + Duration::from_nanos(1);
         assert_eq!(
-            socket.offer(later, packet(1_472), false),
+            socket.offer(later, packet(1_472), false, NONE),
             Fit::Excused,
             "stopped longer than L"
         );
@@ -154,16 +169,16 @@ mod tests {
         let now = Instant::ZERO;
         let mut socket = Socket::new(832 * 8, now);
         for _ in 0..8 {
-            assert_eq!(socket.offer(now, packet(1), false), Fit::Queued);
+            assert_eq!(socket.offer(now, packet(1), false, NONE), Fit::Queued);
         }
         assert!(socket.take(now).is_some());
         assert_ne!(
-            socket.offer(now, packet(1), false),
+            socket.offer(now, packet(1), false, NONE),
             Fit::Queued,
             "still charged"
         );
         assert!(socket.take(now).is_some());
-        assert_eq!(socket.offer(now, packet(1), false), Fit::Queued);
+        assert_eq!(socket.offer(now, packet(1), false, NONE), Fit::Queued);
         while socket.take(now).is_some() {}
         assert!(socket.is_empty());
     }

@@ -538,7 +538,10 @@ impl World {
             self.oracle.arrived(self.now, process.id, &packet)?;
         }
         let (length, sender) = (packet.bytes.len(), packet.sender);
-        match process.socket.offer(self.now, packet, excused) {
+        let long = self.options.has_long_paths();
+        let engine = &process.engine;
+        let beyond = || if long { engine.share_stats().beyond } else { 0 };
+        match process.socket.offer(self.now, packet, excused, beyond) {
             Fit::Queued => {
                 let at = process.notices(self.now, &mut self.socket_rng);
                 self.request(place, at);

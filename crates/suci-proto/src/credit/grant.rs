@@ -7,8 +7,10 @@ use crate::time::Instant;
 use crate::types::PacketNumber;
 
 mod surplus;
+mod wire;
 
 use surplus::Surplus;
+use wire::Wire;
 
 /// The part of a share that is held back for packets that arrive late: one in this many.
 const LATE_PART: u64 = 8;
@@ -53,6 +55,8 @@ pub struct Grant {
     /// How often this generation was reclaimed without an answer.
     reclaims: u32,
     surplus: Option<Surplus>,
+    /// What is granted beyond the share, since it is on the wire.
+    wire: Wire,
     /// The peer needs to hear: it asked (BLOCKED), went beyond its limit, or waited until now.
     forced: bool,
     /// Something drained since the last announcement asked for an acknowledgement.
@@ -102,6 +106,8 @@ struct Division {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Booked {
     pub(super) bytes: u64,
+    /// What was granted beyond that: it is on the wire.
+    pub(super) beyond: u64,
     pub(super) control: u64,
 }
 
@@ -134,6 +140,7 @@ impl Grant {
             reclaimed_at: None,
             reclaims: 0,
             surplus: None,
+            wire: Wire::new(first, now),
             forced: false,
             eliciting: false,
             need: Need::new(now),
@@ -299,13 +306,16 @@ impl Grant {
     pub fn start_at(&mut self, first: PacketNumber) {
         self.drained_end = self.drained_end.saturating_add(first);
         self.limit_end = self.limit_end.saturating_add(first);
+        self.wire.skip(first);
         if let Some(announced) = &mut self.announced {
             announced.limit_end = announced.limit_end.saturating_add(first);
         }
     }
 
+    /// Packets granted and not drained for which the buffer has room.
     const fn ahead(&self) -> u64 {
-        self.limit_end.saturating_sub(self.drained_end)
+        let all = self.limit_end.saturating_sub(self.drained_end);
+        all.saturating_sub(self.wire.granted)
     }
 
     /// How many numbers the packet `number` left of what its sender was told; `None` if that was
@@ -329,6 +339,7 @@ impl Grant {
     pub(super) const fn booking(&self) -> Booked {
         Booked {
             bytes: self.outstanding_bytes(),
+            beyond: self.wire.granted.saturating_mul(self.charge),
             control: self.control.charged,
         }
     }
@@ -353,8 +364,15 @@ impl Grant {
             None => true,
         };
         self.late == late
-            && self.drained_end.checked_add(ahead) == Some(self.limit_end)
-            && self.limit_end.checked_add(ahead).is_some()
+            && self.wire.granted == self.beyond()
+            && self
+                .drained_end
+                .checked_add(ahead.saturating_add(self.wire.granted))
+                == Some(self.limit_end)
+            && self
+                .limit_end
+                .checked_add(self.limit_end - self.drained_end)
+                .is_some()
             && last < self.limit_end
             && !self.is_beyond(last)
             && !self.proves(last)
@@ -425,13 +443,15 @@ impl Grant {
             return;
         }
         self.drained_end = end;
+        self.settle_wire();
         let late = self.division().late;
         self.late = self.late.min(late.max(self.ahead() / (LATE_PART - 1)));
         if self.proves(number) {
             self.control.charged = self.control.target;
             self.control.proof = None;
         }
-        if self.reclaimed_at.is_some() && self.ahead() == 0 && !self.dismissed {
+        let granted = self.ahead().saturating_add(self.wire.granted);
+        if self.reclaimed_at.is_some() && granted == 0 && !self.dismissed {
             // Nothing is left that a RETURN could give back, but the place.
             self.reclaimed_at = None;
             self.reclaims = 0;
@@ -484,8 +504,10 @@ impl Grant {
         }
         let Division { ahead, late } = self.division();
         self.late = late.min(self.share.saturating_sub(self.ahead()));
-        let end = self.drained_end.saturating_add(ahead);
+        let all = ahead.saturating_add(self.beyond());
+        let end = self.drained_end.saturating_add(all);
         self.limit_end = self.limit_end.max(end);
+        self.settle_wire();
     }
 
     fn announce(&mut self) {
@@ -522,6 +544,7 @@ impl Grant {
         self.end();
         let sent_end = highest.saturating_add(1).max(self.drained_end);
         self.limit_end = self.limit_end.min(sent_end);
+        self.settle_wire();
         self.control.charged = self.control.charged.min(self.control.most);
         true
     }
@@ -534,7 +557,11 @@ impl Grant {
             return;
         }
         let under_way = self.outstanding_bytes();
+        // These were not drained: the path did not carry them in this round trip.
+        self.wire
+            .skip(self.limit_end.saturating_sub(self.drained_end));
         self.drained_end = self.drained_end.max(self.limit_end);
+        self.settle_wire();
         self.late = under_way.div_ceil(charge.max(1));
         self.charge = charge;
     }
@@ -546,6 +573,7 @@ impl Grant {
         }
         self.end();
         self.limit_end = self.limit_end.min(self.drained_end);
+        self.settle_wire();
         self.late = 0;
         true
     }

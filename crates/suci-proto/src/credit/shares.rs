@@ -197,6 +197,7 @@ impl Shares {
             waiting_bytes: 0,
             booked: Booked {
                 bytes: 0,
+                beyond: 0,
                 control: 0,
             },
             hungry: Hungry {
@@ -245,6 +246,11 @@ impl Shares {
         self.booked.bytes
     }
 
+    /// Bytes that peers were granted beyond the buffer, as the kernel would charge them.
+    pub(super) const fn beyond(&self) -> u64 {
+        self.booked.beyond
+    }
+
     /// How many peers wait for credit.
     pub(super) fn waiting(&self) -> u64 {
         self.waiting.len() as u64
@@ -279,6 +285,7 @@ impl Shares {
         let control = self.booked.control.saturating_mul(CONTROL_CHARGE);
         self.booked
             .bytes
+            .saturating_add(self.booked.beyond)
             .saturating_add(control)
             .saturating_add(self.data_part / 2)
     }
@@ -430,6 +437,7 @@ impl Shares {
         self.stop_waiting(grant);
         self.sate(grant);
         self.booked.bytes = self.booked.bytes.saturating_sub(grant.booked.bytes);
+        self.booked.beyond = self.booked.beyond.saturating_sub(grant.booked.beyond);
         self.booked.control = self.booked.control.saturating_sub(grant.booked.control);
         grant.booked = Booked::default();
         if !grant.retired {
@@ -617,6 +625,11 @@ impl Shares {
             .bytes
             .saturating_sub(grant.booked.bytes)
             .saturating_add(booking.bytes);
+        self.booked.beyond = self
+            .booked
+            .beyond
+            .saturating_sub(grant.booked.beyond)
+            .saturating_add(booking.beyond);
         self.booked.control = self
             .booked
             .control

@@ -15,6 +15,9 @@ pub struct ShareStats {
     pub waiting: u64,
     /// Bytes that peers may have or put into the buffer, as the kernel charges them.
     pub granted: u64,
+    /// Bytes that peers were granted beyond the buffer: long paths hold them while this node drains
+    /// its socket at once.
+    pub beyond: u64,
     /// Bytes for data that nobody was granted.
     pub free: u64,
     /// How evenly the hungry ones share, by their weights: Jain's index, 1 if all have the same,
@@ -31,6 +34,7 @@ impl ShareStats {
             dormant: 0,
             waiting: shares.waiting(),
             granted: shares.booked_bytes(),
+            beyond: shares.beyond(),
             free: shares.free(),
             jain: 1.0,
         };

@@ -117,6 +117,11 @@ impl Peer {
         if effects.ask {
             connection.received.force();
         }
+        let rtt = connection.recovery.rtt();
+        let round_trip = rtt.has_sample().then(|| rtt.min());
+        connection
+            .grant
+            .on_path(now, round_trip, now.since(arrival.at));
         shared
             .shares
             .on_drained(&mut connection.grant, number, effects.eliciting, now);

@@ -1,9 +1,14 @@
 //! Goodput falls gently from rung to rung of a ladder, and all seeds do about as well. The command
 //! `suci-ladder` climbs the whole ladder; this is a selection on a slower link.
 
+use crate::scenario::{MS, SECOND, arrive, ok, spec, world};
 use suci_proto::ControllerChoice;
 use suci_proto::time::Duration;
 use suci_sim::ladder::{Rung, Spread};
+use suci_sim::options::{Options, Step};
+use suci_sim::oracle::Spec;
+use suci_sim::workload::Sent;
+use suci_sim::world::World;
 
 const SEEDS: u64 = 3;
 
@@ -60,4 +65,51 @@ fn a_small_buffer_is_no_reason_to_crawl() {
     };
     let spread = climb(rung, Duration::from_millis(1_000));
     assert!(spread.least > 80_000_000, "{spread:?}");
+}
+
+/// What Linux grants by default: 212,992 B, counted double.
+const STOCK: u64 = 425_984;
+
+/// The buffer holds a tenth of what the path does.
+#[test]
+fn a_small_receive_buffer_fills_a_long_path_while_its_program_drains() {
+    let rung = Rung {
+        rate: RATE * 2,
+        recv_buffer: STOCK,
+        ..Rung::gigabit(0, Duration::from_millis(20), ControllerChoice::Auto)
+    };
+    let spread = climb(rung, Duration::from_millis(3_000));
+    assert!(spread.least > RATE * 2 * 8 / 2, "{spread:?}");
+}
+
+/// One sends to another, with the stock buffer, as much as it can for a second.
+fn busy(latency: Duration) -> World {
+    let mut options = Options::quiet(2);
+    options.recv_buffer = STOCK;
+    options.computes = false;
+    options.links.latency = latency;
+    options.links.rate = Some(RATE);
+    let mut world = world(options);
+    let message = Spec {
+        notify: false,
+        ..spec(2, 0, 20_000)
+    };
+    for _ in 0..1_000 {
+        while let Ok(Some((Sent::Accepted, _))) = world.send(0, message) {}
+        ok(world.run_for(MS));
+    }
+    world
+}
+
+/// What was granted beyond the buffer is lost then, and sent again. The world fails on a packet for
+/// which a short path left no room.
+#[test]
+fn a_receiver_that_stops_drops_packets_of_a_long_path_only_and_no_message() {
+    for (latency, drops) in [(MS / 2, false), (MS * 10, true)] {
+        let mut world = busy(latency);
+        assert_eq!(world.tally.overrun_excused, 0, "while the program drains");
+        world.apply(&Step::Pause(1, SECOND));
+        arrive(&mut world, SECOND * 60);
+        assert_eq!(world.tally.overrun_excused > 0, drops, "{latency:?}");
+    }
 }

@@ -94,7 +94,10 @@ fn a_shared_node_is_steered_too() {
     assert!(b.recv_timeout(LONG).unwrap().is_some());
     a.flush(LONG).unwrap();
     // How long the path is may have been measured on a busy machine.
-    assert!(matches!(a.peer(to).controller().unwrap(), Some("lan" | "wan")));
+    assert!(matches!(
+        a.peer(to).controller().unwrap(),
+        Some("lan" | "wan")
+    ));
     set_option(a.peer(to), |o| o.controller = ControllerChoice::Cubic).unwrap();
     assert_eq!(a.peer(to).controller().unwrap(), Some("cubic"));
     set_option(a.peer(to), |o| o.manual_retransmission = true).unwrap();

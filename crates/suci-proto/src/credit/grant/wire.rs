@@ -1,0 +1,178 @@
+//! Credit beyond the buffer: what a long path holds while its receiver drains at once.
+//!
+//! Packets on the wire take no room in the buffer. A receiver that reads each packet as it comes
+//! therefore grants, beside the share, what the path holds: the rate at which it drains times the
+//! round trip. It sees that without the sender's help, as what it drained within a round trip. It
+//! grants twice as much, so that a sender which doubles its window finds room.
+//!
+//! It bets on going on as before. Packets had to wait in the buffer for a while, now and then; as
+//! many as arrive in such a time must not fill more than half of the share. Where they would, the
+//! limit stops until what is granted fits again.
+
+use super::Grant;
+use crate::time::{Duration, Instant, nanos};
+use crate::types::PacketNumber;
+
+/// Paths of a shorter round trip are granted nothing beyond the buffer: they fill with what it
+/// holds.
+const LONG_PATH: Duration = Duration::from_millis(5);
+
+/// For so long at least it counts how long packets had to wait: some polls of a slow receiver.
+const WATCH: Duration = Duration::from_millis(200);
+
+/// What is known of the path and of our own draining.
+#[derive(Debug)]
+pub(super) struct Wire {
+    /// Packets granted beyond the share, of those not drained.
+    pub(super) granted: u64,
+    /// How many there should be.
+    pub(super) target: u64,
+    /// When the current round trip began, and the first number not drained then.
+    began: Instant,
+    from: PacketNumber,
+    /// Packets drained in the last round trip and in the one before.
+    drained: [u64; 2],
+    /// Longest that a packet waited in the buffer, in the current time of [`WATCH`] and in the one
+    /// before.
+    waited: [Duration; 2],
+    watched: Instant,
+}
+
+impl Wire {
+    pub(super) fn new(first: PacketNumber, now: Instant) -> Self {
+        Self {
+            granted: 0,
+            target: 0,
+            began: now,
+            from: first,
+            drained: [0; 2],
+            waited: [Duration::ZERO; 2],
+            watched: now,
+        }
+    }
+
+    /// So many numbers are passed over: nothing is drained under them.
+    pub(super) fn skip(&mut self, numbers: u64) {
+        self.from = self.from.saturating_add(numbers);
+    }
+
+    fn watch(&mut self, now: Instant, waited: Duration) {
+        if now >= self.watched + WATCH {
+            self.waited = [Duration::ZERO, self.waited[0]];
+            self.watched = now;
+        }
+        self.waited[0] = self.waited[0].max(waited);
+    }
+
+    /// Ends a round trip in which everything below `drained_end` was drained.
+    fn end_round(&mut self, now: Instant, drained_end: PacketNumber, round_trip: Duration) {
+        let took = nanos(now.since(self.began)).max(1);
+        if took < nanos(round_trip) {
+            return;
+        }
+        let packets = drained_end.saturating_sub(self.from);
+        let in_one = packets.saturating_mul(nanos(round_trip)) / took;
+        self.drained = [in_one, self.drained[0]];
+        self.began = now;
+        self.from = drained_end;
+    }
+
+    /// What the path holds, as far as the longest wait lets `share` packets take in what arrives
+    /// meanwhile.
+    fn bound(&self, share: u64, round_trip: Duration) -> u64 {
+        let holds = self.drained[0].max(self.drained[1]).saturating_mul(2);
+        let waited = nanos(self.waited[0].max(self.waited[1])).max(1);
+        holds.min(share.saturating_mul(nanos(round_trip)) / 2 / waited)
+    }
+}
+
+impl Grant {
+    /// A packet is about to be drained that lay in the buffer for `waited`; the path takes
+    /// `round_trip`, if that is known.
+    pub(crate) fn on_path(&mut self, now: Instant, round_trip: Option<Duration>, waited: Duration) {
+        let Some(round_trip) = round_trip.filter(|round_trip| *round_trip >= LONG_PATH) else {
+            self.wire.target = 0;
+            return;
+        };
+        self.wire.watch(now, waited);
+        self.wire.end_round(now, self.drained_end, round_trip);
+        self.wire.target = self.wire.bound(self.share, round_trip);
+    }
+
+    /// Packets that should be granted beyond the share: none to a peer without one.
+    pub(super) const fn beyond(&self) -> u64 {
+        if self.share == 0 { 0 } else { self.wire.target }
+    }
+
+    /// After the numbers drained or granted moved: what exceeds the share was granted beyond it, as
+    /// far as that was or is meant.
+    pub(super) fn settle_wire(&mut self) {
+        let all = self.limit_end.saturating_sub(self.drained_end);
+        let excess = all.saturating_sub(self.division().ahead);
+        self.wire.granted = excess.min(self.wire.granted.max(self.beyond()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND_TRIP: Duration = Duration::from_millis(20);
+
+    /// A grant of 80 packets of whose packets `each` are drained in each of so many round trips.
+    fn drained(each: u64, rounds: u32, round_trip: Duration, waited: Duration) -> Grant {
+        let mut now = Instant::from_nanos(1);
+        let mut grant = Grant::new(0, 80, 2, 1, now);
+        for _ in 0..rounds {
+            now += round_trip;
+            let last = grant.drained_end() + each - 1;
+            grant.on_path(now, Some(round_trip), waited);
+            grant.drained(last, true, 80, now);
+        }
+        grant
+    }
+
+    #[test]
+    fn twice_what_a_long_path_holds_is_granted_beyond_the_share() {
+        let grant = drained(300, 4, ROUND_TRIP, Duration::ZERO);
+        assert_eq!(grant.limit_end - grant.drained_end, 70 + 600);
+        assert_eq!(grant.outstanding(), 80, "the books know the share");
+    }
+
+    #[test]
+    fn a_short_path_is_granted_nothing_beyond() {
+        let short = Duration::from_micros(4_999);
+        let grant = drained(300, 4, short, Duration::ZERO);
+        assert_eq!(grant.limit_end - grant.drained_end, 70);
+    }
+
+    #[test]
+    fn what_arrives_while_packets_wait_fills_half_of_the_share() {
+        // 40 packets in 2 ms are 400 in 20.
+        let grant = drained(300, 4, ROUND_TRIP, Duration::from_millis(2));
+        assert_eq!(grant.limit_end - grant.drained_end, 70 + 400);
+    }
+
+    #[test]
+    fn who_lags_grants_no_more_until_it_fits_again() {
+        let mut grant = drained(300, 4, ROUND_TRIP, Duration::ZERO);
+        let (limit, now) = (grant.limit(), Instant::from_nanos(90_000_000));
+        grant.on_path(now, Some(ROUND_TRIP), Duration::from_millis(40));
+        for number in grant.drained_end()..=limit - 70 - 20 {
+            grant.drained(number, true, 80, now);
+            assert_eq!((grant.limit(), grant.outstanding()), (limit, 80));
+        }
+        grant.drained(limit - 70 - 19, true, 80, now);
+        assert_eq!(grant.limit(), limit + 1, "20 in 20 ms are allowed");
+    }
+
+    #[test]
+    fn without_a_share_nothing_is_granted_beyond() {
+        let mut grant = drained(300, 4, ROUND_TRIP, Duration::ZERO);
+        let limit = grant.limit();
+        grant.begin_reclaim(Instant::from_nanos(90_000_000));
+        grant.drained(limit, true, 0, Instant::from_nanos(90_000_000));
+        assert_eq!(grant.limit(), limit);
+        assert_eq!(grant.outstanding(), 0);
+    }
+}
