@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use suci_proto::recovery::{
     AckSummary, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
-    MIN_PACKET_THRESHOLD, Recovery, SentFrame, SentKind, Sink, TimerAction, Waits,
+    MIN_PACKET_THRESHOLD, Recovery, SentFrame, SentKind, Sink, TimerAction, AckWaits,
 };
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, PacketNumber, ProtocolError};

@@ -1,6 +1,7 @@
 //! The language of comments and documents, as far as a program can check it.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Failure, Result};
 use crate::{exec, source};
@@ -31,17 +32,22 @@ const BANNED: &[(&str, &str)] = &[
     ("Tries", "Backoff"),
 ];
 
-/// Checks the width of comments and prose, and that no banned name came back.
+/// Checks the width of comments and prose, that no banned name came back, and that no two types of
+/// a crate share a name.
 ///
 /// # Errors
 /// All violations found, one per line.
 pub fn check() -> Result<()> {
     let mut wrong = Vec::new();
+    let mut types = Types::new();
     for file in tracked()? {
         let path = exec::root().join(&file);
         let text = std::fs::read_to_string(&path).context(path.display())?;
         let found = match file.extension().is_some_and(|kind| kind == "rs") {
-            true => [wide_comments(&text), banned_names(&text)].concat(),
+            true => {
+                note_types(&file, &text, &mut types);
+                [wide_comments(&text), banned_names(&text)].concat()
+            }
             false => wide_prose(&text),
         };
         let shown = file.display();
@@ -51,6 +57,7 @@ pub fn check() -> Result<()> {
                 .map(|(line, what)| format!("prose: {shown}:{line}: {what}")),
         );
     }
+    wrong.extend(doubled(&types));
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(Failure::new(wrong.join("\n"))),
@@ -114,6 +121,50 @@ fn wide_prose(text: &str) -> Vec<Finding> {
     found
 }
 
+/// The files that define a type, by its crate and name.
+type Types = BTreeMap<(String, String), Vec<String>>;
+
+/// Notes the types that a source file of a crate defines outside of functions and tests.
+fn note_types(file: &Path, text: &str, types: &mut Types) {
+    let shown = file.display().to_string();
+    let Some((owner, _)) = shown
+        .strip_prefix("crates/")
+        .and_then(|rest| rest.split_once("/src/"))
+    else {
+        return;
+    };
+    if shown.contains("/tests/") || shown.ends_with("/tests.rs") {
+        return;
+    }
+    let blanked = source::blanked(text);
+    let code = blanked.split("\nmod tests {").next().unwrap_or_default();
+    for line in code.lines() {
+        let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        let first = words.next();
+        let mut words = first.into_iter().chain(words).skip_while(|word| {
+            matches!(
+                *word,
+                "pub" | "crate" | "super" | "in" | "self" | "message" | "recovery" | ""
+            ) && !line.starts_with(' ')
+        });
+        if matches!(words.next(), Some("struct" | "enum" | "trait" | "union"))
+            && let Some(name) = words.next()
+        {
+            let key = (owner.to_owned(), name.to_owned());
+            types.entry(key).or_default().push(shown.clone());
+        }
+    }
+}
+
+/// Two types of one crate that share a name.
+fn doubled(types: &Types) -> impl Iterator<Item = String> + '_ {
+    let several = types.iter().filter(|(_, files)| files.len() > 1);
+    several.map(|((owner, name), files)| {
+        let files = files.join(", ");
+        format!("prose: {owner} has several types `{name}`: {files}")
+    })
+}
+
 fn banned_names(text: &str) -> Vec<Finding> {
     let blanked = source::blanked(text);
     let mut found = Vec::new();
@@ -150,6 +201,23 @@ mod tests {
         let address = format!("* https://{}", "a".repeat(120));
         let text = format!("{wide}\n| {wide}\n```\n{wide}\n```\n{address}\n{wide}\n");
         assert_eq!(lines(&wide_prose(&text)), [1, 7]);
+    }
+
+    #[test]
+    fn types_of_a_crate_that_share_a_name_are_found() {
+        let mut types = Types::new();
+        let text = "pub(crate) struct One;\nenum Two {\n    struct Three,\n}\n#[cfg(test)]\nmod tests {\nstruct One;\n}\n";
+        note_types(Path::new("crates/a/src/x.rs"), text, &mut types);
+        note_types(Path::new("crates/b/src/x.rs"), text, &mut types);
+        note_types(Path::new("crates/a/src/x/tests.rs"), text, &mut types);
+        assert_eq!(doubled(&types).count(), 0, "{types:?}");
+        let again = "pub(in crate::message) enum Two {}\n";
+        note_types(Path::new("crates/a/src/y.rs"), again, &mut types);
+        let said: Vec<String> = doubled(&types).collect();
+        assert_eq!(
+            said,
+            ["prose: a has several types `Two`: crates/a/src/x.rs, crates/a/src/y.rs"]
+        );
     }
 
     #[test]

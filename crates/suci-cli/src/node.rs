@@ -42,7 +42,7 @@ pub(crate) fn listener(args: &NodeArgs, id: NodeId, address: SocketAddr) -> Node
         .id(id)
         .listen(address)
         .book(AddressBook::new());
-    builder.accept(suci::Accept::Anyone)
+    builder.accept(suci::AcceptPolicy::Anyone)
 }
 
 /// Settings of a node with an ID of its own that calls `address`.

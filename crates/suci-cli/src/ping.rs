@@ -47,7 +47,7 @@ fn to_address(args: &PingArgs, target: &str) -> Result<ExitCode> {
         name: address.to_string(),
         remedy: "start suci ping --listen there, check address and firewall".to_owned(),
     };
-    let trips = Trips::watched(args)?;
+    let trips = RecentTrips::watched(args)?;
     ping(args, &mut node, &whom, &trips)?;
     finish(node)
 }
@@ -91,7 +91,7 @@ fn from_book(args: &PingArgs, file: &Path, id: NodeId) -> Result<ExitCode> {
             "start suci ping --id {peer} with the same --book there, check its address and firewall"
         ),
     };
-    let trips = Trips::watched(args)?;
+    let trips = RecentTrips::watched(args)?;
     ping(args, &mut node, &whom, &trips)?;
     finish(node)
 }
@@ -113,7 +113,7 @@ fn launched(args: &PingArgs) -> Result<ExitCode> {
             "one process alone has nobody to ping: {remedy}"
         )));
     }
-    let trips = Trips::watched(args)?;
+    let trips = RecentTrips::watched(args)?;
     for peer in peers.into_iter().map(|peer| peer.node) {
         let whom = Whom {
             peer,
@@ -166,7 +166,7 @@ struct Whom {
 }
 
 /// Round trips that are not reported yet.
-struct Trips {
+struct RecentTrips {
     /// With whom.
     name: String,
     size: usize,
@@ -175,7 +175,7 @@ struct Trips {
     times: Vec<f64>,
 }
 
-impl Trips {
+impl RecentTrips {
     /// None so far. A signal that ends the command has them reported first.
     fn watched(args: &PingArgs) -> Result<Arc<Mutex<Self>>> {
         let trips = Arc::new(Mutex::new(Self {
@@ -228,20 +228,25 @@ impl Trips {
     }
 }
 
-fn lock(trips: &Mutex<Trips>) -> MutexGuard<'_, Trips> {
+fn lock(trips: &Mutex<RecentTrips>) -> MutexGuard<'_, RecentTrips> {
     // A time is added whole or not at all.
     trips.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Pings somebody, and reports what was measured, also when it comes to an early end.
-fn ping(args: &PingArgs, node: &mut Node, whom: &Whom, trips: &Mutex<Trips>) -> Result<()> {
+fn ping(args: &PingArgs, node: &mut Node, whom: &Whom, trips: &Mutex<RecentTrips>) -> Result<()> {
     lock(trips).name.clone_from(&whom.name);
     let done = measure(args, node, whom, trips);
     let reported = lock(trips).report();
     done.and(reported)
 }
 
-fn measure(args: &PingArgs, node: &mut Node, whom: &Whom, trips: &Mutex<Trips>) -> Result<()> {
+fn measure(
+    args: &PingArgs,
+    node: &mut Node,
+    whom: &Whom,
+    trips: &Mutex<RecentTrips>,
+) -> Result<()> {
     let (peer, name) = (whom.peer, &whom.name);
     let payload = Bytes::from(vec![0x5c; args.size]);
     for number in 0..args.count {

@@ -65,7 +65,7 @@ pub(crate) struct Name {
 
 /// A peer and what it did lately.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct PeerRow {
     pub(crate) name: Name,
     pub(crate) program: String,
     pub(crate) stats: PeerStats,
@@ -84,7 +84,7 @@ pub(crate) struct Row {
     pub(crate) span: Duration,
 }
 
-impl Row {
+impl PeerRow {
     /// The part of the time in which messages waited for `reason`.
     pub(crate) fn share(&self, reason: WaitReason) -> f64 {
         share(self.waits.get(reason).nanos, self.span)
@@ -139,7 +139,7 @@ impl Memory {
     }
 
     /// All peers.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    pub(crate) fn rows(&self) -> Vec<PeerRow> {
         let rows = |(now, before): &(Snapshot, Option<Snapshot>)| {
             let quiet = now.published.elapsed().is_ok_and(|age| age > QUIET);
             let before = before.as_ref().filter(|_| !quiet);
@@ -158,7 +158,7 @@ impl Memory {
 
 /// `old`: what was known of the peer so long before.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn row(now: &Snapshot, stats: &PeerStats, old: Option<(&PeerStats, Duration)>) -> Row {
+fn row(now: &Snapshot, stats: &PeerStats, old: Option<(&PeerStats, Duration)>) -> PeerRow {
     let (before, span) = old.unwrap_or((stats, Duration::ZERO));
     let (new, old) = (&stats.traffic, &before.traffic);
     let rate = |new: u64, old: u64| match span.is_zero() {
@@ -167,7 +167,7 @@ fn row(now: &Snapshot, stats: &PeerStats, old: Option<(&PeerStats, Duration)>) -
     };
     let sent = new.packets_sent.saturating_sub(old.packets_sent);
     let lost = new.packets_lost.saturating_sub(old.packets_lost);
-    Row {
+    PeerRow {
         name: Name {
             pid: now.pid,
             node: now.node,

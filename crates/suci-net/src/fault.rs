@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use self::dice::{Fate, fate, flip};
-use self::held::{Held, Packet, REORDER_PATIENCE};
+use self::held::{Held, HeldPacket, REORDER_PATIENCE};
 pub use self::spec::{FaultSpec, FaultSpecError, MAX_DELAY};
 use crate::train::cut;
 use crate::{
@@ -245,7 +245,7 @@ impl<B: Backend> Fault<B> {
         }
     }
 
-    fn hold(&mut self, packet: Packet, put: impl FnOnce(&mut Held, Packet)) {
+    fn hold(&mut self, packet: HeldPacket, put: impl FnOnce(&mut Held, HeldPacket)) {
         if self.held.has_room(packet.bytes.len()) {
             put(&mut self.held, packet);
         } else {
@@ -309,7 +309,7 @@ impl<B: Backend> Fault<B> {
 }
 
 /// Whether two held packets can be segments of one train.
-fn alike(a: &Packet, b: &Packet) -> bool {
+fn alike(a: &HeldPacket, b: &HeldPacket) -> bool {
     a.dest == b.dest && a.source == b.source && a.ecn == b.ecn && a.bytes.len() == b.bytes.len()
 }
 
@@ -319,7 +319,7 @@ fn segment_range(train: &Train<'_>, index: usize) -> Range<usize> {
     start..start.saturating_add(train.segment).min(train.len)
 }
 
-fn copy_of(train: &Train<'_>, index: usize) -> Packet {
+fn copy_of(train: &Train<'_>, index: usize) -> HeldPacket {
     let range = segment_range(train, index);
     let mut pieces = Vec::new();
     cut(train.slices, range.start, range.end, &mut pieces);
@@ -327,7 +327,7 @@ fn copy_of(train: &Train<'_>, index: usize) -> Packet {
         .iter()
         .flat_map(|piece| piece.iter().copied())
         .collect();
-    Packet {
+    HeldPacket {
         dest: train.dest,
         source: train.source,
         ecn: train.ecn.bits(),

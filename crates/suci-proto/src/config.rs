@@ -7,7 +7,7 @@ use crate::wire::Mode;
 
 /// Who may open a session with this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Accept {
+pub enum AcceptPolicy {
     /// Only nodes of the address book.
     #[default]
     Book,
@@ -46,8 +46,8 @@ pub struct Config {
     /// How traffic to peers flows of which the program said nothing
     /// ([`crate::Engine::change_options`]); default [`Mode::Adaptive`].
     pub mode: Mode,
-    /// Who may open a session; default [`Accept::Book`].
-    pub accept: Accept,
+    /// Who may open a session; default [`AcceptPolicy::Book`].
+    pub accept: AcceptPolicy,
     /// Peers at once: as many nodes in the book, and as many that came by themselves or were
     /// connected at some time. Nodes of the book that never were keep nobody out. Default 16,384.
     pub max_peers: usize,
@@ -89,7 +89,7 @@ impl Default for Config {
             max_ack_delay: Duration::from_millis(2),
             ack_on_poll: false,
             mode: Mode::Adaptive,
-            accept: Accept::Book,
+            accept: AcceptPolicy::Book,
             max_peers: 16_384,
             max_datagram: limits::JUMBO_DATAGRAM,
             payload_checksum: true,

@@ -49,7 +49,7 @@ pub mod wire;
 
 pub use addresses::{Addresses, MAX_ADDRESSES};
 pub use arrival::Arrival;
-pub use config::{Accept, Config, ConfigError};
+pub use config::{AcceptPolicy, Config, ConfigError};
 pub use congestion::ControllerChoice;
 pub use counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 pub use credit::ShareStats;

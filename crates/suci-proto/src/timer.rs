@@ -31,20 +31,20 @@ type Armed = (Instant, usize);
 
 /// Where a key is armed. Small: each peer has one, armed or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct ArmedAt {
     slot: u16,
     position: u32,
 }
 
 /// The place of a key that is not armed.
-const NOWHERE: Place = Place {
+const NOWHERE: ArmedAt = ArmedAt {
     slot: u16::MAX,
     position: 0,
 };
 
 const _: () = assert!(LEVELS * SLOTS < u16::MAX as usize);
 
-impl Place {
+impl ArmedAt {
     /// More than 2^32 timers in a slot are more than there are keys in memory.
     const fn new(slot: usize, position: usize) -> Self {
         Self {
@@ -75,7 +75,7 @@ pub struct TimerWheel {
     occupied: [u64; LEVELS],
     /// `LEVELS * SLOTS` heaps.
     slots: Vec<Vec<Armed>>,
-    places: Vec<Place>,
+    places: Vec<ArmedAt>,
     /// The earliest deadline: asked for more often than it changes.
     next: Option<Instant>,
 }
@@ -234,7 +234,7 @@ impl TimerWheel {
         slot_of(level as usize, tick)
     }
 
-    fn remove(&mut self, place: Place) {
+    fn remove(&mut self, place: ArmedAt) {
         let (slot, position) = (usize::from(place.slot), place.position as usize);
         let heap = &mut self.slots[slot];
         heap.swap_remove(position);
@@ -259,11 +259,11 @@ impl TimerWheel {
                 break;
             }
             heap[position] = heap[parent];
-            self.places[heap[position].1] = Place::new(slot, position);
+            self.places[heap[position].1] = ArmedAt::new(slot, position);
             position = parent;
         }
         heap[position] = armed;
-        self.places[armed.1] = Place::new(slot, position);
+        self.places[armed.1] = ArmedAt::new(slot, position);
         position
     }
 
@@ -284,11 +284,11 @@ impl TimerWheel {
                 break;
             }
             heap[position] = child_armed;
-            self.places[child_armed.1] = Place::new(slot, position);
+            self.places[child_armed.1] = ArmedAt::new(slot, position);
             position = child;
         }
         heap[position] = armed;
-        self.places[armed.1] = Place::new(slot, position);
+        self.places[armed.1] = ArmedAt::new(slot, position);
     }
 }
 

@@ -27,7 +27,7 @@ impl From<SocketAddr> for Destination {
 
 /// One run of a packet's bytes.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct SourceRange {
     /// 0: the head block; n: body n - 1.
     source: u32,
     len: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Following {
 
 /// A packet under construction: where it begins, and how much of it pieces cover already.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenPacket {
     head_start: usize,
     first_piece: usize,
     /// Bytes that pieces cover.
@@ -75,9 +75,9 @@ pub(crate) struct Train {
     ecn: Ecn,
     head: Vec<u8>,
     bodies: Vec<Bytes>,
-    pieces: Vec<Piece>,
+    pieces: Vec<SourceRange>,
     segments: Vec<Segment>,
-    open: Option<Open>,
+    open: Option<OpenPacket>,
     /// Segments already taken.
     sent: usize,
     copied: u64,
@@ -112,7 +112,7 @@ impl Train {
     /// Begins a packet; what follows is written with [`Train::head`] and [`Train::reference`].
     pub(crate) fn begin_packet(&mut self) {
         let head_start = self.head.len();
-        self.open = Some(Open {
+        self.open = Some(OpenPacket {
             head_start,
             first_piece: self.pieces.len(),
             len: 0,
@@ -138,7 +138,7 @@ impl Train {
         let (from, end) = (open.flushed, self.head.len());
         let len = end - from;
         if len > 0 {
-            self.pieces.push(Piece {
+            self.pieces.push(SourceRange {
                 source: 0,
                 start: from,
                 len: len as u32,
@@ -158,7 +158,7 @@ impl Train {
         if !self.bodies.last().is_some_and(same) {
             self.bodies.push(body.clone());
         }
-        self.pieces.push(Piece {
+        self.pieces.push(SourceRange {
             source: self.bodies.len() as u32,
             start,
             len: len as u32,
@@ -213,7 +213,7 @@ impl Train {
 
     /// The head of the newest packet and the piece of the newest body behind it, if that is all of
     /// it.
-    fn newest(&self) -> Option<(Piece, Piece)> {
+    fn newest(&self) -> Option<(SourceRange, SourceRange)> {
         let first = self.segments.last()?.piece as usize;
         match self.pieces.get(first..)? {
             &[head, body] if head.source == 0 && body.source as usize == self.bodies.len() => {
@@ -252,12 +252,12 @@ impl Train {
                 piece: self.pieces.len() as u32,
                 len: (head + run.len) as u32,
             });
-            self.pieces.push(Piece {
+            self.pieces.push(SourceRange {
                 source: 0,
                 len: head as u32,
                 start: at,
             });
-            self.pieces.push(Piece {
+            self.pieces.push(SourceRange {
                 source: body.source,
                 len: run.len as u32,
                 start,
@@ -271,7 +271,7 @@ impl Train {
     }
 
     /// The checksum of a packet: over all of it but the checksum itself, or over its header.
-    fn checksum(&self, open: Open, header_only: bool) -> u32 {
+    fn checksum(&self, open: OpenPacket, header_only: bool) -> u32 {
         let mut pieces = self.pieces.get(open.first_piece..).unwrap_or_default();
         if let [all] = pieces {
             return checksum(self.bytes_of(*all));
@@ -301,7 +301,7 @@ impl Train {
         crc.finish()
     }
 
-    fn bytes_of(&self, piece: Piece) -> &[u8] {
+    fn bytes_of(&self, piece: SourceRange) -> &[u8] {
         let range = piece.start..piece.start + piece.len as usize;
         let source = match piece.source.checked_sub(1) {
             None => self.head.as_slice(),

@@ -96,14 +96,14 @@ pub(crate) struct Turns {
     last: [u32; CLASSES],
     /// A bit for each ring that is not empty.
     occupied: u8,
-    entries: Vec<Entry>,
+    entries: Vec<TurnEntry>,
     /// Those that the planted fault `resume-forgets-channel` keeps out.
     #[cfg(suci_plant)]
     forgotten: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct TurnEntry {
     priority: Priority,
     /// Bytes left of its turn; below zero what it owes.
     left: i32,
@@ -112,7 +112,7 @@ struct Entry {
     next: u32,
 }
 
-impl Entry {
+impl TurnEntry {
     /// It sent `bytes`.
     fn charge(&mut self, bytes: usize) {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
@@ -218,7 +218,7 @@ impl Turns {
     }
 
     /// The last place of the class whose turn it is.
-    fn last(&self) -> Option<(usize, &Entry)> {
+    fn last(&self) -> Option<(usize, &TurnEntry)> {
         let last = self.last[usize::from(self.front_class()?)] as usize;
         Some((last, self.entries.get(last)?))
     }
@@ -289,7 +289,7 @@ impl Turns {
     }
 
     /// The first place.
-    fn first(&mut self) -> Option<(u32, &mut Entry)> {
+    fn first(&mut self) -> Option<(u32, &mut TurnEntry)> {
         let (_, last) = self.last()?;
         let first = last.next;
         Some((first, self.entries.get_mut(first as usize)?))
@@ -305,7 +305,7 @@ impl Turns {
     /// The place is given up: whoever has it next begins as everybody does.
     pub(crate) fn forget(&mut self, place: usize) {
         self.remove(place);
-        *self.entry(place) = Entry::default();
+        *self.entry(place) = TurnEntry::default();
     }
 
     /// The planted fault `resume-forgets-channel`: the first never has a turn again.
@@ -378,7 +378,7 @@ impl Turns {
         self.occupied &= !bits;
     }
 
-    fn entry(&mut self, place: usize) -> &mut Entry {
+    fn entry(&mut self, place: usize) -> &mut TurnEntry {
         if place >= self.entries.len() {
             let len = place + 1;
             if len > self.entries.capacity() {
@@ -386,7 +386,7 @@ impl Turns {
                 self.entries
                     .reserve_exact(len + len / 8 - self.entries.len());
             }
-            self.entries.resize(len, Entry::default());
+            self.entries.resize(len, TurnEntry::default());
         }
         &mut self.entries[place]
     }

@@ -222,7 +222,7 @@ pub struct Options {
     pub drives: Vec<Drive>,
     /// How programs consume, by place, cycled.
     pub consumes: Vec<Consume>,
-    /// The last place's nodes know everybody, nobody has them in the book (`Accept::Anyone`).
+    /// The last place's nodes know everybody, nobody has them in the book (`AcceptPolicy::Anyone`).
     pub clients: usize,
     /// The others have only the first place in their books, who has all of them: a thousand books
     /// of a thousand nodes take longer to fill than what is tested with them.

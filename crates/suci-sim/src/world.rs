@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{Incarnation, NodeId};
-use suci_proto::{Accept, Engine, Event, Identity};
+use suci_proto::{AcceptPolicy, Engine, Event, Identity};
 
 use crate::hostile::Hostile;
 use crate::network::Network;
@@ -297,7 +297,7 @@ impl World {
     pub(crate) fn config(&self, place: PlaceId) -> suci_proto::Config {
         let mut config = cycled(&self.options.configs, place).unwrap_or_default();
         if self.options.sparse || self.options.clients > 0 && !self.is_client(place) {
-            config.accept = Accept::Anyone;
+            config.accept = AcceptPolicy::Anyone;
         }
         config
     }

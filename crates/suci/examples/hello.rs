@@ -1,12 +1,15 @@
 //! Two nodes greet each other: `cargo run -p suci --example hello`.
 use std::time::Duration;
-use suci::{Accept, Error, Node, NodeId};
+use suci::{AcceptPolicy, Error, Node, NodeId};
 
 const SOON: Duration = Duration::from_secs(5);
 
 fn main() -> Result<(), Error> {
     let (zero, one) = (NodeId(0), NodeId(1));
-    let mut server = Node::builder().id(zero).accept(Accept::Anyone).open()?;
+    let mut server = Node::builder()
+        .id(zero)
+        .accept(AcceptPolicy::Anyone)
+        .open()?;
     let mut client = Node::builder().id(one).open()?;
     client.add_peer(zero, server.local_addr())?;
     let serving = std::thread::spawn(move || {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use suci::{Accept, Decision, Error, Node, NodeId, Observation, Steer};
+use suci::{AcceptPolicy, Decision, Error, Node, NodeId, Observation, Steer};
 
 const URGENT: NodeId = NodeId(1);
 const BULK: NodeId = NodeId(2);
@@ -66,7 +66,7 @@ fn main() -> Result<(), Error> {
 
 /// A node on a thread that takes what comes and answers short messages, until its peer closes.
 fn serve(to: &mut Node, id: NodeId) -> Result<JoinHandle<Result<(), Error>>, Error> {
-    let mut node = Node::builder().id(id).accept(Accept::Anyone).open()?;
+    let mut node = Node::builder().id(id).accept(AcceptPolicy::Anyone).open()?;
     to.add_peer(id, node.local_addr())?;
     Ok(std::thread::spawn(move || {
         while node.poll(SOON)? {

@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::node::Node;
 use crate::reach::{check_plain, in_book, reachable};
 use crate::shared::{SharedNode, owner};
-use crate::statistics::{About, Publisher, StatFile};
+use crate::statistics::{NodeInfo, Publisher, StatFile};
 use crate::sys;
 use crate::wait::Wait;
 use std::io;
@@ -25,7 +25,7 @@ use suci_net::fault::{Fault, FaultSpec};
 use suci_net::udp::{Udp, UdpOptions};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::Mode;
-use suci_proto::{Accept, Config, ConfigError, ControllerChoice, Engine, Identity};
+use suci_proto::{AcceptPolicy, Config, ConfigError, ControllerChoice, Engine, Identity};
 
 /// Where a node listens if neither an address nor a book entry says so: a port that the system
 /// chooses.
@@ -107,7 +107,7 @@ impl NodeBuilder {
 
     /// Who may open a session with this node. Default: only nodes of the book.
     #[must_use]
-    pub fn accept(mut self, policy: Accept) -> Self {
+    pub fn accept(mut self, policy: AcceptPolicy) -> Self {
         self.config.accept = policy;
         self
     }
@@ -368,7 +368,9 @@ impl NodeBuilder {
         if named && !placed {
             in_book(&book, id)?;
         }
-        let mut outlooks = self.outlooks(About { node: id, local }, count)?.into_iter();
+        let mut outlooks = self
+            .outlooks(NodeInfo { node: id, local }, count)?
+            .into_iter();
         for driver in std::iter::once(&mut driver).chain(&mut more) {
             driver.show(outlooks.next().unwrap_or_default());
         }
@@ -447,7 +449,7 @@ impl NodeBuilder {
 
     /// Who will see the node's numbers: for each of `count` threads, the first of which answers
     /// Prometheus.
-    fn outlooks(&self, about: About, count: usize) -> Result<Vec<Outlook>, Error> {
+    fn outlooks(&self, about: NodeInfo, count: usize) -> Result<Vec<Outlook>, Error> {
         let now = Clock.now();
         let trouble = Error::io("memory for the statistics that metrics are read from");
         let named = self.statistics.then(|| Publisher::new(about, now));

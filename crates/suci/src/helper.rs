@@ -62,9 +62,9 @@ pub(crate) fn stop(core: &Core, helper: JoinHandle<()>) {
 }
 
 /// Whatever ends the helper: nothing is to wait for it.
-struct Ending<'a>(&'a Core);
+struct StopGuard<'a>(&'a Core);
 
-impl Drop for Ending<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         let Self(core) = self;
         core.alone.store(true, Ordering::SeqCst);
@@ -85,7 +85,7 @@ impl Drop for Ending<'_> {
 }
 
 fn run(core: &Core) {
-    let _ending = Ending(core);
+    let _ending = StopGuard(core);
     let mut watch = Watch::default();
     while !core.stop.load(Ordering::SeqCst) {
         watch.looks = watch.looks.saturating_sub(1);
@@ -350,7 +350,7 @@ mod tests {
         a.send(b.id(), "goes").unwrap();
         let call = a.core.cell.take();
         let core = std::sync::Arc::clone(&a.core);
-        let ending = std::thread::spawn(move || drop(super::Ending(&core)));
+        let ending = std::thread::spawn(move || drop(super::StopGuard(&core)));
         while !a.core.alone.load(std::sync::atomic::Ordering::SeqCst) {
             std::thread::yield_now();
         }

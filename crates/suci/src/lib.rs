@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use suci::{Accept, Node, NodeId};
+//! use suci::{AcceptPolicy, Node, NodeId};
 //!
 //! fn main() -> Result<(), suci::Error> {
-//!     let mut server = Node::builder().id(NodeId(0)).accept(Accept::Anyone).open()?;
+//!     let mut server = Node::builder().id(NodeId(0)).accept(AcceptPolicy::Anyone).open()?;
 //!     let address = server.local_addr();
 //!     let client = std::thread::spawn(move || -> Result<String, suci::Error> {
 //!         let mut node = Node::builder().id(NodeId(1)).open()?;
@@ -140,9 +140,9 @@ pub use suci_proto::plant;
 pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{
-    Accept, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision, EXPIRED,
-    EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome, Observation, Outcome,
-    PeerError, PeerInfo, PeerOptions, PeerStats, Priority, PriorityError, RefusedReason,
+    AcceptPolicy, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision,
+    EXPIRED, EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome, Observation,
+    Outcome, PeerError, PeerInfo, PeerOptions, PeerStats, Priority, PriorityError, RefusedReason,
     ShareStats, Side, Steer, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
 };
 pub use wait::Wait;

@@ -66,9 +66,9 @@ impl Message {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use suci::{Accept, Node, NodeId};
+    /// # use suci::{AcceptPolicy, Node, NodeId};
     /// # fn main() -> Result<(), suci::Error> {
-    /// let mut server = Node::builder().id(NodeId(0)).accept(Accept::Anyone).open()?;
+    /// let mut server = Node::builder().id(NodeId(0)).accept(AcceptPolicy::Anyone).open()?;
     /// let address = server.local_addr();
     /// let client = std::thread::spawn(move || -> Result<_, suci::Error> {
     ///     let mut node = Node::builder().id(NodeId(1)).open()?;

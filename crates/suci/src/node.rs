@@ -190,8 +190,8 @@ impl Node {
 
     /// Removes a node from the book: its session ends at once, as by
     /// [`Peer::reset`](crate::Peer::reset), and from then on it is unknown. It may come back by
-    /// itself only with [`Accept::Anyone`](crate::Accept::Anyone). Returns whether there was a
-    /// session, whose `Ended` follows.
+    /// itself only with [`AcceptPolicy::Anyone`](crate::AcceptPolicy::Anyone). Returns whether
+    /// there was a session, whose `Ended` follows.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].

@@ -5,7 +5,7 @@ mod common;
 
 use common::builder;
 use std::time::{Duration, Instant};
-use suci::{Accept, NodeId};
+use suci::{AcceptPolicy, NodeId};
 
 /// Threads of this test.
 const SENDERS: u32 = 16;
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn f02_a_receiver_that_polls_every_50_ms_is_not_overrun() {
-    let receiver = builder(0).accept(Accept::Anyone).unattended();
+    let receiver = builder(0).accept(AcceptPolicy::Anyone).unattended();
     let mut receiver = receiver.open().unwrap();
     let address = receiver.local_addr();
     let senders: Vec<_> = (1..=SENDERS)

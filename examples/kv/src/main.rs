@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use suci::{Accept, Bytes, Message, Next, Node, NodeId, SharedNode};
+use suci::{AcceptPolicy, Bytes, Message, Next, Node, NodeId, SharedNode};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
 /// Answers for ever.
 async fn serve(address: SocketAddr) -> Result<(), Failure> {
     let builder = Node::builder().id(SERVER).listen(address);
-    let node = builder.accept(Accept::Anyone).open_threads(1)?;
+    let node = builder.accept(AcceptPolicy::Anyone).open_threads(1)?;
     println!("listening at {}", node.local_addr());
     let mut store = HashMap::new();
     loop {

@@ -33,12 +33,12 @@ const COLOURS: [RGBColor; 7] = [
 
 /// A picture that will be drawn at the end.
 pub(super) struct Plot {
-    place: Place,
+    place: PlotTarget,
     path: PathBuf,
 }
 
 /// Where it goes.
-enum Place {
+enum PlotTarget {
     /// A new file, which takes this name when it is whole. Until then a file of that name holds
     /// what it held before.
     New(PathBuf),
@@ -49,7 +49,7 @@ enum Place {
 impl Plot {
     /// Makes sure, before anything is measured, that the picture can be put at `path`.
     pub(super) fn begin(path: &Path) -> Result<Self> {
-        let place = Place::find(path).context(format_args!(
+        let place = PlotTarget::find(path).context(format_args!(
             "--plot {} (name a file in a directory to write to)",
             path.display()
         ));
@@ -67,7 +67,7 @@ impl Plot {
     }
 }
 
-impl Place {
+impl PlotTarget {
     fn find(path: &Path) -> io::Result<Self> {
         match std::fs::metadata(path) {
             Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
@@ -105,13 +105,13 @@ fn beside(name: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Opens what stays. Without waiting: nobody would know for what.
-fn open(path: &Path, there: &Metadata) -> io::Result<Place> {
+fn open(path: &Path, there: &Metadata) -> io::Result<PlotTarget> {
     let mut options = File::options();
     let opened = options
         .append(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(path);
-    opened.map(Place::There).map_err(|error| {
+    opened.map(PlotTarget::There).map_err(|error| {
         if there.file_type().is_fifo() && error.raw_os_error() == Some(libc::ENXIO) {
             io::Error::other("a pipe that nobody reads: start its reader first")
         } else {

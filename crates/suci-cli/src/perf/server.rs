@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-use suci::{Accept, AddressBook, Node, NodeBuilder, NodeId, PeerOptions};
+use suci::{AcceptPolicy, AddressBook, Node, NodeBuilder, NodeId, PeerOptions};
 
 use super::control::{Contender, Control, PATIENCE, Reply, Request, Round};
 use super::suci_wire::{self, Suci};
@@ -111,7 +111,7 @@ impl Session {
             usage::pin(processor)?;
         }
         let mut node = open(id)
-            .accept(Accept::Anyone)
+            .accept(AcceptPolicy::Anyone)
             .wait(suci_wire::wait(wait))
             .payload_checksum(payload_checksum)
             .open()?;

@@ -18,7 +18,7 @@ use super::notices::{Notices, Outbox};
 use crate::error::{Context, Result};
 
 /// What a process is told of itself and the others.
-pub(super) struct Place<'a> {
+pub(super) struct ChildPlace<'a> {
     pub(super) id: u32,
     pub(super) size: u32,
     pub(super) book: &'a Path,
@@ -59,7 +59,7 @@ impl Child {
     /// the processes that end after this, and of those of `notices` that have ended for good.
     pub(super) fn start(
         program: &[OsString],
-        place: &Place<'_>,
+        place: &ChildPlace<'_>,
         socket: UdpSocket,
         notices: &Notices,
         piped: bool,

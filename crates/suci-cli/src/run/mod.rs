@@ -175,7 +175,7 @@ impl<'a> Launch<'a> {
 
     /// Starts process `id` with its socket.
     fn start(&mut self, id: u32, socket: UdpSocket) -> Result<Result<(), Refused>> {
-        let place = child::Place {
+        let place = child::ChildPlace {
             id,
             size: self.args.processes,
             book: self.book,

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use crate::sight::{self, Row, brief, short};
+use crate::sight::{self, PeerRow, brief, short};
 
 /// What the table is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ impl Key {
     }
 
     /// The greatest first.
-    pub(super) fn order(self, a: &Row, b: &Row) -> Ordering {
-        let waited = |row: &Row| sight::share(row.waits.nanos(), row.span);
+    pub(super) fn order(self, a: &PeerRow, b: &PeerRow) -> Ordering {
+        let waited = |row: &PeerRow| sight::share(row.waits.nanos(), row.span);
         match self {
             Self::Out => b.out_rate.total_cmp(&a.out_rate),
             Self::In => b.in_rate.total_cmp(&a.in_rate),
@@ -64,10 +64,10 @@ pub(super) struct Column {
     pub(super) right: bool,
     /// The table shows it from this rank's width on: the lower, the more important.
     rank: u8,
-    pub(super) value: fn(&Row) -> String,
+    pub(super) value: fn(&PeerRow) -> String,
 }
 
-const fn left(title: &'static str, width: u16, rank: u8, value: fn(&Row) -> String) -> Column {
+const fn left(title: &'static str, width: u16, rank: u8, value: fn(&PeerRow) -> String) -> Column {
     Column {
         title,
         width,
@@ -77,7 +77,7 @@ const fn left(title: &'static str, width: u16, rank: u8, value: fn(&Row) -> Stri
     }
 }
 
-const fn right(title: &'static str, width: u16, rank: u8, value: fn(&Row) -> String) -> Column {
+const fn right(title: &'static str, width: u16, rank: u8, value: fn(&PeerRow) -> String) -> Column {
     Column {
         title,
         width,
@@ -137,7 +137,7 @@ fn id(node: u32) -> String {
 }
 
 /// The mode, or the one that was asked for.
-fn mode(row: &Row) -> String {
+fn mode(row: &PeerRow) -> String {
     match row.asked {
         Some(asked) => format!(">{}", sight::mode(asked)),
         None => sight::mode(row.stats.mode).into(),
@@ -152,7 +152,7 @@ fn percent(part: f64) -> String {
     }
 }
 
-fn waits(row: &Row) -> String {
+fn waits(row: &PeerRow) -> String {
     match row.worst() {
         Some((reason, share)) => format!("{:>3.0}% {}", share * 100.0, reason.name()),
         None => String::new(),

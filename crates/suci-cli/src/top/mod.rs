@@ -18,7 +18,7 @@ use suci::statistics::StatFile;
 
 use crate::args::TopArgs;
 use crate::error::{Context, Failure, Result};
-use crate::sight::{self, Memory, Name, Row};
+use crate::sight::{self, Memory, Name, PeerRow};
 use crate::signals::Signals;
 use columns::Key;
 
@@ -68,7 +68,7 @@ pub(crate) struct App {
     pid: Option<u32>,
     memory: Memory,
     files: Vec<StatFile>,
-    rows: Vec<Row>,
+    rows: Vec<PeerRow>,
     key: Key,
     selected: Option<Name>,
     /// The first row that is on the screen.

@@ -9,7 +9,7 @@ use suci::WaitReason;
 
 use super::App;
 use super::columns::{self, Column};
-use crate::sight::{Row, brief, short};
+use crate::sight::{PeerRow, brief, short};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
@@ -38,7 +38,7 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
 }
 
 fn headline(app: &App) -> String {
-    let sum = |rate: fn(&Row) -> f64| app.rows.iter().map(rate).sum::<f64>();
+    let sum = |rate: fn(&PeerRow) -> f64| app.rows.iter().map(rate).sum::<f64>();
     format!(
         "suci top: {} nodes, {} peers, {} Mbit/s out, {} in; sorted by {}",
         app.memory.nodes(),
@@ -99,7 +99,7 @@ fn cell(column: &Column, text: String) -> Cell<'static> {
 }
 
 /// Three lines about the selected peer.
-fn details(row: Option<&Row>) -> Vec<String> {
+fn details(row: Option<&PeerRow>) -> Vec<String> {
     let Some(row) = row else { return Vec::new() };
     let (stats, traffic) = (&row.stats, &row.stats.traffic);
     let address = stats

@@ -18,14 +18,14 @@ pub(super) const REORDER_PATIENCE: Duration = Duration::from_millis(5);
 
 /// One packet, copied.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Packet {
+pub(super) struct HeldPacket {
     pub(super) dest: SocketAddr,
     pub(super) source: Option<IpAddr>,
     pub(super) ecn: u8,
     pub(super) bytes: Vec<u8>,
 }
 
-impl Packet {
+impl HeldPacket {
     pub(super) fn ecn(&self) -> Ecn {
         Ecn::from_bits(self.ecn)
     }
@@ -40,17 +40,17 @@ impl Packet {
 struct Overtaken {
     after: u64,
     until: Instant,
-    packet: Packet,
+    packet: HeldPacket,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Held {
     overtaken: Vec<Overtaken>,
     /// Ordered by time, then by arrival, so that equal delays keep the order.
-    delayed: BinaryHeap<Reverse<(Instant, u64, Packet)>>,
+    delayed: BinaryHeap<Reverse<(Instant, u64, HeldPacket)>>,
     arrivals: u64,
     /// Free to go, in order.
-    due: VecDeque<Packet>,
+    due: VecDeque<HeldPacket>,
     bytes: usize,
 }
 
@@ -61,7 +61,7 @@ impl Held {
     }
 
     /// Holds `packet` until the `after`-th packet of the sender was sent, or `until`.
-    pub(super) fn until_overtaken(&mut self, packet: Packet, after: u64, until: Instant) {
+    pub(super) fn until_overtaken(&mut self, packet: HeldPacket, after: u64, until: Instant) {
         self.bytes = self.bytes.saturating_add(packet.cost());
         self.overtaken.push(Overtaken {
             after,
@@ -70,7 +70,7 @@ impl Held {
         });
     }
 
-    pub(super) fn until(&mut self, packet: Packet, until: Instant) {
+    pub(super) fn until(&mut self, packet: HeldPacket, until: Instant) {
         self.bytes = self.bytes.saturating_add(packet.cost());
         self.arrivals += 1;
         self.delayed.push(Reverse((until, self.arrivals, packet)));
@@ -93,7 +93,7 @@ impl Held {
     }
 
     /// Packets free to go.
-    pub(super) fn due(&self) -> &VecDeque<Packet> {
+    pub(super) fn due(&self) -> &VecDeque<HeldPacket> {
         &self.due
     }
 

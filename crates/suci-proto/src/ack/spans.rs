@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// Consecutive numbers, both ends included so that the last number of all is one like any other.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct ReceivedSpan {
     start: PacketNumber,
     end: PacketNumber,
     /// Only ACK frames that went at least this far are sure to have told of the whole span: a
@@ -40,7 +40,7 @@ impl Places {
 /// Disjoint, non-adjacent spans in ascending order, at most [`MAX_TRACKED_RANGES`]. The last one
 /// holds the highest number received and is never forgotten.
 #[derive(Debug, Default)]
-pub(super) struct Spans(VecDeque<Span>);
+pub(super) struct Spans(VecDeque<ReceivedSpan>);
 
 impl Spans {
     /// Forgets all but the last one, and gives their memory back.
@@ -115,7 +115,7 @@ impl Spans {
                 let told_from = last.end.saturating_add(1);
                 self.insert_late(number, told_from);
             }
-            _ => self.0.push_back(Span {
+            _ => self.0.push_back(ReceivedSpan {
                 start: number,
                 end: number,
                 told_from: number,
@@ -160,7 +160,7 @@ impl Spans {
             }
             None => self.0.insert(
                 at,
-                Span {
+                ReceivedSpan {
                     start: number,
                     end: number,
                     told_from,

@@ -1,12 +1,12 @@
 //! Model-based control for long paths, after BBR version 3 (draft-ietf-ccwg-bbr).
 //!
-//! It measures what the path delivers and how long it takes by itself, and keeps about their product
-//! in flight. Section names in comments are the draft's.
+//! It measures what the path delivers and how long it takes by itself, and keeps about their
+//! product in flight. Section names in comments are the draft's.
 //!
-//! A round is congested if it lost more than [`Losses`] tolerate, or was marked, *and* the bandwidth
-//! did not grow in it. The draft takes the loss alone, and so crawls on any path that loses more for no reason:
-//! each probe ends before it begins, and each round cuts the bandwidth to what the round before
-//! delivered, without end. So three more things differ:
+//! A round is congested if it lost more than [`Losses`] tolerate, or was marked, *and* the
+//! bandwidth did not grow in it. The draft takes the loss alone, and so crawls on any path that
+//! loses more for no reason: each probe ends before it begins, and each round cuts the bandwidth to
+//! what the round before delivered, without end. So three more things differ:
 //!
 //! * "Refill" is always followed by a round of "Up", and a loss of packets sent before does not end
 //!   that.
@@ -71,8 +71,8 @@ const MAX_WINDOW: f64 = (1_u64 << 36) as f64;
 pub struct Bbr {
     mtu: f64,
     window: f64,
-    state: State,
-    round: Round,
+    state: BbrState,
+    round: BbrRound,
     rounds: u64,
     /// Highest bandwidth of this probing cycle and of the one before, in bytes per second.
     bandwidth: [f64; 2],
@@ -102,7 +102,7 @@ pub struct Bbr {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
+enum BbrState {
     Startup,
     Drain,
     /// "ProbeBW": below what the path carries, then at it, then, after a round at it, above it.
@@ -146,7 +146,7 @@ const UNBOUNDED: Bounds = Bounds {
 
 /// Packets sent from `began` until the first of them was acknowledged are one round trip.
 #[derive(Clone, Debug, Default)]
-struct Round {
+struct BbrRound {
     began: Option<Instant>,
     delivered: f64,
     lost: f64,
@@ -197,8 +197,8 @@ impl Bbr {
         Self {
             mtu: mtu.max(1) as f64,
             window: initial_window(mtu),
-            state: State::Startup,
-            round: Round::default(),
+            state: BbrState::Startup,
+            round: BbrRound::default(),
             rounds: 0,
             bandwidth: [0.0; 2],
             min_rtt: None,
@@ -263,7 +263,7 @@ impl Bbr {
             self.min_rtt = Some(path);
             self.min_rtt_at = now;
         }
-        if let State::ProbeRtt { look: Some(look) } = &mut self.state
+        if let BbrState::ProbeRtt { look: Some(look) } = &mut self.state
             && sample.largest_sent_at >= look.since
         {
             look.least = look.least.min(path);
@@ -273,7 +273,7 @@ impl Bbr {
     }
 
     /// A round is over: what loss there was, whether the pipe is full, whether the phase is.
-    fn end_round(&mut self, now: Instant, round: &Round, in_flight: f64) {
+    fn end_round(&mut self, now: Instant, round: &BbrRound, in_flight: f64) {
         self.rounds += 1;
         if self.rounds.is_multiple_of(CLUMP_ROUNDS) {
             self.clumps.next_half();
@@ -285,20 +285,20 @@ impl Bbr {
             self.before.get_or_insert(self.bounds);
         }
         match self.state {
-            State::Startup => self.judge_startup(round, congested),
-            State::Refill => {
-                self.state = State::Up {
+            BbrState::Startup => self.judge_startup(round, congested),
+            BbrState::Refill => {
+                self.state = BbrState::Up {
                     since: now,
                     rounds: 0,
                 };
             }
             // What the first round tells was sent before.
-            State::Up { rounds, .. } if congested && rounds > 0 => {
+            BbrState::Up { rounds, .. } if congested && rounds > 0 => {
                 self.bounds.in_flight = self.bounds.in_flight.min(round.lost_in_flight);
                 self.go_down(now);
             }
-            State::Up { since, rounds } => {
-                self.state = State::Up {
+            BbrState::Up { since, rounds } => {
+                self.state = BbrState::Up {
                     since,
                     rounds: rounds + 1,
                 };
@@ -308,7 +308,9 @@ impl Bbr {
                 }
             }
             // Once in a cycle: what is lost at the rate that was delivered is not lost to it.
-            State::Down | State::Cruise if congested && self.bounds.bandwidth == f64::INFINITY => {
+            BbrState::Down | BbrState::Cruise
+                if congested && self.bounds.bandwidth == f64::INFINITY =>
+            {
                 let least = BETA * self.max_bandwidth();
                 self.bounds.bandwidth = round.bandwidth.max(least);
             }
@@ -325,7 +327,7 @@ impl Bbr {
     }
 
     /// Whether more was lost than a path may lose for no reason.
-    fn is_lossy(&mut self, round: &Round) -> bool {
+    fn is_lossy(&mut self, round: &BbrRound) -> bool {
         self.losses.on_acked(round.delivered);
         self.losses.on_lost(round.lost);
         let lossy = self.losses.exceed(0.0, self.mtu);
@@ -338,7 +340,7 @@ impl Bbr {
     }
 
     /// "Exiting Startup": the bandwidth does not grow any more, at once if too much is lost.
-    fn judge_startup(&mut self, round: &Round, congested: bool) {
+    fn judge_startup(&mut self, round: &BbrRound, congested: bool) {
         if self.max_bandwidth() >= FULL_GROWTH * self.full_bandwidth {
             self.full_bandwidth = self.max_bandwidth();
             self.full_rounds = 0;
@@ -353,13 +355,13 @@ impl Bbr {
         self.full_rounds += 1;
         if congested || self.full_rounds >= FULL_ROUNDS {
             self.filled = true;
-            self.state = State::Drain;
+            self.state = BbrState::Drain;
         }
     }
 
     /// Begins another cycle of "ProbeBW".
     fn go_down(&mut self, now: Instant) {
-        self.state = State::Down;
+        self.state = BbrState::Down;
         if self.bandwidth[0] > 0.0 {
             self.bandwidth = [0.0, self.bandwidth[0]];
         }
@@ -374,17 +376,17 @@ impl Bbr {
             return;
         };
         match self.state {
-            State::Drain if in_flight <= product => self.go_down(now),
-            State::Down if in_flight <= product.min(HEADROOM * self.bounds.in_flight) => {
-                self.state = State::Cruise;
+            BbrState::Drain if in_flight <= product => self.go_down(now),
+            BbrState::Down if in_flight <= product.min(HEADROOM * self.bounds.in_flight) => {
+                self.state = BbrState::Cruise;
                 let spread = Duration::from_millis(sample.delivered % PROBE_BW_SPREAD);
                 self.cycle_wait = PROBE_BW + spread;
             }
-            State::Down | State::Cruise if self.is_probe_due(now, product) => {
+            BbrState::Down | BbrState::Cruise if self.is_probe_due(now, product) => {
                 self.bounds.bandwidth = f64::INFINITY;
-                self.state = State::Refill;
+                self.state = BbrState::Refill;
             }
-            State::Up { since, rounds } => {
+            BbrState::Up { since, rounds } => {
                 let tried = now.since(since).as_secs_f64() > self.min_rtt.unwrap_or(0.0);
                 if tried && in_flight >= UP_PACING * self.usual(product) || rounds >= UP_ROUNDS {
                     self.raise_bound(in_flight);
@@ -405,10 +407,10 @@ impl Bbr {
     /// "ProbeRTT".
     fn probe_rtt(&mut self, now: Instant, in_flight: f64, product: f64) {
         match self.state {
-            State::ProbeRtt { look: None }
+            BbrState::ProbeRtt { look: None }
                 if in_flight <= (PROBE_RTT_GAIN * product).max(MIN_PACKETS * self.mtu) =>
             {
-                self.state = State::ProbeRtt {
+                self.state = BbrState::ProbeRtt {
                     look: Some(Look {
                         since: now,
                         least: f64::INFINITY,
@@ -417,7 +419,7 @@ impl Bbr {
                     }),
                 };
             }
-            State::ProbeRtt { look: Some(look) }
+            BbrState::ProbeRtt { look: Some(look) }
                 if look.since + PROBE_RTT_TIME <= now && look.samples > 0.0 =>
             {
                 self.min_rtt = Some(look.least);
@@ -425,14 +427,14 @@ impl Bbr {
                 self.usual_rtt = look.sum / look.samples;
                 if self.filled {
                     self.go_down(now);
-                    self.state = State::Cruise;
+                    self.state = BbrState::Cruise;
                 } else {
-                    self.state = State::Startup;
+                    self.state = BbrState::Startup;
                 }
             }
-            State::ProbeRtt { .. } | State::Startup => {}
+            BbrState::ProbeRtt { .. } | BbrState::Startup => {}
             _ if now.since(self.min_rtt_at) >= PROBE_RTT_EVERY => {
-                self.state = State::ProbeRtt { look: None };
+                self.state = BbrState::ProbeRtt { look: None };
             }
             _ => {}
         }
@@ -440,11 +442,11 @@ impl Bbr {
 
     fn pacing_gain(&self) -> f64 {
         match self.state {
-            State::Startup => STARTUP_PACING,
-            State::Drain => DRAIN_PACING,
-            State::Down => DOWN_PACING,
-            State::Up { .. } => UP_PACING,
-            State::Cruise | State::Refill | State::ProbeRtt { .. } => 1.0,
+            BbrState::Startup => STARTUP_PACING,
+            BbrState::Drain => DRAIN_PACING,
+            BbrState::Down => DOWN_PACING,
+            BbrState::Up { .. } => UP_PACING,
+            BbrState::Cruise | BbrState::Refill | BbrState::ProbeRtt { .. } => 1.0,
         }
     }
 
@@ -454,7 +456,7 @@ impl Bbr {
             self.set_window(self.window + acked);
             return;
         };
-        let gain = if matches!(self.state, State::Up { .. }) {
+        let gain = if matches!(self.state, BbrState::Up { .. }) {
             UP_WINDOW_GAIN
         } else {
             WINDOW_GAIN
@@ -472,8 +474,8 @@ impl Bbr {
             grown.min(target.max(self.window))
         };
         let bound = match self.state {
-            State::ProbeRtt { .. } => PROBE_RTT_GAIN * product,
-            State::Down | State::Cruise => (HEADROOM * self.bounds.in_flight).max(least),
+            BbrState::ProbeRtt { .. } => PROBE_RTT_GAIN * product,
+            BbrState::Down | BbrState::Cruise => (HEADROOM * self.bounds.in_flight).max(least),
             _ => self.bounds.in_flight.max(least),
         };
         self.set_window(window.min(bound));

@@ -1,6 +1,6 @@
 //! CUBIC (RFC 9438) with HyStart++ (RFC 9406) and an initial window after RFC 6928.
 
-use super::hystart::{HyStart, Phase};
+use super::hystart::{GrowthPhase, HyStart};
 use super::{AckSample, CongestionEvent, Controller, initial_window, pace};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
@@ -30,17 +30,17 @@ const MAX_WINDOW: f64 = (1_u64 << 36) as f64;
 pub struct Cubic {
     /// Bytes of UDP payload in a full packet.
     mtu: f64,
-    state: State,
+    state: CubicState,
     /// Losses of packets sent before this belong to an event already answered.
     recovery_began: Option<Instant>,
     /// Latest moment at which the window was in use.
     active_at: Instant,
     /// The state before the last event and those that it overlaps, in case they prove spurious.
-    before: Option<State>,
+    before: Option<CubicState>,
 }
 
 #[derive(Clone, Debug)]
-struct State {
+struct CubicState {
     window: f64,
     /// Slow start ends here; `None` until the first congestion.
     threshold: Option<f64>,
@@ -49,12 +49,12 @@ struct State {
     plateau: f64,
     /// The window just before the last reduction.
     prior: f64,
-    epoch: Option<Epoch>,
+    epoch: Option<AvoidanceEpoch>,
 }
 
 /// One run of congestion avoidance, from a reduction (or slow start's end) to the next.
 #[derive(Clone, Debug)]
-struct Epoch {
+struct AvoidanceEpoch {
     began: Instant,
     /// Seconds from the beginning to the plateau (K).
     climb: f64,
@@ -68,7 +68,7 @@ impl Cubic {
     pub fn new(mtu: usize) -> Self {
         let window = initial_window(mtu);
         let mtu = mtu.max(1) as f64;
-        let state = State {
+        let state = CubicState {
             window,
             threshold: None,
             hystart: HyStart::default(),
@@ -130,11 +130,11 @@ impl Cubic {
                 .hystart
                 .on_ack(now, sample.largest_sent_at, sample.path)
             {
-                Phase::SlowStart => self.set_window(self.state.window + bytes),
-                Phase::Conservative => {
+                GrowthPhase::SlowStart => self.set_window(self.state.window + bytes),
+                GrowthPhase::Conservative => {
                     self.set_window(self.state.window + bytes / CONSERVATIVE_DIVISOR);
                 }
-                Phase::Done => self.end_slow_start(),
+                GrowthPhase::Done => self.end_slow_start(),
             }
             return;
         };
@@ -145,7 +145,7 @@ impl Cubic {
     fn avoid(&mut self, now: Instant, sample: &AckSample<'_>) {
         let (mtu, window, plateau) = (self.mtu, self.state.window, self.state.plateau);
         let prior = self.state.prior;
-        let epoch = self.state.epoch.get_or_insert_with(|| Epoch {
+        let epoch = self.state.epoch.get_or_insert_with(|| AvoidanceEpoch {
             began: now,
             climb: cube_root((plateau - window).max(0.0) / mtu / C),
             reno: window,

@@ -15,7 +15,7 @@ const CONSERVATIVE_ROUNDS: u32 = 5;
 
 /// How fast the window may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum GrowthPhase {
     /// By every byte acknowledged.
     SlowStart,
     /// By a quarter of that, while it is not clear whether a queue is building up.
@@ -53,7 +53,7 @@ impl HyStart {
         now: Instant,
         sent_at: Instant,
         path: Option<Duration>,
-    ) -> Phase {
+    ) -> GrowthPhase {
         if self.round_began.is_none_or(|began| sent_at >= began) {
             self.round_began = Some(now);
             self.last_minimum = self.minimum.take();
@@ -61,7 +61,7 @@ impl HyStart {
             if let Some(conservative) = &mut self.conservative {
                 conservative.rounds += 1;
                 if conservative.rounds >= CONSERVATIVE_ROUNDS {
-                    return Phase::Done;
+                    return GrowthPhase::Done;
                 }
             }
         }
@@ -74,9 +74,9 @@ impl HyStart {
             }
         }
         if self.conservative.is_some() {
-            Phase::Conservative
+            GrowthPhase::Conservative
         } else {
-            Phase::SlowStart
+            GrowthPhase::SlowStart
         }
     }
 

@@ -108,7 +108,7 @@ pub struct Lan {
     slow_start: bool,
     /// Least time on the path, in seconds.
     base: Option<f64>,
-    round: Round,
+    round: LanRound,
     /// Least time on the path in the round before.
     before: Option<f64>,
     losses: Losses,
@@ -120,7 +120,7 @@ pub struct Lan {
     /// Cuts since the delay was last near the target, and the window when it was last below.
     futile: u32,
     window_before: f64,
-    phase: Phase,
+    phase: LanPhase,
     /// When the own packets were last drained, or the connection began to measure.
     drained_at: Option<Instant>,
     /// The whole window before the last loss and those that it overlaps, in case they prove
@@ -132,7 +132,7 @@ pub struct Lan {
 
 /// Packets sent from `began` until the first of them was acknowledged are one round trip.
 #[derive(Debug, Default)]
-struct Round {
+struct LanRound {
     began: Option<Instant>,
     /// Least time on the path that a packet of this round spent.
     least: Option<f64>,
@@ -145,7 +145,7 @@ struct Round {
 
 /// What the controller does.
 #[derive(Debug)]
-enum Phase {
+enum LanPhase {
     /// Delay decides.
     Alone,
     /// Own packets drain; then `window` applies again.
@@ -164,7 +164,7 @@ impl Lan {
             window,
             slow_start: true,
             base: None,
-            round: Round::default(),
+            round: LanRound::default(),
             before: None,
             losses: Losses::default(),
             rates: Rates::default(),
@@ -172,7 +172,7 @@ impl Lan {
             last: None,
             futile: 0,
             window_before: window,
-            phase: Phase::Alone,
+            phase: LanPhase::Alone,
             drained_at: None,
             before_loss: None,
             answered: None,
@@ -186,7 +186,7 @@ impl Lan {
     /// The window that is not drained: while it is, the one that applies again afterwards.
     fn whole(&mut self) -> &mut f64 {
         match &mut self.phase {
-            Phase::Draining { window, .. } => window,
+            LanPhase::Draining { window, .. } => window,
             _ => &mut self.window,
         }
     }
@@ -245,11 +245,11 @@ impl Lan {
     /// them spent.
     fn end_round(&mut self, now: Instant, used: bool, least: Option<f64>, settling: bool) {
         self.rates.next_round();
-        if let Phase::Draining { window, rounds } = &mut self.phase {
+        if let LanPhase::Draining { window, rounds } = &mut self.phase {
             *rounds -= 1;
             if *rounds == 0 {
                 let window = *window;
-                self.phase = Phase::Alone;
+                self.phase = LanPhase::Alone;
                 self.set_window(window);
                 self.round.settling = true;
             }
@@ -285,7 +285,7 @@ impl Lan {
         }
         self.drained_at = Some(now);
         self.part = (2.0 * self.part).min(1.0);
-        self.phase = Phase::Draining {
+        self.phase = LanPhase::Draining {
             window: self.window,
             rounds: 2,
         };
@@ -294,7 +294,7 @@ impl Lan {
 
     fn enter_competitive(&mut self, now: Instant, found: f64) {
         let cubic = Cubic::with_window(self.mtu as usize, self.window_before);
-        self.phase = Phase::CompetitiveMode(Box::new(CompetitiveMode::new(now, cubic, found)));
+        self.phase = LanPhase::CompetitiveMode(Box::new(CompetitiveMode::new(now, cubic, found)));
     }
 
     /// The same decisions once a round while CUBIC decides: look, stay or leave.
@@ -303,7 +303,7 @@ impl Lan {
         // What the buffer was seen to hold is of no matter: others of us, who lost nothing, keep a
         // queue up to the whole.
         let (target, base) = (self.target_of(1.0, self.rates.highest()), self.base);
-        let Phase::CompetitiveMode(competitive) = &mut self.phase else {
+        let LanPhase::CompetitiveMode(competitive) = &mut self.phase else {
             return;
         };
         let (Some(least), Some(base)) = (least, base) else {
@@ -318,7 +318,7 @@ impl Lan {
         competitive.looking -= 1;
         if least - base <= target {
             let window = (self.rates.highest() * (base + target)).min(self.window);
-            self.phase = Phase::Alone;
+            self.phase = LanPhase::Alone;
             self.futile = 0;
             self.drained_at = Some(now);
             self.set_window(window);
@@ -343,7 +343,7 @@ impl Lan {
         self.base = least_of(self.base);
         self.round.least = least_of(self.round.least);
         self.round.samples = self.round.samples.saturating_add(1);
-        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+        if let LanPhase::CompetitiveMode(competitive) = &mut self.phase {
             competitive.least = least_of(competitive.least);
         }
     }
@@ -405,7 +405,7 @@ impl Lan {
 
 impl Controller for Lan {
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
-        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+        if let LanPhase::CompetitiveMode(competitive) = &mut self.phase {
             competitive.cubic.on_sent(now, bytes, in_flight);
         }
     }
@@ -421,7 +421,7 @@ impl Controller for Lan {
             self.round.began = Some(now);
             self.before = ended.least;
             self.losses.end_round(self.mtu);
-            if let Phase::CompetitiveMode(_) = self.phase {
+            if let LanPhase::CompetitiveMode(_) = self.phase {
                 self.end_competitive_round(now, ended.least);
             } else {
                 self.end_round(now, ended.used, ended.least, ended.settling);
@@ -431,7 +431,7 @@ impl Controller for Lan {
         self.losses.on_acked(sample.bytes as f64);
         self.round.used |= used;
         match &mut self.phase {
-            Phase::CompetitiveMode(competitive) => {
+            LanPhase::CompetitiveMode(competitive) => {
                 if competitive.looking == 0 {
                     if self.round.samples >= SAMPLES {
                         competitive.judge_slow_start(self.round.least);
@@ -446,7 +446,7 @@ impl Controller for Lan {
                 };
                 self.set_window(window);
             }
-            Phase::Alone if self.slow_start && used && !self.round.settling => {
+            LanPhase::Alone if self.slow_start && used && !self.round.settling => {
                 self.double(sample.bytes);
             }
             _ => {}
@@ -454,7 +454,7 @@ impl Controller for Lan {
     }
 
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent) {
-        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+        if let LanPhase::CompetitiveMode(competitive) = &mut self.phase {
             competitive.cubic.on_congestion(now, event);
             // Others lost packets too: whoever else is one of us looks at the same time.
             competitive.look_if_due(now, LOOK_AGAIN);
@@ -484,7 +484,7 @@ impl Controller for Lan {
     }
 
     fn on_spurious(&mut self, now: Instant) {
-        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+        if let LanPhase::CompetitiveMode(competitive) = &mut self.phase {
             competitive.cubic.on_spurious(now);
             return;
         }
@@ -504,7 +504,7 @@ impl Controller for Lan {
 
     fn on_mtu(&mut self, mtu: usize) {
         self.mtu = mtu.max(1) as f64;
-        if let Phase::CompetitiveMode(competitive) = &mut self.phase {
+        if let LanPhase::CompetitiveMode(competitive) = &mut self.phase {
             competitive.cubic.on_mtu(mtu);
         }
         self.set_window(self.window);
@@ -515,7 +515,7 @@ impl Controller for Lan {
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
-        if let Phase::CompetitiveMode(competitive) = &self.phase
+        if let LanPhase::CompetitiveMode(competitive) = &self.phase
             && competitive.looking == 0
         {
             return competitive.cubic.pacing_rate(rtt);

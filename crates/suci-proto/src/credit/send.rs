@@ -53,7 +53,7 @@ pub struct SendCredit {
     /// When the newest control packet beyond the limit went.
     beyond_at: Option<Instant>,
     refresh: Refresh,
-    blocked: Option<Blocked>,
+    blocked: Option<CreditWait>,
     used_up: UsedUp,
     /// The newest packet that asked because the reserve was low, and until when its answer may
     /// come.
@@ -75,7 +75,7 @@ struct Refresh {
 
 /// Something waits for credit.
 #[derive(Debug)]
-struct Blocked {
+struct CreditWait {
     due: Instant,
     pause: Duration,
 }
@@ -386,7 +386,7 @@ impl SendCredit {
         if self.blocked.is_none() {
             let pause = pto.clamp(BLOCKED_MIN, BLOCKED_MAX);
             let due = if self.live { now + pause } else { now };
-            self.blocked = Some(Blocked { due, pause });
+            self.blocked = Some(CreditWait { due, pause });
         }
     }
 

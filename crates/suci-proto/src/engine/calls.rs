@@ -47,7 +47,7 @@ pub const REPLY_TOO_LONG: u64 = u64::MAX;
 
 /// A request without a reply so far.
 #[derive(Debug)]
-struct Open {
+struct OpenCall {
     node: NodeId,
     channel: ChannelId,
     number: MessageNumber,
@@ -56,7 +56,7 @@ struct Open {
 /// The calls of an engine that have no reply yet, and those that ended without one.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    open: BTreeMap<CallId, Open>,
+    open: BTreeMap<CallId, OpenCall>,
     /// What calls came to that the driver was not told yet: at most one entry for each call that it
     /// made.
     done: VecDeque<(CallId, CallResult)>,
@@ -100,7 +100,7 @@ impl Calls {
     }
 
     fn end_all(&mut self, node: NodeId, error: CallError) {
-        let of_node = |_: &CallId, open: &mut Open| open.node == node;
+        let of_node = |_: &CallId, open: &mut OpenCall| open.node == node;
         let ended = self.open.extract_if(.., of_node);
         self.done.extend(ended.map(|(id, _)| (id, Err(error))));
     }
@@ -108,7 +108,7 @@ impl Calls {
     /// Ends the call whose request the receiver refused. Whether there is one.
     pub(crate) fn refused(&mut self, node: NodeId, done: &Completion, reason: u64) -> bool {
         let id = CallId(done.token);
-        let is_this = |open: &Open| {
+        let is_this = |open: &OpenCall| {
             (open.node, open.channel, open.number) == (node, done.channel, done.number)
         };
         self.fail(id, CallError::Refused(reason), is_this)
@@ -123,11 +123,11 @@ impl Calls {
         tag: u64,
         length: u64,
     ) -> bool {
-        let is_this = |open: &Open| (open.node, open.channel.replies()) == (node, channel);
+        let is_this = |open: &OpenCall| (open.node, open.channel.replies()) == (node, channel);
         self.fail(CallId(tag), CallError::TooLong { length }, is_this)
     }
 
-    fn fail(&mut self, id: CallId, error: CallError, is_this: impl Fn(&Open) -> bool) -> bool {
+    fn fail(&mut self, id: CallId, error: CallError, is_this: impl Fn(&OpenCall) -> bool) -> bool {
         if !self.open.get(&id).is_some_and(is_this) {
             return false;
         }
@@ -175,7 +175,7 @@ impl Engine {
             }
             error
         })?;
-        let open = Open {
+        let open = OpenCall {
             node,
             channel,
             number,

@@ -5,7 +5,7 @@ use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::{LostCause, RefusedReason};
-use crate::handshake::{Backlog, Claim, Phase, Room, Trust, Wait};
+use crate::handshake::{AttemptPhase, Backlog, Claim, InitRoom, Trust, Wait};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use crate::time::Instant;
@@ -349,7 +349,7 @@ impl Engine {
         if trust != Trust::Seated && !self.shared.has_place(now, claimant.asker) {
             return false;
         }
-        let room = Room {
+        let room = InitRoom {
             packets: self.shared.shares.room_for_inits(true),
             places: self.shared.shares.room_for_inits(false),
             strangers: self.shared.shares.room_for_strangers(),
@@ -728,8 +728,8 @@ impl Engine {
             return;
         };
         let bytes = match attempt.opening.phase() {
-            Phase::Hello => hello(&self.shared, peer.node, attempt.opening.token()),
-            Phase::Init(bytes) => bytes.clone(),
+            AttemptPhase::Hello => hello(&self.shared, peer.node, attempt.opening.token()),
+            AttemptPhase::Init(bytes) => bytes.clone(),
         };
         if attempt.is_asking() {
             self.shared.paths.look_up(now, attempt.to);

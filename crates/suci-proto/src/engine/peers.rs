@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The peers, by key.
 #[derive(Debug)]
 pub(super) struct Peers {
-    seats: Slab<Seat>,
+    seats: Slab<PeerSlot>,
     /// Those that became active since they were last looked at.
     woken: Vec<usize>,
     /// Sessions with peers that were forgotten had lower numbers.
@@ -30,7 +30,7 @@ pub(super) struct Peers {
 /// A peer, and whether it is idle: beside the pointer, so that loops over active peers read no
 /// memory of the idle ones.
 #[derive(Debug)]
-struct Seat {
+struct PeerSlot {
     peer: Box<Peer>,
     idle: bool,
 }
@@ -51,7 +51,7 @@ impl Peers {
         let key = seat.key();
         let mut peer = Peer::new(node, key, addresses, now, &self.config, &self.pool);
         peer.session.number = self.first_session;
-        seat.insert(Seat {
+        seat.insert(PeerSlot {
             peer: Box::new(peer),
             idle: false,
         });

@@ -3,7 +3,7 @@
 
 use super::Engine;
 use crate::addresses::Addresses;
-use crate::config::Accept;
+use crate::config::AcceptPolicy;
 use crate::limits::COOKIE_LIFETIME;
 use crate::time::{Duration, Instant};
 use crate::turns::Priority;
@@ -23,7 +23,7 @@ impl Engine {
         now: Instant,
         from: SocketAddr,
     ) -> Option<RefusedCode> {
-        if self.shared.config.accept == Accept::Book {
+        if self.shared.config.accept == AcceptPolicy::Book {
             return Some(RefusedCode::NotAllowed);
         }
         if self.is_full_for(from.ip()) && now >= self.search_at {

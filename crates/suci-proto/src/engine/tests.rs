@@ -24,7 +24,7 @@ use crate::message::{SMALL, SmallOutgoing};
 use crate::time::Duration;
 use crate::types::{ChannelId, Ecn, Incarnation, Kind, MessageNumber, SessionNumber};
 use crate::wire::{CrcScope, Mode};
-use crate::{Accept, Outgoing};
+use crate::{AcceptPolicy, Outgoing};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -112,7 +112,7 @@ impl World {
             incarnation: Incarnation(self.starts),
         };
         let config = Config {
-            accept: Accept::Anyone,
+            accept: AcceptPolicy::Anyone,
             ..Config::default()
         };
         let seed = [self.starts as u8; 32];
@@ -137,7 +137,7 @@ impl World {
             incarnation: Incarnation(100),
         };
         let config = Config {
-            accept: Accept::Anyone,
+            accept: AcceptPolicy::Anyone,
             ..config
         };
         self.engines[host] = Engine::new(config, identity, [9; 32], buffer, self.now).unwrap();
@@ -451,7 +451,7 @@ fn what_waits_for_an_address_goes_when_it_is_known() {
     let mut world = World::new(2);
     let now = world.now;
     let config = Config {
-        accept: Accept::Anyone,
+        accept: AcceptPolicy::Anyone,
         ..Config::default()
     };
     let identity = Identity {

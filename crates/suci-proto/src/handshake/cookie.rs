@@ -14,7 +14,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use std::net::IpAddr;
 
 /// Bytes of a cookie on the wire.
-pub(crate) type Cookie = [u8; 24];
+pub(crate) type CookieBytes = [u8; 24];
 
 /// What a cookie vouches for.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl CookieJar {
     }
 
     /// Makes the cookie for `claim`.
-    pub(crate) fn bake(&self, now: Instant, claim: &Claim) -> Cookie {
+    pub(crate) fn bake(&self, now: Instant, claim: &Claim) -> CookieBytes {
         let stamp = now.as_nanos();
         let mut cookie = [0; 24];
         cookie[..8].copy_from_slice(&stamp.to_le_bytes());
@@ -47,7 +47,12 @@ impl CookieJar {
     }
 
     /// When we made `cookie` for `claim`; none if we did not, or too long ago.
-    pub(crate) fn check(&self, now: Instant, claim: &Claim, cookie: &Cookie) -> Option<Instant> {
+    pub(crate) fn check(
+        &self,
+        now: Instant,
+        claim: &Claim,
+        cookie: &CookieBytes,
+    ) -> Option<Instant> {
         let (stamp, mac) = cookie.split_at(8);
         let stamp = u64::from_le_bytes(stamp.try_into().unwrap_or_default());
         let baked = Instant::from_nanos(stamp);

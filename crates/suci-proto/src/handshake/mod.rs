@@ -11,5 +11,5 @@ mod pending_inits;
 
 pub(crate) use backlog::{Backlog, Wait};
 pub(crate) use cookie::{Claim, CookieJar};
-pub(crate) use opening::{FIRST_WAIT, LONGEST_WAIT, Opening, PATIENCE, Phase};
-pub(crate) use pending_inits::{PendingInits, Room, Trust};
+pub(crate) use opening::{AttemptPhase, FIRST_WAIT, LONGEST_WAIT, Opening, PATIENCE};
+pub(crate) use pending_inits::{InitRoom, PendingInits, Trust};

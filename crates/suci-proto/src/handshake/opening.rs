@@ -13,7 +13,7 @@ const MAX_INITS: u32 = 6;
 
 /// Which packet the attempt repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum AttemptPhase {
     /// Waiting for a cookie.
     Hello,
     /// Waiting for ACCEPT; the INIT is repeated byte for byte.
@@ -24,7 +24,7 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Opening {
     token: u64,
-    phase: Phase,
+    phase: AttemptPhase,
     tries: u32,
     next_at: Instant,
     last_sent: Instant,
@@ -36,7 +36,7 @@ impl Opening {
     pub(crate) fn new(token: u64, now: Instant) -> Self {
         Self {
             token,
-            phase: Phase::Hello,
+            phase: AttemptPhase::Hello,
             tries: 0,
             next_at: now,
             last_sent: now,
@@ -48,7 +48,7 @@ impl Opening {
         self.token
     }
 
-    pub(crate) fn phase(&self) -> &Phase {
+    pub(crate) fn phase(&self) -> &AttemptPhase {
         &self.phase
     }
 
@@ -67,7 +67,7 @@ impl Opening {
     pub(crate) fn cookie_came(&mut self, now: Instant, init: Vec<u8>) -> Option<Duration> {
         let is_round_trip = self.tries == 1 && !self.was_put_off;
         let round_trip = is_round_trip.then(|| now.since(self.last_sent));
-        self.phase = Phase::Init(init);
+        self.phase = AttemptPhase::Init(init);
         self.tries = 0;
         self.next_at = now;
         round_trip
@@ -102,7 +102,7 @@ impl Opening {
 
     /// Whether the INIT was repeated so often that its cookie may have aged.
     pub(crate) fn is_stale(&self) -> bool {
-        matches!(self.phase, Phase::Init(_)) && self.tries >= MAX_INITS
+        matches!(self.phase, AttemptPhase::Init(_)) && self.tries >= MAX_INITS
     }
 
     /// The current packet was sent.

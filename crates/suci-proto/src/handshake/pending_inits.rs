@@ -53,7 +53,7 @@ pub(crate) enum Caller {
 
 /// How many INITs the socket's budget has room for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct InitRoom {
     /// In all.
     pub(crate) packets: u64,
     /// Of those who need a place among the peers besides.
@@ -89,7 +89,7 @@ impl PendingInits {
     }
 
     /// Whether a HELLO may be answered if there is so much `room`; its INIT is expected then.
-    pub(crate) fn admits(&mut self, now: Instant, caller: Caller, room: Room) -> bool {
+    pub(crate) fn admits(&mut self, now: Instant, caller: Caller, room: InitRoom) -> bool {
         let (mut seated, mut known) = (self.seated.count(now), self.known.count(now));
         let mut strangers = self.strangers.count(now);
         match caller {
@@ -126,7 +126,7 @@ impl PendingInits {
 
     /// How many packets nodes that have a place may take: all but one, or the only one if no known
     /// node waits for it.
-    fn most_seated(&self, room: Room) -> u64 {
+    fn most_seated(&self, room: InitRoom) -> u64 {
         match room.packets {
             1 => u64::from(!self.known_lacks_packet),
             packets => packets.saturating_sub(1),
@@ -181,7 +181,7 @@ impl PendingInits {
 
 /// Somebody who is counted.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seat {
+struct CallerSlot {
     /// Its name; 0 if the seat is free.
     name: u64,
     /// The period in which it last called.
@@ -197,7 +197,7 @@ struct Tally {
     /// How many last called in the current and in the previous period.
     recent: [u64; 2],
     period: u64,
-    seats: Box<[Seat]>,
+    seats: Box<[CallerSlot]>,
 }
 
 impl Tally {
@@ -207,7 +207,7 @@ impl Tally {
         Self {
             recent: [0; 2],
             period: 0,
-            seats: vec![Seat::default(); groups * WAYS].into_boxed_slice(),
+            seats: vec![CallerSlot::default(); groups * WAYS].into_boxed_slice(),
         }
     }
 
@@ -251,7 +251,7 @@ impl Tally {
             .iter_mut()
             .min_by_key(|seat| (seat.name != 0, seat.period))
         {
-            *seat = Seat { name, period };
+            *seat = CallerSlot { name, period };
         }
         if moved {
             self.uncount(1);
@@ -265,7 +265,7 @@ impl Tally {
         let period = self.period;
         if let Some(seat) = self.seat(name) {
             let counted = usize::from(seat.period != period);
-            *seat = Seat::default();
+            *seat = CallerSlot::default();
             self.uncount(counted);
         }
     }
@@ -277,14 +277,14 @@ impl Tally {
     }
 
     /// Where a name sits, if it is counted.
-    fn seat(&mut self, name: u64) -> Option<&mut Seat> {
+    fn seat(&mut self, name: u64) -> Option<&mut CallerSlot> {
         let oldest = self.period.saturating_sub(1);
         self.seats_for(name)
             .iter_mut()
             .find(|seat| seat.name == name && seat.period >= oldest)
     }
 
-    fn seats_for(&mut self, name: u64) -> &mut [Seat] {
+    fn seats_for(&mut self, name: u64) -> &mut [CallerSlot] {
         let groups = (self.seats.len() / WAYS).max(1) as u64;
         let first = (name % groups) as usize * WAYS;
         self.seats.get_mut(first..first + WAYS).unwrap_or_default()
@@ -341,8 +341,8 @@ mod tests {
         assert_eq!(tally.seats.len() as u64, most, "however many came");
     }
 
-    fn room(packets: u64, places: u64) -> Room {
-        Room {
+    fn room(packets: u64, places: u64) -> InitRoom {
+        InitRoom {
             packets,
             places,
             strangers: places,
@@ -350,7 +350,7 @@ mod tests {
     }
 
     /// For so many newcomers, and some packets more.
-    fn places(places: u64) -> Room {
+    fn places(places: u64) -> InitRoom {
         room(places + 3 * places.min(1), places)
     }
 
@@ -473,7 +473,7 @@ mod tests {
         assert!(expected.admits(at(0), Caller::Known(7), room));
         assert!(!expected.admits(at(0), Caller::Known(8), room), "no place");
         assert!(expected.admits(at(0), Caller::Seated(1), room));
-        let last = Room { packets: 1, ..room };
+        let last = InitRoom { packets: 1, ..room };
         assert!(expected.admits(at(5_000), Caller::Seated(1), last));
     }
 

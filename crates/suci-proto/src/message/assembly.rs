@@ -65,7 +65,7 @@ pub(super) fn budgeted(total: u64) -> u64 {
 
 /// A piece of a message: the borrowed half of a FRAG.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part<'a> {
+pub(super) struct Fragment<'a> {
     pub(super) offset: u64,
     /// The message's length, if the piece tells it.
     pub(super) total: Option<u64>,
@@ -73,7 +73,7 @@ pub(super) struct Part<'a> {
     pub(super) data: &'a [u8],
 }
 
-impl Part<'_> {
+impl Fragment<'_> {
     fn end(&self) -> u64 {
         self.offset.saturating_add(len64(self.data.len()))
     }
@@ -163,7 +163,7 @@ impl Assembly {
     ///
     /// # Errors
     /// The piece contradicts what is known, or is of a message that nobody cuts.
-    pub(super) fn charge_with(&self, part: &Part<'_>) -> Result<u64, Fault> {
+    pub(super) fn charge_with(&self, part: &Fragment<'_>) -> Result<u64, Fault> {
         let total = match (self.total, part.total) {
             (Some(known), Some(said)) if known != said => return Err(Fault::Contradiction),
             (known, said) => known.or(said),
@@ -194,7 +194,7 @@ impl Assembly {
     /// [`Fault::Gaps`].
     pub(super) fn add(
         &mut self,
-        part: &Part<'_>,
+        part: &Fragment<'_>,
         pool: &Pool,
         chunk: Option<&mut Chunk>,
     ) -> Result<(), Fault> {
@@ -246,7 +246,7 @@ impl Assembly {
 
     /// Takes the end of a message of which all before it is there, if `part` is that: nothing is to
     /// be charged, or looked for.
-    pub(super) fn add_end(&mut self, part: &Part<'_>) -> bool {
+    pub(super) fn add_end(&mut self, part: &Fragment<'_>) -> bool {
         let is_end = part.start.is_none()
             && part.total.is_some()
             && part.total == self.total
@@ -327,7 +327,7 @@ impl Assembly {
     }
 
     /// Copies the bytes `range` of the message out of `part`.
-    fn write(&mut self, part: &Part<'_>, range: Range<u64>) {
+    fn write(&mut self, part: &Fragment<'_>, range: Range<u64>) {
         let from = index(range.start.saturating_sub(part.offset));
         let to = index(range.end.saturating_sub(part.offset));
         let bytes = part.data.get(from..to).unwrap_or_default();

@@ -7,7 +7,7 @@
 //! bytes did. Here one range tells what was sent, one what arrived and one what is owed again, of
 //! all messages side by side; each packet has one record. On the wire nothing differs.
 
-use super::entry::{Long, Phase, fit};
+use super::entry::{LargePhase, Long, fit};
 use super::{Outgoing, charge, index, len64};
 use crate::ranges::RangeSet;
 use crate::types::{ChannelId, Kind, MessageNumber};
@@ -30,7 +30,7 @@ const FEW: usize = 4;
 /// A byte of a chain: in which of its messages, and where in that. Counted on instead of divided
 /// from the place of the byte among those of all, which is asked several times for each packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct ByteIndex {
     message: u64,
     offset: u64,
 }
@@ -56,7 +56,7 @@ pub(super) struct Chain {
     /// Of these, messages that have left the channel's front.
     left: u64,
     /// Where what was never sent begins.
-    next: Place,
+    next: ByteIndex,
     /// As many spans as its bytes make packets, at most: what one carried arrives or is lost
     /// together.
     acked: RangeSet,
@@ -83,7 +83,7 @@ impl Chain {
     pub(super) fn of(origin: MessageNumber, first: &Long, second: &Outgoing) -> Option<Self> {
         let alike = first.total() == len64(second.payload.len())
             && second.payload.len() <= COPIED
-            && matches!(first.phase, Phase::Queued)
+            && matches!(first.phase, LargePhase::Queued)
             && first.deadline.is_none()
             && first.user_header.is_empty();
         if !alike {
@@ -100,7 +100,7 @@ impl Chain {
             payloads: VecDeque::with_capacity(FEW),
             gone: 0,
             left: 0,
-            next: Place::default(),
+            next: ByteIndex::default(),
             acked: RangeSet::new(),
             lost: RangeSet::new(),
         };
@@ -169,14 +169,14 @@ impl Chain {
     }
 
     /// Where the byte stands that is number `at` of all.
-    fn place(&self, at: u64) -> Place {
+    fn place(&self, at: u64) -> ByteIndex {
         let message = at / self.each.max(1);
         let offset = at.saturating_sub(message.saturating_mul(self.each));
-        Place { message, offset }
+        ByteIndex { message, offset }
     }
 
     /// The number of the byte there among those of all.
-    fn byte(&self, place: Place) -> u64 {
+    fn byte(&self, place: ByteIndex) -> u64 {
         let before = place.message.saturating_mul(self.each);
         before.saturating_add(place.offset)
     }
@@ -327,13 +327,13 @@ impl Chain {
     fn put(
         &self,
         channel: ChannelId,
-        from: Place,
+        from: ByteIndex,
         limit: u64,
         (room, turn): (usize, usize),
         out: &mut Vec<u8>,
-    ) -> (Put, Place) {
+    ) -> (Put, ByteIndex) {
         let before = out.len();
-        let Place {
+        let ByteIndex {
             mut message,
             mut offset,
         } = from;
@@ -386,7 +386,7 @@ impl Chain {
                 false => (message, end),
             };
         }
-        (put, Place { message, offset })
+        (put, ByteIndex { message, offset })
     }
 
     fn head(

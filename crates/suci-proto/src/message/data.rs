@@ -21,10 +21,10 @@ const INLINE: usize = 32;
 /// shares them, and costs no copy. Who sends few bytes on copies them (`Node::send_copy`): as
 /// [`Bytes`] they get memory of their own first.
 #[derive(Clone)]
-pub struct Data(Place);
+pub struct Data(Repr);
 
 #[derive(Clone)]
-enum Place {
+enum Repr {
     Here { len: u8, bytes: Words },
     There(Bytes),
 }
@@ -42,7 +42,7 @@ impl Data {
     #[must_use]
     pub const fn new() -> Self {
         let (len, bytes) = (0, Words([0; INLINE]));
-        Self(Place::Here { len, bytes })
+        Self(Repr::Here { len, bytes })
     }
 
     /// A copy of the first `len` bytes of `front`, if they, and so few, are there.
@@ -57,13 +57,13 @@ impl Data {
             None => Self::copy_last(front),
         };
         let len = len as u8;
-        Some(Self(Place::Here { len, bytes }))
+        Some(Self(Repr::Here { len, bytes }))
     }
 
     /// All of these, however few.
     #[inline]
     pub(super) fn shared(bytes: Bytes) -> Self {
-        Self(Place::There(bytes))
+        Self(Repr::There(bytes))
     }
 
     /// What is left of `front`, which is less than has room here.
@@ -81,8 +81,8 @@ impl Data {
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
-            Place::There(bytes) => bytes,
-            Place::Here { .. } => Bytes::copy_from_slice(&self),
+            Repr::There(bytes) => bytes,
+            Repr::Here { .. } => Bytes::copy_from_slice(&self),
         }
     }
 }
@@ -99,8 +99,8 @@ impl Deref for Data {
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Place::Here { len, bytes } => bytes.0.get(..usize::from(*len)).unwrap_or_default(),
-            Place::There(bytes) => bytes,
+            Repr::Here { len, bytes } => bytes.0.get(..usize::from(*len)).unwrap_or_default(),
+            Repr::There(bytes) => bytes,
         }
     }
 }
@@ -128,8 +128,8 @@ impl From<Data> for Bytes {
 impl From<Data> for Vec<u8> {
     fn from(data: Data) -> Self {
         match data.0 {
-            Place::There(bytes) => bytes.into(),
-            Place::Here { .. } => data.to_vec(),
+            Repr::There(bytes) => bytes.into(),
+            Repr::Here { .. } => data.to_vec(),
         }
     }
 }
@@ -209,8 +209,8 @@ impl Data {
     /// Whether nobody else has the same memory.
     pub(super) fn is_unique(&self) -> bool {
         match &self.0 {
-            Place::Here { .. } => true,
-            Place::There(bytes) => bytes.is_unique(),
+            Repr::Here { .. } => true,
+            Repr::There(bytes) => bytes.is_unique(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::chain::Chain;
 use super::outgoing::{Plan, What};
-use super::small::{Fate, Small};
+use super::small::{Small, SmallState};
 use super::{Held, Outgoing, charge, index, len64};
 use crate::limits::MIN_PIECE;
 use crate::ranges::RangeSet;
@@ -64,7 +64,7 @@ impl Entry {
     /// Whether something of it is to be sent again.
     pub(super) fn owes(&self) -> bool {
         match self {
-            Self::Small(small) => small.fate == Fate::Lost,
+            Self::Small(small) => small.fate == SmallState::Lost,
             Self::Chain(chain) => chain.owes(),
             Self::Long(long) => long.owes(),
         }
@@ -73,15 +73,15 @@ impl Entry {
     /// Whether its number needs no more thought.
     pub(super) fn is_done(&self) -> bool {
         match self {
-            Self::Small(small) => small.fate == Fate::Acked,
+            Self::Small(small) => small.fate == SmallState::Acked,
             Self::Chain(chain) => chain.is_done(),
-            Self::Long(long) => matches!(long.phase, Phase::Acked | Phase::Refused(_)),
+            Self::Long(long) => matches!(long.phase, LargePhase::Acked | LargePhase::Refused(_)),
         }
     }
 
     /// Whether the receiver did not want it.
     pub(super) fn is_refused(&self) -> bool {
-        matches!(self, Self::Long(long) if matches!(long.phase, Phase::Refused(_)))
+        matches!(self, Self::Long(long) if matches!(long.phase, LargePhase::Refused(_)))
     }
 
     /// Whether its number stands in the channel's list of what is owed again.
@@ -146,21 +146,21 @@ impl Entry {
     pub(super) fn acked(&mut self) -> u64 {
         match self {
             Self::Small(small) => {
-                small.fate = Fate::Acked;
+                small.fate = SmallState::Acked;
                 small.held()
             }
             Self::Chain(_) => {
                 debug_assert!(false, "parts of it arrive");
                 0
             }
-            Self::Long(long) => long.finish(Phase::Acked),
+            Self::Long(long) => long.finish(LargePhase::Acked),
         }
     }
 
     /// It was lost as a whole.
     pub(super) fn whole_lost(&mut self) {
         match self {
-            Self::Small(small) if small.fate == Fate::Open => small.fate = Fate::Lost,
+            Self::Small(small) if small.fate == SmallState::Open => small.fate = SmallState::Lost,
             Self::Small(_) | Self::Chain(_) => {}
             Self::Long(long) => long.whole_lost(),
         }
@@ -184,7 +184,7 @@ pub(super) struct Long {
     pub(super) deadline: Option<Instant>,
     /// The small message that it was before it had to ask.
     was: Option<Small>,
-    pub(super) phase: Phase,
+    pub(super) phase: LargePhase,
 }
 
 /// How far a message has come.
@@ -198,7 +198,7 @@ pub(super) struct Long {
 ///                 +-- REFUSE --> Refused
 /// ```
 #[derive(Debug)]
-pub(super) enum Phase {
+pub(super) enum LargePhase {
     /// Nothing was sent, nothing charged.
     Queued,
     /// Its RTS was sent and not answered; `lost`: is to be sent again.
@@ -238,7 +238,7 @@ impl Long {
             // Absolute where it matters: `Outbox::set_deadline`.
             deadline: _,
         } = message;
-        let (asked, listed, phase) = (false, false, Phase::Queued);
+        let (asked, listed, phase) = (false, false, LargePhase::Queued);
         Self {
             user_header,
             payload,
@@ -290,23 +290,26 @@ impl Long {
     /// Whether something of it is to be sent again.
     pub(super) fn owes(&self) -> bool {
         match &self.phase {
-            Phase::Asked { lost } | Phase::Whole { lost } => *lost,
-            Phase::Parts(parts) => !parts.lost.is_empty(),
-            Phase::Queued | Phase::Granted | Phase::Acked | Phase::Refused(_) => false,
+            LargePhase::Asked { lost } | LargePhase::Whole { lost } => *lost,
+            LargePhase::Parts(parts) => !parts.lost.is_empty(),
+            LargePhase::Queued
+            | LargePhase::Granted
+            | LargePhase::Acked
+            | LargePhase::Refused(_) => false,
         }
     }
 
     /// Whether every byte was sent at least once, or will never be.
     pub(super) fn is_sent(&self) -> bool {
         match &self.phase {
-            Phase::Queued | Phase::Asked { .. } | Phase::Granted => false,
-            Phase::Whole { .. } | Phase::Acked | Phase::Refused(_) => true,
-            Phase::Parts(parts) => parts.next >= self.total(),
+            LargePhase::Queued | LargePhase::Asked { .. } | LargePhase::Granted => false,
+            LargePhase::Whole { .. } | LargePhase::Acked | LargePhase::Refused(_) => true,
+            LargePhase::Parts(parts) => parts.next >= self.total(),
         }
     }
 
     /// The end: the payload is the program's alone again. Returns the bytes released.
-    pub(super) fn finish(&mut self, phase: Phase) -> u64 {
+    pub(super) fn finish(&mut self, phase: LargePhase) -> u64 {
         let held = self.held();
         self.phase = phase;
         self.payload = Bytes::new();
@@ -317,7 +320,7 @@ impl Long {
     /// The piece `range` was acknowledged. True if the message is now complete at the peer.
     pub(super) fn part_acked(&mut self, range: Range<u64>) -> bool {
         let total = self.total();
-        let Phase::Parts(parts) = &mut self.phase else {
+        let LargePhase::Parts(parts) = &mut self.phase else {
             return false;
         };
         parts.lost.remove(range.clone());
@@ -327,7 +330,7 @@ impl Long {
 
     /// The piece `range` was lost: what of it is not known to have arrived is owed again.
     pub(super) fn part_lost(&mut self, range: Range<u64>) {
-        let Phase::Parts(parts) = &mut self.phase else {
+        let LargePhase::Parts(parts) = &mut self.phase else {
             return;
         };
         parts.lost.insert(range.clone());
@@ -341,21 +344,24 @@ impl Long {
     /// Whatever was sent and is not known to have arrived is owed again.
     pub(super) fn all_lost(&mut self) {
         match &mut self.phase {
-            Phase::Asked { lost } | Phase::Whole { lost } => *lost = true,
-            Phase::Parts(parts) => {
+            LargePhase::Asked { lost } | LargePhase::Whole { lost } => *lost = true,
+            LargePhase::Parts(parts) => {
                 let sent = 0..parts.next;
                 self.part_lost(sent);
             }
-            Phase::Queued | Phase::Granted | Phase::Acked | Phase::Refused(_) => {}
+            LargePhase::Queued
+            | LargePhase::Granted
+            | LargePhase::Acked
+            | LargePhase::Refused(_) => {}
         }
     }
 
     /// The message was lost as a whole.
     pub(super) fn whole_lost(&mut self) {
         match &mut self.phase {
-            Phase::Whole { lost } => *lost = true,
+            LargePhase::Whole { lost } => *lost = true,
             // It was lost before and is being sent in pieces: one of them may be missing still.
-            Phase::Parts(_) => self.part_lost(0..self.total()),
+            LargePhase::Parts(_) => self.part_lost(0..self.total()),
             _ => {}
         }
     }
@@ -364,18 +370,18 @@ impl Long {
     pub(super) fn cut_new(&mut self, room: usize, of: Name) -> Option<What> {
         let total = self.total();
         let begun = match &self.phase {
-            Phase::Parts(parts) => Some(parts.next),
+            LargePhase::Parts(parts) => Some(parts.next),
             _ => None,
         };
         let cut = self.fit(begun.unwrap_or(0)..total, room, of)?;
         match &mut self.phase {
-            Phase::Parts(parts) => parts.next = cut.end,
+            LargePhase::Parts(parts) => parts.next = cut.end,
             phase if cut.end == total => {
-                *phase = Phase::Whole { lost: false };
+                *phase = LargePhase::Whole { lost: false };
                 return Some(What::Whole);
             }
             phase => {
-                *phase = Phase::Parts(Parts {
+                *phase = LargePhase::Parts(Parts {
                     next: cut.end,
                     ..Parts::default()
                 });
@@ -387,35 +393,38 @@ impl Long {
     /// Takes something that is owed again, as fits into `room`.
     pub(super) fn cut_lost(&mut self, room: usize, of: Name) -> Option<What> {
         match &self.phase {
-            Phase::Asked { .. } => {
+            LargePhase::Asked { .. } => {
                 if Frame::Rts(self.request(of)).size() > room {
                     return None;
                 }
-                self.phase = Phase::Asked { lost: false };
+                self.phase = LargePhase::Asked { lost: false };
                 Some(What::Rts)
             }
-            Phase::Whole { .. } if self.fits_whole(room, of) => {
-                self.phase = Phase::Whole { lost: false };
+            LargePhase::Whole { .. } if self.fits_whole(room, of) => {
+                self.phase = LargePhase::Whole { lost: false };
                 Some(What::Whole)
             }
-            Phase::Whole { .. } => {
+            LargePhase::Whole { .. } => {
                 let cut = self.fit(0..self.total(), room, of)?;
                 let mut parts = Parts {
                     next: self.total(),
                     ..Parts::default()
                 };
                 parts.lost.insert(cut.end..self.total());
-                self.phase = Phase::Parts(parts);
+                self.phase = LargePhase::Parts(parts);
                 Some(What::Part(cut))
             }
-            Phase::Parts(parts) => {
+            LargePhase::Parts(parts) => {
                 let cut = self.fit(parts.lost.first()?, room, of)?;
-                if let Phase::Parts(parts) = &mut self.phase {
+                if let LargePhase::Parts(parts) = &mut self.phase {
                     parts.lost.remove(cut.clone());
                 }
                 Some(What::Part(cut))
             }
-            Phase::Queued | Phase::Granted | Phase::Acked | Phase::Refused(_) => None,
+            LargePhase::Queued
+            | LargePhase::Granted
+            | LargePhase::Acked
+            | LargePhase::Refused(_) => None,
         }
     }
 

@@ -21,7 +21,8 @@ use super::answer::{Answer, IncomingInfo};
 use super::assembly::budgeted;
 use super::finished::Finished;
 use super::incoming::{
-    Accounts, Asked, Channel, Cold, Freed, Request, Verdict, planted_consumption,
+    Accounts, Asked, Freed, IdleIncoming, IncomingChannel, Request, RequestVerdict,
+    planted_consumption,
 };
 use super::pool::{Chunk, Pool};
 use super::runs::SpareRuns;
@@ -77,10 +78,10 @@ pub struct Inbox {
     /// Messages that the program received or refused.
     decided: u64,
     /// Those that have something to do, and some others.
-    channels: Slab<Channel>,
+    channels: Slab<IncomingChannel>,
     by_id: BTreeMap<ChannelId, usize>,
     /// Those that are open and idle.
-    cold: BTreeMap<ChannelId, Cold>,
+    cold: BTreeMap<ChannelId, IdleIncoming>,
     /// The newest large message of each of these, if the program refused it.
     refusals: BTreeMap<ChannelId, Request>,
     /// Channels that the peer finished and whose messages the program took.
@@ -217,9 +218,9 @@ impl Inbox {
         };
         let welcome = rts.total <= self.limits.max_message.min(self.limits.max_large);
         let first = if welcome {
-            Verdict::Waiting
+            RequestVerdict::Waiting
         } else {
-            Verdict::Asked
+            RequestVerdict::Asked
         };
         let Some(channel) = self.channels.get_mut(place) else {
             return Ok(());
@@ -509,7 +510,11 @@ impl Inbox {
     }
 
     fn list_due_update(&mut self, place: usize) {
-        if self.channels.get(place).is_some_and(Channel::update_due) {
+        if self
+            .channels
+            .get(place)
+            .is_some_and(IncomingChannel::update_due)
+        {
             self.list_update(place);
         }
     }

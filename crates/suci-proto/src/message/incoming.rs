@@ -5,10 +5,10 @@ mod idle;
 mod run;
 
 pub(super) use accounts::{Accounts, Freed};
-pub(super) use idle::Cold;
+pub(super) use idle::IdleIncoming;
 
 use super::answer::{Answer, IncomingInfo};
-use super::assembly::{Assembly, Description, Fault, Part, Way, budgeted};
+use super::assembly::{Assembly, Description, Fault, Fragment, Way, budgeted};
 use super::data::Data;
 use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::runs::{Runs, SpareRuns};
@@ -26,12 +26,12 @@ use std::collections::VecDeque;
 pub(super) struct Request {
     number: MessageNumber,
     total: u64,
-    verdict: Verdict,
+    verdict: RequestVerdict,
 }
 
 /// What is said about an RTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RequestVerdict {
     /// The program must decide.
     Asked,
     /// Welcome, as soon as the budget of large messages allows.
@@ -59,7 +59,7 @@ pub(super) struct Listed {
 }
 
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct IncomingChannel {
     id: ChannelId,
     /// Messages that the program takes before those in `slots`.
     runs: Runs,
@@ -80,7 +80,7 @@ pub(super) struct Channel {
     pub(super) listed: Listed,
 }
 
-impl Channel {
+impl IncomingChannel {
     pub(super) fn id(&self) -> ChannelId {
         self.id
     }
@@ -266,7 +266,7 @@ impl Channel {
         frag: &Frag<'_>,
         accounts: &mut Accounts,
     ) -> Result<Option<Freed>, ProtocolError> {
-        let part = Part {
+        let part = Fragment {
             offset: frag.offset,
             total: frag.total(),
             start: frag.start,
@@ -446,7 +446,7 @@ impl Channel {
     pub(super) fn on_rts(
         &mut self,
         rts: &Rts<'_>,
-        verdict: Verdict,
+        verdict: RequestVerdict,
         accounts: &mut Accounts,
     ) -> Result<Asked, ProtocolError> {
         if let Some(request) = self.request
@@ -473,7 +473,7 @@ impl Channel {
         }
         if self
             .request
-            .is_some_and(|r| matches!(r.verdict, Verdict::Asked | Verdict::Waiting))
+            .is_some_and(|r| matches!(r.verdict, RequestVerdict::Asked | RequestVerdict::Waiting))
         {
             return Err(ProtocolError::Limit("requests at once on a channel"));
         }
@@ -511,14 +511,19 @@ impl Channel {
     /// Number and length of the message that waits for an answer.
     pub(super) fn unanswered(&self) -> Option<(MessageNumber, u64)> {
         self.request
-            .filter(|request| matches!(request.verdict, Verdict::Asked | Verdict::Waiting))
+            .filter(|request| {
+                matches!(
+                    request.verdict,
+                    RequestVerdict::Asked | RequestVerdict::Waiting
+                )
+            })
             .map(|request| (request.number, request.total))
     }
 
     /// The program wants the message: it waits for the budget like those that need no decision.
     pub(super) fn wait(&mut self) {
         if let Some(request) = &mut self.request {
-            request.verdict = Verdict::Waiting;
+            request.verdict = RequestVerdict::Waiting;
         }
     }
 
@@ -546,7 +551,7 @@ impl Channel {
         self.request = Some(Request {
             number,
             total,
-            verdict: Verdict::Granted,
+            verdict: RequestVerdict::Granted,
         });
     }
 
@@ -566,7 +571,7 @@ impl Channel {
         self.request = Some(Request {
             number,
             total,
-            verdict: Verdict::Refused(reason),
+            verdict: RequestVerdict::Refused(reason),
         });
         self.settle();
         self.free_passed_over()
@@ -581,9 +586,9 @@ impl Channel {
         } = self.request?;
         let channel = self.id;
         match verdict {
-            Verdict::Asked | Verdict::Waiting => None,
-            Verdict::Granted => Some(Answer::Cts { channel, message }),
-            Verdict::Refused(reason) => Some(Answer::Refuse {
+            RequestVerdict::Asked | RequestVerdict::Waiting => None,
+            RequestVerdict::Granted => Some(Answer::Cts { channel, message }),
+            RequestVerdict::Refused(reason) => Some(Answer::Refuse {
                 channel,
                 message,
                 reason,
@@ -623,7 +628,7 @@ pub(super) fn planted_consumption(charge: u64) -> u64 {
 }
 
 #[cfg(test)]
-impl Channel {
+impl IncomingChannel {
     pub(super) fn held_as_runs(&self) -> u64 {
         self.runs.len()
     }

@@ -18,7 +18,7 @@ mod run;
 pub use push::NoRoom;
 
 use super::finished::Finished;
-use super::outgoing::{Block, Channel, Cold, Fin, Packed, Plan, Spares, Status};
+use super::outgoing::{Block, Fin, IdleOutgoing, OutgoingChannel, Packed, Plan, Spares, Status};
 use super::{ByClass, Completion, Held, Queued, WantedRoom, index, len64};
 use crate::limits::MIN_CHANNELS;
 use crate::recovery::SentFrame;
@@ -126,12 +126,12 @@ struct Opened {
 pub struct Outbox {
     limits: OutboxLimits,
     /// Those that have something to do, and some others.
-    channels: Slab<Channel>,
+    channels: Slab<OutgoingChannel>,
     by_id: BTreeMap<ChannelId, usize>,
     /// The channel used last: most calls are about it.
     recent: Option<(ChannelId, Opened)>,
     /// Those that are open and idle.
-    cold: BTreeMap<ChannelId, Cold>,
+    cold: BTreeMap<ChannelId, IdleOutgoing>,
     finished: Finished,
     /// Channels whose FIN is to go.
     fins: VecDeque<ChannelId>,
@@ -422,7 +422,7 @@ impl Outbox {
                 continue;
             };
             channel.turn.to_report = false;
-            if channel.turn.parked == Some(Block::Channel) {
+            if channel.turn.parked == Some(Block::OutgoingChannel) {
                 return Some((channel.id(), channel.limit()));
             }
         }
@@ -459,7 +459,7 @@ impl Outbox {
     /// Messages of this channel not yet acknowledged or refused.
     #[cfg(test)]
     pub fn queue_len(&self, channel: ChannelId) -> usize {
-        self.get(channel).map_or(0, Channel::queue_len)
+        self.get(channel).map_or(0, OutgoingChannel::queue_len)
     }
 
     /// What it holds.
@@ -493,8 +493,8 @@ impl Outbox {
     /// cancelled.
     #[must_use]
     pub fn delivered(&self, channel: ChannelId) -> u64 {
-        let cold = || self.cold.get(&channel).map_or(0, Cold::base);
-        self.get(channel).map_or_else(cold, Channel::base)
+        let cold = || self.cold.get(&channel).map_or(0, IdleOutgoing::base);
+        self.get(channel).map_or_else(cold, OutgoingChannel::base)
     }
 
     /// Whether what goes next is of a lower class than a channel that was opened: that one may want
@@ -510,8 +510,8 @@ impl Outbox {
     #[must_use]
     pub fn room(&self, channel: ChannelId) -> u64 {
         let session = self.terms().room_on(channel);
-        let cold = || self.cold.get(&channel).map(Cold::room);
-        let room = self.get(channel).map(Channel::room).or_else(cold);
+        let cold = || self.cold.get(&channel).map(IdleOutgoing::room);
+        let room = self.get(channel).map(OutgoingChannel::room).or_else(cold);
         room.unwrap_or(self.channel_limit).min(session)
     }
 
@@ -558,7 +558,7 @@ impl Outbox {
         opened
     }
 
-    fn get(&self, channel: ChannelId) -> Option<&Channel> {
+    fn get(&self, channel: ChannelId) -> Option<&OutgoingChannel> {
         self.channels.get(*self.by_id.get(&channel)?)
     }
 
@@ -577,7 +577,7 @@ impl Outbox {
     fn raise(&mut self, place: usize, limit: u64) {
         if let Some(channel) = self.channels.get_mut(place)
             && channel.raise_limit(limit)
-            && channel.turn.parked == Some(Block::Channel)
+            && channel.turn.parked == Some(Block::OutgoingChannel)
         {
             channel.turn.parked = None;
             self.channel_parked = self.channel_parked.saturating_sub(1);
@@ -607,13 +607,15 @@ impl Outbox {
             return;
         }
         match before {
-            Some(Block::Channel) => self.channel_parked = self.channel_parked.saturating_sub(1),
+            Some(Block::OutgoingChannel) => {
+                self.channel_parked = self.channel_parked.saturating_sub(1)
+            }
             Some(Block::Answer) => self.answer_parked = self.answer_parked.saturating_sub(1),
             Some(Block::Session) | None => {}
         }
         match block {
             Some(Block::Session) => self.session_parked.push(place),
-            Some(Block::Channel) => {
+            Some(Block::OutgoingChannel) => {
                 self.channel_parked = self.channel_parked.saturating_add(1);
                 self.report(place);
             }
@@ -624,7 +626,7 @@ impl Outbox {
 
     fn report(&mut self, place: usize) {
         if let Some(channel) = self.channels.get_mut(place)
-            && channel.turn.parked == Some(Block::Channel)
+            && channel.turn.parked == Some(Block::OutgoingChannel)
             && !channel.turn.to_report
         {
             channel.turn.to_report = true;

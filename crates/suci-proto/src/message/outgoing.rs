@@ -14,10 +14,10 @@ mod run;
 
 pub(super) use cancel::Cancelled;
 pub(super) use fate::Released;
-pub(super) use idle::Cold;
+pub(super) use idle::IdleOutgoing;
 pub use pack::Packed;
 
-use super::entry::{Entry, Long, Name, Phase};
+use super::entry::{Entry, LargePhase, Long, Name};
 use super::outbox::Piece;
 use super::small::{ChannelLease, FrameQueue, SmallOutgoing, SpareFrames, Tail};
 use super::spare::Spare;
@@ -78,7 +78,7 @@ impl Terms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
     /// Its own memory credit.
-    Channel,
+    OutgoingChannel,
     /// That of all channels together.
     Session,
     /// The answer to an RTS.
@@ -135,7 +135,7 @@ pub(super) enum Fin {
 }
 
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct OutgoingChannel {
     id: ChannelId,
     queue: Queue,
     /// The frames of those that are small.
@@ -163,7 +163,7 @@ struct Admission {
     charge: u64,
 }
 
-impl Channel {
+impl OutgoingChannel {
     pub(super) fn new(id: ChannelId, limit: u64) -> Self {
         Self {
             id,
@@ -328,7 +328,7 @@ impl Channel {
             .checked_add(charge)
             .is_none_or(|used| used > self.limit)
         {
-            Err(Block::Channel)
+            Err(Block::OutgoingChannel)
         } else if charge > terms.room_on(self.id) {
             Err(Block::Session)
         } else {
@@ -388,17 +388,17 @@ impl Channel {
         };
         let phase = match entry {
             Entry::Chain(chain) if chain.is_within() => return Status::Ready,
-            Entry::Small(_) | Entry::Chain(_) => &Phase::Queued,
+            Entry::Small(_) | Entry::Chain(_) => &LargePhase::Queued,
             Entry::Long(long) => &long.phase,
         };
         match phase {
-            Phase::Queued => match self.admit(self.queue.cursor(), entry, terms) {
+            LargePhase::Queued => match self.admit(self.queue.cursor(), entry, terms) {
                 Ok(_) => Status::Ready,
                 Err(block) => Status::Blocked(block),
             },
-            Phase::Granted | Phase::Parts(_) => Status::Ready,
-            Phase::Asked { .. } => Status::Blocked(Block::Answer),
-            Phase::Whole { .. } | Phase::Acked | Phase::Refused(_) => Status::Idle,
+            LargePhase::Granted | LargePhase::Parts(_) => Status::Ready,
+            LargePhase::Asked { .. } => Status::Blocked(Block::Answer),
+            LargePhase::Whole { .. } | LargePhase::Acked | LargePhase::Refused(_) => Status::Idle,
         }
     }
 
@@ -429,8 +429,8 @@ impl Channel {
             Entry::Chain(_) => return self.ask_ahead(room, terms),
             Entry::Small(_) => true,
             Entry::Long(long) => match long.phase {
-                Phase::Queued => true,
-                Phase::Granted | Phase::Parts(_) => false,
+                LargePhase::Queued => true,
+                LargePhase::Granted | LargePhase::Parts(_) => false,
                 _ => return None,
             },
         };
@@ -496,7 +496,7 @@ impl Channel {
         if Frame::Rts(entry.request(name)).size() > room {
             return None;
         }
-        entry.phase = Phase::Asked { lost: false };
+        entry.phase = LargePhase::Asked { lost: false };
         entry.asked = true;
         let charged = entry.request_charge();
         self.asked = Some(number);
@@ -612,7 +612,7 @@ impl Spares {
 }
 
 #[cfg(test)]
-impl Channel {
+impl OutgoingChannel {
     pub(super) fn frames_held(&self) -> usize {
         self.frames.held()
     }

@@ -114,7 +114,7 @@ impl Pool {
         };
         let data = old.unwrap_or_else(|| vec![0; class]);
         Buffer {
-            memory: Memory::Own(data, Some(self.clone())),
+            memory: Storage::Own(data, Some(self.clone())),
             len,
         }
     }
@@ -165,13 +165,13 @@ fn class(len: usize) -> usize {
 /// The bytes of one message while it is put together.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    memory: Memory,
+    memory: Storage,
     len: usize,
 }
 
 /// What holds the bytes: room for `len` at least.
 #[derive(Debug)]
-enum Memory {
+enum Storage {
     /// The message's own, and where to return it.
     Own(Vec<u8>, Option<Pool>),
     /// A place in a chunk. What was not written of it is not there yet.
@@ -183,7 +183,7 @@ impl Buffer {
     pub(super) fn supplied(data: Vec<u8>, len: usize) -> Self {
         Self {
             len: len.min(data.len()),
-            memory: Memory::Own(data, None),
+            memory: Storage::Own(data, None),
         }
     }
 
@@ -198,12 +198,12 @@ impl Buffer {
             return false;
         };
         let data = match &mut self.memory {
-            Memory::Own(data, _) => data.as_mut_slice(),
-            Memory::Shared(data) if at == data.len() => {
+            Storage::Own(data, _) => data.as_mut_slice(),
+            Storage::Shared(data) if at == data.len() => {
                 data.extend_from_slice(bytes);
                 return true;
             }
-            Memory::Shared(data) => {
+            Storage::Shared(data) => {
                 data.resize(end.max(data.len()), 0);
                 data.as_mut()
             }
@@ -214,15 +214,15 @@ impl Buffer {
 
     /// Whether it is a place in a chunk.
     pub(super) fn is_shared(&self) -> bool {
-        matches!(self.memory, Memory::Shared(_))
+        matches!(self.memory, Storage::Shared(_))
     }
 
     /// Shortens or lengthens to `len`, within the memory it has. False if that is not enough.
     #[must_use]
     pub(super) fn resize(&mut self, len: usize) -> bool {
         let fits = match &self.memory {
-            Memory::Own(data, _) => len <= data.len(),
-            Memory::Shared(data) => len <= data.capacity(),
+            Storage::Own(data, _) => len <= data.len(),
+            Storage::Shared(data) => len <= data.capacity(),
         };
         if fits {
             self.len = len;
@@ -233,8 +233,8 @@ impl Buffer {
     /// The first bytes of it, at most `len`.
     pub(super) fn front(&self, len: usize) -> &[u8] {
         let data = match &self.memory {
-            Memory::Own(data, _) => data.as_slice(),
-            Memory::Shared(data) => data.as_ref(),
+            Storage::Own(data, _) => data.as_slice(),
+            Storage::Shared(data) => data.as_ref(),
         };
         data.get(..len.min(self.len)).unwrap_or_default()
     }
@@ -242,13 +242,13 @@ impl Buffer {
     /// The finished message. A shelved buffer goes home when the last reference is dropped.
     pub(super) fn freeze(mut self) -> Bytes {
         match &mut self.memory {
-            Memory::Own(_, Some(_)) => Bytes::from_owner(self),
-            Memory::Own(data, None) => {
+            Storage::Own(_, Some(_)) => Bytes::from_owner(self),
+            Storage::Own(data, None) => {
                 let mut data = core::mem::take(data);
                 data.truncate(self.len);
                 Bytes::from(data)
             }
-            Memory::Shared(data) => core::mem::take(data).freeze(),
+            Storage::Shared(data) => core::mem::take(data).freeze(),
         }
     }
 }
@@ -261,7 +261,7 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Memory::Own(data, Some(home)) = &mut self.memory {
+        if let Storage::Own(data, Some(home)) = &mut self.memory {
             home.put_back(core::mem::take(data));
         }
     }
@@ -309,7 +309,7 @@ impl Chunk {
         self.make_room(pool, len);
         let rest = self.space.split_off(len);
         Some(Buffer {
-            memory: Memory::Shared(core::mem::replace(&mut self.space, rest)),
+            memory: Storage::Shared(core::mem::replace(&mut self.space, rest)),
             len,
         })
     }
@@ -369,8 +369,8 @@ pub(super) fn copy_alone(pool: &Pool, header: &[u8], data: &[u8]) -> Bytes {
 impl Buffer {
     pub(super) fn heap(&self) -> usize {
         match &self.memory {
-            Memory::Own(data, _) => data.capacity(),
-            Memory::Shared(data) => data.capacity(),
+            Storage::Own(data, _) => data.capacity(),
+            Storage::Shared(data) => data.capacity(),
         }
     }
 }

@@ -29,12 +29,12 @@ pub(super) struct Runs {
     /// The frames of a packet each, from the first on that was not taken.
     frames: VecDeque<Bytes>,
     messages: u64,
-    like: Like,
+    like: FrameShape,
 }
 
 /// What the first frames say, all alike.
 #[derive(Clone, Copy, Debug, Default)]
-struct Like {
+struct FrameShape {
     /// How many they are.
     count: u64,
     tag: u64,
@@ -43,7 +43,7 @@ struct Like {
     len: usize,
 }
 
-impl Like {
+impl FrameShape {
     /// Of the frames at the front of `frames`.
     fn read(frames: &[u8]) -> Option<Self> {
         let plain = Plain::read(frames);
@@ -110,10 +110,10 @@ impl Runs {
     pub(super) fn pop(&mut self, spare: &mut SpareRuns) -> Option<Taken> {
         let frames = self.frames.front_mut()?;
         if self.like.count == 0 {
-            self.like = Like::read(frames)?;
+            self.like = FrameShape::read(frames)?;
         }
         self.like.count = self.like.count.saturating_sub(1);
-        let Like { tag, head, len, .. } = self.like;
+        let FrameShape { tag, head, len, .. } = self.like;
         frames.advance(head);
         let is_last = len >= frames.len();
         let payload = if let Some(few) = Data::copy_front(frames, len) {

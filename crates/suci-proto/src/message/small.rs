@@ -124,12 +124,12 @@ pub(super) struct Small {
     pub(super) notify: bool,
     /// The number of the first stands in the channel's list of what is owed again.
     pub(super) listed: bool,
-    pub(super) fate: Fate,
+    pub(super) fate: SmallState,
 }
 
 /// What is known of small messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum SmallState {
     /// Nothing: it waits, or is under way.
     Open,
     /// To be sent again.
@@ -151,7 +151,7 @@ impl Small {
             header: 0,
             notify: false,
             listed: false,
-            fate: Fate::Open,
+            fate: SmallState::Open,
         }
     }
 
@@ -323,7 +323,7 @@ impl FrameQueue {
             header: header as u8,
             notify: message.notify,
             listed: false,
-            fate: Fate::Open,
+            fate: SmallState::Open,
         }
     }
 

@@ -458,7 +458,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::{AckSummary, SentFrame, SentKind, Sink, Waits};
+    use crate::recovery::{AckSummary, AckWaits, SentFrame, SentKind, Sink};
     use core::ops::RangeInclusive;
 
     struct Nobody;
@@ -484,7 +484,7 @@ mod tests {
     fn ack(recovery: &mut Recovery, millis: u64, ranges: &[RangeInclusive<u64>]) -> AckSummary {
         let ranges = ranges.iter().cloned();
         recovery
-            .on_ack(at(millis), Waits::default(), ranges, &mut Nobody)
+            .on_ack(at(millis), AckWaits::default(), ranges, &mut Nobody)
             .unwrap()
     }
 

@@ -96,11 +96,11 @@ fn span(rtt: &Rtt) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::Waits;
+    use crate::recovery::AckWaits;
 
     fn rtt(micros: u64) -> Rtt {
         let mut rtt = Rtt::new(Duration::from_micros(micros));
-        rtt.update(Duration::from_micros(micros), Waits::default());
+        rtt.update(Duration::from_micros(micros), AckWaits::default());
         rtt
     }
 
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn a_short_path_to_a_program_that_pauses_is_short() {
         let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), Rtt::new(Duration::ZERO));
-        let waits = Waits {
+        let waits = AckWaits {
             there: Duration::from_millis(100),
-            ..Waits::default()
+            ..AckWaits::default()
         };
         rtt.update(Duration::from_micros(100_500), waits);
         cwnd_validation.on_short();
@@ -180,7 +180,7 @@ mod tests {
     fn f16_a_stall_is_no_slow_path() {
         let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), rtt(100));
         cwnd_validation.on_short();
-        rtt.update(Duration::from_secs(3), Waits::default());
+        rtt.update(Duration::from_secs(3), AckWaits::default());
         cwnd_validation.on_sample(at(0), &rtt, &sample(2 * BULK, 3_000_000));
         let bound = |millis: u64| cwnd_validation.bound(at(1_000 * millis), &rtt).unwrap();
         assert_eq!(bound(319), LEAST * 5 / 4);

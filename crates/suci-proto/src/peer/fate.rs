@@ -5,7 +5,7 @@ use crate::recovery::{Recovery, SentFrame, Sink};
 use core::ops::RangeInclusive;
 
 /// Tells the parts of a session what became of a packet's frames.
-pub(super) struct Fate<'a> {
+pub(super) struct FrameFates<'a> {
     session: &'a mut Session,
     pending: &'a mut pending::Pending,
     modes: &'a mut mode::Modes,
@@ -24,9 +24,9 @@ impl Connection {
     pub(super) fn fates<'a>(
         &'a mut self,
         session: &'a mut Session,
-    ) -> (&'a mut Recovery, Fate<'a>) {
+    ) -> (&'a mut Recovery, FrameFates<'a>) {
         let withhold = session.manual;
-        let fate = Fate {
+        let fate = FrameFates {
             withhold,
             session,
             pending: &mut self.pending,
@@ -40,7 +40,7 @@ impl Connection {
     }
 }
 
-impl Fate<'_> {
+impl FrameFates<'_> {
     /// Tells the outbox what is left to tell: after everything else.
     pub(super) fn settle(&mut self) {
         if let Some(frame) = self.arrived.take() {
@@ -49,7 +49,7 @@ impl Fate<'_> {
     }
 }
 
-impl Sink for Fate<'_> {
+impl Sink for FrameFates<'_> {
     fn acked(&mut self, _numbers: RangeInclusive<u64>, frames: &[SentFrame]) {
         for frame in frames {
             match *frame {

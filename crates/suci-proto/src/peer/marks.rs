@@ -31,12 +31,12 @@ pub(crate) struct Marks {
     /// Packets that the peer had counted with the mark they were sent with. `None` until it
     /// acknowledges something, after the connection began or rested.
     unchanged: Option<u64>,
-    state: State,
+    state: MarkState,
 }
 
 /// Whether packets are marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum MarkState {
     Marked {
         /// CE marks in a row while the window was small.
         congested: u64,
@@ -47,7 +47,7 @@ enum State {
     },
 }
 
-impl Default for State {
+impl Default for MarkState {
     fn default() -> Self {
         Self::Marked { congested: 0 }
     }
@@ -67,7 +67,7 @@ pub(crate) enum MarkSign {
 impl Marks {
     /// Whether marking stopped, because the path seems to drop marked packets or to set CE on each.
     pub(crate) const fn is_stopped(&self) -> bool {
-        matches!(self.state, State::Stopped { .. })
+        matches!(self.state, MarkState::Stopped { .. })
     }
 
     /// CE marks that the peer has counted on this connection.
@@ -78,7 +78,7 @@ impl Marks {
     /// The probe timer fired for the `count`th time in a row.
     pub(crate) fn on_probe_timeout(&mut self, count: u32) {
         if count >= TIMEOUTS && !self.is_stopped() {
-            self.state = State::Stopped { trial_at: None };
+            self.state = MarkState::Stopped { trial_at: None };
         }
     }
 
@@ -96,18 +96,18 @@ impl Marks {
         let intact = self.unchanged.is_some_and(|before| unchanged > before);
         self.unchanged = self.unchanged.max(Some(unchanged));
         match &mut self.state {
-            state if intact => *state = State::default(),
-            State::Stopped { trial_at } => {
+            state if intact => *state = MarkState::default(),
+            MarkState::Stopped { trial_at } => {
                 trial_at.get_or_insert(now);
             }
-            State::Marked { .. } => {}
+            MarkState::Marked { .. } => {}
         }
         if congested == 0 {
             return MarkSign::Clear;
         }
         self.congested = counts.ce;
         // CE now tells only of packets that were sent before marking stopped.
-        let State::Marked { congested: in_row } = &mut self.state else {
+        let MarkState::Marked { congested: in_row } = &mut self.state else {
             return MarkSign::Clear;
         };
         if !intact {
@@ -120,7 +120,7 @@ impl Marks {
             return MarkSign::Congested;
         }
         let trial_at = Some(now + TRIAL_AFTER);
-        self.state = State::Stopped { trial_at };
+        self.state = MarkState::Stopped { trial_at };
         MarkSign::Meaningless
     }
 
@@ -134,13 +134,13 @@ impl Marks {
 
     /// Whether a marked PING should go now, to see whether it arrives.
     pub(crate) fn trial_due(&self, now: Instant) -> bool {
-        matches!(self.state, State::Stopped { trial_at: Some(at) } if at <= now)
+        matches!(self.state, MarkState::Stopped { trial_at: Some(at) } if at <= now)
     }
 
     /// The marked PING that was due went out.
     pub(crate) fn on_trial_sent(&mut self, now: Instant) {
         let trial_at = Some(now + TRIAL_AFTER);
-        self.state = State::Stopped { trial_at };
+        self.state = MarkState::Stopped { trial_at };
     }
 
     /// The state for the next connection on the same path, where the peer counts from 0.
@@ -154,7 +154,7 @@ impl Marks {
 
     /// Packets take another path, of which nothing is known yet.
     pub(crate) fn on_path_changed(&mut self) {
-        self.state = State::default();
+        self.state = MarkState::default();
     }
 }
 

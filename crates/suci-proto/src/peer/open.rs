@@ -5,7 +5,7 @@ use super::begin::channels_beside;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
 use crate::engine::{Promise, Shared, init_packet};
 use crate::event::{EndReason, Event, RefusedReason};
-use crate::handshake::{Opening, Phase};
+use crate::handshake::{AttemptPhase, Opening};
 use crate::limits::COOKIE_LIFETIME;
 use crate::log::{DropReason, LogRecord};
 use crate::recovery::Sink;
@@ -73,7 +73,7 @@ impl Attempt {
 
     /// Whether it waits for a cookie.
     pub(crate) fn is_asking(&self) -> bool {
-        *self.opening.phase() == Phase::Hello
+        *self.opening.phase() == AttemptPhase::Hello
     }
 }
 

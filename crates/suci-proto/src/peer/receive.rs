@@ -13,7 +13,7 @@ use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
-use crate::recovery::{AckSummary, LossSummary, Recovery, Waits};
+use crate::recovery::{AckSummary, AckWaits, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{
@@ -117,14 +117,7 @@ impl Peer {
         if effects.ask {
             connection.received.force();
         }
-        let rtt = connection.recovery.rtt();
-        let round_trip = rtt.has_sample().then(|| rtt.min());
-        connection
-            .grant
-            .on_path(now, round_trip, now.since(arrival.at));
-        shared
-            .shares
-            .on_drained(&mut connection.grant, number, effects.eliciting, now);
+        connection.on_drained(now, arrival.at, number, effects.eliciting, shared);
         match outcome {
             Err(error) => self.fail(now, error, shared),
             Ok(()) => self.after_frames(now, &effects, shared),
@@ -315,7 +308,7 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        let waits = Waits {
+        let waits = AckWaits {
             here: now.since(effects.arrived),
             there: ack.delay,
             announced: connection.params.max_ack_delay,
@@ -452,6 +445,23 @@ fn is_allowed_while_draining(frame: &Frame<'_>) -> bool {
 }
 
 impl Connection {
+    /// A packet that arrived at `arrived` left the socket's buffer: its sender may send more.
+    fn on_drained(
+        &mut self,
+        now: Instant,
+        arrived: Instant,
+        number: PacketNumber,
+        eliciting: bool,
+        shared: &mut Shared,
+    ) {
+        let rtt = self.recovery.rtt();
+        let round_trip = rtt.has_sample().then(|| rtt.min());
+        self.grant.on_path(now, round_trip, now.since(arrived));
+        shared
+            .shares
+            .on_drained(&mut self.grant, number, eliciting, now);
+    }
+
     /// The peer gives credit back, and may bind its packets to a size.
     fn on_return(
         &mut self,

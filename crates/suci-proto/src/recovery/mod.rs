@@ -14,7 +14,7 @@ mod sent;
 pub use loss::{MAX_PACKET_THRESHOLD, MIN_PACKET_THRESHOLD};
 pub use pto::MAX_BACKOFF;
 pub use report::{AckSummary, LossSummary, RateSample, Sink, TimerAction};
-pub use rtt::{GRANULARITY, Rtt, Waits};
+pub use rtt::{AckWaits, GRANULARITY, Rtt};
 pub use sent::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 
 use crate::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::types::{PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
 use loss::{LossRun, Reordering};
 use pto::Pto;
-use sent::{Fate, Oldest, RateMark, Sent, SentPackets, SentRange};
+use sent::{Oldest, PacketState, RateMark, Sent, SentPackets, SentRange};
 
 /// Loss recovery for the packets of one direction of one connection.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl Recovery {
     pub fn on_ack(
         &mut self,
         now: Instant,
-        waits: Waits,
+        waits: AckWaits,
         ranges: impl Iterator<Item = RangeInclusive<PacketNumber>> + Clone,
         sink: &mut impl Sink,
     ) -> Result<AckSummary, ProtocolError> {
@@ -155,7 +155,7 @@ impl Recovery {
             while let Some(sent_range) = self.sent_packets.next_open(from, through) {
                 from = sent_range.positions.end;
                 self.acknowledge(&sent_range, sink);
-                if sent_range.fate != Fate::Silent {
+                if sent_range.fate != PacketState::Silent {
                     eliciting = true;
                     self.note_delivered(now, waits.here, &sent_range, &mut summary);
                 }
@@ -422,11 +422,11 @@ impl Recovery {
             summary.mtu_probe_acked = summary.mtu_probe_acked.max(Some(size));
         }
         match sent_range.fate {
-            Fate::InFlight => {
+            PacketState::InFlight => {
                 summary.newly_acked_bytes = summary.newly_acked_bytes.saturating_add(bytes);
                 summary.newly_acked_packets = summary.newly_acked_packets.saturating_add(packets);
             }
-            Fate::Lost => {
+            PacketState::Lost => {
                 summary.spurious = summary.spurious.saturating_add(packets);
                 let took = now.since(sent_range.sent.sent_at).saturating_sub(here);
                 for position in sent_range.positions.clone() {
@@ -444,11 +444,11 @@ impl Recovery {
         let paused = self
             .resumed_at
             .is_some_and(|resumed| packet.sent.sent_at < resumed);
-        !paused && packet.fate != Fate::Dropped
+        !paused && packet.fate != PacketState::Dropped
     }
 
     /// Takes the round trip of the largest packet acknowledged.
-    fn measure(&mut self, now: Instant, sent_at: Instant, waits: Waits) -> Option<Duration> {
+    fn measure(&mut self, now: Instant, sent_at: Instant, waits: AckWaits) -> Option<Duration> {
         if self.persistence_from.is_none() {
             self.persistence_from = Some(now);
         }
@@ -507,9 +507,9 @@ impl Recovery {
             }
             // A probe that is missing was too large, most likely.
             let fate = if sent.path_probe {
-                Fate::Dropped
+                PacketState::Dropped
             } else {
-                Fate::Lost
+                PacketState::Lost
             };
             self.sent_packets.give_up(&packet, fate, forget_at);
             sink.lost(
@@ -559,7 +559,7 @@ impl Recovery {
         let forget_at = self.clock + self.rtt.pto(Duration::ZERO).saturating_mul(2);
         for sent_range in self.sent_packets.flying_from(size) {
             self.sent_packets
-                .give_up(&sent_range, Fate::Dropped, forget_at);
+                .give_up(&sent_range, PacketState::Dropped, forget_at);
             sink.lost(
                 self.sent_packets.numbers(&sent_range),
                 &self.sent_packets.carried(&sent_range),

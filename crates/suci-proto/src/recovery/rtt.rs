@@ -8,7 +8,7 @@ pub const GRANULARITY: Duration = Duration::from_micros(200);
 
 /// How long a packet and its acknowledgement waited, but for the path.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Waits {
+pub struct AckWaits {
     /// What the acknowledgement lay in our socket.
     pub here: Duration,
     /// What the peer waited before it acknowledged, as it states.
@@ -26,7 +26,7 @@ pub struct Waits {
 #[derive(Clone, Debug)]
 pub struct Rtt {
     smoothed: u64,
-    path: Option<Path>,
+    path: Option<PathRtt>,
     variance: u64,
     min: u64,
     latest: u64,
@@ -35,7 +35,7 @@ pub struct Rtt {
 
 /// What the path takes.
 #[derive(Clone, Copy, Debug)]
-struct Path {
+struct PathRtt {
     mean: u64,
     min: u64,
 }
@@ -62,14 +62,14 @@ impl Rtt {
     /// announced, and nothing that would take the result below the least time ever seen. Of the
     /// path all of it is: who lies has packets sent to itself at another pace, within the same
     /// window.
-    pub fn update(&mut self, sample: Duration, waits: Waits) -> Option<Duration> {
+    pub fn update(&mut self, sample: Duration, waits: AckWaits) -> Option<Duration> {
         let path = sample.checked_sub(waits.there.saturating_add(waits.here));
         if let Some(sample) = path.map(nanos) {
-            let old = self.path.unwrap_or(Path {
+            let old = self.path.unwrap_or(PathRtt {
                 mean: sample,
                 min: sample,
             });
-            self.path = Some(Path {
+            self.path = Some(PathRtt {
                 mean: weighted(old.mean, 7, sample, 8),
                 min: old.min.min(sample),
             });

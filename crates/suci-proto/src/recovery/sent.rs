@@ -1,12 +1,12 @@
 //! The sent packets: what was sent under which packet number, until its fate is known.
 //!
 //! Three things side by side, from the oldest number whose fate is open to the newest sent: a bit
-//! for the fate of each number ([`Marks`]), what was sent under them by flights ([`SentBatch`]),
-//! and the frames of all packets in one array. A train of a long message is one flight with one
-//! frame however many packets it has, and what is acknowledged of it in one piece is one
-//! [`SentRange`]: recording, acknowledging and forgetting it costs the same as a single packet.
-//! Nothing is split when some of a flight is lost, since only the marks tell. No allocation per
-//! packet, no tree. Numbers are kept as positions counted from the connection's first, so that
+//! for the fate of each number ([`StateBitmap`]), what was sent under them by flights
+//! ([`SentBatch`]), and the frames of all packets in one array. A train of a long message is one
+//! flight with one frame however many packets it has, and what is acknowledged of it in one piece
+//! is one [`SentRange`]: recording, acknowledging and forgetting it costs the same as a single
+//! packet. Nothing is split when some of a flight is lost, since only the marks tell. No allocation
+//! per packet, no tree. Numbers are kept as positions counted from the connection's first, so that
 //! nothing here overflows although numbers may run up to 2^64 - 1 (F15).
 //!
 //! **Work.** Walking an acknowledged range costs a step for 64 positions plus the ranges it
@@ -28,13 +28,13 @@ mod marks;
 
 pub(super) use batch::{Carried, Sent};
 pub use frame::{SentFrame, SentKind};
-pub(super) use marks::Fate;
+pub(super) use marks::PacketState;
 
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use batch::SentBatch;
 use core::ops::{Range, RangeInclusive};
-use marks::{Marks, Word};
+use marks::{StateBitmap, Word};
 use std::collections::VecDeque;
 
 /// Lost packets whose late acknowledgement is still recognised.
@@ -73,7 +73,7 @@ pub(super) struct RateMark {
 #[derive(Clone, Debug)]
 pub(super) struct SentRange {
     pub(super) positions: Range<u64>,
-    pub(super) fate: Fate,
+    pub(super) fate: PacketState,
     pub(super) sent: Sent,
     /// Which of the sent batches, as long as none is recorded or forgotten.
     flight: usize,
@@ -116,7 +116,7 @@ pub(super) struct SentPackets {
     base: u64,
     /// One past the newest position sent.
     next: u64,
-    marks: Marks,
+    marks: StateBitmap,
     /// What was sent, in order; none lies below `base` as a whole. Skipped numbers lie in none.
     flights: VecDeque<SentBatch>,
     /// Frames of the flights in order; the first `frames_swept` belong to none any more.
@@ -151,7 +151,7 @@ impl SentPackets {
             first,
             base: 0,
             next: 0,
-            marks: Marks::default(),
+            marks: StateBitmap::default(),
             flights: VecDeque::new(),
             frames: Vec::new(),
             frames_swept: 0,
@@ -207,7 +207,7 @@ impl SentPackets {
 
     /// What became of a packet.
     #[cfg(test)]
-    pub(super) fn fate(&self, position: u64) -> Fate {
+    pub(super) fn fate(&self, position: u64) -> PacketState {
         self.marks.get(position)
     }
 
@@ -276,8 +276,11 @@ impl SentPackets {
             self.frames.extend_from_slice(frames);
         }
         if sent.eliciting {
-            self.marks
-                .change(position..self.next, Fate::Gone, Fate::InFlight);
+            self.marks.change(
+                position..self.next,
+                PacketState::Gone,
+                PacketState::InFlight,
+            );
             self.flying = self.flying.saturating_add(count);
             if sent.control {
                 self.control = self.control.saturating_add(count);
@@ -286,7 +289,7 @@ impl SentPackets {
             self.in_flight = self.in_flight.saturating_add(bytes);
         } else {
             self.marks
-                .change(position..self.next, Fate::Gone, Fate::Silent);
+                .change(position..self.next, PacketState::Gone, PacketState::Silent);
             self.silent = self.silent.saturating_add(count);
         }
     }
@@ -298,7 +301,7 @@ impl SentPackets {
         if self.silent < MAX_SILENT as u64 {
             return true;
         }
-        let stuck = self.marks.get(self.base) == Fate::InFlight;
+        let stuck = self.marks.get(self.base) == PacketState::InFlight;
         if !stuck {
             self.forget_oldest_silent();
         }
@@ -367,7 +370,7 @@ impl SentPackets {
 
     /// The first packets in flight from `from` on.
     fn next_flying(&self, from: u64) -> Option<SentRange> {
-        let flying = |word: &Word| word.of(Fate::InFlight);
+        let flying = |word: &Word| word.of(PacketState::InFlight);
         let position = self.marks.find(from.max(self.base)..self.next, flying)?;
         self.sent_range(position, self.next)
     }
@@ -409,11 +412,16 @@ impl SentPackets {
 
     /// These packets were acknowledged.
     pub(super) fn acknowledge(&mut self, sent_range: &SentRange) {
-        self.resolve(sent_range, Fate::Acked);
+        self.resolve(sent_range, PacketState::Acked);
     }
 
     /// These packets are given up: `fate` is `Lost` or `Dropped`.
-    pub(super) fn give_up(&mut self, sent_range: &SentRange, fate: Fate, forget_at: Instant) {
+    pub(super) fn give_up(
+        &mut self,
+        sent_range: &SentRange,
+        fate: PacketState,
+        forget_at: Instant,
+    ) {
         self.resolve(sent_range, fate);
         for position in sent_range.positions.clone() {
             self.remembered.push_back((position, forget_at));
@@ -426,19 +434,19 @@ impl SentPackets {
     /// These packets in flight are given up, and not even a late acknowledgement of them is of
     /// interest.
     pub(super) fn reset(&mut self, sent_range: &SentRange) {
-        self.resolve(sent_range, Fate::Gone);
+        self.resolve(sent_range, PacketState::Gone);
         self.trim();
     }
 
     /// Changes the fate of packets and keeps the sums right.
-    fn resolve(&mut self, sent_range: &SentRange, fate: Fate) {
+    fn resolve(&mut self, sent_range: &SentRange, fate: PacketState) {
         let positions = sent_range.positions.clone();
         self.marks.change(positions, sent_range.fate, fate);
-        if fate == Fate::Lost {
+        if fate == PacketState::Lost {
             self.doubtful = self.doubtful.saturating_add(sent_range.count());
         }
         match sent_range.fate {
-            Fate::InFlight => {
+            PacketState::InFlight => {
                 self.flying = self.flying.saturating_sub(sent_range.count());
                 if sent_range.sent.control {
                     self.control = self.control.saturating_sub(sent_range.count());
@@ -446,9 +454,9 @@ impl SentPackets {
                 self.in_flight = self.in_flight.saturating_sub(sent_range.bytes());
                 self.settled = self.settled.max(sent_range.positions.end);
             }
-            Fate::Silent => self.silent = self.silent.saturating_sub(sent_range.count()),
-            Fate::Lost => self.doubtful = self.doubtful.saturating_sub(sent_range.count()),
-            Fate::Dropped | Fate::Acked | Fate::Gone => {}
+            PacketState::Silent => self.silent = self.silent.saturating_sub(sent_range.count()),
+            PacketState::Lost => self.doubtful = self.doubtful.saturating_sub(sent_range.count()),
+            PacketState::Dropped | PacketState::Acked | PacketState::Gone => {}
         }
     }
 
@@ -466,7 +474,9 @@ impl SentPackets {
         let position = found.as_ref().map_or(self.next, |f| f.positions.start);
         self.oldest_flying = position;
         let packet = found?.each().next()?;
-        let acked = self.marks.find(from..position, |word| word.of(Fate::Acked));
+        let acked = self
+            .marks
+            .find(from..position, |word| word.of(PacketState::Acked));
         Some(Oldest {
             position,
             packet,
@@ -533,10 +543,10 @@ impl SentPackets {
 
     fn forget_oldest_lost(&mut self) {
         if let Some((position, _)) = self.remembered.pop_front()
-            && let fate @ (Fate::Lost | Fate::Dropped) = self.marks.get(position)
+            && let fate @ (PacketState::Lost | PacketState::Dropped) = self.marks.get(position)
         {
             self.forget(position, fate);
-            if fate == Fate::Lost {
+            if fate == PacketState::Lost {
                 self.confirm();
             }
         }
@@ -544,18 +554,18 @@ impl SentPackets {
 
     fn forget_oldest_silent(&mut self) {
         let from = self.oldest_silent.max(self.base);
-        let silent = |word: &Word| word.of(Fate::Silent);
+        let silent = |word: &Word| word.of(PacketState::Silent);
         if let Some(position) = self.marks.find(from..self.next, silent) {
-            self.forget(position, Fate::Silent);
+            self.forget(position, PacketState::Silent);
             self.silent = self.silent.saturating_sub(1);
             self.oldest_silent = position;
         }
         self.trim();
     }
 
-    fn forget(&mut self, position: u64, fate: Fate) {
+    fn forget(&mut self, position: u64, fate: PacketState) {
         let range = position..position.saturating_add(1);
-        self.marks.change(range, fate, Fate::Gone);
+        self.marks.change(range, fate, PacketState::Gone);
     }
 
     /// Drops positions from the old end while nothing can come of them any more.
@@ -573,13 +583,13 @@ impl SentPackets {
                 self.next.saturating_sub(position) > most
             };
             match self.marks.get(position) {
-                Fate::InFlight => break position,
+                PacketState::InFlight => break position,
                 // A neighbour's fate is known, so an acknowledgement has passed it by.
-                Fate::Silent if position >= self.settled && !crowded() => break position,
-                Fate::Silent => self.silent = self.silent.saturating_sub(1),
-                Fate::Lost | Fate::Dropped if !crowded() => break position,
-                Fate::Lost => self.confirm(),
-                Fate::Dropped | Fate::Acked | Fate::Gone => {}
+                PacketState::Silent if position >= self.settled && !crowded() => break position,
+                PacketState::Silent => self.silent = self.silent.saturating_sub(1),
+                PacketState::Lost | PacketState::Dropped if !crowded() => break position,
+                PacketState::Lost => self.confirm(),
+                PacketState::Dropped | PacketState::Acked | PacketState::Gone => {}
             }
             self.base = position.saturating_add(1);
         };

@@ -2,7 +2,7 @@ mod model;
 
 use super::loss::{LossRun, Reordering};
 use super::pto::Pto;
-use super::sent::{Fate, SentPackets};
+use super::sent::{PacketState, SentPackets};
 use super::*;
 use crate::types::ChannelId;
 use proptest::prelude::*;
@@ -39,8 +39,8 @@ fn at(millis: u64) -> Instant {
 }
 
 /// The peer waited so long, and nobody else.
-fn there(waited: Duration) -> Waits {
-    Waits {
+fn there(waited: Duration) -> AckWaits {
+    AckWaits {
         here: Duration::ZERO,
         there: waited,
         announced: DELAY,

@@ -78,7 +78,7 @@ fn assert_sound(wheel: &TimerWheel) {
         assert_eq!(occupied, !heap.is_empty());
         for (position, armed) in heap.iter().enumerate() {
             assert!(heap[position.saturating_sub(1) / 2] <= *armed, "{heap:?}");
-            assert_eq!(wheel.places[armed.1], super::Place::new(slot, position));
+            assert_eq!(wheel.places[armed.1], super::ArmedAt::new(slot, position));
         }
     }
 }

@@ -27,14 +27,14 @@ pub(crate) struct ContiguousPackets<'a> {
     /// Of the newest packet.
     number: PacketNumber,
     /// What the newest packet was a piece of, if it was nothing else.
-    piece: Option<Piece>,
+    piece: Option<MiddleFragment>,
     /// Datagrams not taken yet.
     rest: &'a [u8],
 }
 
 /// A piece of a message that is neither its first nor its last, alone in its packet.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct MiddleFragment {
     channel: ChannelId,
     message: MessageNumber,
     /// Where the frame's offset lies in each packet: what is before it is the same but for number
@@ -44,7 +44,7 @@ struct Piece {
     end: u64,
 }
 
-impl Piece {
+impl MiddleFragment {
     /// What `packet` is, if it is that and nothing else.
     fn read(packet: &[u8]) -> Option<Self> {
         let mut r = Reader::new(packet.get(PLAIN_OVERHEAD..)?);
@@ -72,7 +72,7 @@ impl<'a> ContiguousPackets<'a> {
         Some(Self {
             like: packet,
             number: Reader::new(packet.get(NUMBER)?).u64().ok()?,
-            piece: Piece::read(packet),
+            piece: MiddleFragment::read(packet),
             rest,
         })
     }
@@ -124,7 +124,7 @@ impl<'a> ContiguousPackets<'a> {
             && is_intact(packet);
         if good {
             (self.like, self.number, self.rest) = (packet, number, rest);
-            self.piece = Piece::read(packet);
+            self.piece = MiddleFragment::read(packet);
         }
         good
     }
@@ -155,13 +155,13 @@ fn is_intact(packet: &[u8]) -> bool {
 /// What a packet of messages holds.
 #[derive(Debug, Default)]
 pub(crate) struct Messages<'a> {
-    parts: [Option<Part<'a>>; PARTS],
+    parts: [Option<PacketPart<'a>>; PARTS],
     count: usize,
 }
 
 /// A part of what a packet of messages holds.
 #[derive(Clone, Debug)]
-pub(crate) enum Part<'a> {
+pub(crate) enum PacketPart<'a> {
     /// Small messages side by side.
     Run(Run<'a>),
     /// One fragment.
@@ -179,9 +179,9 @@ impl<'a> Messages<'a> {
                 return false;
             };
             *place = Some(match left.next_run() {
-                Some(run) => Part::Run(run),
+                Some(run) => PacketPart::Run(run),
                 None => match left.next_frag() {
-                    Some(Ok(frag)) => Part::Frag(frag),
+                    Some(Ok(frag)) => PacketPart::Frag(frag),
                     _ => return false,
                 },
             });
@@ -192,7 +192,7 @@ impl<'a> Messages<'a> {
     }
 
     /// The parts in their order.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part<'a>> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &PacketPart<'a>> {
         self.parts.iter().take(self.count).flatten()
     }
 }

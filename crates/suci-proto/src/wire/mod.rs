@@ -22,7 +22,7 @@ mod tlv;
 pub mod varint;
 
 pub use ack::{Ack, AckRanges, EcnCounts, put_ack};
-pub(crate) use contiguous::{ContiguousPackets, Messages, Part};
+pub(crate) use contiguous::{ContiguousPackets, Messages, PacketPart};
 pub(crate) use crc::expected as checksum;
 pub use crc::{Crc, seal, seal_gathered};
 pub use frag::{Frag, FragHead, Rts, Start};

@@ -119,7 +119,7 @@ impl Net {
         };
         let seed = [self.starts as u8; 32];
         let config = self.configs[host].clone();
-        let strict = config.accept == suci_proto::Accept::Book;
+        let strict = config.accept == suci_proto::AcceptPolicy::Book;
         let mut engine = Engine::new(config, identity, seed, BUFFER, self.now).unwrap();
         for other in (0..self.configs.len()).filter(|other| strict && *other != host) {
             engine

@@ -6,7 +6,7 @@ use suci_proto::limits::COOKIE_LIFETIME;
 use suci_proto::time::Duration;
 use suci_proto::types::Incarnation;
 use suci_proto::wire::{self, CrcScope, Header, Hello, PacketType};
-use suci_proto::{Accept, Config, Event, RefusedReason};
+use suci_proto::{AcceptPolicy, Config, Event, RefusedReason};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -15,7 +15,7 @@ fn one_server(clients: usize, max_peers: usize) -> Net {
     Net::new(1 + clients, |host| {
         if host == 0 {
             Config {
-                accept: Accept::Anyone,
+                accept: AcceptPolicy::Anyone,
                 max_peers,
                 ..Config::default()
             }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
 use suci_proto::{
-    Accept, Addresses, CallError, CallId, Config, EndReason, Event, Link, LostCause, PeerInfo,
-    Priority, RefusedReason, SendError, Undelivered, Unreachable,
+    AcceptPolicy, Addresses, CallError, CallId, Config, EndReason, Event, Link, LostCause,
+    PeerInfo, Priority, RefusedReason, SendError, Undelivered, Unreachable,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -75,9 +75,9 @@ fn f17_a_peer_that_refuses_is_lost_with_its_reason() {
     // The second knows its book only, and the first is not in it.
     let config = |host| Config {
         accept: if host == 1 {
-            Accept::Book
+            AcceptPolicy::Book
         } else {
-            Accept::Anyone
+            AcceptPolicy::Anyone
         },
         ..Config::default()
     };

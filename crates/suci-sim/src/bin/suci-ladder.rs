@@ -12,7 +12,7 @@ use suci_sim::ladder::{Rung, Spread};
 ///
 /// Prints Mbit/s in virtual time as slowest/median/quickest of the seeds.
 #[derive(Debug, Parser)]
-struct Args {
+struct LadderArgs {
     /// Loss in each direction, in tenths of a percent
     #[arg(
         long,
@@ -44,7 +44,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = LadderArgs::parse();
     for name in &args.controllers {
         let Some(controller) = controller(name) else {
             eprintln!("suci-ladder: no controller {name:?}; there are auto, cubic, wan, lan");
@@ -82,7 +82,7 @@ fn controller(name: &str) -> Option<ControllerChoice> {
     })
 }
 
-fn rung(args: &Args, controller: ControllerChoice, round_trip: u64, loss: u32) -> Rung {
+fn rung(args: &LadderArgs, controller: ControllerChoice, round_trip: u64, loss: u32) -> Rung {
     let rate = args.rate * 125_000;
     Rung {
         loss: loss * 1_000,
@@ -95,7 +95,7 @@ fn rung(args: &Args, controller: ControllerChoice, round_trip: u64, loss: u32) -
 }
 
 /// All seeds of a rung, half of them at a time. A run that breaks a promise counts as 0.
-fn climb(args: &Args, rung: Rung) -> Spread {
+fn climb(args: &LadderArgs, rung: Rung) -> Spread {
     let time = Duration::from_millis(args.time);
     let run = |seed: u64| match rung.goodput(seed, time) {
         Ok(figure) => figure,

@@ -1,7 +1,7 @@
 //! Promise 2 (every accepted message arrives once both processes live and the network delivers),
 //! and what can only be told when a run is over.
 
-use super::{Fate, Kind, Oracle, Record, Verdict, broken};
+use super::{Kind, MessageFate, Oracle, Record, Verdict, broken};
 
 impl Oracle {
     /// The network was mended, every process that is left ran on: is everything settled?
@@ -74,8 +74,8 @@ impl Oracle {
     fn finish_message(&self, record: &Record) -> Verdict {
         let received = record.received_by.is_some();
         match record.fate {
-            Fate::Open if !self.lives(record.from) => Ok(()),
-            Fate::Open if record.spec.notify => {
+            MessageFate::Open if !self.lives(record.from) => Ok(()),
+            MessageFate::Open if record.spec.notify => {
                 let text = if received {
                     "received, never told"
                 } else {
@@ -83,13 +83,17 @@ impl Oracle {
                 };
                 broken(Kind::Undelivered, format!("{text}: {record}"))
             }
-            Fate::Open if !received && !self.is_excused(record) => {
+            MessageFate::Open if !received && !self.is_excused(record) => {
                 broken(Kind::Undelivered, format!("never received: {record}"))
             }
-            Fate::Delivered | Fate::Silent if !received => self.finish_unreceived(record),
-            Fate::Open | Fate::Delivered | Fate::Silent | Fate::NotDelivered | Fate::Unknown => {
-                Ok(())
+            MessageFate::Delivered | MessageFate::Silent if !received => {
+                self.finish_unreceived(record)
             }
+            MessageFate::Open
+            | MessageFate::Delivered
+            | MessageFate::Silent
+            | MessageFate::NotDelivered
+            | MessageFate::Unknown => Ok(()),
         }
     }
 

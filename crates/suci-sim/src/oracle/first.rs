@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use suci_proto::time::{Duration, Instant};
 
-use super::{Fate, Kind, Oracle, Verdict, broken};
+use super::{Kind, MessageFate, Oracle, Verdict, broken};
 use crate::packet::ProcId;
 
 /// What is known of the first messages.
@@ -75,7 +75,7 @@ impl Oracle {
         let Some((first, record)) = record else {
             return Ok(());
         };
-        let told = !first.arrives && record.fate != Fate::Open;
+        let told = !first.arrives && record.fate != MessageFate::Open;
         if told || record.may_be_withdrawn() || record.received_by.is_some() {
             return Ok(());
         }

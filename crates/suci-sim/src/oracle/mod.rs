@@ -135,7 +135,7 @@ pub struct Spec {
 
 /// How a message ended for its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum MessageFate {
     /// Not yet.
     Open,
     /// By the `Delivered` event or outcome.
@@ -158,7 +158,7 @@ struct Record {
     accepted_at: Instant,
     /// Where it stands in its stream.
     position: usize,
-    fate: Fate,
+    fate: MessageFate,
     received_by: Option<ProcId>,
     /// Several sessions ended before its sender was told: its outcome may be left out, since it was
     /// not asked for.
@@ -237,7 +237,7 @@ impl Stream {
 
 /// One process as the oracle knows it.
 #[derive(Debug)]
-struct Process {
+struct ProcessRecord {
     node: u32,
     stopped_at: Option<Instant>,
     /// Its peers answer all the time: it may lose none.
@@ -261,7 +261,7 @@ enum Link {
 pub struct Oracle {
     seed: u64,
     records: Vec<Record>,
-    processes: Vec<Process>,
+    processes: Vec<ProcessRecord>,
     streams: BTreeMap<(ProcId, u32, u32), Stream>,
     /// Messages without an outcome, by sending process and node.
     open: BTreeMap<(ProcId, u32), BTreeSet<u64>>,
@@ -340,7 +340,7 @@ impl Oracle {
 
     /// A process begins; its number is returned.
     pub fn process_started(&mut self, node: u32) -> ProcId {
-        self.processes.push(Process {
+        self.processes.push(ProcessRecord {
             node,
             stopped_at: None,
             steady: false,
@@ -430,7 +430,7 @@ impl Oracle {
             name,
             accepted_at: now,
             position,
-            fate: Fate::Open,
+            fate: MessageFate::Open,
             received_by: None,
             untold: false,
             refused: false,
@@ -529,7 +529,7 @@ impl Oracle {
             .filter(|record| record.received_by.is_none());
         unreceived
             .flat_map(|record| record.handed.iter().map(move |handed| (record, handed)))
-            .filter(|(record, (by, _))| *by == process && record.fate != Fate::NotDelivered)
+            .filter(|(record, (by, _))| *by == process && record.fate != MessageFate::NotDelivered)
             .map(|(record, (_, coverage))| coverage.bytes(record.spec.length))
             .sum()
     }
@@ -543,7 +543,7 @@ impl Oracle {
     }
 
     /// The processes that ever had this node ID.
-    fn processes_of(&self, node: u32) -> impl DoubleEndedIterator<Item = (ProcId, &Process)> {
+    fn processes_of(&self, node: u32) -> impl DoubleEndedIterator<Item = (ProcId, &ProcessRecord)> {
         let ids = self.by_node.get(&node).into_iter().flatten();
         ids.filter_map(|id| Some((*id, self.processes.get(*id as usize)?)))
     }
@@ -555,7 +555,7 @@ impl Oracle {
     }
 }
 
-impl From<Outcome> for Fate {
+impl From<Outcome> for MessageFate {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Delivered => Self::Delivered,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use suci_proto::types::{NodeId, Source};
 use suci_proto::{EndReason, Message};
 
-use super::{Fate, Kind, Oracle, Record, Verdict, Violation, broken};
+use super::{Kind, MessageFate, Oracle, Record, Verdict, Violation, broken};
 use crate::content::token_of;
 use crate::packet::ProcId;
 
@@ -15,12 +15,12 @@ use crate::packet::ProcId;
 pub(super) struct Inbound {
     /// The process that all of it came from.
     source: Option<ProcId>,
-    channels: BTreeMap<u32, Progress>,
+    channels: BTreeMap<u32, ChannelProgress>,
 }
 
 /// How far one channel got.
 #[derive(Debug, Default)]
-struct Progress {
+struct ChannelProgress {
     next: u64,
     /// The last message received: its number and its place in the sender's stream.
     last: Option<(u64, usize)>,
@@ -335,7 +335,7 @@ impl Oracle {
                 format!("process {process} got {record}, of which its library was not handed all");
             return broken(Kind::Invented, text);
         }
-        if record.fate == Fate::NotDelivered {
+        if record.fate == MessageFate::NotDelivered {
             let text =
                 format!("process {process} got {record} after the sender was told it never would");
             return broken(Kind::FalselyNotDelivered, text);

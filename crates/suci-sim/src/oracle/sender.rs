@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{EndReason, Event, LostCause, MessageOutcome, Outcome};
 
-use super::{Fate, Kind, Link, Oracle, Process, Record, Verdict, broken};
+use super::{Kind, Link, MessageFate, Oracle, ProcessRecord, Record, Verdict, broken};
 use crate::packet::ProcId;
 
 /// How an event names a message.
@@ -65,8 +65,8 @@ impl Oracle {
                     self.check_reason(named.token, reason)?;
                 }
                 let fate = match event {
-                    Event::Delivered { .. } => Fate::Delivered,
-                    _ => Fate::NotDelivered,
+                    Event::Delivered { .. } => MessageFate::Delivered,
+                    _ => MessageFate::NotDelivered,
                 };
                 self.settle(process, named, fate)
             }
@@ -137,7 +137,7 @@ impl Oracle {
         // A node that never answered in this session announced nothing yet. A process that the
         // kernel reports dead is lost whatever it announced.
         let unheard = self.link_of(process, node) == Link::Idle;
-        let fits = |process: &Process| {
+        let fits = |process: &ProcessRecord| {
             process.unattended == quiet || (!quiet && process.stopped_at.is_some())
         };
         let mut candidates = self.processes_of(node.0);
@@ -171,7 +171,7 @@ impl Oracle {
             } = *outcome;
             let named = self.named(process, node, (channel, number), token);
             let token = named.token;
-            self.settle(process, named, Fate::from(outcome))?;
+            self.settle(process, named, MessageFate::from(outcome))?;
             self.note_end(token);
             if outcome == Outcome::Unknown {
                 self.check_unknown(token)?;
@@ -239,7 +239,11 @@ impl Oracle {
                     format!("the session ended ({reason:?}), no outcome, not held there: {record}");
                 return broken(Kind::OutcomeMissing, text);
             }
-            let fate = if held { Fate::Silent } else { Fate::Unknown };
+            let fate = if held {
+                MessageFate::Silent
+            } else {
+                MessageFate::Unknown
+            };
             self.close(process, node, token, fate);
             self.note_end(token);
         }
@@ -281,7 +285,7 @@ impl Oracle {
         }
     }
 
-    fn settle(&mut self, process: ProcId, named: Named, fate: Fate) -> Verdict {
+    fn settle(&mut self, process: ProcId, named: Named, fate: MessageFate) -> Verdict {
         let Named {
             node,
             channel,
@@ -302,20 +306,20 @@ impl Oracle {
             );
             return broken(Kind::OutcomeInvented, text);
         }
-        if record.fate != Fate::Open {
+        if record.fate != MessageFate::Open {
             let text = format!("{fate:?} after {:?}: {record}", record.fate);
             return broken(Kind::OutcomeTwice, text);
         }
         match fate {
-            Fate::Delivered => check_delivered(record)?,
-            Fate::NotDelivered => check_not_delivered(record)?,
-            Fate::Open | Fate::Unknown | Fate::Silent => {}
+            MessageFate::Delivered => check_delivered(record)?,
+            MessageFate::NotDelivered => check_not_delivered(record)?,
+            MessageFate::Open | MessageFate::Unknown | MessageFate::Silent => {}
         }
         self.close(process, node.0, token, fate);
         Ok(())
     }
 
-    pub(super) fn close(&mut self, process: ProcId, node: u32, token: u64, fate: Fate) {
+    pub(super) fn close(&mut self, process: ProcId, node: u32, token: u64, fate: MessageFate) {
         if let Some(record) = self.record_mut(token) {
             record.fate = fate;
         }

@@ -6,7 +6,7 @@
 use suci_proto::time::Instant;
 use suci_proto::{CANCELLED, EXPIRED};
 
-use super::{Fate, Kind, Oracle, Record, Verdict, broken};
+use super::{Kind, MessageFate, Oracle, Record, Verdict, broken};
 use crate::oracle::coverage::Coverage;
 use crate::packet::{Carried, ProcId};
 use crate::tap::What;
@@ -47,7 +47,10 @@ impl Oracle {
         let mut row = self.row_of(token, (process, node, channel));
         let waits = |token: &u64| {
             self.record(*token).is_some_and(|record| {
-                record.is_unsent() && !record.cancelled && !record.void && record.fate == Fate::Open
+                record.is_unsent()
+                    && !record.cancelled
+                    && !record.void
+                    && record.fate == MessageFate::Open
             })
         };
         row.retain(waits);
@@ -67,7 +70,7 @@ impl Oracle {
             };
             record.cancelled = true;
             if !record.spec.notify {
-                self.close(process, node, token, Fate::NotDelivered);
+                self.close(process, node, token, MessageFate::NotDelivered);
             }
         }
         Ok(())

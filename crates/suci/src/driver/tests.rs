@@ -1,6 +1,6 @@
 use super::*;
 use crate::message::OutgoingMessage;
-use crate::statistics::About;
+use crate::statistics::NodeInfo;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use suci_net::memory::{Hub, Memory};
 use suci_net::{Capabilities, Counters, Ready, SendOutcome, Train};
 use suci_proto::types::Incarnation;
-use suci_proto::{Accept, Config, Identity};
+use suci_proto::{AcceptPolicy, Config, Identity};
 
 mod urgent;
 
@@ -172,7 +172,7 @@ fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Scrip
         incarnation: Incarnation(u128::from(node) + 1),
     };
     let config = Config {
-        accept: Accept::Anyone,
+        accept: AcceptPolicy::Anyone,
         ack_on_poll: true,
         max_datagram: 1_472,
         ..Config::default()
@@ -722,7 +722,7 @@ fn what_is_due_soon_is_not_slept_through() {
 #[test]
 fn numbers_to_be_shown_soon_keep_no_receive_from_blocking() {
     let (mut a, script, _b) = settled();
-    let about = About {
+    let about = NodeInfo {
         node: NodeId(0),
         local: a.backend.local_addr(),
     };

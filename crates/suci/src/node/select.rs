@@ -18,9 +18,9 @@ impl Node {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use suci::{Accept, ChannelId, OutgoingMessage, Node, NodeId};
+    /// # use suci::{AcceptPolicy, ChannelId, OutgoingMessage, Node, NodeId};
     /// # fn main() -> Result<(), suci::Error> {
-    /// let mut server = Node::builder().id(NodeId(0)).accept(Accept::Anyone).open()?;
+    /// let mut server = Node::builder().id(NodeId(0)).accept(AcceptPolicy::Anyone).open()?;
     /// let mut client = Node::builder().id(NodeId(1)).open()?;
     /// client.add_peer(NodeId(0), server.local_addr())?;
     /// client.send(NodeId(0), "data")?;

@@ -27,7 +27,7 @@ pub(super) type Outcome = Result<Message, Error>;
 
 /// What both ends know of a call.
 #[derive(Clone, Copy)]
-pub(super) struct About {
+pub(super) struct CallInfo {
     pub(super) id: CallId,
     pub(super) to: NodeId,
     /// When the thread ends it, if the caller does not.
@@ -35,19 +35,19 @@ pub(super) struct About {
 }
 
 /// The thread's end of a call. Dropped without a result, the caller learns that the node is closed.
-pub(super) type Asked = Answer<Outcome, About>;
+pub(super) type Asked = Answer<Outcome, CallInfo>;
 
 /// The caller's end of a call. Dropped before its result was taken, it cancels the call.
 pub(super) struct Asking<'a> {
     shard: &'a Shard,
-    reply: Reply<Outcome, About>,
+    reply: Reply<Outcome, CallInfo>,
     /// The thread was told, and has not given a result that was taken.
     open: bool,
 }
 
 impl<'a> Asking<'a> {
     /// A call to a peer of `shard`, and the thread's end of it, which the thread has not got yet.
-    fn new(shard: &'a Shard, about: About) -> (Asked, Self) {
+    fn new(shard: &'a Shard, about: CallInfo) -> (Asked, Self) {
         let (answer, reply) = pair_about(about);
         let open = false;
         (answer, Self { shard, reply, open })
@@ -83,15 +83,15 @@ impl Drop for Asking<'_> {
 }
 
 impl Inner {
-    fn about(&self, to: NodeId, due: Option<(Instant, Duration)>) -> About {
+    fn about(&self, to: NodeId, due: Option<(Instant, Duration)>) -> CallInfo {
         let id = self.call_ids.next();
-        About { id, to, due }
+        CallInfo { id, to, due }
     }
 
     /// Sends `message` as a request as soon as there is room; it is taken when sent.
     fn requesting<'a>(
         &'a self,
-        about: About,
+        about: CallInfo,
         message: &'a mut Option<OutgoingMessage>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Option<Asking<'a>>, Error>> {
         self.sending_with(about.to, message, move |message| {
@@ -160,7 +160,7 @@ impl Inner {
     }
 
     /// What the thread ends when a call is over that it has not got yet.
-    async fn alarm(&self, about: About) -> Result<Asking<'_>, Error> {
+    async fn alarm(&self, about: CallInfo) -> Result<Asking<'_>, Error> {
         let shard = self.shard_of(about.to);
         let (asked, mut asking) = Asking::new(shard, about);
         poll_fn(self.pushing(shard, Command::Await(asked))).await?;
@@ -169,7 +169,7 @@ impl Inner {
     }
 }
 
-impl About {
+impl CallInfo {
     /// What a call ends with whose time is over.
     pub(super) fn timed_out(&self) -> Error {
         let limit = self.due.map_or(Duration::ZERO, |(_, limit)| limit);
@@ -188,7 +188,7 @@ pub(super) struct OpenCalls {
 impl OpenCalls {
     /// A call begins.
     pub(super) fn insert(&mut self, asked: Asked) -> CallId {
-        let About { id, due, .. } = *asked.about();
+        let CallInfo { id, due, .. } = *asked.about();
         if let Some((at, _)) = due {
             self.due.insert((at, id));
         }

@@ -41,7 +41,7 @@ pub(super) struct Life {
 
 /// On cache lines of its own: written whenever somebody waits.
 #[repr(align(128))]
-pub(super) struct Apart(pub(super) Sleepers);
+pub(super) struct PaddedSleepers(pub(super) Sleepers);
 
 /// The shared part.
 pub(super) struct Inner {
@@ -60,8 +60,8 @@ pub(super) struct Inner {
     pub(super) closing: AtomicBool,
     pub(super) done: AtomicBool,
     pub(super) handles: AtomicUsize,
-    pub(super) message_ready: Apart,
-    pub(super) event_ready: Apart,
+    pub(super) message_ready: PaddedSleepers,
+    pub(super) event_ready: PaddedSleepers,
     pub(super) done_ready: Sleepers,
     /// What the program's own epoll watches.
     pub(super) sign: Arc<Sign>,
@@ -109,8 +109,8 @@ impl Inner {
             closing: AtomicBool::new(false),
             done: AtomicBool::new(false),
             handles: AtomicUsize::new(1),
-            message_ready: Apart(Sleepers::new()),
-            event_ready: Apart(Sleepers::new()),
+            message_ready: PaddedSleepers(Sleepers::new()),
+            event_ready: PaddedSleepers(Sleepers::new()),
             done_ready: Sleepers::new(),
             sign: Arc::new(Sign::new()?),
         })

@@ -15,7 +15,7 @@ enum Value<T> {
     Over,
 }
 
-struct Slot<T, A> {
+struct ReplySlot<T, A> {
     about: A,
     value: Mutex<Value<T>>,
     settled: AtomicBool,
@@ -24,10 +24,10 @@ struct Slot<T, A> {
 
 /// The thread's end. Dropping it without an answer tells the asker that there is none. It knows
 /// what it is about.
-pub(super) struct Answer<T, A = ()>(Arc<Slot<T, A>>);
+pub(super) struct Answer<T, A = ()>(Arc<ReplySlot<T, A>>);
 
 /// The asker's end.
-pub(super) struct Reply<T, A = ()>(Arc<Slot<T, A>>);
+pub(super) struct Reply<T, A = ()>(Arc<ReplySlot<T, A>>);
 
 pub(super) fn pair<T>() -> (Answer<T>, Reply<T>) {
     pair_about(())
@@ -36,7 +36,7 @@ pub(super) fn pair<T>() -> (Answer<T>, Reply<T>) {
 /// As [`pair`], about something that both ends can see.
 pub(super) fn pair_about<T, A>(about: A) -> (Answer<T, A>, Reply<T, A>) {
     let (value, settled) = (Mutex::new(Value::Awaited), AtomicBool::new(false));
-    let slot = Arc::new(Slot {
+    let slot = Arc::new(ReplySlot {
         about,
         value,
         settled,

@@ -12,10 +12,10 @@ use std::mem::MaybeUninit;
 /// together).
 #[repr(align(128))]
 #[derive(Debug)]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 #[derive(Debug)]
-struct Slot<T> {
+struct RingSlot<T> {
     /// Place `p` may be filled when this is `p`, and emptied when it is `p + 1`.
     turn: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
@@ -24,12 +24,12 @@ struct Slot<T> {
 /// The queue.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
-    slots: Box<[Slot<T>]>,
+    slots: Box<[RingSlot<T>]>,
     mask: usize,
     /// The next place to fill.
-    head: Apart<AtomicUsize>,
+    head: CachePadded<AtomicUsize>,
     /// The next place to empty.
-    tail: Apart<AtomicUsize>,
+    tail: CachePadded<AtomicUsize>,
 }
 
 // SAFETY: a slot's value is touched only by the thread that moved `head` (to fill) or `tail` (to
@@ -52,19 +52,19 @@ impl<T> Ring<T> {
     /// A queue for at least `capacity` values (2 at least; rounded up to a power of two).
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = capacity.max(2).next_power_of_two();
-        let slot = |place| Slot {
+        let slot = |place| RingSlot {
             turn: AtomicUsize::new(place),
             value: UnsafeCell::new(MaybeUninit::uninit()),
         };
         Self {
             slots: (0..capacity).map(slot).collect(),
             mask: capacity - 1,
-            head: Apart(AtomicUsize::new(0)),
-            tail: Apart(AtomicUsize::new(0)),
+            head: CachePadded(AtomicUsize::new(0)),
+            tail: CachePadded(AtomicUsize::new(0)),
         }
     }
 
-    fn slot(&self, place: usize) -> &Slot<T> {
+    fn slot(&self, place: usize) -> &RingSlot<T> {
         // The mask is one less than the number of slots.
         &self.slots[place & self.mask]
     }

@@ -21,11 +21,11 @@ const STAYS: u64 = 0;
 #[derive(Debug)]
 pub(crate) struct Sleepers {
     any: AtomicBool,
-    list: Mutex<List>,
+    list: Mutex<WakerList>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct List {
+pub(super) struct WakerList {
     wakers: BTreeMap<u64, Waker>,
     /// The last place that was given away.
     last: u64,
@@ -35,11 +35,11 @@ impl Sleepers {
     pub(crate) fn new() -> Self {
         Self {
             any: AtomicBool::new(false),
-            list: Mutex::new(List::default()),
+            list: Mutex::new(WakerList::default()),
         }
     }
 
-    pub(super) fn list(&self) -> MutexGuard<'_, List> {
+    pub(super) fn list(&self) -> MutexGuard<'_, WakerList> {
         // Wakers are cloned, run and dropped outside of the lock, so that nothing panics within it.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -93,7 +93,7 @@ fn outcomes_that_nobody_takes_wait_for_the_program() {
 fn f04_events_that_nobody_takes_harm_nobody() {
     const SESSIONS: u32 = 10;
     let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
-    let builder = builder.accept(suci_proto::Accept::Anyone);
+    let builder = builder.accept(suci_proto::AcceptPolicy::Anyone);
     let builder = builder.listen("127.0.0.1:0".parse().unwrap());
     let server = builder.open_threads(1).unwrap();
     let client = || {
@@ -182,7 +182,7 @@ fn a_node_that_was_removed_is_unknown() {
 #[test]
 fn a_node_that_was_removed_is_answered_when_it_comes_back() {
     let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
-    let builder = builder.accept(suci_proto::Accept::Anyone);
+    let builder = builder.accept(suci_proto::AcceptPolicy::Anyone);
     let builder = builder.listen("127.0.0.1:0".parse().unwrap());
     let (server, client) = (builder.open_threads(1).unwrap(), node(1));
     client.add_peer(NodeId(0), server.local_addr()).unwrap();

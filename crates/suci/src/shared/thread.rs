@@ -50,14 +50,14 @@ pub(super) struct Worker {
     /// Where the messages came from that were handed over just now.
     heads: Vec<(NodeId, ChannelId)>,
     /// The last field, so that everything else is gone when everybody hears of the end.
-    ending: Ending,
+    ending: ThreadGuard,
 }
 
 /// What closing found out.
 type Closed = Result<(), Error>;
 
 /// Whatever ends the thread, everybody hears of it.
-struct Ending {
+struct ThreadGuard {
     inner: Arc<Inner>,
     /// Which of the node's shards is this thread's.
     place: usize,
@@ -65,7 +65,7 @@ struct Ending {
     left: Option<(Driver, Result<Closed, Error>)>,
 }
 
-impl Ending {
+impl ThreadGuard {
     fn shard(&self) -> &Shard {
         // One of them is this thread's.
         &self.inner.shards[self.place]
@@ -98,7 +98,7 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for ThreadGuard {
     fn drop(&mut self) {
         let (driver, closed) = match self.left.take() {
             Some((driver, Ok(closed))) => (Some(driver), Some(closed)),
@@ -141,7 +141,7 @@ impl Worker {
             replies_left: false,
             calls: OpenCalls::default(),
             heads: Vec::new(),
-            ending: Ending {
+            ending: ThreadGuard {
                 inner,
                 place,
                 left: None,
@@ -642,7 +642,7 @@ impl Worker {
 fn open_account<'a>(
     accounts: &'a mut BTreeMap<NodeId, Account>,
     open: &mut Vec<NodeId>,
-    ending: &Ending,
+    ending: &ThreadGuard,
     node: NodeId,
 ) -> &'a mut Account {
     let account = accounts

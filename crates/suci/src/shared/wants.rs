@@ -18,11 +18,11 @@ pub(super) struct Wants {
     any: AtomicBool,
     /// Something was entered that the thread has not looked at.
     fresh: AtomicBool,
-    list: Mutex<List>,
+    list: Mutex<WantList>,
 }
 
 #[derive(Debug, Default)]
-struct List {
+struct WantList {
     wants: BTreeMap<u64, (Filter, Waker)>,
     /// The last place that was given away.
     last: u64,
@@ -33,11 +33,11 @@ impl Wants {
         Self {
             any: AtomicBool::new(false),
             fresh: AtomicBool::new(false),
-            list: Mutex::new(List::default()),
+            list: Mutex::new(WantList::default()),
         }
     }
 
-    fn list(&self) -> MutexGuard<'_, List> {
+    fn list(&self) -> MutexGuard<'_, WantList> {
         // Wakers are cloned, run and dropped outside of the lock, so that nothing panics within it.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,7 +16,7 @@ mod publisher;
 mod tests;
 
 pub use layout::{Field, FieldKind, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS};
-pub(crate) use publisher::{About, Publisher};
+pub(crate) use publisher::{NodeInfo, Publisher};
 
 pub(crate) use layout::MAX_PEERS;
 use layout::{HEADER, RECORD, Request, head, node, slot};

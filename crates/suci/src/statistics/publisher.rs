@@ -29,7 +29,7 @@ const SWEPT: usize = 64;
 
 /// A node as its file describes it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct About {
+pub(crate) struct NodeInfo {
     pub(crate) node: NodeId,
     pub(crate) local: SocketAddr,
 }
@@ -75,7 +75,7 @@ struct Part {
 
 impl Publisher {
     /// Makes the file in the first directory that allows it.
-    pub(crate) fn new(about: About, now: Instant) -> io::Result<Self> {
+    pub(crate) fn new(about: NodeInfo, now: Instant) -> io::Result<Self> {
         let mut refused = io::Error::from(io::ErrorKind::NotFound);
         for dir in place::own() {
             match Self::within(&dir, about, now) {
@@ -90,7 +90,7 @@ impl Publisher {
     }
 
     /// Makes the file in `dir`.
-    pub(super) fn within(dir: &Path, about: About, now: Instant) -> io::Result<Self> {
+    pub(super) fn within(dir: &Path, about: NodeInfo, now: Instant) -> io::Result<Self> {
         let name = super::file_name(std::process::id(), about.node);
         let path = dir.join(&name);
         let file = match place::create(dir, &name) {
@@ -113,12 +113,17 @@ impl Publisher {
     }
 
     /// Over memory that nobody can find, and a handle to read it.
-    pub(crate) fn anonymous(about: About, now: Instant) -> io::Result<(Self, File)> {
+    pub(crate) fn anonymous(about: NodeInfo, now: Instant) -> io::Result<(Self, File)> {
         let file = place::anonymous()?;
         Ok((Self::over(&file, None, about, now)?, file))
     }
 
-    fn over(file: &File, path: Option<Arc<Path>>, about: About, now: Instant) -> io::Result<Self> {
+    fn over(
+        file: &File,
+        path: Option<Arc<Path>>,
+        about: NodeInfo,
+        now: Instant,
+    ) -> io::Result<Self> {
         let map = Map::new(file, layout::WORDS)?;
         describe(&map, about);
         let sheet = Sheet {
@@ -319,7 +324,7 @@ fn word(count: usize) -> u64 {
 }
 
 /// Writes what never changes, and at last that it is complete.
-fn describe(map: &Map, about: About) {
+fn describe(map: &Map, about: NodeInfo) {
     let process = Process::own();
     let mut name = [0; 16];
     if let Ok(comm) = std::fs::read("/proc/self/comm") {

@@ -12,8 +12,8 @@ use suci_proto::{Config, Engine, Identity, Link, WaitReason};
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
-fn about() -> About {
-    About {
+fn about() -> NodeInfo {
+    NodeInfo {
         node: NodeId(7),
         local: "127.0.0.1:7007".parse().unwrap(),
     }

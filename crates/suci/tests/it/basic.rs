@@ -4,7 +4,7 @@
 use crate::common::{LONG, await_event, builder, introduce, pair, take, take_many};
 use std::time::{Duration, Instant};
 use suci::{
-    Accept, AddressBook, Bytes, ChannelId, EndReason, Event, Kind, Link, Node, NodeId,
+    AcceptPolicy, AddressBook, Bytes, ChannelId, EndReason, Event, Kind, Link, Node, NodeId,
     OutgoingMessage, SessionNumber,
 };
 
@@ -247,7 +247,7 @@ fn delivery_is_told_to_those_who_ask() {
 
 #[test]
 fn anyone_may_come_where_that_is_the_policy() {
-    let mut server = builder(0).accept(Accept::Anyone).open().unwrap();
+    let mut server = builder(0).accept(AcceptPolicy::Anyone).open().unwrap();
     let mut client = builder(5).open().unwrap();
     client.add_peer(server.id(), server.local_addr()).unwrap();
     client.send(server.id(), "hello").unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci::{
-    Accept, AddressBook, Bytes, ChannelId, Error, Event, Kind, Node, NodeId, OutgoingMessage,
+    AcceptPolicy, AddressBook, Bytes, ChannelId, Error, Event, Kind, Node, NodeId, OutgoingMessage,
     Priority,
 };
 
@@ -442,7 +442,7 @@ fn hello(target: NodeId, stranger: u32) -> Vec<u8> {
 #[test]
 fn f02_a_flood_of_hellos_keeps_no_node_of_the_book_out() {
     let mut a = builder(0).open().unwrap();
-    let mut b = builder(1).accept(Accept::Anyone).open().unwrap();
+    let mut b = builder(1).accept(AcceptPolicy::Anyone).open().unwrap();
     introduce(&mut a, &mut b);
     let to = b.local_addr();
     let enough = Arc::new(AtomicBool::new(false));

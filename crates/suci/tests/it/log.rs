@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
-use suci::{Accept, Event, Node, NodeId};
+use suci::{AcceptPolicy, Event, Node, NodeId};
 use tracing_subscriber::EnvFilter;
 
 /// What was logged in this process.
@@ -68,7 +68,7 @@ fn await_line(nodes: &mut [&mut Node], id: u32, parts: &[&str]) {
 
 fn open(id: u32) -> Node {
     log();
-    builder(id).accept(Accept::Anyone).open().unwrap()
+    builder(id).accept(AcceptPolicy::Anyone).open().unwrap()
 }
 
 /// Client `id` sends a message to `address`, where it expects node `to`.
@@ -159,7 +159,7 @@ fn a_node_that_is_not_in_the_book_is_told() {
 #[test]
 fn a_full_server_is_told() {
     log();
-    let server = builder(7_040).accept(Accept::Anyone).max_peers(1);
+    let server = builder(7_040).accept(AcceptPolicy::Anyone).max_peers(1);
     let mut server = server.open().unwrap();
     let mut first = call(7_041, 7_040, server.local_addr());
     await_line(&mut [&mut server, &mut first], 7_041, &["peer is up"]);
@@ -253,7 +253,7 @@ fn f04_noise_does_not_flood_the_log() {
 #[test]
 fn a_node_that_threads_serve_logs_its_peers() {
     log();
-    let server = builder(7_090).accept(Accept::Anyone);
+    let server = builder(7_090).accept(AcceptPolicy::Anyone);
     let server = server.open_threads(2).unwrap();
     let mut client = call(7_091, 7_090, server.local_addr());
     await_event(&mut client, |event| matches!(event, Event::Up { .. }));

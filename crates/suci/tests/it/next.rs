@@ -4,7 +4,7 @@
 use crate::common::{LONG, builder, pair, shared_pair};
 use std::net::SocketAddr;
 use std::time::Duration;
-use suci::{Accept, EndReason, Error, Event, Next, Node, NodeId, SessionNumber, SharedNode};
+use suci::{AcceptPolicy, EndReason, Error, Event, Next, Node, NodeId, SessionNumber, SharedNode};
 
 const SERVER: NodeId = NodeId(0);
 const CLIENT: NodeId = NodeId(1);
@@ -92,7 +92,10 @@ fn describe(next: Next) -> String {
 
 #[test]
 fn ends_stand_between_the_messages_of_sessions_that_wait() {
-    let mut server = builder(SERVER.0).accept(Accept::Anyone).open().unwrap();
+    let mut server = builder(SERVER.0)
+        .accept(AcceptPolicy::Anyone)
+        .open()
+        .unwrap();
     let address = server.local_addr();
     let client = std::thread::spawn(move || visit(address));
     while !client.is_finished() {
@@ -108,7 +111,7 @@ fn ends_stand_between_the_messages_of_sessions_that_wait() {
 
 #[test]
 fn ends_stand_between_the_messages_of_sessions_at_a_shared_node() {
-    let server = builder(SERVER.0).accept(Accept::Anyone);
+    let server = builder(SERVER.0).accept(AcceptPolicy::Anyone);
     let server = server.open_threads(1).unwrap();
     visit(server.local_addr());
     let waiting = expected();
@@ -119,7 +122,7 @@ fn ends_stand_between_the_messages_of_sessions_at_a_shared_node() {
 
 #[test]
 fn ends_stand_between_the_messages_of_sessions_when_a_shared_node_is_closed() {
-    let server = builder(SERVER.0).accept(Accept::Anyone);
+    let server = builder(SERVER.0).accept(AcceptPolicy::Anyone);
     let server = server.open_threads(1).unwrap();
     visit(server.local_addr());
     server.close(LONG).unwrap();
@@ -133,7 +136,7 @@ fn ends_stand_between_the_messages_of_sessions_when_a_shared_node_is_closed() {
 #[test]
 fn ends_stand_between_more_messages_than_are_handed_over_at_once() {
     const EACH: u32 = 3_000;
-    let server = builder(SERVER.0).accept(Accept::Anyone);
+    let server = builder(SERVER.0).accept(AcceptPolicy::Anyone);
     let server = server.open_threads(1).unwrap();
     for session in 0..SESSIONS {
         let client = builder(CLIENT.0).open_threads(1).unwrap();
@@ -183,7 +186,7 @@ fn wakes_for_either(mut node: impl Receiver + Send + 'static, peer: SharedNode) 
 
 #[test]
 fn a_blocked_call_wakes_for_messages_and_for_events() {
-    let a = builder(0).accept(Accept::Anyone).open().unwrap();
+    let a = builder(0).accept(AcceptPolicy::Anyone).open().unwrap();
     let b = builder(1).open_threads(1).unwrap();
     b.add_peer(a.id(), a.local_addr()).unwrap();
     wakes_for_either(a, b);
@@ -211,7 +214,10 @@ fn a_future_is_ready_for_messages_and_for_events() {
 /// after the ends of those before.
 #[test]
 fn a_message_that_did_not_fit_keeps_its_place() {
-    let mut server = builder(SERVER.0).accept(Accept::Anyone).open().unwrap();
+    let mut server = builder(SERVER.0)
+        .accept(AcceptPolicy::Anyone)
+        .open()
+        .unwrap();
     let address = server.local_addr();
     let client = std::thread::spawn(move || visit(address));
     while !client.is_finished() {
@@ -271,7 +277,10 @@ fn serves_for_ever(server: SocketAddr, answer: impl FnOnce(usize) + Send + 'stat
 
 #[test]
 fn a_program_that_only_receives_and_sends_serves_a_client_that_starts_again() {
-    let mut server = builder(SERVER.0).accept(Accept::Anyone).open().unwrap();
+    let mut server = builder(SERVER.0)
+        .accept(AcceptPolicy::Anyone)
+        .open()
+        .unwrap();
     serves_for_ever(server.local_addr(), move |starts| {
         for _ in 0..starts {
             let question = server.recv().unwrap();
@@ -280,7 +289,7 @@ fn a_program_that_only_receives_and_sends_serves_a_client_that_starts_again() {
         server.flush(LONG).unwrap();
         server.close(LONG).unwrap();
     });
-    let server = builder(SERVER.0).accept(Accept::Anyone);
+    let server = builder(SERVER.0).accept(AcceptPolicy::Anyone);
     let server = server.open_threads(1).unwrap();
     serves_for_ever(server.local_addr(), move |starts| {
         for _ in 0..starts {

@@ -5,7 +5,7 @@ use crate::common::{LONG, builder};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use suci::{Accept, EndReason, Event, Node, NodeId};
+use suci::{AcceptPolicy, EndReason, Event, Node, NodeId};
 
 const STARTS: u32 = 1_000;
 
@@ -35,7 +35,7 @@ fn serve(mut server: Node, stop: &AtomicBool) -> Vec<u32> {
 /// Node 1 starts, sends a message and closes, again and again; `listen` says where it is the next
 /// time.
 fn start_again_and_again(mut listen: impl FnMut() -> SocketAddr) {
-    let server = builder(0).accept(Accept::Anyone).open().unwrap();
+    let server = builder(0).accept(AcceptPolicy::Anyone).open().unwrap();
     let address = server.local_addr();
     let stop = AtomicBool::new(false);
     let got = std::thread::scope(|scope| {

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use suci::statistics::{self, Snapshot};
-use suci::{Accept, Link, Node, NodeBuilder, NodeId};
+use suci::{AcceptPolicy, Link, Node, NodeBuilder, NodeId};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -43,7 +43,7 @@ fn free() -> SocketAddr {
 fn pair(first: u32, change: impl Fn(NodeBuilder) -> NodeBuilder) -> (Node, Node) {
     let (a, b) = (NodeId(first), NodeId(first + 1));
     let open = |id| {
-        change(Node::builder().id(id).accept(Accept::Anyone))
+        change(Node::builder().id(id).accept(AcceptPolicy::Anyone))
             .open()
             .unwrap()
     };
@@ -177,7 +177,7 @@ fn prometheus_reads_the_counters() {
     let mut here = Node::builder().id(here).metrics(address).open().unwrap();
     let mut there = Node::builder()
         .id(there)
-        .accept(Accept::Anyone)
+        .accept(AcceptPolicy::Anyone)
         .open()
         .unwrap();
     here.add_peer(there.id(), there.local_addr()).unwrap();

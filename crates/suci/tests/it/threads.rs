@@ -8,7 +8,9 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use suci::{Accept, ChannelId, Error, Event, Mode, NodeId, OutgoingMessage, SharedNode, Side};
+use suci::{
+    AcceptPolicy, ChannelId, Error, Event, Mode, NodeId, OutgoingMessage, SharedNode, Side,
+};
 
 /// Node `id` with `threads` threads, on a port of its own.
 fn node(id: u32, threads: usize) -> SharedNode {
@@ -210,7 +212,10 @@ fn a_node_may_come_back_with_another_number_of_threads() {
 
 #[test]
 fn peers_that_are_in_no_book_reach_their_thread() {
-    let a = builder(0).accept(Accept::Anyone).open_threads(3).unwrap();
+    let a = builder(0)
+        .accept(AcceptPolicy::Anyone)
+        .open_threads(3)
+        .unwrap();
     let others: Vec<_> = (1..8).map(|id| node(id, 2)).collect();
     for other in &others {
         other.add_peer(a.id(), a.local_addr()).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{Cubic, cube_root};
 use crate::congestion::{AckSample, Cause, CongestionEvent, Controller};
-use crate::recovery::{Rtt, Waits};
+use crate::recovery::{AckWaits, Rtt};
 use crate::time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn at(ms: u64) -> Instant {
 
 fn rtt(ms: u64) -> Rtt {
     let mut rtt = Rtt::new(Duration::from_millis(100));
-    rtt.update(Duration::from_millis(ms), Waits::default());
+    rtt.update(Duration::from_millis(ms), AckWaits::default());
     rtt
 }
 
@@ -312,9 +312,9 @@ fn hystart_looks_at_the_path() {
     let mut cubic = Cubic::new(MTU as usize);
     for round in 1..6 {
         let mut rtt = Rtt::new(Duration::from_millis(100));
-        let waits = Waits {
+        let waits = AckWaits {
             there: Duration::from_millis(20 * round),
-            ..Waits::default()
+            ..AckWaits::default()
         };
         rtt.update(Duration::from_millis(20 * round + 10), waits);
         let before = cubic.window();
@@ -393,7 +393,7 @@ proptest! {
             match event {
                 0..=2 => {
                     let mut rtt = Rtt::new(Duration::from_millis(1));
-                    rtt.update(Duration::from_nanos(age), Waits::default());
+                    rtt.update(Duration::from_nanos(age), AckWaits::default());
                     cubic.on_ack(now, &AckSample {
                         bytes,
                         in_flight_before: bytes,

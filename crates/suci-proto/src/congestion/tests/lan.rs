@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::congestion::{AckSample, Cause, CongestionEvent};
-use crate::recovery::{Rtt, Waits};
+use crate::recovery::{AckWaits, Rtt};
 use crate::time::Instant;
 
 /// 100 Mbit/s with 50 ms of queue, as behind a token bucket filter.
@@ -342,7 +342,7 @@ fn round_through(lan: &mut Lan, now: &mut Instant, queue: Duration) {
     let path = millis(1) + queue;
     *now += path;
     let mut rtt = Rtt::new(millis(100));
-    rtt.update(path, Waits::default());
+    rtt.update(path, AckWaits::default());
     let sample = AckSample {
         bytes: MTU,
         in_flight_before: lan.window(),

@@ -3,7 +3,7 @@
 
 use crate::congestion::{AckSample, Cause, CongestionEvent, Controller};
 use crate::pacer::Pacer;
-use crate::recovery::{RateSample, Rtt, Waits};
+use crate::recovery::{AckWaits, RateSample, Rtt};
 use crate::time::{Duration, Instant, nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -396,7 +396,7 @@ impl Sim {
         let newest = flow.flight[at];
         let sent_at = newest.sent_at;
         let sample = now.since(sent_at);
-        let waits = Waits {
+        let waits = AckWaits {
             here: Duration::ZERO,
             there: delay,
             announced: ACK_DELAY,

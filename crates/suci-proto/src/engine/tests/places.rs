@@ -3,7 +3,7 @@
 use super::hostile::hello;
 use super::*;
 use crate::event::EndReason;
-use crate::handshake::{Claim, Room, Trust};
+use crate::handshake::{Claim, InitRoom, Trust};
 use crate::limits::MIN_MTU;
 use crate::types::ProtocolError;
 
@@ -116,7 +116,7 @@ fn f01_f02_a_stranger_that_waits_hears_that_the_node_lives() {
 #[test]
 fn f02_a_known_node_that_calls_no_more_keeps_no_stranger_out() {
     let mut world = World::new(2);
-    let nothing = Room {
+    let nothing = InitRoom {
         packets: 0,
         places: 0,
         strangers: 0,

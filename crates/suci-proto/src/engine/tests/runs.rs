@@ -91,7 +91,7 @@ impl Setting {
             incarnation: Incarnation(host as u128 + 1),
         };
         let config = Config {
-            accept: Accept::Anyone,
+            accept: AcceptPolicy::Anyone,
             controller: self.controller,
             mode: self.mode,
             payload_checksum: self.payload_checksum,

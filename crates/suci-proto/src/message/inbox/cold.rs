@@ -3,7 +3,7 @@
 use super::Inbox;
 use crate::message::WARM;
 use crate::message::answer::Answer;
-use crate::message::incoming::Channel;
+use crate::message::incoming::IncomingChannel;
 use crate::message::places;
 use crate::types::ChannelId;
 
@@ -13,14 +13,14 @@ impl Inbox {
     pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
         let request = self.refusals.remove(&id);
-        let place = self.place(Channel::thawed(id, cold, request, self.each_window));
+        let place = self.place(IncomingChannel::thawed(id, cold, request, self.each_window));
         // The window may have grown meanwhile.
         self.list_due_update(place);
         Some(place)
     }
 
     /// Gives a channel its place.
-    pub(super) fn place(&mut self, channel: Channel) -> usize {
+    pub(super) fn place(&mut self, channel: IncomingChannel) -> usize {
         let id = channel.id();
         let place = self.channels.insert(channel);
         self.by_id.insert(id, place);
@@ -31,7 +31,7 @@ impl Inbox {
     }
 
     /// Takes a channel without messages out of its place.
-    pub(super) fn vacate(&mut self, place: usize) -> Option<Channel> {
+    pub(super) fn vacate(&mut self, place: usize) -> Option<IncomingChannel> {
         let channel = self.channels.try_remove(place)?;
         self.ready.forget(place);
         self.by_id.remove(&channel.id());
@@ -51,7 +51,7 @@ impl Inbox {
     pub(super) fn freeze(&mut self, place: usize) -> bool {
         let listed = self.ready.is_listed(place);
         let channel = self.channels.get(place).filter(|_| !listed);
-        let Some(cold) = channel.and_then(Channel::frozen) else {
+        let Some(cold) = channel.and_then(IncomingChannel::frozen) else {
             return false;
         };
         if let Some(channel) = self.vacate(place) {
@@ -68,7 +68,7 @@ impl Inbox {
     pub(super) fn say(
         &mut self,
         id: ChannelId,
-        say: impl FnOnce(&mut Channel) -> Option<Answer>,
+        say: impl FnOnce(&mut IncomingChannel) -> Option<Answer>,
     ) -> Option<Answer> {
         let place = self.find(id)?;
         let answer = self.channels.get_mut(place).and_then(say);
@@ -79,7 +79,8 @@ impl Inbox {
     /// Gives back places that were needed once. Places change: not while anybody holds one.
     pub(super) fn tidy(&mut self) {
         let (channels, by_id) = (&mut self.channels, &mut self.by_id);
-        let Some(moved) = places::give_back(channels, by_id, &mut self.ready, Channel::id) else {
+        let Some(moved) = places::give_back(channels, by_id, &mut self.ready, IncomingChannel::id)
+        else {
             return;
         };
         self.waiting = moved.all(self.waiting.drain(..));

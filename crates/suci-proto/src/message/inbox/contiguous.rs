@@ -2,7 +2,7 @@
 
 use super::Inbox;
 use crate::types::ProtocolError;
-use crate::wire::{ContiguousPackets, Messages, Part};
+use crate::wire::{ContiguousPackets, Messages, PacketPart};
 
 impl Inbox {
     /// Takes what the packets of `run` carry, as [`on_run`](Self::on_run) and
@@ -26,8 +26,8 @@ impl Inbox {
             }
             for part in messages.parts() {
                 match part {
-                    Part::Run(run) => self.on_run(run)?,
-                    Part::Frag(frag) => self.on_frag(frag)?,
+                    PacketPart::Run(run) => self.on_run(run)?,
+                    PacketPart::Frag(frag) => self.on_frag(frag)?,
                 }
             }
         }

@@ -6,7 +6,7 @@
 
 use super::Inbox;
 use crate::message::answer::Answer;
-use crate::message::incoming::Channel;
+use crate::message::incoming::IncomingChannel;
 use crate::message::len64;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 
@@ -66,7 +66,7 @@ impl Inbox {
             return Err(ProtocolError::Limit("channels"));
         }
         self.opened = self.opened.saturating_add(1);
-        let place = self.place(Channel::new(id, self.first_limit, self.each_window));
+        let place = self.place(IncomingChannel::new(id, self.first_limit, self.each_window));
         self.list_due_update(place);
         Ok(Some(place))
     }

@@ -2,7 +2,7 @@
 
 use super::Inbox;
 use crate::message::answer::AnswerError;
-use crate::message::incoming::{Channel, Freed};
+use crate::message::incoming::{Freed, IncomingChannel};
 use crate::message::{MessageNumber, len64};
 use crate::types::ChannelId;
 
@@ -80,7 +80,10 @@ impl Inbox {
         number: MessageNumber,
     ) -> Result<(usize, u64), AnswerError> {
         let place = self.find(channel).ok_or(AnswerError::NotWaiting)?;
-        let unanswered = self.channels.get(place).and_then(Channel::unanswered);
+        let unanswered = self
+            .channels
+            .get(place)
+            .and_then(IncomingChannel::unanswered);
         match unanswered {
             Some((waiting, total)) if waiting == number => Ok((place, total)),
             _ => Err(AnswerError::NotWaiting),

@@ -3,7 +3,7 @@
 use super::Inbox;
 use crate::limits::REPLY_RESERVE;
 use crate::message::Message;
-use crate::message::incoming::{Channel, Freed};
+use crate::message::incoming::{Freed, IncomingChannel};
 use crate::message::len64;
 use crate::types::ChannelId;
 
@@ -122,9 +122,9 @@ impl Inbox {
         }
         let at = |place: usize| self.channels.get(place);
         let own = self.by_id.get(&channel).and_then(|place| at(*place));
-        let ready = self.ready.places().filter_map(at).map(Channel::id);
+        let ready = self.ready.places().filter_map(at).map(IncomingChannel::id);
         let ready: Vec<_> = ready.collect();
-        if own.is_some_and(Channel::has_begun) || ready.is_empty() {
+        if own.is_some_and(IncomingChannel::has_begun) || ready.is_empty() {
             return None;
         }
         Some((accounts.known.saturating_sub(accounts.taken), ready))

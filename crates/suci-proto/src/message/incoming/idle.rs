@@ -1,12 +1,14 @@
 //! A channel of the inbox without messages, or at its end, and the session's books beside it.
 
-use super::{Accounts, Channel, Chunk, Listed, Request, SpareRuns, SpareSlots, Verdict};
+use super::{
+    Accounts, Chunk, IncomingChannel, Listed, Request, RequestVerdict, SpareRuns, SpareSlots,
+};
 use crate::message::{Halves, len64};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 
 /// What is left of a channel that has nothing to do, beside a large message that was refused.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::message) struct Cold {
+pub(in crate::message) struct IdleIncoming {
     /// The number of the next message.
     base: Halves,
     /// Memory credit that its messages took and gave back.
@@ -30,7 +32,7 @@ impl Accounts {
     }
 }
 
-impl Channel {
+impl IncomingChannel {
     /// Takes FIN: the channel had `count` messages, all of which are here or were.
     ///
     /// # Errors
@@ -52,7 +54,7 @@ impl Channel {
     }
 
     /// What is left of it, if none of its messages is here or expected and nothing is to be told.
-    pub(in crate::message) fn frozen(&self) -> Option<Cold> {
+    pub(in crate::message) fn frozen(&self) -> Option<IdleIncoming> {
         let no_messages = self.runs.is_empty() && self.slots.is_empty();
         let Listed {
             answer,
@@ -62,7 +64,7 @@ impl Channel {
         let told = !answer && !update && !reply;
         let idle = no_messages && told && self.end.is_none() && self.known == self.consumed;
         let room = u32::try_from(self.limit.saturating_sub(self.known)).ok()?;
-        idle.then_some(Cold {
+        idle.then_some(IdleIncoming {
             base: Halves::of(self.base),
             used: Halves::of(self.known),
             room,
@@ -71,14 +73,14 @@ impl Channel {
 
     /// The newest request, if it was refused: its sender may not know that yet.
     pub(in crate::message) fn refusal(&self) -> Option<Request> {
-        let refused = |request: &Request| matches!(request.verdict, Verdict::Refused(_));
+        let refused = |request: &Request| matches!(request.verdict, RequestVerdict::Refused(_));
         self.request.filter(refused)
     }
 
     /// As it was before it was frozen, but for the window and requests that were granted.
     pub(in crate::message) fn thawed(
         id: ChannelId,
-        cold: Cold,
+        cold: IdleIncoming,
         request: Option<Request>,
         window: u64,
     ) -> Self {

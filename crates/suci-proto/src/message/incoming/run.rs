@@ -1,6 +1,6 @@
 //! Small messages in order: they come and go beside the slots, which know every message by itself.
 
-use super::{Accounts, Channel, Freed};
+use super::{Accounts, Freed, IncomingChannel};
 use crate::limits::MESSAGE_CHARGE;
 use crate::message::runs::{Runs, Taken};
 use crate::message::{Message, charge, len64};
@@ -8,7 +8,7 @@ use crate::types::{Kind, MessageNumber};
 use crate::wire::Run;
 use bytes::Bytes;
 
-impl Channel {
+impl IncomingChannel {
     /// The number of the message that the program takes next.
     pub(in crate::message) fn front(&self) -> MessageNumber {
         self.base.saturating_sub(self.runs.len())

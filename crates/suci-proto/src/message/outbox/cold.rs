@@ -4,7 +4,7 @@
 
 use super::Outbox;
 use crate::message::WARM;
-use crate::message::outgoing::Channel;
+use crate::message::outgoing::OutgoingChannel;
 use crate::message::places;
 use crate::types::ChannelId;
 
@@ -13,11 +13,11 @@ impl Outbox {
     #[inline(never)]
     pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
-        Some(self.place(Channel::thawed(id, cold)))
+        Some(self.place(OutgoingChannel::thawed(id, cold)))
     }
 
     /// Gives a channel its place.
-    pub(super) fn place(&mut self, channel: Channel) -> usize {
+    pub(super) fn place(&mut self, channel: OutgoingChannel) -> usize {
         let id = channel.id();
         let place = self.channels.insert(channel);
         self.by_id.insert(id, place);
@@ -36,8 +36,11 @@ impl Outbox {
 
     /// Makes a channel cold. False if it has something to do.
     pub(super) fn freeze(&mut self, place: usize) -> bool {
-        let idle =
-            !self.turns.is_listed(place) && self.channels.get(place).is_some_and(Channel::is_idle);
+        let idle = !self.turns.is_listed(place)
+            && self
+                .channels
+                .get(place)
+                .is_some_and(OutgoingChannel::is_idle);
         if let Some(channel) = idle.then(|| self.vacate(place)).flatten() {
             self.cold.insert(channel.id(), channel.frozen());
         }
@@ -47,7 +50,8 @@ impl Outbox {
     /// Gives back places that were needed once. Places change: not while anybody holds one.
     pub(super) fn tidy(&mut self) {
         let (channels, by_id) = (&mut self.channels, &mut self.by_id);
-        let Some(moved) = places::give_back(channels, by_id, &mut self.turns, Channel::id) else {
+        let Some(moved) = places::give_back(channels, by_id, &mut self.turns, OutgoingChannel::id)
+        else {
             return;
         };
         self.session_parked = moved.all(self.session_parked.drain(..));

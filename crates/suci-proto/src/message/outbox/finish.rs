@@ -6,7 +6,7 @@
 
 use super::{NoRoom, Outbox};
 use crate::message::len64;
-use crate::message::outgoing::{Channel, Fin, Status};
+use crate::message::outgoing::{Fin, OutgoingChannel, Status};
 use crate::types::{ChannelId, MessageNumber};
 use std::collections::VecDeque;
 
@@ -104,7 +104,7 @@ impl Outbox {
         let Some(place) = self.find(id) else {
             return;
         };
-        let over = |c: &Channel| matches!(c.fin, Fin::Sent | Fin::Listed);
+        let over = |c: &OutgoingChannel| matches!(c.fin, Fin::Sent | Fin::Listed);
         if self.channels.get(place).is_some_and(over) {
             self.count_class(self.priority(id), -1);
             self.vacate(place);
@@ -118,7 +118,7 @@ impl Outbox {
     }
 
     /// Takes a channel without messages out of its place.
-    pub(super) fn vacate(&mut self, place: usize) -> Option<Channel> {
+    pub(super) fn vacate(&mut self, place: usize) -> Option<OutgoingChannel> {
         self.park(place, Status::Idle);
         let channel = self.channels.try_remove(place)?;
         if channel.turn.to_report {
@@ -149,7 +149,7 @@ impl Outbox {
     pub(super) fn open(&mut self, id: ChannelId) -> usize {
         self.opened = self.opened.saturating_add(1);
         self.count_class(self.priority(id), 1);
-        self.place(Channel::new(id, self.channel_limit))
+        self.place(OutgoingChannel::new(id, self.channel_limit))
     }
 }
 

@@ -1,7 +1,7 @@
 //! How messages come into the queue.
 
 use super::{Opened, Outbox};
-use crate::message::outgoing::{Channel, Spares};
+use crate::message::outgoing::{OutgoingChannel, Spares};
 use crate::message::small::{ChannelLease, SmallOutgoing};
 use crate::message::{Held, Outgoing, has_room, len64};
 use crate::types::{ChannelId, MessageNumber};
@@ -19,7 +19,7 @@ pub enum NoRoom {
 }
 
 /// Where a message is queued.
-struct Room {
+struct QueueSlot {
     /// The channel's place, and its class.
     place: usize,
     class: u8,
@@ -95,7 +95,7 @@ impl Outbox {
 
     /// Where `size` more is to be queued on the channel, if the queue takes it.
     #[inline(always)]
-    fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<Room, NoRoom> {
+    fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<QueueSlot, NoRoom> {
         let opened = self.find_opened(channel);
         let class = match opened {
             Some(opened) => opened.class,
@@ -112,13 +112,13 @@ impl Outbox {
             None => self.open_one_more(channel)?,
         };
         let held = held.plus(size);
-        Ok(Room { place, class, held })
+        Ok(QueueSlot { place, class, held })
     }
 
     /// The channel's messages count in `class` from now on. O(messages).
     pub(super) fn move_class(&mut self, place: usize, class: u8) {
         let channel = self.channels.get(place);
-        let held = channel.map_or(Held::default(), Channel::held);
+        let held = channel.map_or(Held::default(), OutgoingChannel::held);
         let before = self.turns.priority(place).class();
         self.queued.change(before, |all| all.minus(held));
         self.queued.change(class, |all| all.plus(held));
@@ -139,8 +139,8 @@ impl Outbox {
     #[inline(always)]
     fn queue(
         &mut self,
-        Room { place, class, held }: Room,
-        push: impl FnOnce(&mut Channel, &mut Spares) -> MessageNumber,
+        QueueSlot { place, class, held }: QueueSlot,
+        push: impl FnOnce(&mut OutgoingChannel, &mut Spares) -> MessageNumber,
     ) -> MessageNumber {
         let (channel, spares) = (self.channels.get_mut(place), &mut self.spares);
         let number = channel.map_or(0, |channel| push(channel, spares));

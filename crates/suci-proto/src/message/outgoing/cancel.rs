@@ -4,7 +4,7 @@
 //! Consecutive void messages are one entry, so a channel has at most one more of these than of
 //! others that wait.
 
-use super::Channel;
+use super::OutgoingChannel;
 use crate::message::Held;
 use crate::time::Instant;
 use crate::types::MessageNumber;
@@ -21,7 +21,7 @@ pub(in crate::message) struct Cancelled {
     pub(in crate::message) deadline: Option<Instant>,
 }
 
-impl Channel {
+impl OutgoingChannel {
     /// Sets when message `number` expires, which was queued just now.
     pub(in crate::message) fn set_deadline(&mut self, number: MessageNumber, at: Instant) {
         if let Some(long) = self.long_mut(number) {

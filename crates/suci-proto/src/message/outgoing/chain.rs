@@ -1,13 +1,13 @@
 //! Messages of middle length on their way into a packet, and what becomes of them.
 
-use super::{Channel, Packed, Terms};
+use super::{OutgoingChannel, Packed, Terms};
 use crate::message::chain::{Chain, Put};
 use crate::message::entry::Entry;
 use crate::recovery::SentFrame;
 use crate::types::MessageNumber;
 use crate::wire::Frame;
 
-impl Channel {
+impl OutgoingChannel {
     /// Where the chain stands that began with message `origin`, which may have left the channel's
     /// front.
     pub(super) fn chain_at(&self, origin: MessageNumber) -> Option<MessageNumber> {

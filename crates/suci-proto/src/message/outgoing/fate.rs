@@ -1,8 +1,8 @@
 //! What became of a channel's messages: acknowledged, owed again, answered, over.
 
-use super::{Channel, Item, Queue};
-use crate::message::entry::{Entry, Long, Phase};
-use crate::message::small::{Fate, FrameQueue};
+use super::{Item, OutgoingChannel, Queue};
+use crate::message::entry::{Entry, LargePhase, Long};
+use crate::message::small::{FrameQueue, SmallState};
 use crate::message::{Completion, Held, Outcome, index, len64};
 use crate::types::{MessageNumber, ProtocolError};
 use core::ops::Range;
@@ -41,7 +41,7 @@ impl Released {
     }
 }
 
-impl Channel {
+impl OutgoingChannel {
     /// Changes the entry of message `number`, which is the first in it, and keeps the books of what
     /// is owed.
     pub(super) fn change(&mut self, number: MessageNumber, change: impl FnOnce(&mut Entry)) {
@@ -76,8 +76,8 @@ impl Channel {
         for item in self.queue.sent_mut(first, end) {
             debug_assert!(item.first >= first && item.end() <= end, "all of a run");
             match &mut item.entry {
-                Entry::Small(small) if small.fate == Fate::Open => {
-                    small.fate = Fate::Acked;
+                Entry::Small(small) if small.fate == SmallState::Open => {
+                    small.fate = SmallState::Acked;
                     match small.is_void() {
                         true => released.add_voids(small.count().into()),
                         false => released.add(small.held(), small.held(), small.count().into()),
@@ -160,7 +160,7 @@ impl Channel {
     /// The RTS of `number` was acknowledged; it waits for its answer.
     pub(in crate::message) fn rts_acked(&mut self, number: MessageNumber) {
         self.change_long(number, |long| {
-            if let Phase::Asked { lost } = &mut long.phase {
+            if let LargePhase::Asked { lost } = &mut long.phase {
                 *lost = false;
             }
         });
@@ -196,7 +196,7 @@ impl Channel {
 
     pub(in crate::message) fn rts_lost(&mut self, number: MessageNumber) {
         self.change_long(number, |long| {
-            if let Phase::Asked { lost } = &mut long.phase {
+            if let LargePhase::Asked { lost } = &mut long.phase {
                 *lost = true;
             }
         });
@@ -225,7 +225,7 @@ impl Channel {
             return Ok(false);
         }
         self.asked = None;
-        self.change_long(number, |long| long.phase = Phase::Granted);
+        self.change_long(number, |long| long.phase = LargePhase::Granted);
         Ok(true)
     }
 
@@ -240,7 +240,7 @@ impl Channel {
             self.asked = None;
             self.change_long(number, |long| {
                 let copied = long.copied();
-                released.add(long.finish(Phase::Refused(reason)), copied, 1);
+                released.add(long.finish(LargePhase::Refused(reason)), copied, 1);
             });
             self.move_cursor();
         }
@@ -293,7 +293,7 @@ impl Channel {
     fn completions(&self, item: &Item) -> impl Iterator<Item = Completion> {
         let Item { first, entry } = item;
         let (outcome, reason) = match entry {
-            Entry::Long(long) if let Phase::Refused(reason) = long.phase => {
+            Entry::Long(long) if let LargePhase::Refused(reason) = long.phase => {
                 (Outcome::NotDelivered, Some(reason))
             }
             _ if entry.is_done() => (Outcome::Delivered, None),

@@ -1,19 +1,19 @@
 //! A channel of the outbox without messages.
 
-use super::{Channel, Fin, Queue};
+use super::{Fin, OutgoingChannel, Queue};
 use crate::message::Halves;
 use crate::types::{ChannelId, MessageNumber};
 
 /// What is left of a channel that has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::message) struct Cold {
+pub(in crate::message) struct IdleOutgoing {
     base: Halves,
     used: Halves,
     /// Memory credit left, or as much of it as can be told.
     room: u32,
 }
 
-impl Cold {
+impl IdleOutgoing {
     /// The number of the next message.
     pub(in crate::message) fn base(&self) -> MessageNumber {
         self.base.whole()
@@ -31,7 +31,7 @@ impl Cold {
     }
 }
 
-impl Channel {
+impl OutgoingChannel {
     /// Whether it has no message, waits for nothing, and is to be told nothing.
     pub(in crate::message) fn is_idle(&self) -> bool {
         let nothing = self.queue.is_empty() && self.owed == 0 && self.asked.is_none();
@@ -40,8 +40,8 @@ impl Channel {
     }
 
     /// What is left of it while it is idle.
-    pub(in crate::message) fn frozen(&self) -> Cold {
-        Cold {
+    pub(in crate::message) fn frozen(&self) -> IdleOutgoing {
+        IdleOutgoing {
             base: Halves::of(self.base()),
             used: Halves::of(self.used),
             room: u32::try_from(self.room()).unwrap_or(u32::MAX),
@@ -49,7 +49,7 @@ impl Channel {
     }
 
     /// As it was before it was frozen.
-    pub(in crate::message) fn thawed(id: ChannelId, cold: Cold) -> Self {
+    pub(in crate::message) fn thawed(id: ChannelId, cold: IdleOutgoing) -> Self {
         let (base, used) = (cold.base(), cold.used.whole());
         Self {
             queue: Queue::at(base),

@@ -1,9 +1,9 @@
 //! Messages on their way into a packet, many at once: of small ones whole frames.
 
-use super::{Channel, Terms};
+use super::{OutgoingChannel, Terms};
 use crate::message::entry::Entry;
 use crate::message::index;
-use crate::message::small::Fate;
+use crate::message::small::SmallState;
 use crate::recovery::SentFrame;
 use crate::types::{Kind, MessageNumber};
 use crate::wire::{FragHead, Start};
@@ -27,7 +27,7 @@ pub struct Packed {
     pub(in crate::message) charged: u64,
 }
 
-impl Channel {
+impl OutgoingChannel {
     /// Puts the messages that are next behind `out`, if they are small or of a chain: as many as
     /// `room` bytes, a turn of `turn` bytes and the credit allow, of small ones whole frames. None
     /// if the next one is neither, or may not go.
@@ -133,7 +133,7 @@ impl Channel {
         if count == 0 {
             return None;
         }
-        run.fate = Fate::Open;
+        run.fate = SmallState::Open;
         let (void, (start, end)) = (run.is_void(), run.span(count));
         let payload = u64::from(count).saturating_mul(run.total());
         let bytes = match void {
@@ -190,7 +190,7 @@ impl Channel {
     /// next.
     fn owe_first(&mut self, number: MessageNumber) {
         if let Some(Entry::Small(rest)) = self.entry_mut(number) {
-            rest.fate = Fate::Lost;
+            rest.fate = SmallState::Lost;
             rest.listed = true;
             self.resend.push_front(number);
         }

@@ -7,7 +7,7 @@
 
 use super::super::Outgoing;
 use super::super::chain::Chain;
-use super::super::entry::{Entry, Long, Phase};
+use super::super::entry::{Entry, LargePhase, Long};
 use super::super::small::Small;
 use super::{Cancelled, OWN, Spares};
 use crate::types::MessageNumber;
@@ -263,7 +263,9 @@ impl Queue {
                 drop(chain.cut_off());
                 (first, None)
             }
-            Entry::Long(long) if matches!(long.phase, Phase::Queued) => (item.first, long.deadline),
+            Entry::Long(long) if matches!(long.phase, LargePhase::Queued) => {
+                (item.first, long.deadline)
+            }
             Entry::Long(_) => return None,
         };
         let count = u32::try_from(end.saturating_sub(first)).ok()?;

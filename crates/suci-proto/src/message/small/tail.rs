@@ -19,13 +19,13 @@ pub(in crate::message) struct Tail {
     len: usize,
     /// What the next message is if it is like the last one, and how its head follows from that
     /// one's.
-    like: Option<Like>,
+    like: Option<RunShape>,
     row: Option<Row>,
 }
 
 /// What messages of a run have in common whose heads are a [`Row`], and the next one's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Like {
+struct RunShape {
     number: MessageNumber,
     tag: u64,
     token: u64,
@@ -34,7 +34,7 @@ struct Like {
     notify: bool,
 }
 
-impl Like {
+impl RunShape {
     #[inline]
     fn of(number: MessageNumber, message: &SmallOutgoing<'_>) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl Tail {
         let (Some(like), Some(row)) = (&mut self.like, &mut self.row) else {
             return false;
         };
-        if *like != Like::of(number, message) || !message.user_header.is_empty() {
+        if *like != RunShape::of(number, message) || !message.user_header.is_empty() {
             return false;
         }
         let end = self.len.saturating_add(row.room(message.payload.len()));
@@ -158,11 +158,11 @@ impl Tail {
         let head = self.block.len().saturating_sub(before);
         self.block.extend_from_slice(message.payload);
         self.len = self.block.len();
-        let like = Like::of(number, message);
+        let like = RunShape::of(number, message);
         let alike = self.like == Some(like) && message.user_header.is_empty();
         let frame = self.block.get(before..).filter(|_| row && alike);
         self.row = frame.and_then(|frame| Row::after(frame, head));
-        self.like = Some(Like {
+        self.like = Some(RunShape {
             number: number.wrapping_add(1),
             ..like
         });

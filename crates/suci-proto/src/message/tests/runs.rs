@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 /// What a packet holds, by numbers from the first on that the program did not take.
 #[derive(Clone, Debug)]
-enum Part {
+enum Fragment {
     /// Whole messages with consecutive numbers, side by side.
     Row { from: u64, count: u64, len: usize },
     /// Anything else about a message.
@@ -31,7 +31,7 @@ enum Step {
     Packet {
         /// Numbers begin with what was never seen, or with what the program takes next.
         fresh: bool,
-        parts: Vec<(u32, Part)>,
+        parts: Vec<(u32, Fragment)>,
     },
     /// A packet that came before comes again.
     Again(usize),
@@ -44,7 +44,7 @@ enum Step {
 const LONG: u64 = 1_000;
 const CUT: usize = 600;
 
-fn part() -> impl Strategy<Value = Part> {
+fn part() -> impl Strategy<Value = Fragment> {
     let other = prop_oneof![
         Just(Other::Described),
         Just(Other::First),
@@ -54,9 +54,9 @@ fn part() -> impl Strategy<Value = Part> {
     let from = prop_oneof![6 => Just(0_u64), 2 => 0..20_u64];
     prop_oneof![
         8 => (from, 1..30_u64, prop_oneof![0..3_usize, 0..300_usize])
-            .prop_map(|(from, count, len)| Part::Row { from, count, len }),
-        3 => (0..6_u64, other).prop_map(|(number, what)| Part::Other { number, what }),
-        1 => Just(Part::Noise),
+            .prop_map(|(from, count, len)| Fragment::Row { from, count, len }),
+        3 => (0..6_u64, other).prop_map(|(number, what)| Fragment::Other { number, what }),
+        1 => Just(Fragment::Noise),
     ]
 }
 
@@ -137,7 +137,7 @@ impl Both {
         }
     }
 
-    fn build(&mut self, fresh: bool, parts: &[(u32, Part)]) -> Packet {
+    fn build(&mut self, fresh: bool, parts: &[(u32, Fragment)]) -> Packet {
         let mut bytes = Vec::new();
         for (channel, part) in parts {
             let place = index(u64::from(*channel));
@@ -147,13 +147,13 @@ impl Both {
                 self.taken[place]
             };
             let end = match *part {
-                Part::Row { from, count, len } => {
+                Fragment::Row { from, count, len } => {
                     for number in (base + from..).take(index(count)) {
                         put(&mut bytes, *channel, number, len64(len), 0..len, b"");
                     }
                     base + from + count
                 }
-                Part::Other { number, what } => {
+                Fragment::Other { number, what } => {
                     let number = base + number;
                     match what {
                         Other::Described => put(&mut bytes, *channel, number, 40, 0..40, b"head"),
@@ -168,7 +168,7 @@ impl Both {
                     }
                     number + 1
                 }
-                Part::Noise => {
+                Fragment::Noise => {
                     bytes.extend_from_slice(&[0x83, 1]);
                     base
                 }
@@ -294,7 +294,7 @@ fn a_message_refused_behind_a_run_is_passed_over_when_its_turn_comes() {
     let row = |count| {
         (
             0,
-            Part::Row {
+            Fragment::Row {
                 from: 0,
                 count,
                 len: 32,
@@ -303,7 +303,7 @@ fn a_message_refused_behind_a_run_is_passed_over_when_its_turn_comes() {
     };
     let asks = (
         0,
-        Part::Other {
+        Fragment::Other {
             number: 0,
             what: Other::Rts,
         },
@@ -326,7 +326,7 @@ fn runs_in_order_are_taken_at_once_and_others_one_by_one() {
     let row = |from, count| {
         vec![(
             0,
-            Part::Row {
+            Fragment::Row {
                 from,
                 count,
                 len: 32,
@@ -343,7 +343,7 @@ fn runs_in_order_are_taken_at_once_and_others_one_by_one() {
     both.step(Step::Pop(70));
     let missing = vec![(
         0,
-        Part::Row {
+        Fragment::Row {
             from: 0,
             count: 1,
             len: 32,
@@ -367,12 +367,12 @@ fn runs_in_order_are_taken_at_once_and_others_one_by_one() {
 #[test]
 fn who_wants_no_message_gets_none() {
     let mut both = Both::new();
-    let row = Part::Row {
+    let row = Fragment::Row {
         from: 0,
         count: 2,
         len: 32,
     };
-    let described = Part::Other {
+    let described = Fragment::Other {
         number: 0,
         what: Other::Described,
     };

@@ -1,6 +1,6 @@
 //! The sent packets while nothing is in flight.
 
-use super::{Marks, SentPackets};
+use super::{SentPackets, StateBitmap};
 use std::collections::VecDeque;
 
 impl SentPackets {
@@ -15,7 +15,7 @@ impl SentPackets {
         self.doubtful = 0;
         self.base = self.next;
         self.frames_base = self.frames_base.saturating_add(self.frames.len() as u64);
-        self.marks = Marks::default();
+        self.marks = StateBitmap::default();
         self.flights = VecDeque::new();
         self.frames = Vec::new();
         self.frames_swept = 0;

@@ -10,7 +10,7 @@ const WORD: u64 = u64::BITS as u64;
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::recovery) enum Fate {
+pub(in crate::recovery) enum PacketState {
     /// Eliciting, in flight.
     InFlight,
     /// Not eliciting, nothing heard.
@@ -25,7 +25,7 @@ pub(in crate::recovery) enum Fate {
     Gone,
 }
 
-impl Fate {
+impl PacketState {
     /// Those that have a bit.
     const ALL: [Self; Self::Gone as usize] = [
         Self::InFlight,
@@ -39,7 +39,7 @@ impl Fate {
 /// The fates of 64 positions: a packet has one bit in all, in the place of its fate, or none if it
 /// is gone.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Word([u64; Fate::Gone as usize]);
+pub(super) struct Word([u64; PacketState::Gone as usize]);
 
 impl Word {
     /// Those whose acknowledgement would be news.
@@ -49,11 +49,11 @@ impl Word {
     }
 
     /// Those of one fate, which is not `Gone`.
-    pub(super) fn of(&self, fate: Fate) -> u64 {
+    pub(super) fn of(&self, fate: PacketState) -> u64 {
         self.0.get(fate as usize).copied().unwrap_or_default()
     }
 
-    fn change(&mut self, bits: u64, from: Fate, to: Fate) {
+    fn change(&mut self, bits: u64, from: PacketState, to: PacketState) {
         if let Some(place) = self.0.get_mut(from as usize) {
             *place &= !bits;
         }
@@ -65,28 +65,31 @@ impl Word {
 
 /// The fates of all positions from the oldest of interest on.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct StateBitmap {
     /// Position of the first bit of `words[0]`, a multiple of [`WORD`].
     start: u64,
     words: VecDeque<Word>,
 }
 
-impl Marks {
+impl StateBitmap {
     fn index(&self, position: u64) -> Option<usize> {
         usize::try_from(position.checked_sub(self.start)? / WORD).ok()
     }
 
     /// What became of the packet at `position`.
-    pub(super) fn get(&self, position: u64) -> Fate {
+    pub(super) fn get(&self, position: u64) -> PacketState {
         let word = self.index(position).and_then(|at| self.words.get(at));
         let bit = 1 << (position % WORD);
-        let is = |fate: &Fate| word.is_some_and(|word| word.of(*fate) & bit != 0);
-        Fate::ALL.into_iter().find(is).unwrap_or(Fate::Gone)
+        let is = |fate: &PacketState| word.is_some_and(|word| word.of(*fate) & bit != 0);
+        PacketState::ALL
+            .into_iter()
+            .find(is)
+            .unwrap_or(PacketState::Gone)
     }
 
     /// All positions of `range` were of the fate `from` and are of `to` now. What was never named
     /// is gone.
-    pub(super) fn change(&mut self, range: Range<u64>, from: Fate, to: Fate) {
+    pub(super) fn change(&mut self, range: Range<u64>, from: PacketState, to: PacketState) {
         if self.words.is_empty() {
             self.start = range.start - range.start % WORD;
         }
@@ -139,23 +142,23 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn fate() -> impl Strategy<Value = Fate> {
+    fn fate() -> impl Strategy<Value = PacketState> {
         prop::sample::select(vec![
-            Fate::InFlight,
-            Fate::Silent,
-            Fate::Lost,
-            Fate::Dropped,
-            Fate::Acked,
-            Fate::Gone,
+            PacketState::InFlight,
+            PacketState::Silent,
+            PacketState::Lost,
+            PacketState::Dropped,
+            PacketState::Acked,
+            PacketState::Gone,
         ])
     }
 
     #[test]
     fn f06_a_repeated_ack_looks_at_64_packets_at_once() {
-        let mut marks = Marks::default();
-        marks.change(0..10_000, Fate::Gone, Fate::InFlight);
+        let mut marks = StateBitmap::default();
+        marks.change(0..10_000, PacketState::Gone, PacketState::InFlight);
         // The oldest stays open, so nothing can be dropped from the window.
-        marks.change(1..10_000, Fate::InFlight, Fate::Acked);
+        marks.change(1..10_000, PacketState::InFlight, PacketState::Acked);
         for (from, most) in [(1, 157), (5_000, 79), (9_999, 1)] {
             let steps = core::cell::Cell::new(0);
             let open = |word: &Word| {
@@ -175,15 +178,15 @@ mod tests {
             steps in prop::collection::vec((0..300_u64, 0..200_u64, fate()), 1..40),
             below in 0..400_u64,
         ) {
-            let mut marks = Marks::default();
+            let mut marks = StateBitmap::default();
             let mut map = BTreeMap::new();
             // The first is the oldest there is.
-            marks.change(first..first + 1, Fate::Gone, Fate::Gone);
+            marks.change(first..first + 1, PacketState::Gone, PacketState::Gone);
             for (from, count, fate) in steps {
                 // Of one fate, as the ranges of sent packets are.
                 let from = first + from;
-                let before = *map.get(&from).unwrap_or(&Fate::Gone);
-                let alike = |at: &u64| *map.get(at).unwrap_or(&Fate::Gone) == before;
+                let before = *map.get(&from).unwrap_or(&PacketState::Gone);
+                let alike = |at: &u64| *map.get(at).unwrap_or(&PacketState::Gone) == before;
                 let end = (from..from + count).take_while(alike).last().map_or(from, |at| at + 1);
                 marks.change(from..end, before, fate);
                 map.extend((from..end).map(|position| (position, fate)));
@@ -191,15 +194,15 @@ mod tests {
             let below = first + below;
             marks.drop_below(below);
             map.retain(|position, _| *position >= below);
-            let fate_of = |position| map.get(&position).copied().unwrap_or(Fate::Gone);
+            let fate_of = |position| map.get(&position).copied().unwrap_or(PacketState::Gone);
             for position in below..first + 600 {
                 prop_assert_eq!(marks.get(position), fate_of(position));
             }
             for (from, to) in [(below, first + 500), (below + 70, below + 90)] {
-                let mut open = (from..to).filter(|at| !matches!(fate_of(*at), Fate::Acked | Fate::Gone));
+                let mut open = (from..to).filter(|at| !matches!(fate_of(*at), PacketState::Acked | PacketState::Gone));
                 prop_assert_eq!(marks.find(from..to, Word::open), open.next());
-                let acked = (from..to).find(|at| fate_of(*at) == Fate::Acked);
-                prop_assert_eq!(marks.find(from..to, |word| word.of(Fate::Acked)), acked);
+                let acked = (from..to).find(|at| fate_of(*at) == PacketState::Acked);
+                prop_assert_eq!(marks.find(from..to, |word| word.of(PacketState::Acked)), acked);
             }
         }
     }

@@ -427,7 +427,7 @@ fn the_path_sample_leaves_out_what_both_ends_waited_whatever_was_announced() {
     let mut ack = |number: u64, delay, here| {
         let sent = 100 * number;
         bench.send(number, sent);
-        let waits = Waits {
+        let waits = AckWaits {
             here: ms(here),
             ..there(ms(delay))
         };

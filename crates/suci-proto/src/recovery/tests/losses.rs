@@ -171,9 +171,9 @@ fn lost_packets_are_forgotten_after_two_probe_timeouts() {
     };
     assert_eq!(
         send_and_ack(5, Instant::from_nanos(expiry.as_nanos() - 1)),
-        Fate::Lost
+        PacketState::Lost
     );
-    assert_eq!(send_and_ack(6, expiry), Fate::Gone);
+    assert_eq!(send_and_ack(6, expiry), PacketState::Gone);
     assert_eq!(bench.ack(2_000, &[1..=6]), AckSummary::default());
 }
 
@@ -401,10 +401,10 @@ fn dropped_packets_are_recognised_for_two_probe_timeouts() {
     // 2 x (100 + 4 x 50) after the last call that knew the time.
     bench.send(2, 799);
     bench.ack(799, &[2..=2]);
-    assert_eq!(bench.recovery.sent_packets.fate(1), Fate::Dropped);
+    assert_eq!(bench.recovery.sent_packets.fate(1), PacketState::Dropped);
     bench.send(3, 800);
     bench.ack(800, &[3..=3]);
-    assert_eq!(bench.recovery.sent_packets.fate(1), Fate::Gone);
+    assert_eq!(bench.recovery.sent_packets.fate(1), PacketState::Gone);
 }
 
 #[test]

@@ -5,9 +5,9 @@
 //! thresholds: it knows the least and the most that they may be, and RFC 9002's rules.
 
 use super::{
-    AckSummary, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD,
-    MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError, Recovery, SentFrame,
-    SentKind, Sink, TimerAction, Waits,
+    AckSummary, AckWaits, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL,
+    MAX_PACKET_THRESHOLD, MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError,
+    Recovery, SentFrame, SentKind, Sink, TimerAction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -279,7 +279,7 @@ impl World {
                 None => break,
             }
         }
-        let waits = Waits {
+        let waits = AckWaits {
             there: Duration::from_micros(bytes.or_zero() * 40),
             here: Duration::from_micros(choice % 16 * 20),
             announced: MAX_ACK_DELAY,
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    fn apply(&mut self, ranges: &[RangeInclusive<u64>], waits: Waits) {
+    fn apply(&mut self, ranges: &[RangeInclusive<u64>], waits: AckWaits) {
         let mut reports = Reports::default();
         let before = self.recovery.in_flight();
         let result = self
@@ -329,7 +329,7 @@ impl World {
     fn check_ack(
         &mut self,
         ranges: &[RangeInclusive<u64>],
-        waits: Waits,
+        waits: AckWaits,
         summary: &AckSummary,
         reports: &Reports,
     ) {

@@ -12,11 +12,11 @@ fn ack_through(sent_packets: &mut SentPackets, mut from: u64, through: u64) {
 }
 
 /// The peer says it waited so long, of what it announced.
-fn there(millis: u64, announced: u64) -> Waits {
-    Waits {
+fn there(millis: u64, announced: u64) -> AckWaits {
+    AckWaits {
         there: ms(millis),
         announced: ms(announced),
-        ..Waits::default()
+        ..AckWaits::default()
     }
 }
 
@@ -89,7 +89,7 @@ fn rtt_believes_delays_only_as_announced_and_above_the_least() {
 fn rtt_timeout_never_falls_below_the_granularity() {
     let mut rtt = Rtt::new(ms(100));
     for _ in 0..200 {
-        rtt.update(Duration::from_micros(20), Waits::default());
+        rtt.update(Duration::from_micros(20), AckWaits::default());
     }
     assert_eq!(rtt.pto(Duration::ZERO), Duration::from_micros(220));
     let (endless, most) = (Rtt::new(Duration::MAX), Duration::from_nanos(u64::MAX));
@@ -100,13 +100,13 @@ fn rtt_timeout_never_falls_below_the_granularity() {
 fn loss_delay_has_a_floor_and_follows_the_larger_of_smoothed_and_latest() {
     let reordering = Reordering::new();
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(Duration::from_micros(20), Waits::default());
+    rtt.update(Duration::from_micros(20), AckWaits::default());
     assert_eq!(reordering.delay(&rtt), GRANULARITY);
-    rtt.update(ms(80), Waits::default());
+    rtt.update(ms(80), AckWaits::default());
     assert_eq!(reordering.delay(&rtt), ms(90));
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(ms(80), Waits::default());
-    rtt.update(ms(72), Waits::default());
+    rtt.update(ms(80), AckWaits::default());
+    rtt.update(ms(72), AckWaits::default());
     assert_eq!(reordering.delay(&rtt), Duration::from_micros(88_875));
 }
 
@@ -145,7 +145,7 @@ fn time_threshold_grows_to_what_was_seen_up_to_three_round_trips() {
     reordering.on_spurious(ms(101), 1, &rtt);
     assert_eq!(reordering.delay(&rtt), ms(145), "it spares that too");
     let mut queued = Rtt::new(ms(80));
-    queued.update(ms(400), Waits::default());
+    queued.update(ms(400), AckWaits::default());
     assert_eq!(reordering.delay(&queued), ms(465));
     reordering.on_spurious(ms(9_000), 1, &rtt);
     assert_eq!(reordering.delay(&rtt), ms(240));
@@ -268,7 +268,7 @@ fn f04_remembered_losses_are_capped() {
     }
     for number in 0..10_000 {
         let lost = packet(&sent_packets, number);
-        sent_packets.give_up(&lost, Fate::Lost, at(1_000));
+        sent_packets.give_up(&lost, PacketState::Lost, at(1_000));
     }
     sent_packets.expire(at(0));
     assert_eq!(sent_packets.held().0, MAX_REMEMBERED);
@@ -285,7 +285,7 @@ fn f04_one_remembered_loss_does_not_hold_the_window_open_forever() {
     let mut sent_packets = SentPackets::new(0);
     sent_packets.record(0, 1, sent(0, 100, DATA), &[]);
     let lost = packet(&sent_packets, 0);
-    sent_packets.give_up(&lost, Fate::Lost, at(1_000));
+    sent_packets.give_up(&lost, PacketState::Lost, at(1_000));
     let mut most = 0;
     for number in 1..50_000 {
         sent_packets.record(number, 1, sent(0, 100, DATA), &[]);
@@ -423,12 +423,12 @@ fn the_oldest_in_flight_is_found_past_the_resolved_ones() {
     let oldest = sent_packets.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (0, false));
     let lost = packet(&sent_packets, 0);
-    sent_packets.give_up(&lost, Fate::Lost, at(9));
+    sent_packets.give_up(&lost, PacketState::Lost, at(9));
     let oldest = sent_packets.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (1, false));
     sent_packets.acknowledge(&packet(&sent_packets, 1));
     let lost = packet(&sent_packets, 2);
-    sent_packets.give_up(&lost, Fate::Lost, at(9));
+    sent_packets.give_up(&lost, PacketState::Lost, at(9));
     let oldest = sent_packets.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (3, true));
     assert_eq!(oldest.packet.sent.sent_at, at(3));
@@ -523,7 +523,7 @@ fn what_is_acknowledged_or_lost_of_a_flight_leaves_the_others() {
     );
     ack_through(&mut sent_packets, 60, 69);
     let lost = packet(&sent_packets, 3);
-    sent_packets.give_up(&lost, Fate::Lost, at(9));
+    sent_packets.give_up(&lost, PacketState::Lost, at(9));
     assert_eq!(*sent_packets.carried(&lost), [part(1, 2, 300, 400)]);
     assert_eq!(
         (sent_packets.flying(), sent_packets.in_flight()),
