@@ -26,6 +26,9 @@ TIMES  ?= 200
 TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
 	CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
+# What a build needs, as command:package pairs: linker, libc and, for rustup, curl with certificates.
+BUILD_TOOLS := cc:gcc cc:libc6-dev curl:curl curl:ca-certificates
+
 # What the namespace tests call, as command:package pairs.
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
 	g++:g++ git:git valgrind:valgrind
@@ -35,7 +38,10 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 	/usr/include/ucp/api/ucp.h:libucx-dev /usr/include/enet/enet.h:libenet-dev \
 	/usr/bin/mpiexec.mpich:mpich /usr/bin/mpicc.mpich:libmpich-dev
 
-.PHONY: help setup setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench bench-report doc mutants show soak
+# rustup puts its commands there; a shell that was open before does not know.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+.PHONY: help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench bench-report doc mutants show soak
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -43,9 +49,11 @@ help: ## This list
 
 setup: setup-rust setup-host setup-deny ## Install what is missing: toolchain, system tools, cargo-deny
 
-setup-rust:
+setup-rust: setup-build
 	@echo "== setup: the Rust toolchain of rust-toolchain.toml"
-	@command -v rustup >/dev/null || { echo "rustup is missing; install it from https://rustup.rs, then run make again" >&2; exit 1; }
+	@command -v rustup >/dev/null || { \
+	  echo "rustup is missing: installing it by the script of https://rustup.rs into your home folder"; \
+	  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -q --no-modify-path --default-toolchain none; }
 	@channel=$$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml); \
 	list() { sed -n "s/^$$1 = \[\(.*\)\]/\1/p" rust-toolchain.toml | tr -d '",'; }; \
 	cd /; \
@@ -56,20 +64,30 @@ setup-rust:
 	have=$$(rustup target list --toolchain "$$channel" --installed); \
 	for t in $$targets; do grep -qx "$$t" <<<"$$have" || rustup target add --toolchain "$$channel" "$$t"; done
 
-setup-host:
-	@echo "== setup: system tools for fuzzing and for tests in network namespaces"
+# Installs the packages of those commands (command:package) that are missing, and says so first.
+define INSTALL
 	@missing=(); \
-	for pair in $(HOST_TOOLS); do \
+	for pair in $(1); do \
 	  PATH="$$PATH:/usr/sbin:/sbin" command -v "$${pair%%:*}" >/dev/null || missing+=("$${pair#*:}"); \
 	done; \
 	if [ "$${#missing[@]}" -gt 0 ]; then \
+	  echo "missing: $${missing[*]}"; \
 	  install="apt-get update -q && apt-get install -q -y --no-install-recommends $${missing[*]}"; \
 	  if ! command -v apt-get >/dev/null; then \
-	    echo "missing: $${missing[*]}; no apt-get here, install them with your package manager" >&2; exit 1; \
+	    echo "no apt-get here: install them with your package manager" >&2; exit 1; \
 	  elif [ "$$(id -u)" = 0 ]; then bash -c "$$install"; \
 	  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo bash -c "$$install"; \
-	  else echo "missing: $${missing[*]}; as root run:  $$install" >&2; exit 1; fi; \
+	  else echo "as root run:  $$install" >&2; exit 1; fi; \
 	fi
+endef
+
+setup-build:
+	@echo "== setup: a linker, and what fetches rustup"
+	$(call INSTALL,$(BUILD_TOOLS))
+
+setup-host:
+	@echo "== setup: system tools for fuzzing and for tests in network namespaces"
+	$(call INSTALL,$(HOST_TOOLS))
 
 # What is missing is left out by the bench itself, with the command that installs it.
 setup-bench:
