@@ -9,15 +9,15 @@ use crate::error::{Context, Result};
 /// What stands above the tables.
 const HEAD: &str = "# What a message costs
 
-Counted, not timed: the same programs (`tests/guarded`) run under valgrind with a clock and with random
-numbers that are the same each time. Both nodes live in one thread. Every figure is for one of what the
-table names, the difference between two numbers of rounds, so that what happens once is not in it.
-Copies are calls of `memcpy` and `memmove`, whatever they move; a short one may have been compiled into instructions.
-What the kernel does is not in the instructions.
+Counted, not timed: the same programs (`tests/guarded`) run under valgrind with a clock and with
+random numbers that are the same each time. Both nodes live in one thread. Every figure is for one
+of what the table names, the difference between two numbers of rounds, so that what happens once is
+not in it. Copies are calls of `memcpy` and `memmove`, whatever they move; a short one may have been
+compiled into instructions. What the kernel does is not in the instructions.
 
-`cargo xtask guards`, a step of `make test`, counts again and compares: instructions within 1 %, everything else exactly,
-in both directions. To accept other figures run `cargo xtask guards --write`, and commit this page with what
-changed them.
+`cargo xtask guards`, a step of `make test`, counts again and compares: instructions within 1 %,
+everything else exactly, in both directions. To accept other figures run `cargo xtask guards
+--write`, and commit this page with what changed them.
 ";
 
 /// Before the line that says what the figures depend on.
