@@ -38,7 +38,7 @@ pub(crate) struct Path {
     /// The address of this host that the peer called: packets leave from it. `None` if this host
     /// called, or if the socket has a single address.
     source: Option<IpAddr>,
-    probation: Option<Probation>,
+    probation: Option<Box<Probation>>,
 }
 
 impl Path {
@@ -96,13 +96,13 @@ impl Path {
                 }
             }
             probation => {
-                *probation = Some(Probation {
+                *probation = Some(Box::new(Probation {
                     address: from,
                     nonce: nonce(),
                     tries: 0,
                     asked_at: None,
                     next_at: Some(now),
-                });
+                }));
             }
         }
     }
@@ -110,6 +110,7 @@ impl Path {
     /// The challenge that is due at `now`: where to and with which nonce.
     pub(crate) fn challenge_due(&self, now: Instant) -> Option<(SocketAddr, u64)> {
         self.probation
+            .as_deref()
             .filter(|p| p.next_at.is_some_and(|at| at <= now))
             .map(|p| (p.address, p.nonce))
     }
@@ -128,13 +129,13 @@ impl Path {
 
     /// When the next challenge is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.probation.and_then(|p| p.next_at)
+        self.probation.as_deref().and_then(|p| p.next_at)
     }
 
     /// A response came. If it moved the path, what the new one's round trip takes at most:
     /// challenges look alike, so the first counts.
     pub(crate) fn on_response(&mut self, nonce: u64, now: Instant) -> Option<Duration> {
-        let examined = self.probation.filter(|p| p.nonce == nonce)?;
+        let examined = self.probation.as_deref().filter(|p| p.nonce == nonce)?;
         let asked_at = examined.asked_at?;
         self.address = examined.address;
         self.probation = None;
