@@ -3,15 +3,15 @@
 //! It measures what the path delivers and how long it takes by itself, and keeps about their
 //! product in flight. Section names in comments are the draft's.
 //!
-//! A round is congested if it lost more than [`Losses`] tolerate, or was marked, *and* the
-//! bandwidth did not grow in it. The draft takes the loss alone, and so crawls on any path that
-//! loses more for no reason: each probe ends before it begins, and each round cuts the bandwidth to
-//! what the round before delivered, without end. So three more things differ:
+//! A round is congested if it was marked or lost more than [`Losses`] tolerate, and either met a
+//! queue or gained no bandwidth. The draft takes loss alone. So it crawls on any path that loses
+//! more for no reason: each probe ends before it begins, and each round cuts the bandwidth to what
+//! the round before delivered, without end. Three more things differ:
 //!
-//! * "Refill" is always followed by a round of "Up", and a loss of packets sent before does not end
-//!   that.
-//! * Between probes congestion cuts the bandwidth once. Where flows sent more than the path
-//!   carries, that ends the loss. Where it does not end, the rate was not its cause.
+//! * "Refill" is always followed by a round of "Up". A loss of packets sent before, without a
+//!   queue, does not end that.
+//! * Without a queue, congestion cuts the bandwidth once between probes. If the loss goes on after
+//!   that, the rate was not its cause.
 //! * The window never falls below the product and what acknowledgements in clumps need.
 //!
 //! Left out or simplified: losses are judged once a round, not packet by packet; the bound in the
@@ -155,6 +155,8 @@ struct BbrRound {
     marked: bool,
     /// Highest bandwidth measured.
     bandwidth: f64,
+    /// Least time on the path, in seconds.
+    least: Option<f64>,
     app_limited: bool,
 }
 
@@ -259,6 +261,7 @@ impl Bbr {
         let Some(path) = sample.path.map(|path| path.as_secs_f64()) else {
             return;
         };
+        self.round.least = Some(self.round.least.map_or(path, |least| least.min(path)));
         if self.min_rtt.is_none_or(|least| path <= least) {
             self.min_rtt = Some(path);
             self.min_rtt_at = now;
@@ -280,7 +283,8 @@ impl Bbr {
         }
         let grew = self.max_bandwidth() > self.best;
         self.best = self.max_bandwidth();
-        let congested = (self.is_lossy(round) || round.marked) && !grew;
+        let queue = self.has_queue(round);
+        let congested = (self.is_lossy(round) || round.marked) && (queue || !grew);
         if congested {
             self.before.get_or_insert(self.bounds);
         }
@@ -292,8 +296,8 @@ impl Bbr {
                     rounds: 0,
                 };
             }
-            // What the first round tells was sent before.
-            BbrState::Up { rounds, .. } if congested && rounds > 0 => {
+            // What the first round tells was sent before, unless it met a queue.
+            BbrState::Up { rounds, .. } if congested && (rounds > 0 || queue) => {
                 self.bounds.in_flight = self.bounds.in_flight.min(round.lost_in_flight);
                 self.go_down(now);
             }
@@ -307,12 +311,13 @@ impl Bbr {
                     self.bounds.in_flight += f64::from(1_u32 << rounds.min(UP_ROUNDS)) * self.mtu;
                 }
             }
-            // Once in a cycle: what is lost at the rate that was delivered is not lost to it.
+            // Once in a cycle, and as long as a queue stands: what is lost without one at the rate
+            // that was delivered is not lost to it.
             BbrState::Down | BbrState::Cruise
-                if congested && self.bounds.bandwidth == f64::INFINITY =>
+                if congested && (queue || self.bounds.bandwidth == f64::INFINITY) =>
             {
-                let least = BETA * self.max_bandwidth();
-                self.bounds.bandwidth = round.bandwidth.max(least);
+                let least = BETA * self.model();
+                self.bounds.bandwidth = self.model().min(round.bandwidth.max(least));
             }
             _ => {}
         }
@@ -324,6 +329,13 @@ impl Bbr {
         if in_flight >= HEADROOM * self.bounds.in_flight {
             self.bounds.in_flight *= UP_PACING;
         }
+    }
+
+    /// Returns true if each packet of the round met a queue: one that the headroom leaves no room
+    /// for.
+    fn has_queue(&self, round: &BbrRound) -> bool {
+        let path = self.min_rtt.unwrap_or(f64::INFINITY);
+        round.least.is_some_and(|least| HEADROOM * least > path)
     }
 
     /// Whether more was lost than a path may lose for no reason.

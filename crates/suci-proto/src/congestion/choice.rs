@@ -7,7 +7,7 @@ use crate::time::{Duration, Instant};
 /// Which controller decides how much may be in flight to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ControllerChoice {
-    /// [`Lan`](Self::Lan) where the least round trip is below 0.4 ms, else [`Wan`](Self::Wan). The
+    /// [`Lan`](Self::Lan) where the least round trip is below 5 ms, else [`Wan`](Self::Wan). The
     /// default.
     #[default]
     Auto,
@@ -39,12 +39,12 @@ impl ControllerChoice {
     }
 }
 
-/// A path whose packets take longer than this is long. On shorter ones the queue at which [`Lan`]
-/// aims, of a millisecond or more, holds more than the path itself, so that a window which losses
-/// cut still fills the link. On longer ones [`Bbr`] carries more as soon as anything is lost.
-const LONG: Duration = Duration::from_micros(400);
+/// A path whose packets take longer than this leaves the machine room. On paths of 0.4 to 5 ms
+/// [`Bbr`] carries more where packets are lost for no reason, and leaves less to a TCP beside it
+/// in a deep buffer: 0.24 of the link at 2 ms, where [`Lan`] leaves 0.3.
+const LONG: Duration = Duration::from_millis(5);
 /// A path taken for long that turns out shorter than this was measured through somebody's queue.
-const SHORT: Duration = Duration::from_micros(300);
+const SHORT: Duration = Duration::from_millis(4);
 
 /// Chooses by the least time on the path: once by the first measurement, and once more if a later
 /// one shows that it was wrong. Least times only fall, so that the choice cannot go to and fro;

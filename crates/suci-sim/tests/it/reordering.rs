@@ -58,7 +58,7 @@ fn nothing_is_lost(controller: ControllerChoice, latency: Duration, recv_buffer:
     world.network.faults.reorder = 250_000;
     world.network.faults.reorder_by = most;
     world.network.faults.asymmetry = if both { 0 } else { 100 };
-    run(&mut world, latency * 120);
+    run(&mut world, latency * 60);
     let adapted = stats(&world);
     assert!(adapted.traffic.spurious_losses > 0, "they had to learn");
     let least = run(&mut world, latency * 60);

@@ -93,13 +93,9 @@ fn a_shared_node_is_steered_too() {
     a.send(to, "first").unwrap();
     assert!(b.recv_timeout(LONG).unwrap().is_some());
     a.flush(LONG).unwrap();
-    // How long the path is may have been measured on a busy machine.
-    assert!(matches!(
-        a.peer(to).controller().unwrap(),
-        Some("lan" | "wan")
-    ));
-    set_option(a.peer(to), |o| o.controller = ControllerChoice::Cubic).unwrap();
-    assert_eq!(a.peer(to).controller().unwrap(), Some("cubic"));
+    assert_eq!(a.peer(to).controller().unwrap(), Some("lan"));
+    set_option(a.peer(to), |o| o.controller = ControllerChoice::Wan).unwrap();
+    assert_eq!(a.peer(to).controller().unwrap(), Some("wan"));
     set_option(a.peer(to), |o| o.manual_retransmission = true).unwrap();
     a.peer(to).steer(|_: &Observation| PAUSED).unwrap();
     a.send(to, "second").unwrap();
