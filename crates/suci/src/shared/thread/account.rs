@@ -161,7 +161,7 @@ impl Account {
 
     /// Hands over the events of refused messages until `most` wait for the program; those beyond
     /// are kept for messages sent with `notify`, and dropped for others, which would hold the queue
-    /// of a program that takes none. Returns whether some are left.
+    /// of a program that takes none. Tells the gate what is kept, and returns whether anything is.
     pub(super) fn tell_refused(
         &mut self,
         node: NodeId,
@@ -189,6 +189,13 @@ impl Account {
             };
             events.push(after, event.failures(), event);
         }
+        // Only now: a flush that comes before waits, since of most of them it would say twice that
+        // they failed, first as refused, then as dropped.
+        if self.refused_told != self.refused_held {
+            self.refused_told = self.refused_held;
+            self.gate.set_refused(self.refused_held);
+            self.to_wake = true;
+        }
         let left = !self.refused.is_empty();
         events.more |= left;
         left
@@ -201,20 +208,15 @@ impl Account {
             .tell_room(|class| events.push(after, 0, Event::Writable { node, class }));
     }
 
-    /// Tells the gate of failures that are not among the events handed over, and of what is
-    /// refused; then credits it with what is acknowledged or ended. Before the program can hear of
-    /// it: whoever does finds the room.
+    /// Tells the gate of failures that are not among the events handed over, then credits it with
+    /// what is acknowledged or ended. Before the program can hear of it: whoever does finds the
+    /// room.
     pub(super) fn balance(&mut self, node: NodeId, engine: &Engine) {
         self.set_failed(engine.untold_failures(node).saturating_add(self.dropped));
         let queued = engine.queued(node);
         if self.over != queued.over {
             self.over = queued.over;
             self.gate.set_over(queued.over);
-        }
-        if self.refused_told != self.refused_held {
-            self.refused_told = self.refused_held;
-            self.gate.set_refused(self.refused_held);
-            self.to_wake = true;
         }
         let mut held = engine.queued_by_class(node);
         for class in 0..CLASSES as u8 {
