@@ -5,9 +5,9 @@ use crate::invariants;
 use crate::oracle::Violation;
 use crate::packet::Packet;
 use crate::tap;
-use suci_proto::Arrival;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
+use suci_proto::{Arrival, Link};
 
 /// Datagrams that a kernel joins at most.
 const JOINED: usize = 64;
@@ -48,6 +48,12 @@ impl Process {
         is_data(packet) && self.handed.contains(&packet.order)
     }
 
+    /// Whether a session with the node is open.
+    fn is_up(&self, node: Option<NodeId>) -> bool {
+        let stats = node.and_then(|node| self.engine.peer_stats(node));
+        stats.is_some_and(|stats| stats.link == Link::Up)
+    }
+
     /// Hands packets that came together to the engine.
     fn hand(
         &mut self,
@@ -66,8 +72,8 @@ impl Process {
                 self.heard.entry(packet.sender).or_insert(cx.now);
             }
         }
-        let sender = cx.nodes.get(first.source);
-        self.touched.extend(sender.copied().map(NodeId));
+        let sender = cx.nodes.get(first.source).copied().map(NodeId);
+        self.touched.extend(sender);
         let arrival = Arrival {
             to: None,
             from: first.from,
@@ -75,6 +81,8 @@ impl Process {
             at,
         };
         let again = self.is_repeated(first);
+        // Data on an INIT is taken if that opens the session, and comes again otherwise.
+        let opens = is_init(first) && !self.is_up(sender);
         let before = invariants::refused(&self.engine);
         if let [packet] = train {
             self.engine.handle_datagram(cx.now, &arrival, &packet.bytes);
@@ -86,8 +94,13 @@ impl Process {
         if again {
             invariants::repeated(&self.engine, before, first.order)?;
         } else if invariants::refused(&self.engine) == before {
-            let taken = train.iter().filter(|packet| is_data(packet));
-            self.handed.extend(taken.map(|packet| packet.order));
+            for packet in train.iter().filter(|packet| is_data(packet)) {
+                self.handed.insert(packet.order);
+                cx.oracle.taken(self.id, &packet.carries);
+            }
+            if opens && self.is_up(sender) {
+                cx.oracle.taken(self.id, &first.carries);
+            }
             if self.insider && is_data(first) {
                 self.contradict(cx, &arrival, first);
             }
@@ -121,6 +134,11 @@ impl Process {
             .note(cx.now, 11, format_args!("process {} is lied to", self.id));
         self.engine.handle_datagram(cx.now, arrival, &bytes);
     }
+}
+
+/// Whether it opens a connection, as it was sent.
+fn is_init(packet: &Packet) -> bool {
+    packet.bytes.first() == Some(&tap::INIT) && !packet.fate.damaged
 }
 
 /// Whether it is a packet of a connection, as it was sent.

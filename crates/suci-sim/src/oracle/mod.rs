@@ -168,7 +168,7 @@ struct Record {
     cancelled: bool,
     /// Its number was sent as that of a void message.
     void: bool,
-    /// An undamaged packet told a library at its destination so.
+    /// A library at its destination took a packet that says so.
     void_handed: bool,
     /// Its fate was told, or decided, when its session ended.
     ended: bool,
@@ -494,7 +494,6 @@ impl Oracle {
             if record.spec.to != node {
                 continue;
             }
-            record.void_handed |= carried.what == What::Void;
             if carried.what != What::Bytes {
                 continue;
             }
@@ -506,6 +505,20 @@ impl Oracle {
                     coverage.add(carried.start, carried.end, length);
                     record.handed.push((process, coverage));
                 }
+            }
+        }
+    }
+
+    /// The library of `process` took a packet with these parts, after it was
+    /// [`handed`](Self::handed).
+    pub fn taken(&mut self, process: ProcId, carries: &[Carried]) {
+        let node = self.node_of(process);
+        for carried in carries {
+            if carried.what == What::Void
+                && let Some(record) = self.record_mut(carried.token)
+                && node == Some(record.spec.to)
+            {
+                record.void_handed = true;
             }
         }
     }

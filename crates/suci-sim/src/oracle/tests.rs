@@ -647,7 +647,7 @@ fn a_void_message_that_did_not_come_leaves_a_gap() {
         let void = says(names[0], What::Void);
         pair.oracle.check_withdrawn(Some(pair.now), &void).unwrap();
         if comes {
-            pair.oracle.handed(pair.receiver, &void);
+            pair.oracle.taken(pair.receiver, &void);
         }
         pair.carry(names[1], 40);
         match ends {
