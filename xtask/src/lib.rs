@@ -1,10 +1,11 @@
 //! The project's own chores, run as `cargo xtask CHORE`, and what tests across processes share:
-//! [`netns`] and [`exec`].
+//! [`netns`], [`emulator`] and [`exec`].
 
 pub mod bench;
 pub mod ci;
 pub mod demo;
 pub mod distance;
+pub mod emulator;
 pub mod error;
 pub mod exec;
 pub mod faults;

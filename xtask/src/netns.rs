@@ -307,6 +307,20 @@ impl Pair {
         }
     }
 
+    /// Two hosts with an addressed [`INTERFACE`] that `device` makes in each. What it returns comes
+    /// in the order `a`, `b`.
+    ///
+    /// # Errors
+    /// As [`Netns::new`], and those of `device`.
+    pub(crate) fn joined_by<T>(device: impl Fn(&Netns) -> Result<T>) -> Result<(Self, [T; 2])> {
+        let (a, b) = (Netns::new()?, Netns::new()?);
+        let devices = [device(&a)?, device(&b)?];
+        a.bring_up(1)?;
+        b.bring_up(2)?;
+        let pair = Self { a, b, switch: None };
+        Ok((pair, devices))
+    }
+
     /// What the queue towards `b` has seen: the switch's, else `a`'s own.
     ///
     /// # Errors
@@ -388,15 +402,21 @@ impl Pair {
 }
 
 impl Netns {
-    /// Gives [`INTERFACE`] the addresses of host number `host` and switches it on.
+    /// Gives [`INTERFACE`], an Ethernet device, the addresses of host number `host` and switches it
+    /// on.
     fn address(&self, host: u16) -> Result<()> {
+        self.ip(&["link", "set", INTERFACE, "address", &host_mac(host)])?;
+        self.bring_up(host)
+    }
+
+    /// Gives [`INTERFACE`] the IP addresses of host number `host` and switches it on.
+    fn bring_up(&self, host: u16) -> Result<()> {
         let v4 = format!("{}/16", host_addr(host));
         let v6 = format!("{}/64", host_addr6(host));
         self.ip(&["addr", "add", &v4, "dev", INTERFACE])?;
         self.ip(&["addr", "add", &v6, "dev", INTERFACE, "nodad"])?;
-        let link = ["link", "set", INTERFACE, "address", &host_mac(host)];
-        self.ip(&[&link[..], &["mtu", &MTU.to_string(), "up"][..]].concat())
-            .map(drop)
+        let link = ["link", "set", INTERFACE, "mtu", &MTU.to_string(), "up"];
+        self.ip(&link).map(drop)
     }
 
     /// Tells this namespace the hardware address of `host`, so that the first packet need not
