@@ -20,6 +20,7 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use suci::{AddressBook, Node, NodeBuilder, NodeId};
 use tempfile::TempDir;
 use xtask::exec::{self, Process};
 use xtask::netns::Netns;
@@ -43,6 +44,9 @@ pub const SUSPENDED: &str = "SUCI_TEST_SUSPEND_MS";
 /// How often a process starts under one node ID; 30 times without it.
 pub const STARTS: &str = "SUCI_TEST_STARTS";
 
+/// Set when tests on emulated links try all links that they know; without it a few.
+pub const FULL: &str = "SUCI_TEST_FULL";
+
 /// The number that the environment gives.
 #[must_use]
 pub fn count(variable: &str, otherwise: u32) -> u32 {
@@ -62,6 +66,22 @@ pub fn time(variable: &str, otherwise: u64) -> Duration {
 #[must_use]
 pub fn strict() -> bool {
     std::env::var_os(STRICT).is_some()
+}
+
+/// Whether tests on emulated links try all links that they know.
+#[must_use]
+pub fn in_full() -> bool {
+    std::env::var_os(FULL).is_some()
+}
+
+/// Node `id` at `address` of a namespace, with an empty address book.
+#[must_use]
+pub fn builder_at(id: u32, address: impl Into<SocketAddr>) -> NodeBuilder {
+    Node::builder()
+        .id(NodeId(id))
+        .book(AddressBook::new())
+        .listen(address.into())
+        .allow_insecure_network()
 }
 
 /// Tests that keep all cores busy run alone; the others together.

@@ -11,3 +11,4 @@ mod network;
 mod pause;
 mod snippets;
 mod starts;
+mod truths;

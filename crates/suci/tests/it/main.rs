@@ -21,4 +21,3 @@ mod starts;
 mod statistics;
 mod steering;
 mod threads;
-mod truths;
