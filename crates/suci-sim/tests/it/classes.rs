@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use suci_proto::limits::MAX_DATAGRAM;
 use suci_proto::time::{Duration, Instant};
-use suci_proto::{Config, Priority};
+use suci_proto::{Config, ControllerChoice, Priority};
 use suci_sim::options::{Options, Step};
 use suci_sim::workload::Sent;
 use suci_sim::world::World;
@@ -173,4 +173,37 @@ fn a_higher_class_overtakes_bulk_within_a_train_and_a_millisecond() {
 fn a_message_of_the_same_class_waits_for_more_than_a_train() {
     let (worst, _) = ask(Priority::DEFAULT.class(), 1);
     assert!(worst.before > TRAIN, "{worst:?}");
+}
+
+/// What is reserved for a higher class leaves the least window its two packets: with one in flight
+/// the window would seem half unused, and stay as small as losses made it.
+#[test]
+fn a_small_window_grows_below_a_higher_class() {
+    let mut options = Options::quiet(2);
+    options.links.latency = MS * 40;
+    options.configs = vec![Config {
+        controller: ControllerChoice::Cubic,
+        ..Config::default()
+    }];
+    let priority = Priority::new(6, 16).unwrap();
+    let rank = Step::Rank(0, 1, Some(URGENT_CHANNEL), priority);
+    options.script.push((Duration::ZERO, rank));
+    let mut world = world(options);
+    accepted(&mut world, 0, 1, URGENT_CHANNEL, 10);
+    ok(world.run_for(SECOND));
+    let until = world.now + SECOND * 3;
+    world.filter = Some(Box::new(move |now, packet| {
+        packet.source == 0 && now < until && packet.bytes.len() > 1_000
+    }));
+    let token = accepted(&mut world, 0, 1, BULK_CHANNEL, 400_000);
+    ok(world.run_for(SECOND * 3));
+    let begun = world.now;
+    while !world.oracle.is_received(token) {
+        ok(world.run_for(MS * 100));
+        // With one packet in each round trip it takes 22 s.
+        assert!(
+            world.now.since(begun) < SECOND * 6,
+            "the window stays small"
+        );
+    }
 }

@@ -69,9 +69,13 @@ impl Connection {
         self.recovery.in_flight().saturating_add(size) > self.usable_window()
     }
 
-    /// The congestion window without what is reserved for higher classes.
+    /// The congestion window without what is reserved for higher classes. Two packets fit: with
+    /// one, the controller would see a window that is half unused, and never let it grow.
     pub(super) fn usable_window(&self) -> u64 {
         let window = self.congestion.window();
-        window.saturating_sub(self.reserve.min(window / 8))
+        let least = window.min(2 * self.mtu.current() as u64);
+        window
+            .saturating_sub(self.reserve.min(window / 8))
+            .max(least)
     }
 }
