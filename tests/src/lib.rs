@@ -20,10 +20,10 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use suci::{AddressBook, Node, NodeBuilder, NodeId};
+use suci::{AddressBook, Error, Node, NodeBuilder, NodeId, SharedNode};
 use tempfile::TempDir;
 use xtask::exec::{self, Process};
-use xtask::netns::Netns;
+use xtask::netns::{Netns, Pair};
 
 /// Longer than anything here takes: a test that waits so long has failed.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -82,6 +82,45 @@ pub fn builder_at(id: u32, address: impl Into<SocketAddr>) -> NodeBuilder {
         .book(AddressBook::new())
         .listen(address.into())
         .allow_insecure_network()
+}
+
+/// A node at each end of `pair`, served by threads and known to the other.
+#[must_use]
+pub fn nodes_across(
+    pair: &Pair,
+    configure: impl Fn(NodeBuilder) -> NodeBuilder,
+) -> [SharedNode; 2] {
+    let ends = [(0, &pair.a, pair.a_addr()), (1, &pair.b, pair.b_addr())];
+    let nodes = ends.map(|(id, host, address)| {
+        let builder = configure(builder_at(id, (address, 7000)));
+        host.inside(|| builder.open_threads(1)).unwrap().unwrap()
+    });
+    let [a, b] = &nodes;
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    nodes
+}
+
+/// Sends as soon as there is room.
+fn push(node: &SharedNode, to: NodeId, payload: Vec<u8>) {
+    while let Err(error) = node.send(to, payload.clone()) {
+        assert!(matches!(error, Error::WouldBlock { .. }), "{error}");
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Sends `count` messages of 20,000 bytes from `a` to `b`, which takes them, and waits until all
+/// are acknowledged.
+pub fn exchange(a: &SharedNode, b: &SharedNode, count: u32) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..count).for_each(|_| push(a, b.id(), vec![7; 20_000]));
+            a.flush(LONG).unwrap();
+        });
+        for _ in 0..count {
+            b.recv_timeout(LONG).unwrap().unwrap();
+        }
+    });
 }
 
 /// Tests that keep all cores busy run alone; the others together.

@@ -8,6 +8,7 @@ mod launch;
 mod links;
 mod modes;
 mod network;
+mod paths;
 mod pause;
 mod snippets;
 mod starts;

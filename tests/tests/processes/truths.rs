@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use suci::{ControllerChoice, Error, Node, NodeId, PeerStats, SharedNode};
+use suci::{ControllerChoice, Node, NodeId, PeerStats, SharedNode};
 use suci_proto::wire::{Frame, frames, open};
-use suci_tests::{LONG, builder_at, heavy, in_full, light};
+use suci_tests::{LONG, builder_at, exchange, heavy, in_full, light, nodes_across};
 use xtask::emulator::{Direction, Emulator, Link, Passage, Reorder, Stage, Way};
 
 const MS: Duration = Duration::from_millis(1);
@@ -81,19 +81,10 @@ impl Observed {
         Self { emulator, witness }
     }
 
-    /// Two nodes that are served by threads.
-    fn shared_nodes(&self, controller: ControllerChoice) -> [SharedNode; 2] {
-        let pair = self.emulator.pair();
-        let ends = [(&pair.a, pair.a_addr()), (&pair.b, pair.b_addr())];
-        let nodes = [0_u32, 1].map(|id| {
-            let (host, address) = ends[id as usize];
-            let builder = builder_at(id, (address, 7000)).controller(controller);
-            host.inside(|| builder.open_threads(1)).unwrap().unwrap()
-        });
-        let [a, b] = &nodes;
-        a.add_peer(b.id(), b.local_addr()).unwrap();
-        b.add_peer(a.id(), a.local_addr()).unwrap();
-        nodes
+    /// Two nodes that are served by threads, which keep so many bytes in flight that no controller
+    /// decides what is seen.
+    fn nodes(&self) -> [SharedNode; 2] {
+        nodes_across(self.emulator.pair(), |builder| builder.controller(WINDOW))
     }
 
     /// What must hold of every path, whatever the machine does meanwhile; `least` is the shortest
@@ -109,29 +100,8 @@ impl Observed {
     }
 }
 
-/// Keeps so many bytes in flight, so that no controller decides what is seen.
+/// What is in flight.
 const WINDOW: ControllerChoice = ControllerChoice::Fixed { bytes: 64 << 10 };
-
-/// Sends as soon as there is room.
-fn push(node: &SharedNode, to: NodeId, payload: Vec<u8>) {
-    while let Err(error) = node.send(to, payload.clone()) {
-        assert!(matches!(error, Error::WouldBlock { .. }), "{error}");
-        std::thread::sleep(Duration::from_micros(50));
-    }
-}
-
-/// Sends `count` messages from `a` to `b`, which takes them, and waits until all are acknowledged.
-fn exchange(a: &SharedNode, b: &SharedNode, count: u32) {
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (0..count).for_each(|_| push(a, b.id(), vec![7; 20_000]));
-            a.flush(LONG).unwrap();
-        });
-        for _ in 0..count {
-            b.recv_timeout(LONG).unwrap().unwrap();
-        }
-    });
-}
 
 fn stats(of: &SharedNode, peer: &SharedNode) -> PeerStats {
     of.peer(peer.id()).stats().unwrap().unwrap()
@@ -150,7 +120,7 @@ fn what_a_path_takes_is_never_measured_shorter_than_it_is() {
     for round_trip in round_trips {
         let round_trip = Duration::from_micros(1) * *round_trip;
         let observed = Observed::start(&Link::with_round_trip(round_trip));
-        let [a, b] = observed.shared_nodes(WINDOW);
+        let [a, b] = observed.nodes();
         exchange(&a, &b, 300);
         observed.judge(&stats(&a, &b), round_trip);
     }
@@ -213,7 +183,7 @@ fn nothing_is_lost_where_packets_are_only_late() {
             ..Direction::default()
         };
         let observed = Observed::start(&Link::symmetric(late));
-        let [a, b] = observed.shared_nodes(WINDOW);
+        let [a, b] = observed.nodes();
         // The thresholds learn.
         exchange(&a, &b, 1_000);
         let lost = || stats(&a, &b).traffic.packets_lost;
@@ -267,7 +237,7 @@ fn nothing_is_lost_where_the_delay_steps() {
             let link = Link::symmetric(step.clone());
             observed.emulator.change_at(at, &link).unwrap();
         }
-        let [a, b] = observed.shared_nodes(WINDOW);
+        let [a, b] = observed.nodes();
         let begun = Instant::now();
         while begun.elapsed() < STEP * u32::try_from(steps.len()).unwrap() {
             exchange(&a, &b, 20);

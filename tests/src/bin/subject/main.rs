@@ -2,10 +2,10 @@
 //! standard input, telling what happens by lines on its standard output.
 //!
 //! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`,
-//! `gso=off`, `gro=off`, `unattended`, `prefer=throughput|response`, `controller=lan|cubic`,
-//! `faults=SPEC`; `every=MS`: looks at its node so often and not in between; `threads`: a
-//! `SharedNode` that only receives, and knows `stat` and `close`; `plant=NAME`: with a planted
-//! fault, in builds that have them.
+//! `gso=off`, `gro=off`, `unattended`, `prefer=throughput|response`,
+//! `controller=lan|cubic`, `faults=SPEC`; `every=MS`: looks at its node so often and not in
+//! between; `threads`: a `SharedNode` that only receives, and knows `stat` and `close`;
+//! `plant=NAME`: with a planted fault, in builds that have them.
 //!
 //! Commands:
 //! * `load TO WINDOW SIZE`: keeps that many messages of that size outstanding, from now on;
@@ -339,6 +339,9 @@ impl Subject {
             "received": by_node(&|node| incoming(node).map_or(0, |from| from.messages)),
             "bytes": by_node(&|node| incoming(node).map_or(0, |from| from.bytes)),
             "mtu": by_node(&|node| stats(node).map_or(0, |stats| stats.mtu as u64)),
+            "marks_stopped": by_node(&|node| {
+                stats(node).map_or(0, |stats| stats.marks_stopped.into())
+            }),
             "acks_sent": by_node(&|node| stats(node).map_or(0, |stats| stats.traffic.acks_sent)),
             "packets_received": by_node(&|node| {
                 stats(node).map_or(0, |stats| stats.traffic.packets_received)
