@@ -41,7 +41,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench bench-report doc mutants show soak
+.PHONY: help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench bench-report doc ladders mutants show soak
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -140,6 +140,10 @@ bench-report: setup-rust ## bench/RESULTS.md and its plots, from what make bench
 doc: setup-rust ## The API documentation, in target/doc
 	@echo "== doc: API documentation into target/doc"
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+
+ladders: setup-rust setup-host ## Goodput over emulated links from step to step, beside TCP's (20 minutes); plots in target/ladders
+	@echo "== ladders: goodput from step to step (fewer: cargo xtask ladders --quick)"
+	$(XTASK) ladders
 
 mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reassembly (at least 85 % caught); SHARD=0/8 for a part
 	@echo "== mutants: mutation tests of recovery, credit and reassembly"

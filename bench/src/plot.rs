@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plotters::prelude::*;
-use xtask::error::{Context, Result};
+use xtask::error::Result;
+use xtask::plot::{self, Axes, Curve};
 
 use crate::plan::{Net, Wait, Workload};
 use crate::report::Row;
-
-/// Points of one contender: size and figure.
-type Curve = Vec<(f64, f64)>;
 
 /// What a plot shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,64 +76,12 @@ fn curves(rows: &[Row], kind: Kind, net: Net, wait: Wait) -> BTreeMap<&str, Curv
 /// The plot of these rows, if there is anything to see.
 pub(crate) fn svg(rows: &[Row], kind: Kind, net: Net, wait: Wait) -> Result<Option<String>> {
     let curves = curves(rows, kind, net, wait);
-    let points: Vec<(f64, f64)> = curves.values().flatten().copied().collect();
-    let Some([across, up]) = ranges(&points) else {
-        return Ok(None);
+    let axes = Axes {
+        across: "message, bytes",
+        up: kind.unit(),
+        logarithmic: true,
     };
-    let mut text = String::new();
-    draw(&mut text, kind, &curves, across, up).context("plot")?;
-    Ok(Some(text))
-}
-
-/// From the least to the greatest, and a little beyond.
-fn ranges(points: &[(f64, f64)]) -> Option<[(f64, f64); 2]> {
-    let range = |of: fn(&(f64, f64)) -> f64| {
-        let least = points.iter().map(of).reduce(f64::min)?;
-        let most = points.iter().map(of).reduce(f64::max)?;
-        Some((least / 1.3, most * 1.3))
-    };
-    Some([range(|point| point.0)?, range(|point| point.1)?])
-}
-
-fn draw(
-    text: &mut String,
-    kind: Kind,
-    curves: &BTreeMap<&str, Curve>,
-    across: (f64, f64),
-    up: (f64, f64),
-) -> Result<(), Box<dyn std::error::Error>> {
-    let area = SVGBackend::with_string(text, (900, 560)).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .margin(12)
-        .margin_right(170)
-        .x_label_area_size(44)
-        .y_label_area_size(64)
-        .build_cartesian_2d((across.0..across.1).log_scale(), (up.0..up.1).log_scale())?;
-    chart
-        .configure_mesh()
-        .x_desc("message, bytes")
-        .y_desc(kind.unit())
-        .draw()?;
-    for (at, (name, curve)) in curves.iter().enumerate() {
-        let colour = Palette99::pick(at).to_rgba();
-        // Ours stand out.
-        let width = if name.starts_with("suci") { 3 } else { 1 };
-        let line = LineSeries::new(curve.iter().copied(), colour.stroke_width(width));
-        chart
-            .draw_series(line.point_size(3))?
-            .label(*name)
-            .legend(move |(x, y)| {
-                PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(width))
-            });
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::Coordinate(662, 0))
-        .border_style(WHITE)
-        .draw()?;
-    area.present()?;
-    Ok(())
+    plot::svg(axes, &curves)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
-    Result, bench, ci, demo, faults, fuzz, guards, layers, mutants, planted, prose, show, soak,
-    tableau,
+    Result, bench, ci, demo, faults, fuzz, guards, ladders, layers, mutants, planted, prose, show,
+    soak, tableau,
 };
 
 /// The project's own chores.
@@ -78,6 +78,18 @@ enum Chore {
         #[arg(long)]
         list: bool,
     },
+    /// Goodput over emulated links from step to step, beside TCP's; plots go to target/ladders
+    Ladders {
+        /// Only ladders whose names contain this
+        #[arg(long)]
+        only: Option<String>,
+        /// Few rungs, once each, within 2 minutes; steps are named and fail nothing
+        #[arg(long)]
+        quick: bool,
+        /// One JSON object for each rung and contender
+        #[arg(long)]
+        json: bool,
+    },
     /// Every README snippet and each example many times in a row
     Soak {
         /// How often each runs
@@ -116,6 +128,11 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo => demo::run(),
         Chore::Mutants { shard } => mutants::check(shard.as_deref()),
         Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),
+        Chore::Ladders { only, quick, json } => ladders::run(ladders::Choice {
+            only: only.as_deref(),
+            quick,
+            json,
+        }),
         Chore::Soak { rounds } => soak::run(rounds),
         Chore::Tableau { rounds } => tableau::evaluate(rounds),
         Chore::Pair { loss, rate } => pair(loss, rate),

@@ -14,7 +14,16 @@ use crate::netns::Pair;
 /// Bytes per call: what a program that cares about speed would use.
 const CHUNK: usize = 64 * 1024;
 
-/// A TCP CUBIC flow of zeros from `a` to `b` of a pair; ended when dropped.
+/// How a flow differs from what the kernel does by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning<'a> {
+    /// The congestion control, as the kernel calls it.
+    pub congestion_control: &'a str,
+    /// The receive buffer in bytes, which Linux doubles; the kernel sizes it itself without it.
+    pub recv_buffer: Option<u32>,
+}
+
+/// A TCP flow of zeros from `a` to `b` of a pair; ended when dropped.
 #[derive(Debug)]
 pub struct Flow {
     arrived: Arc<AtomicU64>,
@@ -23,15 +32,35 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Connects and starts to send.
+    /// Connects and starts to send, under CUBIC.
     ///
     /// # Errors
     /// The kernel has no CUBIC, or the port is in use.
     pub fn start(pair: &Pair, port: u16) -> Result<Self> {
+        let tuning = Tuning {
+            congestion_control: "cubic",
+            recv_buffer: None,
+        };
+        Self::tuned(pair, port, tuning)
+    }
+
+    /// The same as `tuning` says.
+    ///
+    /// # Errors
+    /// The kernel has no such congestion control, or the port is in use.
+    pub fn tuned(pair: &Pair, port: u16, tuning: Tuning<'_>) -> Result<Self> {
         let at = SocketAddr::from((pair.b_addr(), port));
         let listener = pair.b.inside(|| TcpListener::bind(at))?.context(at)?;
+        if let Some(bytes) = tuning.recv_buffer {
+            // Accepted connections inherit it.
+            let bytes = bytes.to_ne_bytes();
+            set_option(&listener, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes)?;
+        }
         let source = pair.a.inside(|| TcpStream::connect(at))?.context(at)?;
-        use_cubic(&source).context("TCP CUBIC")?;
+        let name = tuning.congestion_control;
+        // By socket option: as a namespace's default the kernel refuses what it calls restricted.
+        let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+        set_option(&source, level, option, name.as_bytes()).context(name)?;
         let (sink, _) = listener.accept()?;
         let arrived = Arc::new(AtomicU64::new(0));
         let (sending, counter) = (source.try_clone()?, Arc::clone(&arrived));
@@ -94,25 +123,18 @@ impl Drop for Flow {
     }
 }
 
-/// By socket option: as a namespace's default the kernel refuses what it calls restricted.
-fn use_cubic(stream: &TcpStream) -> std::io::Result<()> {
-    let name = c"cubic";
-    let length = libc::socklen_t::try_from(name.count_bytes()).unwrap_or(0);
-    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
-    // SAFETY: the descriptor is open; the name outlives the call and has the given length.
-    let set = unsafe {
-        libc::setsockopt(
-            stream.as_raw_fd(),
-            level,
-            option,
-            name.as_ptr().cast(),
-            length,
-        )
-    };
-    if set == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
+fn set_option(
+    socket: &impl AsRawFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &[u8],
+) -> std::io::Result<()> {
+    let length = libc::socklen_t::try_from(value.len()).unwrap_or(0);
+    let value = value.as_ptr().cast();
+    // SAFETY: the descriptor is open; the value outlives the call and has the given length.
+    match unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
 
