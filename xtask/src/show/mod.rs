@@ -4,6 +4,7 @@
 mod control;
 mod flow;
 mod foundation;
+mod networks;
 mod speed;
 mod tableau;
 mod tools;
@@ -102,6 +103,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("speed", speed::SUBJECTS),
     ("tableau", &[tableau::LINES]),
     ("users", &[users::LINES]),
+    ("networks", &[networks::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.
