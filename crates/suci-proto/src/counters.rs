@@ -170,7 +170,7 @@ pub struct PeerStats {
     pub suspended_there: bool,
     /// Smoothed round-trip time of the path: what either program let lie is not in it.
     pub rtt: Duration,
-    /// Smallest round-trip time seen.
+    /// Smallest round-trip time of the path that was seen; zero before any was.
     pub min_rtt: Duration,
     /// Mean deviation of the round-trip time from the smoothed one.
     pub rtt_variance: Duration,

@@ -11,7 +11,7 @@ pub struct Observation {
     /// Smoothed round-trip time of the path; zero without a connection, and so is all that follows
     /// but the queue.
     pub rtt: Duration,
-    /// Smallest round-trip time seen.
+    /// Smallest round-trip time of the path that was seen; zero before any was.
     pub min_rtt: Duration,
     /// Bytes per second that the path delivered when last measured.
     pub delivery_rate: u64,

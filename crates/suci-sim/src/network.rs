@@ -269,14 +269,27 @@ impl Network {
         self.latency(one, other) + self.latency(other, one)
     }
 
+    /// Less than that nothing takes from this place to any other and back, whatever detours end.
+    #[must_use]
+    pub fn least_round_trip(&self, place: PlaceId, places: usize) -> Duration {
+        let others = (0..places).filter(|other| *other != place);
+        let both = others.map(|other| self.direct(place, other) + self.direct(other, place));
+        both.min().unwrap_or_default()
+    }
+
     fn latency(&self, from: PlaceId, to: PlaceId) -> Duration {
-        let pair = (from as u64) << 32 | to as u64;
-        let percent = 75 + crate::rng::mix(self.salt ^ pair) % 75;
         let detour = match to {
             0 => self.links.detour,
             _ => Duration::ZERO,
         };
-        Duration::from_nanos(nanos(self.links.latency) / 100 * percent) + detour
+        self.direct(from, to) + detour
+    }
+
+    /// Time on the way without a detour.
+    fn direct(&self, from: PlaceId, to: PlaceId) -> Duration {
+        let pair = (from as u64) << 32 | to as u64;
+        let percent = 75 + crate::rng::mix(self.salt ^ pair) % 75;
+        Duration::from_nanos(nanos(self.links.latency) / 100 * percent)
     }
 
     /// Whether this direction is the better one of its pair.

@@ -65,6 +65,8 @@ pub struct Context<'a> {
     pub one_machine: bool,
     /// Whether programs compute now and then.
     pub computes: bool,
+    /// Whether time passes while a process reads its socket.
+    pub interrupts: bool,
     /// Whether all peers are audited in every turn, or those that the turn touched.
     pub audit_all: bool,
     /// Numbers the packets of the run.
@@ -173,9 +175,9 @@ impl Process {
         cx: &mut Context<'_>,
         workload: &mut Workload,
     ) -> Result<Option<Instant>, Violation> {
-        let now = cx.now;
-        self.engine.begin_turn(now);
+        self.engine.begin_turn(cx.now);
         let mut work = self.drain_socket(cx)?;
+        let now = cx.now;
         for packet in core::mem::take(&mut self.undelivered) {
             let report = Undelivered {
                 to: packet.to,

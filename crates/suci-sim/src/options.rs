@@ -251,6 +251,9 @@ pub struct Options {
     pub one_machine: bool,
     /// Now and then a program that has a message to answer computes before it calls again.
     pub computes: bool,
+    /// Hosts take the processor away from a process that reads its socket, for up to a millisecond
+    /// between two trains.
+    pub interrupts: bool,
     /// When processes start: at once, or spread over this time.
     pub start_within: Duration,
     /// What happens when.
@@ -327,6 +330,7 @@ impl Options {
             port_unreachable: false,
             one_machine: false,
             computes: true,
+            interrupts: false,
             start_within: Duration::ZERO,
             script: Vec::new(),
             faults_for: Duration::from_secs(5),

@@ -243,6 +243,7 @@ fn base(seed: u64, nodes: usize, profile: &'static str, rng: &mut Rng) -> Option
     }
     run.port_unreachable = rng.chance(300_000);
     run.one_machine = run.port_unreachable && run.seed.is_multiple_of(2);
+    run.interrupts = run.seed % 4 == 1;
     if nodes > 2 && rng.chance(150_000) {
         run.clients = rng.index(1, nodes - 1);
     }

@@ -51,6 +51,8 @@ pub struct Tally {
     pub overrun_excused: u64,
     /// Trains that a socket did not take at once, or not segmented, or at all.
     pub refused_sends: u64,
+    /// Processes from which the processor was taken while they read their sockets.
+    pub interrupts: u64,
     /// Attackers' packets.
     pub hostile: u64,
     /// Processes killed.
@@ -86,7 +88,7 @@ impl Tally {
 
     /// Faults by kind.
     #[must_use]
-    pub fn by_kind(&self) -> [(&'static str, u64); 21] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 22] {
         [
             ("lost", self.lost),
             ("duplicated", self.duplicated),
@@ -101,6 +103,7 @@ impl Tally {
             ("queue-full", self.queue_full),
             ("overrun-excused", self.overrun_excused),
             ("sends-refused", self.refused_sends),
+            ("interrupts", self.interrupts),
             ("hostile", self.hostile),
             ("crashes", self.crashes),
             ("closes", self.closes),
@@ -154,6 +157,7 @@ impl Tally {
         self.queue_full += other.queue_full;
         self.overrun_excused += other.overrun_excused;
         self.refused_sends += other.refused_sends;
+        self.interrupts += other.interrupts;
         self.hostile += other.hostile;
         self.crashes += other.crashes;
         self.closes += other.closes;

@@ -259,11 +259,37 @@ impl World {
         self.oracle
             .finish()
             .map_err(|violation| Failure { at, violation })?;
+        self.check_round_trips()?;
         self.check_quiet()?;
         let at = self.now;
         self.oracle
             .finish_wants()
             .map_err(|violation| Failure { at, violation })
+    }
+
+    /// Nobody measured a round trip that is shorter than the way there and back.
+    fn check_round_trips(&self) -> Result<(), Failure> {
+        for (place, it) in self.places.iter().enumerate() {
+            let Some(process) = &it.process else { continue };
+            let least = self.network.least_round_trip(place, self.places.len());
+            let engine = &process.engine;
+            let stats = engine.peers().filter_map(|peer| engine.peer_stats(peer));
+            for stats in stats.filter(|stats| !stats.min_rtt.is_zero() && stats.min_rtt < least) {
+                let text = format!(
+                    "process {} measured {:?} to {:?}, the way there and back takes {least:?}",
+                    process.id, stats.min_rtt, stats.node
+                );
+                let violation = Violation {
+                    kind: Kind::Invariant,
+                    text,
+                };
+                return Err(Failure {
+                    at: self.now,
+                    violation,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Whether every program said its last word.

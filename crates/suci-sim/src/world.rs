@@ -394,6 +394,7 @@ impl World {
             route_unknown: self.options.route_unknown,
             one_machine: self.options.one_machine,
             computes: self.options.computes,
+            interrupts: self.options.interrupts,
             audit_all: self.nodes.len() <= AUDIT_ALL,
             order: &mut self.order,
             outbox: &mut self.outbox,
@@ -472,8 +473,10 @@ impl World {
             }
             let (sender, to) = (packet.sender, packet.to);
             let before = self.tally.not_in_time();
+            // Time may have passed within its sender's turn.
+            let leaves = packet.sent_at.max(self.now);
             self.network
-                .carry(self.now, packet, &mut self.tally, &mut self.arrivals);
+                .carry(leaves, packet, &mut self.tally, &mut self.arrivals);
             if self.tally.not_in_time() > before {
                 self.note_loss(sender, to);
             }

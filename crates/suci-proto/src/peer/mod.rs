@@ -438,7 +438,9 @@ impl Peer {
             suspended_here: self.session.suspension.is_here(),
             suspended_there: self.session.suspension.is_there(),
             rtt: rtt.map_or(Duration::ZERO, |r| r.path()),
-            min_rtt: rtt.map_or(Duration::ZERO, |r| r.min()),
+            min_rtt: rtt
+                .filter(|r| r.has_sample())
+                .map_or(Duration::ZERO, |r| r.min()),
             rtt_variance: rtt.map_or(Duration::ZERO, |r| r.variance()),
             congestion_window: connection.map_or(0, |c| c.congestion.window()),
             in_flight: connection.map_or(0, |c| c.recovery.in_flight()),

@@ -5,25 +5,36 @@ use crate::invariants;
 use crate::oracle::Violation;
 use crate::packet::Packet;
 use crate::tap;
-use suci_proto::time::Instant;
+use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::NodeId;
 use suci_proto::{Arrival, Link};
 
 /// Datagrams that a kernel joins at most.
 const JOINED: usize = 64;
 
+/// Parts per million of trains after which a process is interrupted, and how long at most.
+const INTERRUPTED: u32 = 20_000;
+const LONGEST_INTERRUPT: Duration = Duration::from_millis(1);
+
 impl Process {
     pub(super) fn drain_socket(&mut self, cx: &mut Context<'_>) -> Result<usize, Violation> {
         let mut count = 0;
-        while let Some((at, packet)) = self.socket.take(cx.now) {
+        while let Some((mut at, packet)) = self.socket.take(cx.now) {
             let mut train = vec![packet];
+            // A kernel joins what comes at about the same time. Here it may be any time, so the
+            // last arrival counts: the others waited for it.
             while self.joins_next(&train)
-                && let Some((_, packet)) = self.socket.take(cx.now)
+                && let Some((last, packet)) = self.socket.take(cx.now)
             {
                 train.push(packet);
+                at = last;
             }
             count += train.len();
             self.hand(cx, at, &train)?;
+            if cx.interrupts && cx.rng.chance(INTERRUPTED) {
+                cx.tally.interrupts += 1;
+                cx.now += Duration::from_nanos(cx.rng.range(0, nanos(LONGEST_INTERRUPT)));
+            }
         }
         Ok(count)
     }
