@@ -1,4 +1,4 @@
-//! Who is compared, with what tuning, and who cannot do what.
+//! The contenders, their tuning, and what each cannot do.
 
 use crate::plan::{Net, SMALL, Task, Wait, Workload};
 

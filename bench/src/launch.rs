@@ -322,7 +322,7 @@ fn ends(
         }
         server.args(["--serve", &serves.join(",")]);
         servers.push(Talker::start(&format!("{name}, server"), server)?);
-        // Whoever has been called waits for the next caller.
+        // A server that was called waits for the next caller.
         let waiting = if is_of_all { 0 } else { number };
         for server in &mut servers[waiting..] {
             server.wait_for("ready", PATIENCE)?;

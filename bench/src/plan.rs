@@ -297,7 +297,7 @@ fn sized(net: Net, workload: Workload, own: &[usize], asked: &[usize]) -> Vec<Ta
     tasks
 }
 
-/// Who takes part in `task`, of those that were asked for.
+/// Contenders that take part in `task`, of those that were asked for.
 pub(crate) fn entrants(task: &Task, args: &RunArgs) -> Vec<Entrant> {
     let mut entrants = Vec::new();
     for contender in CONTENDERS {
@@ -311,8 +311,8 @@ pub(crate) fn entrants(task: &Task, args: &RunArgs) -> Vec<Entrant> {
             continue;
         }
         for &wait in contender.waits {
-            // Whoever can wait in one way only does that, whatever the task is about. Suci's
-            // default is one of three.
+            // A contender that can wait in one way only does that, whatever the task is about.
+            // Suci's default is one of three.
             let only = contender.waits.len() == 1
                 || (wait == Wait::Block && !contender.waits.contains(&Wait::Adaptive));
             let is_apt = only || task.waits(wait);

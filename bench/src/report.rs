@@ -153,8 +153,8 @@ fn series(records: &[Record]) -> Vec<Series<'_>> {
     all
 }
 
-/// Whom those who wait so are compared with, of one form of Suci: who spins with Suci spinning, if
-/// that took part, everybody else with Suci as it is by default.
+/// The figures of Suci that a contender is compared with: one that spins with Suci spinning, if
+/// that took part, any other with Suci as it is by default.
 fn baseline<'a>(form: &str, all: &'a [Series<'a>], wait: Wait) -> Option<&'a Series<'a>> {
     let suci = |wait: Wait| {
         let is = |series: &&Series<'_>| series.contender == form && series.wait == wait;
@@ -209,7 +209,7 @@ fn row(key: &Key, series: &Series<'_>, all: &[Series<'_>]) -> Option<Row> {
     })
 }
 
-/// Who finished no round at all, how it waited, and in how many it failed.
+/// Contenders that finished no round at all, how they waited, and in how many rounds they failed.
 pub(crate) fn fruitless(records: &[Record]) -> Vec<(&str, Wait, usize)> {
     let all = series(records).into_iter();
     all.filter(|series| series.turns.is_empty())
@@ -217,7 +217,7 @@ pub(crate) fn fruitless(records: &[Record]) -> Vec<(&str, Wait, usize)> {
         .collect()
 }
 
-/// Who failed, in how many rounds, and why the last time.
+/// Contenders that failed, in how many rounds, and why the last time.
 pub(crate) fn failures(records: &[Record]) -> Vec<(String, String)> {
     let mut all: BTreeMap<String, (usize, &str)> = BTreeMap::new();
     for record in records {

@@ -103,8 +103,8 @@ pub(crate) fn all(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// Who cannot be built or started here. That is no failure to keep: it ends when something is
-/// installed.
+/// Contenders that cannot be built or started here. That is no failure to keep: it ends when
+/// something is installed.
 struct Absent<'a> {
     programs: &'a Programs,
     seen: Vec<&'static str>,
@@ -151,7 +151,7 @@ fn print(rows: &[Row], earlier: u32, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Who takes part and has no row, so that whoever reads the rows misses nobody.
+/// Contenders that take part and have no row, so that readers of the rows miss none.
 fn print_fruitless(records: &[Record]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for (contender, wait, failures) in report::fruitless(records) {

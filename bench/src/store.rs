@@ -13,8 +13,9 @@ use crate::launch::Turn;
 use crate::machine::Machine;
 use crate::plan::{Entrant, Task, Wait};
 
-/// Who fails so often in a task is not tried again in the same run: some failures take long. Each
-/// failure counts as a turn, so another run tries again only in rounds that are still missing.
+/// A contender that fails so often in a task is not tried again in the same run: some failures take
+/// long. Each failure counts as a turn, so another run tries again only in rounds that are still
+/// missing.
 const GIVE_UP: usize = 3;
 
 /// One turn of one entrant.

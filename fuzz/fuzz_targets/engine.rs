@@ -371,7 +371,7 @@ impl World {
                 total,
                 ..
             } => {
-                // Who lies may announce anything; the program takes what it has memory for.
+                // A liar may announce anything; the program takes what it has memory for.
                 let engine = &mut self.sides[side].engine;
                 if total <= 1 << 20 {
                     let buffer = Some(vec![0; total as usize]);

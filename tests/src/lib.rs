@@ -141,7 +141,7 @@ pub fn heavy() -> RwLockWriteGuard<'static, ()> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Who is where: an address book on disk.
+/// An address book on disk.
 #[derive(Debug)]
 pub struct Cast {
     dir: TempDir,

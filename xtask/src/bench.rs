@@ -95,7 +95,7 @@ impl Row {
             .collect()
     }
 
-    /// Whose figures these are: how many rounds, of which tree, and how many of them are older than
+    /// Describes the figures: how many rounds, of which tree, and how many of them are older than
     /// this run.
     pub(crate) fn origin(&self) -> String {
         let commit = self.0["commit"].as_str().unwrap_or("?");

@@ -1,4 +1,4 @@
-//! Who may know whom (ARCHITECTURE.md section 1), checked from what cargo knows, and the house
+//! Allowed dependencies (ARCHITECTURE.md section 1), checked from what cargo knows, and the house
 //! limits on size that are best found before a review.
 
 use std::collections::BTreeSet;

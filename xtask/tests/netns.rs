@@ -14,8 +14,8 @@ use xtask::exec::Process;
 use xtask::netns::{Cluster, Netns, Pair};
 use xtask::tcp;
 
-/// Whoever makes a namespace removes what killed processes left. Held by all who do, and alone by
-/// the test that looks for what is left.
+/// A test that makes a namespace removes what killed processes left. Held by all who do, and alone
+/// by the test that looks for what is left.
 static MAKERS: RwLock<()> = RwLock::new(());
 
 /// What `make` makes, while nobody looks for what is left.

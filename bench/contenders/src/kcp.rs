@@ -185,7 +185,7 @@ impl Wire for Kcp {
     fn close(&mut self) -> Result<()> {
         let begun = Instant::now();
         while self.kcp.wait_snd() > 0 && begun.elapsed() < Duration::from_secs(1) {
-            // Whoever has heard the last word is gone, and refuses what comes after it.
+            // A side that has heard the last word is gone, and refuses what comes after it.
             let _ = self.exchange(true);
         }
         Ok(())

@@ -26,7 +26,7 @@ use wire::{Result, Wire};
 /// One end of a measurement.
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct Args {
-    /// Who is measured
+    /// The transport to measure
     name: Name,
     /// Serve one client here; where all send to all, one after the other at each
     #[arg(long, value_delimiter = ',', required_unless_present = "call")]

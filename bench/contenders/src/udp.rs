@@ -74,7 +74,7 @@ impl Udp {
 
     fn send_datagram(&mut self, datagram: &[u8]) -> Result<()> {
         while self.sent >= self.granted {
-            // Whoever sends one way hears nothing but grants.
+            // A sender of a stream hears nothing but grants.
             if let Some(received) = self.recv_datagram()? {
                 return Err(format!("{received:?} where only a grant can come").into());
             }

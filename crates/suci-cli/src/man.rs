@@ -1,8 +1,8 @@
 //! `suci man`: manual pages from the definition that --help shows.
 //!
-//! What stands below the options in --help is one text. In a page its examples are a section of
-//! their own, printed line by line, and the rest describes. The generator would make it one section
-//! named EXTRA and fill its lines.
+//! Below the options, --help has one text. A page has its examples in a section of their own, line
+//! by line, and the rest under DESCRIPTION. The generator would put all of it into one section
+//! named EXTRA, and fill the lines.
 
 use std::io;
 use std::path::Path;

@@ -9,7 +9,7 @@ use suci::{AddressBook, Config, EndReason, Event, Node, NodeBuilder, NodeId, Sha
 use crate::args::NodeArgs;
 use crate::error::{Result, tell};
 
-/// Who listens: one ID per command, so that a caller learns when it reached another one.
+/// IDs of listeners: one per command, so that a caller learns when it reached another one.
 pub(crate) const CAT: NodeId = NodeId(1);
 pub(crate) const PING: NodeId = NodeId(2);
 /// Servers of measurements count up from here.

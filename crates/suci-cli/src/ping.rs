@@ -157,7 +157,7 @@ fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
     }
 }
 
-/// Who is pinged.
+/// The node that is pinged.
 struct Whom {
     peer: NodeId,
     name: String,

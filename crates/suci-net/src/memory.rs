@@ -39,7 +39,7 @@ struct Shared {
     endpoints: RwLock<HashMap<SocketAddr, Arc<Place>>>,
 }
 
-/// Who is at an address.
+/// The endpoint at an address.
 #[derive(Debug)]
 struct Place {
     inboxes: Box<[Inbox]>,
@@ -173,7 +173,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who is at `addr`.
+    /// The endpoint at `addr`.
     fn find(&self, addr: SocketAddr) -> Option<Arc<Place>> {
         let endpoints = self.endpoints.read();
         let endpoints = endpoints.unwrap_or_else(PoisonError::into_inner);
@@ -191,8 +191,8 @@ pub struct Memory {
     /// Which of the endpoints there.
     number: usize,
     mtu: usize,
-    /// Who was found where, so that threads that send need not ask the hub, whose lock is one for
-    /// all of them, each time.
+    /// Endpoints found so far, so that threads that send need not ask the hub, whose lock is one
+    /// for all of them, each time.
     known: HashMap<SocketAddr, Arc<Place>>,
     /// Packets taken from the queue under the lock, to be shown to the sink without it.
     taken: Vec<Packet>,
@@ -216,7 +216,7 @@ impl Memory {
         &self.place.inboxes[self.number]
     }
 
-    /// Who is at `addr` now.
+    /// The endpoint at `addr` now.
     fn find(&mut self, addr: SocketAddr) -> Option<&Place> {
         let is_open = |place: &Arc<Place>| place.open.load(Ordering::Relaxed) > 0;
         if !self.known.get(&addr).is_some_and(is_open) {

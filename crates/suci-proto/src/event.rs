@@ -144,7 +144,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whom it is about.
+    /// The peer it is about.
     #[must_use]
     pub fn node(&self) -> NodeId {
         match *self {

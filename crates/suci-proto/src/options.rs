@@ -13,8 +13,8 @@ pub struct PeerOptions {
     /// How traffic to the peer flows: many bytes, or early answers. The peer is told and does its
     /// part. Default [`Mode::Adaptive`]: as the traffic shows.
     pub mode: Mode,
-    /// Whose packets go first, and whose messages the program receives first, among peers. Default
-    /// [`Priority::DEFAULT`].
+    /// The rank among peers: packets to a higher one go first, and the program receives its
+    /// messages first. Default [`Priority::DEFAULT`].
     pub priority: Priority,
     /// Which congestion controller its connections use. A changed one learns the path anew.
     /// Default [`ControllerChoice::Auto`]: by the round trip.

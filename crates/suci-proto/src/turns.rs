@@ -108,7 +108,7 @@ struct TurnEntry {
     /// Bytes left of its turn; below zero what it owes.
     left: i32,
     listed: bool,
-    /// Who follows it, while it is listed.
+    /// The next in turn, while it is listed.
     next: u32,
 }
 

@@ -189,7 +189,7 @@ impl Net {
                 let SocketAddr::V4(v4) = to else { continue };
                 let place = (v4.ip().to_bits() & 0xff_ffff) as usize - 1;
                 let (from, at, ecn) = (address(HUB), self.now, Ecn::NotEct);
-                // Who has not come yet hears nothing.
+                // A peer that has not come yet hears nothing.
                 if place < self.spokes.len() {
                     self.spoke(place, |spoke, now| {
                         spoke.handle_datagram(

@@ -36,7 +36,7 @@ pub struct Network {
     rng: Rng,
     salt: u64,
     routes: BTreeMap<SocketAddr, PlaceId>,
-    /// Whose every address ever was.
+    /// The owner of every address that ever was.
     owners: BTreeMap<SocketAddr, PlaceId>,
     addresses: Vec<SocketAddr>,
     rebinds: u16,
@@ -115,7 +115,7 @@ impl Network {
         }
     }
 
-    /// Whose an address is or was, wherever it leads now.
+    /// The owner of an address, now or before, wherever it leads now.
     #[must_use]
     pub fn owner_of(&self, address: SocketAddr) -> Option<PlaceId> {
         self.owners.get(&address).copied()

@@ -1,4 +1,4 @@
-//! Who is where: the address book.
+//! The address book: where nodes are.
 
 use crate::error::{BookError, Error, NO_ZONE};
 use crate::sys;

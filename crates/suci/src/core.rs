@@ -124,7 +124,7 @@ impl Core {
         if !self.is_exposed()
             && let Ok(mut turn) = self.enter()
         {
-            // Whoever sleeps on the descriptor makes no next call before it says so.
+            // A program that sleeps on the descriptor makes no next call before it says so.
             turn.coalescer.allowed = false;
             turn.send_on();
             turn.work.unwatched = sys::watch(&self.epoll, self.socket).is_err();

@@ -275,7 +275,7 @@ impl Driver {
     fn input(&mut self, now: Instant, look: bool) -> Result<Instant, Error> {
         self.engine.begin_turn(now);
         let now = self.take_forwarded(now);
-        // Whoever is due is looked after in any case, and input comes before time.
+        // Peers that are due are served in any case, and input comes before time.
         if look || self.is_due(now) {
             return self.look(now);
         }

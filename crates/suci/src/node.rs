@@ -556,7 +556,7 @@ impl Drop for Node {
             } else {
                 DROP_PATIENCE
             };
-            // Who wants to know calls `close`.
+            // A program that wants to know calls `close`.
             let _ = self.close(patience);
         }
         if let Some(helper) = self.helper.take() {

@@ -97,7 +97,7 @@ fn end(role: &Role, done: Result<u8, Failure>) -> ExitCode {
     })
 }
 
-/// Who builds the tableau.
+/// The way to build the tableau.
 enum Engine<'a> {
     Alone,
     Cluster(&'a mut Coordinator),

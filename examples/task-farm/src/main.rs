@@ -59,7 +59,7 @@ struct Farm {
     below: u64,
     /// Tasks that nobody does.
     waiting: BTreeSet<u64>,
-    /// Who does what.
+    /// The role of a process.
     running: BTreeMap<NodeId, u64>,
     /// The count of each task that was done.
     done: BTreeMap<u64, u64>,

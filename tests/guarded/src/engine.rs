@@ -88,7 +88,7 @@ struct Pair {
     engines: [Engine; 2],
     /// The trains that arrive next and how long their packets are, by whom they are for.
     wires: [Vec<(usize, Vec<u8>)>; 2],
-    /// Whose program has done something since it last waited.
+    /// Sides whose program has done something since it last waited.
     busy: [bool; 2],
     /// Where a program takes its messages.
     messages: Vec<Message>,

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use xtask::exec;
 use xtask::launch::Launch;
 
-/// Whom the tests kill, and the others.
+/// The processes that the tests kill, and the others.
 const VICTIM: u32 = 2;
 const OTHERS: [u32; 3] = [0, 1, 3];
 

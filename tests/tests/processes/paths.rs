@@ -232,7 +232,7 @@ fn both_close(nodes: [SharedNode; 2]) -> Duration {
     let begun = Instant::now();
     let close = |node: SharedNode| {
         let closed = node.close(PATIENCE);
-        // Whoever closes takes nothing more.
+        // A closing node takes nothing more.
         let fine = matches!(closed, Ok(()) | Err(Error::NotFlushed { .. }));
         assert!(fine, "{closed:?}");
         begun.elapsed()

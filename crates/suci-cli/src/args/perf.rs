@@ -137,7 +137,7 @@ pub(crate) enum Workload {
     MixBatch,
 }
 
-/// Whom Suci is measured beside.
+/// Contenders beside Suci.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Rival {
     /// TCP cubic with NODELAY

@@ -90,7 +90,7 @@ impl<E: Into<Failure>> From<E> for Stop {
 struct Receiver {
     node: SharedNode,
     from: Option<NodeId>,
-    /// Who was told last that somebody else is served: once is enough.
+    /// The caller that was told last that another is served: once is enough.
     turned_away: Option<NodeId>,
     progress: Progress,
 }

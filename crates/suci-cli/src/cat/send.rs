@@ -33,7 +33,7 @@ const PARTING: Duration = Duration::from_secs(2);
 /// Sends everything, and returns when the other side has written it out.
 pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
     closed::need_input()?;
-    // Whoever waits for input wants to know that nobody is there any more.
+    // A command that waits for input wants to know that nobody is there any more.
     let node = node::caller(&args.node, address)?
         .config(|config| node::watch(config, args.give_up_after))
         .open_threads(1)?;

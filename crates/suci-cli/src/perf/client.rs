@@ -271,7 +271,7 @@ impl Client {
         Ok(all)
     }
 
-    /// Whoever waits for an answer must know that it got the whole question, and all of them.
+    /// A client that waits for an answer must know that it got the whole question, and all of them.
     fn udp_can(&self, workload: Workload, size: usize) -> Result<bool> {
         match workload {
             Workload::PingPong => {}

@@ -27,7 +27,7 @@ pub(super) const APPEAR_NAMED: Duration = Duration::from_secs(1);
 /// How long either side waits for the other within a measurement.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who is measured.
+/// The transport that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Contender {

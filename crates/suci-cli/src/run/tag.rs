@@ -15,7 +15,7 @@ use crate::output::write_all;
 const LONGEST: u64 = 64 << 10;
 
 /// How long nothing may come after every process has ended: a grandchild may hold a pipe for ever.
-/// Whoever reads what is there already may take as long as they like.
+/// Reading what is there already may take any time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The threads that copy output line by line.

@@ -347,7 +347,7 @@ fn an_address_that_nothing_can_reach_is_named() {
 
 #[test]
 fn an_end_that_a_signal_ends_takes_leave() {
-    // Whoever is left has the patience of a minute, and does not need it.
+    // The other side has the patience of a minute, and does not need it.
     for sender_ends in [true, false] {
         let at = free_address();
         let (mut receive, mut send) = ends(at, at, &[], &[]);

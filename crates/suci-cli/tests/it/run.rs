@@ -405,7 +405,7 @@ fn tolerated_failures_are_counted_and_named() {
     assert_eq!(many.status.code(), Some(101));
 }
 
-/// Whoever asks a program to end does not want another one.
+/// Users who ask a program to end do not want another one.
 #[test]
 fn nothing_is_started_again_after_a_signal_was_passed_on() {
     let script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done";
@@ -685,7 +685,7 @@ fn others_are_killed_although_nobody_reads_why() {
     let mut running = Running(command.spawn().unwrap());
     drop(command);
     let begun = Instant::now();
-    // Whoever was killed is there until somebody asks how it ended.
+    // A killed process is there until somebody asks how it ended.
     let is_dead = |pid: &str| match std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())) {
         Ok(state) => state.contains(") Z "),
         Err(_) => true,

@@ -132,7 +132,7 @@ impl Top {
     /// Ended as it should: the other screen is shown again, with a cursor, and keys are echoed.
     fn assert_restored(mut self) {
         assert!(self.child.wait().success());
-        // Who reads may be late, where many tests run at once; and nothing may follow.
+        // The reader may be late, where many tests run at once; and nothing may follow.
         let last = |screen: &Screen, mode: &str| {
             let mut all = screen.modes.iter().rev();
             all.find(|sequence| sequence.contains(mode)).cloned()

@@ -358,8 +358,8 @@ fn output_that_has_nowhere_to_go_is_an_error() {
             "{args:?}: {said}"
         );
     }
-    // Who has seen enough of a table that goes on ends it; a picture of the whole is drawn all the
-    // same.
+    // Users end a table that goes on when they have seen enough; a picture of the whole is drawn
+    // all the same.
     let dir = tempfile::tempdir().unwrap();
     let picture = dir.path().join("sizes.svg");
     for args in [&[][..], &["--plot", picture.to_str().unwrap()]] {
@@ -410,7 +410,7 @@ fn ping_names_who_is_not_in_the_book_and_who_does_not_answer() {
     assert!(!said.contains("--listen"), "{said}");
 }
 
-/// Whoever is nobody's peer would wait for the others for ever.
+/// A process that is nobody's peer would wait for the others for ever.
 #[test]
 fn an_id_of_the_environment_that_its_book_does_not_have_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -84,7 +84,7 @@ fn f25_nobody_there_is_said_at_once() {
     assert_eq!(lonely.send(&train).unwrap(), no);
     assert_eq!(lonely.counters().unreachable, 1);
     assert_eq!(lonely.path_mtu(train.dest), None);
-    // Whoever was found there is forgotten with its endpoint, and who comes after it is found.
+    // An entry is forgotten with its endpoint, and the next endpoint there is found.
     for _ in 0..2 {
         let _there = hub.endpoint(train.dest).unwrap();
         assert_eq!(lonely.send(&train).unwrap(), SendOutcome::Sent(1));

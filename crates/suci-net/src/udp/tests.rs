@@ -210,7 +210,7 @@ fn a_receive_that_blocks_takes_what_is_there_or_comes_and_ends_without_anything(
     assert_eq!(sender.join().unwrap().unwrap(), SendOutcome::Sent(1));
 }
 
-/// Whoever takes such a thing for an empty socket would believe that nothing waits behind it.
+/// A caller that takes such a thing for an empty socket believes that nothing waits behind it.
 #[test]
 fn a_receive_that_blocks_tells_what_it_does_not_hand_on_from_nothing() {
     let mut nothing = |_: &Meta, _: &[u8]| panic!("nothing that could be handed on");

@@ -220,7 +220,7 @@ impl Lan {
     fn cut(&mut self, base: f64, queue: f64, target: f64) {
         let part = (BETA * (queue - target) / (base + queue)).min(MAX_DECREASE);
         let floor = self.floor(base, target).min(self.window);
-        // Who is starved must not take its own rate for the link's.
+        // A starved flow must not take its own rate for the link's.
         let far = FAR * self.target_of(self.part, self.rates.known());
         if queue <= far {
             self.futile = 0;

@@ -40,7 +40,7 @@ pub(crate) enum Trust {
     Seated,
 }
 
-/// Who says HELLO, by a keyed hash that nobody outside can make collide; never 0.
+/// The sender of a HELLO, as a keyed hash that nobody outside can make collide; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// One that has its place: the hash of its ID.
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(flood(&mut expected, at(now + 2_000), 1), 1);
     }
 
-    /// Whoever has a place and connects anew needs none of the newcomers'.
+    /// A peer that has a place and connects anew needs none of the newcomers'.
     #[test]
     fn f02_who_has_a_place_takes_no_newcomers() {
         let mut expected = PendingInits::new(100);

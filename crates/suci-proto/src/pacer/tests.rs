@@ -142,7 +142,8 @@ proptest! {
         }
     }
 
-    /// Whoever waits as told may send what it waited for; nobody is told to wait into the past.
+    /// After the wait that the pacer named there is budget for the packet; no wait ends in the
+    /// past.
     #[test]
     fn waiting_as_told_suffices(
         steps in prop::collection::vec(

@@ -14,7 +14,7 @@ fn turns(places: &[(u8, u8)]) -> Turns {
     turns
 }
 
-/// Who is served if everybody always has more, `unit` bytes at a time.
+/// The peers in the order of service if all always have more, `unit` bytes at a time.
 fn serve(turns: &mut Turns, unit: usize, times: usize) -> Vec<usize> {
     let one = |_| {
         let place = turns.front().unwrap();

@@ -73,7 +73,7 @@ fn a_higher_class_goes_first_and_holds_up_nobody_when_it_may_not() {
     assert!(bytes_to(&order, 1) >= 200_000, "then the other");
 }
 
-/// Whom the next train is for.
+/// The peer that the next train is for.
 fn next_train(net: &mut Net) -> usize {
     let now = net.now;
     let others = net.len();

@@ -102,7 +102,7 @@ fn both_must_resume() {
     assert_eq!((refused(&mut net, 0), refused(&mut net, 1)), (None, None));
 }
 
-/// Who keeps elsewhere what is suspended is told of each peer that changed, and of no other.
+/// A driver that notes which peers are suspended is told of each that changed, and of no other.
 #[test]
 fn a_change_is_told_once() {
     let mut net = Net::new(3, |_| Config::default());

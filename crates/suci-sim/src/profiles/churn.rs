@@ -16,7 +16,7 @@ pub(super) fn churn(run: &mut Options, rng: &mut Rng) {
     run.links.jitter = run.links.latency / 2;
     run.links.rate = None;
     run.start_within = Duration::ZERO;
-    // Whoever takes no events is another matter.
+    // Programs that take no events are another matter.
     run.consumes = vec![Consume::Eager];
     for config in &mut run.configs {
         config.unattended = false;

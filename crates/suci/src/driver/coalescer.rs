@@ -61,7 +61,7 @@ struct Held {
     since: Instant,
     bytes: u64,
     messages: u32,
-    /// Whom they are for, if that is one peer.
+    /// The peer they are for, if it is one.
     to: Option<NodeId>,
 }
 

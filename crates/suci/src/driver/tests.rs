@@ -182,7 +182,7 @@ fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Scrip
     (Driver::new(engine, Box::new(backend), -1, clock), script)
 }
 
-/// Whoever asks whether there is news takes none: the end of a session follows its last message.
+/// Asking whether there is news takes none: the end of a session follows its last message.
 #[test]
 fn to_ask_for_news_lets_no_end_overtake_the_last_message() {
     let (mut a, _, mut b) = connected();
@@ -388,7 +388,7 @@ fn f26_a_full_socket_is_not_loss() {
     assert!(!a.interest().write);
 }
 
-/// Whoever serves a node asks for the rest before each sleep.
+/// A driver asks for the rest before each sleep.
 #[test]
 fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
     let (mut a, script, mut b) = settled();
@@ -589,7 +589,7 @@ fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_ne
     assert_eq!(script.lock().unwrap().attempts.len(), 1);
 }
 
-/// Who mostly answers in rows looks whether there is more to answer: the acknowledgement goes with
+/// A node that answers several in a row looks whether there is more: the acknowledgement goes with
 /// the row, or in the next turn.
 #[test]
 fn an_acknowledgement_waits_for_a_row_that_is_likely() {
@@ -784,8 +784,8 @@ fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Durati
     usize::try_from(a.engine.counters().datagrams_in - before).unwrap()
 }
 
-/// Whoever waits for a message gets it although others keep coming; what is due waits for all that
-/// was there, and so does a program that leaves messages unread.
+/// A call that waits for a message gets it although others keep coming; what is due waits for all
+/// that was there, and so does a program that leaves messages unread.
 #[test]
 fn a_look_ends_when_the_program_has_something_to_do() {
     let (mut a, script, mut b) = connected();

@@ -11,7 +11,7 @@
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
-/// Whoever finds nothing puts it out.
+/// A reader that finds nothing puts it out.
 const LIT: u8 = 0;
 /// It is among the sleepers.
 const DARK: u8 = 1;

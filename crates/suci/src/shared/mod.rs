@@ -415,7 +415,7 @@ impl SharedNode {
         let sent = self.inner.wait_until(Deadline::after(limit), sending);
         match (sent, message) {
             (Ok(Some(result)), _) => result,
-            // Whoever may not wait has its message back, too.
+            // A caller that may not wait has its message back, too.
             (Ok(None) | Err(_), Some(message)) => {
                 let message = Box::new(message);
                 Err(self.inner.want_room(Error::WouldBlock { to, message }))
@@ -539,7 +539,7 @@ impl Drop for SharedNode {
             // A waker that a thread called dropped the last handle: it cannot wait for itself.
             let _ = self.inner.begin_close(patience);
         } else {
-            // Who wants to know calls `close`.
+            // A program that wants to know calls `close`.
             let _ = self.close(patience);
         }
     }

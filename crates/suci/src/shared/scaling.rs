@@ -365,7 +365,7 @@ fn the_receive_path_alone_scales_with_threads() {
         if is_strict() {
             await_idle();
         }
-        // Who is first alternates. Processors need not be equally fast: one thread is measured on
+        // The order alternates. Processors need not be equally fast: one thread is measured on
         // either.
         let both_first = round % 2 == 1;
         let early = both_first.then(|| rates(&[0, 1], lasts));

@@ -298,7 +298,7 @@ fn take_refusals(a: &SharedNode, refused: u64) {
 
 /// So many messages a flush says that were not delivered.
 fn unflushed(a: &SharedNode) -> u64 {
-    // Whoever flushes may be who takes the events.
+    // The thread that flushes may be the one that takes the events.
     let deadline = Deadline::after(LONG / 2);
     let Err(Error::NotFlushed { peers }) = a.flush(LONG) else {
         panic!("something failed");
@@ -348,7 +348,7 @@ fn f04_messages_refused_here_do_not_fill_the_queue_of_a_program_that_takes_no_ev
     take_refusals(&a, EVENTS as u64);
 }
 
-/// Whoever hears of a delivery finds room for the next message, however small the queue.
+/// After the event of a delivery there is room for the next message, however small the queue.
 #[test]
 fn what_was_delivered_is_not_queued_any_more() {
     let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
@@ -543,7 +543,7 @@ fn an_urgent_message_interrupts_the_thread() {
     assert!(!is_interrupted(), "it was taken");
 }
 
-/// Whoever came once leaves nothing behind for ever; what a call still uses stays.
+/// A node that came once leaves nothing behind for ever; what a call still uses stays.
 #[test]
 fn f02_gates_of_forgotten_nodes_are_forgotten() {
     let (a, b) = (node(0), node(1));

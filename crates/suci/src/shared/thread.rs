@@ -36,7 +36,7 @@ pub(super) struct Worker {
     driver: Driver,
     spinner: Spinner,
     accounts: BTreeMap<NodeId, Account>,
-    /// Whose accounts are not settled: of many only these are looked at in each turn.
+    /// Peers whose accounts are not settled: of many only these are looked at in each turn.
     open: Vec<NodeId>,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
@@ -117,7 +117,7 @@ impl Drop for ThreadGuard {
         self.say_closed();
         let shard = self.shard();
         shard.close_gates();
-        // Whoever waits for the answer to a command learns that there is none.
+        // A caller that waits for the answer to a command learns that there is none.
         while shard.commands.pop().is_some() {}
         shard.done.store(true, Ordering::Release);
         self.inner.retire(driver, closed);
@@ -305,7 +305,7 @@ impl Worker {
                 }
                 Err(error) if let Some(asked) = call.and_then(|id| calls.remove(id)) => {
                     account.kept.change(class, |kept| kept.minus(size));
-                    // Whoever does not wait any more needs no reason.
+                    // A caller that does not wait any more needs no reason.
                     let _ = asked.give(Err(error));
                 }
                 Err(_) => {
@@ -328,7 +328,7 @@ impl Worker {
     fn deliver(&mut self) {
         self.tell_suspensions();
         let mut delivered = false;
-        // Whoever waits for events hears of announced messages by these.
+        // A thread that waits for events hears of announced messages by these.
         let hears = self.ending.inner.event_ready.0.has_any();
         // Asked before their events are handed over, told after the messages that are there.
         let engine = &mut self.driver.engine;

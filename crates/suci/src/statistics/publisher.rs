@@ -304,7 +304,7 @@ impl Sheet {
 impl Drop for Sheet {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // Whoever removed it first did the same.
+            // Another thread that removed it first did the same.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -136,7 +136,7 @@ fn what_is_published_is_read() {
     assert_eq!((found[0].pid, found[0].node), (read.pid, NodeId(7)));
     drop(publisher);
     assert_eq!(find_in(&dir), []);
-    // Whoever has it open still reads the last of it.
+    // A reader that has it open still reads the last of it.
     assert_eq!(file.read().unwrap().peers_known, 3);
 }
 

@@ -38,7 +38,7 @@ fn unknown_peers_and_oneself_are_refused() {
     ));
 }
 
-/// Who awaits the end of a session that is not there would wait for ever.
+/// A call that awaits the end of a session that is not there would wait for ever.
 #[test]
 fn there_is_nothing_to_end_with_a_stranger_nor_before_a_session() {
     let (mut a, mut b) = pair();

@@ -124,8 +124,8 @@ fn a_program_that_computes_is_served_and_not_lost() {
     }
 }
 
-/// Whoever calls `recv` late may find its timers due: then the socket is looked at before the
-/// program sleeps.
+/// A program that calls `recv` late may find its timers due: then the socket is looked at before
+/// the program sleeps.
 #[test]
 fn a_message_that_came_meanwhile_is_not_slept_on() {
     // Behind faults, though these are none, a wait does not begin with a look at the socket.

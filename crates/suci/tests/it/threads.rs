@@ -162,7 +162,7 @@ fn what_is_the_nodes_is_divided_among_its_threads() {
     few.add_peer(NodeId(11), at).unwrap();
 }
 
-/// Whoever comes to the port of a node is refused, whatever it is; and the node goes on.
+/// A second owner of a node's port is refused, whatever it is; and the node goes on.
 #[test]
 fn a_second_node_at_the_same_port_is_refused() {
     for threads in 1..=3 {

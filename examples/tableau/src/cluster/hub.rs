@@ -25,7 +25,7 @@ pub(crate) fn coordinate(
 ) -> Result<u8, Failure> {
     let mut hub = Coordinator::new(Link::open(args, workers)?, workers, interrupts);
     let begun = Instant::now();
-    // Who cannot write them should hear it before hours of work.
+    // A user without the right to write them should hear it before hours of work.
     let done = stats_file(args).and_then(|stats| {
         let status = work(&mut hub)?;
         if let Some((file, name)) = stats {

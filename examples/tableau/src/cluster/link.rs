@@ -202,7 +202,7 @@ impl Link {
         } else {
             HUB..=HUB
         };
-        // Who has gone cannot be told.
+        // A process that has gone cannot be told.
         for to in all {
             let _ = self.send(Packet {
                 to,

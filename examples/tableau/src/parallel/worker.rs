@@ -40,7 +40,7 @@ pub struct Worker {
 #[derive(Debug)]
 struct Job {
     table: Formulas,
-    /// Whose contents came, by when they did; those before `next` were expanded.
+    /// Nodes whose contents came, by when they did; those before `next` were expanded.
     owned: Vec<(u32, State)>,
     next: usize,
     known: HashMap<Name, Known>,

@@ -323,7 +323,7 @@ fn rate(task: &str) -> Result<Figure> {
     judge.figure()
 }
 
-/// Whom the line of loss must have been compared with; Aeron, ENet and KCP where they are
+/// Contenders that the line of loss must contain; Aeron, ENet and KCP where they are
 /// installed.
 const RIVALS: [&str; 8] = [
     "tcp-cubic block",

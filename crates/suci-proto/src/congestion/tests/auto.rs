@@ -185,7 +185,7 @@ fn linux() -> Box<dyn Controller> {
     Box::new(Linux { cubic, least })
 }
 
-/// Whoever begins first, by so many milliseconds.
+/// Whichever flow begins first, by so many milliseconds.
 #[test]
 fn beside_one_that_leaves_slow_start_early_it_shares() {
     for (rtt, queue) in [(micros(100), 425), (micros(100), 170), (millis(2), 425)] {

@@ -375,7 +375,7 @@ impl Sim {
             Duration::ZERO
         };
         let late = stall + self.up_to(self.link.jitter);
-        // Whoever does not run handles what came meanwhile when it runs again.
+        // A host that does not run handles what came meanwhile when it runs again.
         let due = (self.now + self.link.rtt / 2 + late).max(self.flows[index].handled_at);
         self.flows[index].handled_at = due;
         self.at(due, index, ack);

@@ -909,7 +909,8 @@ fn who_was_dismissed_and_never_answers_is_over_when_its_grant_lapses() {
     assert!(all[0].is_over());
 }
 
-/// Who needs numbers for control only gets those, and no credit that would be reclaimed at once.
+/// A peer that needs numbers for control only gets those, and no credit that would be reclaimed at
+/// once.
 #[test]
 fn in_a_full_buffer_control_is_renewed_without_credit() {
     let mut shares = Shares::new(8 * MIB);
