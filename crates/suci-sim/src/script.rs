@@ -2,7 +2,7 @@
 
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{PeerOptions, Priority};
+use suci_proto::{Link, PeerOptions, PeerStats, Priority};
 
 use crate::node::Process;
 use crate::options::{Consume, Step};
@@ -264,7 +264,52 @@ impl World {
         let at = self.now;
         self.oracle
             .finish_wants()
-            .map_err(|violation| Failure { at, violation })
+            .map_err(|violation| Failure { at, violation })?;
+        self.check_close()
+    }
+
+    /// All processes close at once. Nothing is under way, and each hears the others: no close takes
+    /// more than a few probe timeouts.
+    fn check_close(&mut self) -> Result<(), Failure> {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        const PROBES: u32 = 5;
+        // As for first contacts: elsewhere some wait for room or for a process that is gone.
+        let Some(probe) = self.options.contact_probe() else {
+            return Ok(());
+        };
+        let judged: Vec<PlaceId> = (0..self.options.nodes)
+            .filter(|place| self.has_mutual_sessions(*place))
+            .collect();
+        for place in 0..self.options.nodes {
+            self.close(place, PATIENCE, PATIENCE * 2);
+        }
+        let within = probe * PROBES;
+        self.run_for(within)?;
+        let open = |process: &&Process| !process.engine.is_closed();
+        let places = judged.iter().filter_map(|place| self.places.get(*place));
+        let mut processes = places.filter_map(|it| it.process.as_ref());
+        let Some(process) = processes.find(open) else {
+            return Ok(());
+        };
+        let violation = Violation {
+            kind: Kind::Late,
+            text: format!("process {} does not close within {within:?}", process.id),
+        };
+        Err(Failure {
+            at: self.now,
+            violation,
+        })
+    }
+
+    /// Whether each peer of a place's process knows of their session: its process is not one that
+    /// took the place of another.
+    fn has_mutual_sessions(&self, place: PlaceId) -> bool {
+        let process = |place: PlaceId| self.places.get(place)?.process.as_ref();
+        let is_open = |at: PlaceId, with: PlaceId| {
+            let stats = process(at).and_then(|it| it.engine.peer_stats(self.node_of(with)));
+            stats.is_some_and(|stats| stats.link != Link::Idle)
+        };
+        (0..self.options.nodes).all(|other| !is_open(place, other) || is_open(other, place))
     }
 
     /// Nobody measured a round trip that is shorter than the way there and back.
@@ -273,8 +318,9 @@ impl World {
             let Some(process) = &it.process else { continue };
             let least = self.network.least_round_trip(place, self.places.len());
             let engine = &process.engine;
-            let stats = engine.peers().filter_map(|peer| engine.peer_stats(peer));
-            for stats in stats.filter(|stats| !stats.min_rtt.is_zero() && stats.min_rtt < least) {
+            let mut stats = engine.peers().filter_map(|peer| engine.peer_stats(peer));
+            let wrong = |stats: &PeerStats| !stats.min_rtt.is_zero() && stats.min_rtt < least;
+            if let Some(stats) = stats.find(wrong) {
                 let text = format!(
                     "process {} measured {:?} to {:?}, the way there and back takes {least:?}",
                     process.id, stats.min_rtt, stats.node
