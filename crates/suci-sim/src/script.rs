@@ -273,8 +273,10 @@ impl World {
     fn check_close(&mut self) -> Result<(), Failure> {
         const PATIENCE: Duration = Duration::from_secs(60);
         const PROBES: u32 = 5;
-        // As for first contacts: elsewhere some wait for room or for a process that is gone.
-        let Some(probe) = self.options.contact_probe() else {
+        // As for first contacts: elsewhere some wait for room or for a process that is gone. Last
+        // words go to the address that is known to be good, and are lost if that is not the last.
+        let probe = self.options.contact_probe();
+        let Some(probe) = probe.filter(|_| self.tally.rebinds == 0) else {
             return Ok(());
         };
         let judged: Vec<PlaceId> = (0..self.options.nodes)
