@@ -11,6 +11,7 @@ use crate::limits::MAX_ACK_RANGES;
 use crate::time::{Duration, Instant};
 use crate::types::{Ecn, PacketNumber};
 use crate::wire::{self, Credit, EcnCounts};
+use core::ops::RangeInclusive;
 use dedup::Dedup;
 use spans::Spans;
 
@@ -107,36 +108,39 @@ impl Received {
         self.dedup.is_fresh(number)
     }
 
-    /// Takes note of a fresh, authentic packet. `arrival` is the system's time stamp, `eliciting`
-    /// whether it asks for an acknowledgement.
-    pub fn on_packet(
+    /// Takes note of fresh, authentic packets with the consecutive `numbers`, which arrived
+    /// and were marked alike. `arrival` is the system's time stamp, `eliciting` whether each of them
+    /// asks for an acknowledgement.
+    pub fn on_packets(
         &mut self,
-        number: PacketNumber,
+        numbers: RangeInclusive<PacketNumber>,
         arrival: Instant,
         eliciting: bool,
         ecn: Ecn,
         now: Instant,
     ) {
-        if !self.dedup.is_fresh(number) {
+        let (first, last) = numbers.into_inner();
+        if first > last || !self.dedup.is_fresh(first) {
             return;
         }
-        // Another clock may have stamped it.
+        // Another clock may have stamped them.
         let arrival = arrival.min(now);
-        let highest = self.dedup.highest();
-        let in_order = self.dedup.expected() == Some(number);
-        self.dedup.insert(number);
-        self.spans.insert(number);
-        if highest.is_none_or(|highest| number > highest) {
+        let in_order = self.dedup.expected() == Some(first);
+        if self.dedup.highest() < Some(last) {
             self.highest_arrival = arrival;
         }
-        self.count_marks(ecn, 1);
+        self.dedup.insert(first, last);
+        self.spans.insert(first, last);
+        let count = (last - first).saturating_add(1);
+        self.count_marks(ecn, count);
         if !eliciting {
             return;
         }
         if self.unacked == 0 {
             self.waiting_since = arrival;
         }
-        self.unacked = self.unacked.saturating_add(1);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.unacked = self.unacked.saturating_add(count);
         let marked = ecn == Ecn::Ce;
         // A gap opened or (partly) filled, or marks began or ended: the sender must know at once
         // (RFC 9000 section 13.2.1, RFC 8257 section 3.2).
@@ -144,23 +148,6 @@ impl Received {
             self.urgent = true;
         }
         self.marked = marked;
-    }
-
-    /// As [`on_packet`](Self::on_packet) for each of the eliciting packets that follow the highest
-    /// without a gap up to `last`, which arrived and were marked like it.
-    pub fn on_run(&mut self, last: PacketNumber, arrival: Instant, ecn: Ecn, now: Instant) {
-        let Some(first) = self.dedup.expected().filter(|first| *first <= last) else {
-            return;
-        };
-        self.on_packet(first, arrival, true, ecn, now);
-        // To the others the first is what they follow: they begin nothing.
-        let more = last.saturating_sub(first);
-        self.dedup.extend(last);
-        self.spans.extend_highest(last);
-        self.count_marks(ecn, more);
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        self.unacked = self.unacked.saturating_add(more);
-        self.urgent |= self.unacked >= self.ack_every;
     }
 
     /// The highest number received.

@@ -52,31 +52,17 @@ impl Dedup {
             .is_some_and(|bits| bits[word(number)] & bit(number) == 0)
     }
 
-    /// Remembers a fresh `number`.
+    /// Remembers the fresh numbers `first..=last`.
     #[inline]
-    pub(super) fn insert(&mut self, number: PacketNumber) {
-        match self.expected() {
-            Some(next) if number >= next => {
-                if number > next {
-                    self.open_gap(next, number);
-                }
-                self.highest = Some(number);
-            }
-            _ => {}
+    pub(super) fn insert(&mut self, first: PacketNumber, last: PacketNumber) {
+        if let Some(next) = self.expected()
+            && first > next
+        {
+            self.open_gap(next, first);
         }
+        self.highest = self.highest.max(Some(last));
         if let Some(bits) = &mut self.bits {
-            bits[word(number)] |= bit(number);
-        }
-    }
-
-    /// Remembers the numbers from the one that is [expected](Self::expected) up to `last`.
-    pub(super) fn extend(&mut self, last: PacketNumber) {
-        let Some(from) = self.expected().filter(|from| *from <= last) else {
-            return;
-        };
-        self.highest = Some(last);
-        if let Some(bits) = &mut self.bits {
-            (from..=last).for_each(|number| bits[word(number)] |= bit(number));
+            (first..=last).for_each(|number| bits[word(number)] |= bit(number));
         }
     }
 

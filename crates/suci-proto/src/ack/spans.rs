@@ -105,20 +105,20 @@ impl Spans {
         }
     }
 
-    /// Adds a number that was never added before. In order it costs O(1) and allocates nothing,
-    /// else at most the shifting of all spans.
+    /// Adds the numbers `first..=last`, none of which was added before. In order it costs O(1) and
+    /// allocates nothing, else at most the shifting of all spans.
     #[inline]
-    pub(super) fn insert(&mut self, number: PacketNumber) {
+    pub(super) fn insert(&mut self, first: PacketNumber, last: PacketNumber) {
         match self.0.back_mut() {
-            Some(last) if last.end.checked_add(1) == Some(number) => last.end = number,
-            Some(last) if number < last.end => {
-                let told_from = last.end.saturating_add(1);
-                self.insert_late(number, told_from);
+            Some(newest) if newest.end.checked_add(1) == Some(first) => newest.end = last,
+            Some(newest) if first < newest.end => {
+                let told_from = newest.end.saturating_add(1);
+                self.insert_late(first, last, told_from);
             }
             _ => self.0.push_back(ReceivedSpan {
-                start: number,
-                end: number,
-                told_from: number,
+                start: first,
+                end: last,
+                told_from: first,
                 told: false,
             }),
         }
@@ -127,33 +127,26 @@ impl Spans {
         }
     }
 
-    /// Adds the numbers from the highest on up to `last`.
-    pub(super) fn extend_highest(&mut self, last: PacketNumber) {
-        if let Some(span) = self.0.back_mut() {
-            span.end = span.end.max(last);
-        }
-    }
-
-    /// Adds a number below the highest: to the span below, the span above, between, or as the
-    /// link that makes both one.
+    /// Adds numbers below the highest: to the span below, to the span above, as a span between, or
+    /// as the link that makes both one.
     #[inline(never)]
-    fn insert_late(&mut self, number: PacketNumber, told_from: PacketNumber) {
-        let at = self.0.partition_point(|span| span.start < number);
+    fn insert_late(&mut self, first: PacketNumber, last: PacketNumber, told_from: PacketNumber) {
+        let at = self.0.partition_point(|span| span.start < first);
         let start_above = self.0.get(at).map(|span| span.start);
-        let joins_above = start_above.is_some() && start_above == number.checked_add(1);
+        let joins_above = start_above.is_some() && start_above == last.checked_add(1);
         let below = at.checked_sub(1).and_then(|below| self.0.get_mut(below));
-        match below.filter(|below| below.end.checked_add(1) == Some(number)) {
+        match below.filter(|below| below.end.checked_add(1) == Some(first)) {
             Some(below) => {
                 below.told_from = told_from;
                 below.told = false;
-                below.end = number;
+                below.end = last;
                 if joins_above && let Some(above) = self.0.remove(at) {
                     self.extend(at, above.end);
                 }
             }
             None if joins_above => {
                 if let Some(above) = self.0.get_mut(at) {
-                    above.start = number;
+                    above.start = first;
                     above.told_from = told_from;
                     above.told = false;
                 }
@@ -161,8 +154,8 @@ impl Spans {
             None => self.0.insert(
                 at,
                 ReceivedSpan {
-                    start: number,
-                    end: number,
+                    start: first,
+                    end: last,
                     told_from,
                     told: false,
                 },

@@ -34,7 +34,7 @@ fn the_programs_bound_shortens_what_was_negotiated_and_nothing_else() {
 }
 
 fn take(received: &mut Received, number: PacketNumber) {
-    received.on_packet(number, NOW, true, Ecn::NotEct, NOW);
+    received.on_packets(number..=number, NOW, true, Ecn::NotEct, NOW);
 }
 
 /// What the sender learns from an ACK frame written now.
@@ -115,8 +115,8 @@ fn nothing_received_nothing_told() {
 #[test]
 fn packets_that_elicit_nothing_are_told_only_when_something_else_is() {
     let mut received = patient(0);
-    received.on_packet(0, NOW, false, Ecn::NotEct, NOW);
-    received.on_packet(2, NOW, false, Ecn::NotEct, NOW);
+    received.on_packets(0..=0, NOW, false, Ecn::NotEct, NOW);
+    received.on_packets(2..=2, NOW, false, Ecn::NotEct, NOW);
     assert_eq!(received.ack_state(Instant::MAX), AckNeed::None);
     take(&mut received, 3);
     assert_eq!(received.ack_state(NOW), AckNeed::Ride);
@@ -127,7 +127,13 @@ fn packets_that_elicit_nothing_are_told_only_when_something_else_is() {
 #[test]
 fn the_deadline_runs_from_the_first_arrival_waiting() {
     let mut received = patient(0);
-    received.on_packet(0, NOW - Duration::from_millis(1), true, Ecn::NotEct, NOW);
+    received.on_packets(
+        0..=0,
+        NOW - Duration::from_millis(1),
+        true,
+        Ecn::NotEct,
+        NOW,
+    );
     take(&mut received, 1);
     let deadline = NOW + Duration::from_millis(1);
     assert_eq!(received.deadline(), Some(deadline));
@@ -147,15 +153,15 @@ fn the_deadline_runs_from_the_first_arrival_waiting() {
 fn the_delay_is_that_of_the_highest_number() {
     let mut received = patient(0);
     let at = |ms| NOW + Duration::from_millis(ms);
-    received.on_packet(0, at(0), true, Ecn::NotEct, at(0));
-    received.on_packet(2, at(3), true, Ecn::NotEct, at(4));
-    received.on_packet(1, at(5), true, Ecn::NotEct, at(5));
+    received.on_packets(0..=0, at(0), true, Ecn::NotEct, at(0));
+    received.on_packets(2..=2, at(3), true, Ecn::NotEct, at(4));
+    received.on_packets(1..=1, at(5), true, Ecn::NotEct, at(5));
     assert_eq!(
         tell(&mut received, at(10), 99, None).unwrap().delay,
         Duration::from_millis(7)
     );
     // A time stamp ahead of the clock would become a negative delay.
-    received.on_packet(3, at(50), true, Ecn::NotEct, at(11));
+    received.on_packets(3..=3, at(50), true, Ecn::NotEct, at(11));
     assert_eq!(received.deadline(), Some(at(11) + DELAY));
     assert_eq!(
         tell(&mut received, at(12), 99, None).unwrap().delay,
@@ -217,7 +223,7 @@ fn congestion_marks_are_told_when_they_begin_and_end_and_counted_always() {
     let mut received = patient(0);
     let mut number = 0;
     let mut arrive = |received: &mut Received, ecn| {
-        received.on_packet(number, NOW, true, ecn, NOW);
+        received.on_packets(number..=number, NOW, true, ecn, NOW);
         number += 1;
         let need = received.ack_state(NOW);
         (need, tell(received, NOW, 1_000, None).unwrap().ecn)
@@ -546,6 +552,42 @@ proptest! {
                     prop_assert!(known.contains(&number) || tracked.contains(&number), "{}", number);
                 }
             }
+        }
+    }
+}
+
+proptest! {
+    /// A range does what its packets do one by one, also where it fills a part of a gap.
+    #[test]
+    fn a_range_is_its_packets(
+        steps in prop::collection::vec(
+            (0_u64..6, 1_u64..100, any::<bool>(), any::<bool>(), any::<bool>(), 0_u64..4),
+            1..60,
+        ),
+        ack_every in prop_oneof![Just(u32::MAX), 1_u32..200],
+    ) {
+        let (mut range, mut single) = (patient(0), patient(0));
+        for received in [&mut range, &mut single] {
+            received.set_ack_every(ack_every);
+        }
+        let (mut end, mut missing) = (0, 0..0);
+        for (gap, length, late, marked, tells, wait) in steps {
+            let first = if late { missing.start + gap } else { end + gap };
+            let last = if late { missing.end } else { first + length };
+            if first < last {
+                let now = NOW + Duration::from_millis(wait);
+                let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
+                range.on_packets(first..=last - 1, now, true, ecn, now);
+                for number in first..last {
+                    single.on_packets(number..=number, now, true, ecn, now);
+                }
+                missing = if late { 0..0 } else { end..first };
+                end = end.max(last);
+            }
+            if tells {
+                prop_assert_eq!(ranges(&mut range), ranges(&mut single));
+            }
+            prop_assert_eq!(format!("{range:?}"), format!("{single:?}"));
         }
     }
 }

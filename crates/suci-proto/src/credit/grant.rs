@@ -354,9 +354,8 @@ impl Grant {
             && !self.dismissed
     }
 
-    /// Whether all that packets up to `last` do, which follow one that was drained just now, is to
-    /// move the numbers drained and granted: whatever else may move stands where each of them would
-    /// leave it.
+    /// Whether the packets up to `last`, which follow one that was drained just now, only move the
+    /// numbers drained and granted: each of them leaves everything else as it is.
     pub(super) fn advances_linearly_to(&self, last: PacketNumber) -> bool {
         let Division { ahead, late } = self.division();
         let unmoved = match self.left_after(last) {

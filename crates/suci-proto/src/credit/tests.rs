@@ -12,6 +12,19 @@ mod runs;
 mod send;
 mod shares;
 
+impl Shares {
+    /// A packet was read alone.
+    fn drain_one(
+        &mut self,
+        grant: &mut Grant,
+        number: PacketNumber,
+        eliciting: bool,
+        now: Instant,
+    ) {
+        self.on_drained(grant, number..=number, eliciting, now);
+    }
+}
+
 /// A buffer whose budget holds this many full packets.
 fn buffer(packets: u64) -> u64 {
     packets * DATA_CHARGE * 2

@@ -475,7 +475,9 @@ impl Peer {
             path_probe: contents.path_probe,
             control: contents.control,
         };
-        connection.recovery.on_sent(number, now, len, kind, frames);
+        connection
+            .recovery
+            .on_sent(number..=number, now, len, kind, frames);
         connection.credit.on_sent(number, now, contents.eliciting);
         connection.numbers.advance(|| shared.random());
         connection.traffic.packets_sent += 1;

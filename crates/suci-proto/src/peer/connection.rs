@@ -478,7 +478,7 @@ mod tests {
             path_probe: false,
             control: false,
         };
-        numbers.for_each(|number| recovery.on_sent(number, at(millis), 1_000, kind, &[]));
+        numbers.for_each(|number| recovery.on_sent(number..=number, at(millis), 1_000, kind, &[]));
     }
 
     fn ack(recovery: &mut Recovery, millis: u64, ranges: &[RangeInclusive<u64>]) -> AckSummary {

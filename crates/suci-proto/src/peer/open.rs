@@ -635,7 +635,7 @@ impl Peer {
         if let Some(connection) = &mut self.connection {
             shared
                 .shares
-                .on_drained(&mut connection.grant, number, true, now);
+                .on_drained(&mut connection.grant, number..=number, true, now);
         }
     }
 

@@ -113,7 +113,7 @@ impl Peer {
         let ecn = arrival.ecn;
         connection
             .received
-            .on_packet(number, arrival.at, effects.eliciting, ecn, now);
+            .on_packets(number..=number, arrival.at, effects.eliciting, ecn, now);
         if effects.ask {
             connection.received.force();
         }
@@ -459,7 +459,7 @@ impl Connection {
         self.grant.on_path(now, round_trip, now.since(arrived));
         shared
             .shares
-            .on_drained(&mut self.grant, number, eliciting, now);
+            .on_drained(&mut self.grant, number..=number, eliciting, now);
     }
 
     /// The peer gives credit back, and may bind its packets to a size.

@@ -76,27 +76,15 @@ impl Recovery {
         }
     }
 
-    /// Records a packet of `size` bytes that was handed to the network. `number` is above
-    /// every earlier one, else the packet is not recorded; the numbers between are skipped
-    /// ones, whose acknowledgement is an error. Each of them takes memory: skip few.
+    /// Records packets of `size` bytes each that were handed to the network under consecutive
+    /// `numbers`. They are above every earlier one, else nothing is recorded; the numbers between
+    /// are skipped ones, whose acknowledgement is an error. Each of them takes memory: skip few.
+    ///
+    /// If the packets are several, each carried an equal piece of the part of a message that
+    /// `frames` consists of. They cost as much as one.
     pub fn on_sent(
         &mut self,
-        number: PacketNumber,
-        now: Instant,
-        size: usize,
-        kind: SentKind,
-        frames: &[SentFrame],
-    ) {
-        self.on_run_sent(number, 1, now, size, kind, frames);
-    }
-
-    /// As [`on_sent`](Self::on_sent) for `count` packets with consecutive numbers from `first` on.
-    /// If they are several, each carried an equal piece of the part of a message that `frames`
-    /// consists of. Costs as much as one packet.
-    pub fn on_run_sent(
-        &mut self,
-        first: PacketNumber,
-        count: u64,
+        numbers: RangeInclusive<PacketNumber>,
         now: Instant,
         size: usize,
         kind: SentKind,
@@ -116,7 +104,7 @@ impl Recovery {
             sent_at: now,
             rate: self.delivery,
         };
-        self.sent_packets.record(first, count, sent, frames);
+        self.sent_packets.record(numbers, sent, frames);
         if kind.eliciting {
             self.pto.restart(now);
         }

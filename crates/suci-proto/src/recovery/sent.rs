@@ -246,21 +246,22 @@ impl SentPackets {
             .unwrap_or_default()
     }
 
-    /// Records packets of the same kind with consecutive numbers from `first` on that carried
-    /// `frames`: if they are several, then equal pieces of the only frame each. Numbers between the
-    /// last one and `first` become skipped ones.
+    /// Records packets of the same kind with consecutive `numbers` that carried `frames`: if they
+    /// are several, then equal pieces of the only frame each. Numbers between the last one and
+    /// these become skipped ones.
     pub(super) fn record(
         &mut self,
-        first: PacketNumber,
-        count: u64,
+        numbers: RangeInclusive<PacketNumber>,
         sent: Sent,
         frames: &[SentFrame],
     ) {
         let next = self.next;
+        let (first, last) = numbers.into_inner();
         let Some(position) = first.checked_sub(self.first).filter(|&at| at >= next) else {
             debug_assert!(false, "packet numbers must rise");
             return;
         };
+        let count = last.saturating_sub(first).saturating_add(1);
         if position > next {
             self.skips.push_back(next..=position.saturating_sub(1));
         }

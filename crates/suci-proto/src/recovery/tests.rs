@@ -101,7 +101,7 @@ impl Bench {
     fn send_kind(&mut self, number: u64, millis: u64, size: usize, kind: SentKind) {
         let frames = [SentFrame::Mode { number }];
         self.recovery
-            .on_sent(number, at(millis), size, kind, &frames);
+            .on_sent(number..=number, at(millis), size, kind, &frames);
     }
 
     fn try_ack(

@@ -9,6 +9,7 @@ use crate::credit::Grant;
 use crate::credit::grant::Booked;
 use crate::time::Instant;
 use crate::types::PacketNumber;
+use core::ops::RangeInclusive;
 
 /// What a share depends on beside the grant itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +22,35 @@ pub(super) struct Basis {
 }
 
 impl Shares {
-    /// Notes that an authentic packet was read from the socket. `eliciting`: it asks for an
-    /// acknowledgement.
+    /// Notes that authentic packets with the consecutive numbers `numbers` were read from the
+    /// socket. `eliciting`: each of them asks for an acknowledgement.
+    ///
+    /// The outcome is that of one packet after the other, whatever was read together.
     pub fn on_drained(
+        &mut self,
+        grant: &mut Grant,
+        numbers: RangeInclusive<PacketNumber>,
+        eliciting: bool,
+        now: Instant,
+    ) {
+        let (mut number, last) = numbers.into_inner();
+        while number <= last {
+            self.on_packet_drained(grant, number, eliciting, now);
+            if number == last {
+                return;
+            }
+            // Where the packets up to the last only move the numbers drained and granted, the last
+            // one does it for all.
+            let is_steady = self.basis == Some(self.present_basis())
+                && grant.is_steady(self.epoch)
+                && eliciting
+                && grant.advances_linearly_to(last);
+            number = if is_steady { last } else { number + 1 };
+        }
+    }
+
+    #[inline]
+    fn on_packet_drained(
         &mut self,
         grant: &mut Grant,
         number: PacketNumber,
@@ -51,35 +78,6 @@ impl Shares {
         grant.steady_at = epoch;
         grant.drained(number, eliciting, self.target(grant), now);
         self.allot(grant, wish, now);
-    }
-
-    /// As [`on_drained`](Self::on_drained) for each of the eliciting packets `first..=last`, one
-    /// after the other.
-    pub fn on_run_drained(
-        &mut self,
-        grant: &mut Grant,
-        first: PacketNumber,
-        last: PacketNumber,
-        now: Instant,
-    ) {
-        for number in first..=last {
-            self.on_drained(grant, number, true, now);
-            let unmoved = self.basis == Some(self.present_basis());
-            if unmoved
-                && number < last
-                && grant.is_steady(self.epoch)
-                && grant.advances_linearly_to(last)
-            {
-                // What the last one does is then what all of them do.
-                self.watch(grant, last, now);
-                grant.drained(last, true, grant.share(), now);
-                debug_assert!(
-                    grant.is_steady(self.epoch) && grant.booking() == grant.booked,
-                    "steady"
-                );
-                return;
-            }
-        }
     }
 
     /// Counts how often it changed what shares depend on. While that stands, and of a grant only

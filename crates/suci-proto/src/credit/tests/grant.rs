@@ -7,12 +7,12 @@ fn the_limit_follows_the_highest_drained_less_an_eighth() {
     let (mut shares, mut grant) = one(80, 0);
     assert_eq!(grant.credit().limit, 69);
     assert_eq!(grant.outstanding(), 80);
-    shares.on_drained(&mut grant, 0, true, at(1));
+    shares.drain_one(&mut grant, 0, true, at(1));
     assert_eq!(grant.limit(), 70);
     // 1 to 39 were lost: they repay themselves.
-    shares.on_drained(&mut grant, 40, true, at(1));
+    shares.drain_one(&mut grant, 40, true, at(1));
     assert_eq!(grant.limit(), 110);
-    shares.on_drained(&mut grant, 7, true, at(1));
+    shares.drain_one(&mut grant, 7, true, at(1));
     assert_eq!(
         (grant.limit(), grant.outstanding()),
         (110, 80),
@@ -26,7 +26,7 @@ fn small_shares_hold_nothing_back() {
     for share in 1..8 {
         let (mut shares, mut grant) = one(share, 0);
         assert_eq!(grant.limit(), share - 1);
-        shares.on_drained(&mut grant, 0, true, at(1));
+        shares.drain_one(&mut grant, 0, true, at(1));
         assert_eq!((grant.limit(), grant.outstanding()), (share, share));
     }
 }
@@ -69,7 +69,7 @@ fn f19_a_lost_credit_is_repeated_for_blocked() {
     grant.credit();
     assert!(!grant.update_due());
     for number in 0..7 {
-        shares.on_drained(&mut grant, number, true, at(1));
+        shares.drain_one(&mut grant, number, true, at(1));
     }
     assert!(grant.update_due());
     let lost = grant.credit();
@@ -87,13 +87,13 @@ fn f19_a_lost_credit_is_repeated_for_blocked() {
 fn a_packet_beyond_the_announced_limit_calls_for_a_credit() {
     let (mut shares, mut grant) = one(80, 0);
     grant.credit();
-    shares.on_drained(&mut grant, 69, true, at(1));
+    shares.drain_one(&mut grant, 69, true, at(1));
     grant.credit();
-    shares.on_drained(&mut grant, 70, true, at(1));
+    shares.drain_one(&mut grant, 70, true, at(1));
     assert!(!grant.update_due(), "one more is no news");
     grant.credit();
     let beyond = grant.limit() + 1;
-    shares.on_drained(&mut grant, beyond, true, at(1));
+    shares.drain_one(&mut grant, beyond, true, at(1));
     assert!(grant.update_due());
 }
 
@@ -105,17 +105,17 @@ fn credit_rides_after_a_quarter_and_stands_alone_after_half_and_only_for_eliciti
         "nothing was announced yet"
     );
     grant.credit();
-    shares.on_drained(&mut grant, 18, false, at(1));
+    shares.drain_one(&mut grant, 18, false, at(1));
     assert!(!grant.ride_due());
-    shares.on_drained(&mut grant, 19, false, at(1));
+    shares.drain_one(&mut grant, 19, false, at(1));
     assert!(grant.ride_due());
     assert!(
         !grant.update_due(),
         "two receivers would renew each other's credit forever"
     );
-    shares.on_drained(&mut grant, 20, true, at(1));
+    shares.drain_one(&mut grant, 20, true, at(1));
     assert!(!grant.update_due(), "a reply may still carry it");
-    shares.on_drained(&mut grant, 39, true, at(1));
+    shares.drain_one(&mut grant, 39, true, at(1));
     assert!(grant.update_due());
 }
 
@@ -128,7 +128,7 @@ fn the_handshake_grant_is_relative_and_moves_to_the_first_number() {
     assert!(!grant.update_due());
     assert_eq!(grant.limit(), 1_006);
     assert_eq!(grant.outstanding(), 8);
-    shares.on_drained(&mut grant, 1_000, true, at(1));
+    shares.drain_one(&mut grant, 1_000, true, at(1));
     assert_eq!(grant.limit(), 1_007);
 
     let (_, mut grant) = one(8, 500);
@@ -140,7 +140,7 @@ fn the_handshake_grant_is_relative_and_moves_to_the_first_number() {
 fn a_grant_lapses_two_l_after_the_last_drained_packet() {
     let (mut shares, mut grant) = one(80, 0);
     let control = grant.credit().control;
-    shares.on_drained(&mut grant, 5, true, at(100));
+    shares.drain_one(&mut grant, 5, true, at(100));
     assert_eq!(grant.lapse_at(), Some(at(100 + 2 * L)));
     assert!(!shares.expire(&mut grant, at(99 + 2 * L)));
     assert_eq!(grant.outstanding(), 80);
@@ -151,7 +151,7 @@ fn a_grant_lapses_two_l_after_the_last_drained_packet() {
     assert!(!shares.expire(&mut grant, at(200 + 2 * L)), "once");
     assert!(!grant.update_due());
     // A fresh packet brings it back, as another generation.
-    shares.on_drained(&mut grant, 6, true, at(300 + 2 * L));
+    shares.drain_one(&mut grant, 6, true, at(300 + 2 * L));
     assert_eq!(grant.generation(), 1);
     assert!(grant.update_due());
     let again = grant.credit();
@@ -166,7 +166,7 @@ fn the_sender_lapses_before_the_receiver_whatever_the_delay() {
         let (mut shares, mut grant) = one(80, 0);
         let mut credit = SendCredit::new(0, grant.handshake_credit(0), at(1_000));
         credit.on_sent(0, at(1_000), true);
-        shares.on_drained(&mut grant, 0, true, at(1_000 + delay));
+        shares.drain_one(&mut grant, 0, true, at(1_000 + delay));
         credit.on_acked(at(1_000), at(1_000 + delay));
         let last = credit.lapse_at().unwrap();
         let receiver = grant.lapse_at().unwrap();
@@ -178,16 +178,16 @@ fn the_sender_lapses_before_the_receiver_whatever_the_delay() {
 #[test]
 fn a_return_gives_back_what_was_not_sent() {
     let (mut shares, mut grant) = one(80, 0);
-    shares.on_drained(&mut grant, 9, true, at(1));
+    shares.drain_one(&mut grant, 9, true, at(1));
     grant.credit();
     assert_eq!(shares.reclaim(&mut grant, at(200)), Some(0));
     assert!(grant.is_reclaiming() && !grant.is_dormant());
     let limit = grant.limit();
-    shares.on_drained(&mut grant, 10, true, at(201));
+    shares.drain_one(&mut grant, 10, true, at(201));
     assert_eq!(grant.limit(), limit, "no more is given");
     shares.on_return(&mut grant, answer_of(7, 12), at(202));
     assert!(grant.is_reclaiming(), "another generation's");
-    shares.on_drained(&mut grant, 13, true, at(203));
+    shares.drain_one(&mut grant, 13, true, at(203));
     shares.on_return(&mut grant, answer_of(0, 12), at(203));
     assert_eq!(grant.generation(), 1, "nobody waits, so it is granted anew");
     assert_eq!(grant.limit(), 13 + 12, "as to a newcomer");
@@ -238,7 +238,7 @@ fn an_emptied_grant_needs_no_return() {
     );
     shares.reclaim(&mut grant, at(450));
     assert!(!shares.reclaim_due(&grant, at(460)));
-    shares.on_drained(&mut grant, 6, true, at(460));
+    shares.drain_one(&mut grant, 6, true, at(460));
     assert!(!grant.is_reclaiming());
     assert!(grant.generation() == 0 && grant.share() > 0);
     assert!(!shares.reclaim_due(&grant, at(470)));
@@ -248,7 +248,7 @@ fn an_emptied_grant_needs_no_return() {
 fn a_return_cannot_claim_more_than_was_granted() {
     for highest in [0, 5, 1_000, u64::MAX] {
         let (mut shares, mut grant) = one(8, 0);
-        shares.on_drained(&mut grant, 2, true, at(1));
+        shares.drain_one(&mut grant, 2, true, at(1));
         shares.on_return(&mut grant, answer_of(0, highest), at(2));
         assert!(grant.outstanding() <= 9);
         assert!(grant.limit() >= 2);
@@ -268,7 +268,7 @@ fn shrinking_never_takes_back_what_was_announced() {
     shares.check().unwrap();
     let mut number = 0;
     while grant.limit() == announced {
-        shares.on_drained(&mut grant, number, true, at(1));
+        shares.drain_one(&mut grant, number, true, at(1));
         assert!(grant.limit() >= announced);
         shares.check().unwrap();
         number += 1;
@@ -277,7 +277,7 @@ fn shrinking_never_takes_back_what_was_announced() {
     assert_eq!(grant.outstanding(), 8);
     assert!(number > 62, "it rose again only when it fitted");
     for other in &mut others {
-        shares.on_drained(other, 0, true, at(2));
+        shares.drain_one(other, 0, true, at(2));
     }
     shares.check().unwrap();
 }
@@ -292,7 +292,7 @@ fn a_smaller_reserve_counts_once_the_peer_must_know() {
         .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
         .collect();
     assert_eq!((others.len(), shares.control_target()), (99, 3));
-    shares.on_drained(&mut grant, 0, true, at(1));
+    shares.drain_one(&mut grant, 0, true, at(1));
     let second = grant.credit();
     assert_eq!(
         (second.control, grant.control()),
@@ -300,9 +300,9 @@ fn a_smaller_reserve_counts_once_the_peer_must_know() {
         "said, not yet known"
     );
     // With the old announcement alone the peer could reach first.limit + 64.
-    shares.on_drained(&mut grant, first.limit + 64, true, at(1));
+    shares.drain_one(&mut grant, first.limit + 64, true, at(1));
     assert_eq!(grant.control(), 64);
-    shares.on_drained(&mut grant, first.limit + 65, true, at(1));
+    shares.drain_one(&mut grant, first.limit + 65, true, at(1));
     assert_eq!(grant.control(), 3);
     shares.check().unwrap();
 }
@@ -315,7 +315,7 @@ fn a_return_proves_the_reserve_its_generation_began_with() {
     let _others: Vec<_> = (0..99)
         .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
         .collect();
-    shares.on_drained(&mut grant, 0, true, at(1));
+    shares.drain_one(&mut grant, 0, true, at(1));
     shares.on_return(&mut grant, answer_of(0, 0), at(1));
     assert_eq!((grant.credit().control, grant.control()), (3, 64));
     shares.on_return(&mut grant, answer_of(1, 0), at(2));
@@ -329,7 +329,7 @@ fn f15_grants_near_the_end_of_the_numbers() {
     assert_eq!(grant.limit(), u64::MAX - 1, "never beyond the last number");
     assert_eq!(grant.handshake_credit(first).limit, 19);
     for number in [u64::MAX - 10, u64::MAX - 1, u64::MAX] {
-        shares.on_drained(&mut grant, number, true, at(1));
+        shares.drain_one(&mut grant, number, true, at(1));
         shares.check().unwrap();
     }
     shares.on_return(&mut grant, answer_of(0, u64::MAX), at(1));
@@ -348,13 +348,13 @@ fn a_return_leaves_the_largest_reserve_its_generation_said() {
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     let first = grant.credit().control;
     others.iter_mut().for_each(|other| shares.release(other));
-    shares.on_drained(&mut grant, 0, true, at(1));
+    shares.drain_one(&mut grant, 0, true, at(1));
     let most = grant.credit().control;
     assert!(most > first);
     let _others: Vec<_> = (0..40)
         .map(|_| shares.admit(0, ETHERNET_MTU, at(1)).unwrap())
         .collect();
-    shares.on_drained(&mut grant, 1, true, at(2));
+    shares.drain_one(&mut grant, 1, true, at(2));
     assert!(grant.credit().control < most);
     shares.on_return(&mut grant, answer_of(0, 1), at(3));
     assert_eq!(grant.control(), most, "it may not have heard of less");
@@ -378,7 +378,7 @@ fn what_is_held_back_for_late_packets_shrinks_with_what_is_outstanding() {
         (62, 69, 8),
         (63, 70, 8),
     ] {
-        shares.on_drained(&mut grant, number, true, at(1));
+        shares.drain_one(&mut grant, number, true, at(1));
         assert_eq!((grant.limit(), grant.outstanding()), (limit, outstanding));
     }
 }
@@ -387,20 +387,20 @@ fn what_is_held_back_for_late_packets_shrinks_with_what_is_outstanding() {
 fn a_reason_to_tell_outlasts_packets_that_are_none() {
     let (mut shares, mut grant) = one(80, 0);
     grant.credit();
-    shares.on_drained(&mut grant, 40, true, at(1));
-    shares.on_drained(&mut grant, 41, false, at(1));
+    shares.drain_one(&mut grant, 40, true, at(1));
+    shares.drain_one(&mut grant, 41, false, at(1));
     assert!(grant.update_due());
     let limit = grant.credit().limit;
-    shares.on_drained(&mut grant, limit + 2, true, at(1));
+    shares.drain_one(&mut grant, limit + 2, true, at(1));
     grant.credit();
     let limit = grant.limit();
-    shares.on_drained(&mut grant, limit + 1, false, at(1));
+    shares.drain_one(&mut grant, limit + 1, false, at(1));
     assert!(
         !grant.update_due(),
         "an ack beyond the limit is not a question"
     );
-    shares.on_drained(&mut grant, limit + 2, true, at(1));
-    shares.on_drained(&mut grant, limit, false, at(1));
+    shares.drain_one(&mut grant, limit + 2, true, at(1));
+    shares.drain_one(&mut grant, limit, false, at(1));
     assert!(grant.update_due());
 }
 
@@ -411,7 +411,7 @@ fn f27_packets_bound_to_a_smaller_size_are_charged_less() {
     let mut shares = Shares::new(8 << 20);
     let mut grant = shares.admit(0, JUMBO_DATAGRAM, at(0)).unwrap();
     let (share, charge) = (grant.share(), grant.charge());
-    shares.on_drained(&mut grant, 3, true, at(1));
+    shares.drain_one(&mut grant, 3, true, at(1));
     let bound = |generation, size| SocketReturn {
         size,
         ..answer_of(generation, 9)
@@ -422,7 +422,7 @@ fn f27_packets_bound_to_a_smaller_size_are_charged_less() {
     assert_eq!((grant.charge(), grant.generation()), (DATA_CHARGE, 1));
     assert!(grant.outstanding_bytes() >= 6 * charge, "4 to 9 may come");
     shares.check().unwrap();
-    shares.on_drained(&mut grant, 10, true, at(3));
+    shares.drain_one(&mut grant, 10, true, at(3));
     assert!(grant.share() > 3 * share, "{} {share}", grant.share());
     shares.check().unwrap();
     assert!(shares.on_return(&mut grant, bound(1, JUMBO_DATAGRAM), at(4)));

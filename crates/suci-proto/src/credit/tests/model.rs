@@ -132,7 +132,7 @@ impl World {
             return;
         };
         // The INIT was the first packet, and is drained.
-        self.shares.on_drained(&mut grant, first, true, now);
+        self.shares.drain_one(&mut grant, first, true, now);
         let credit = SendCredit::new(first, grant.handshake_credit(first), now);
         self.pairs.push(Pair {
             credit,
@@ -314,7 +314,7 @@ impl World {
             if packet.blocked || packet.used_up.is_some() {
                 shares.on_blocked(&mut pair.grant, index, now);
             }
-            shares.on_drained(&mut pair.grant, packet.number, packet.eliciting, now);
+            shares.drain_one(&mut pair.grant, packet.number, packet.eliciting, now);
             assert!(pair.grant.limit() >= before || pair.grant.generation() > 0);
             pair.delivered += u64::from(packet.data);
             pair.owes_ack |= packet.eliciting;

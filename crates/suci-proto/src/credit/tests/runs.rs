@@ -73,14 +73,14 @@ impl Side {
                     lost[peer] = Some(first - 1);
                 }
                 if *together {
-                    shares.on_run_drained(grant, first, last, now);
+                    shares.on_drained(grant, first..=last, true, now);
                 } else {
-                    (first..=last).for_each(|number| shares.on_drained(grant, number, true, now));
+                    (first..=last).for_each(|number| shares.drain_one(grant, number, true, now));
                 }
             }
             Step::Late(peer) => {
                 if let Some(number) = lost[peer].take() {
-                    shares.on_drained(&mut grants[peer], number, true, now);
+                    shares.drain_one(&mut grants[peer], number, true, now);
                 }
             }
             Step::Tell(peer) => drop(grants[peer].credit()),

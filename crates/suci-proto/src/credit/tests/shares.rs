@@ -53,7 +53,7 @@ fn all_busy(shares: &mut Shares, grants: &mut [Grant], rounds: u64, from: u64) {
     for round in 0..rounds {
         for grant in &mut *grants {
             let all = grant.credit().limit;
-            shares.on_drained(grant, all, true, at(from + round));
+            shares.drain_one(grant, all, true, at(from + round));
             shares.check().unwrap();
         }
     }
@@ -128,13 +128,13 @@ fn content_peers_leave_the_budget_to_hungry_ones() {
     for millis in (10..2_000).step_by(10) {
         for grant in &mut modest {
             let next = grant.drained_end();
-            shares.on_drained(grant, next, true, at(millis));
+            shares.drain_one(grant, next, true, at(millis));
             if grant.ride_due() {
                 grant.credit();
             }
         }
         let all = bulk.credit().limit;
-        shares.on_drained(&mut bulk, all, true, at(millis));
+        shares.drain_one(&mut bulk, all, true, at(millis));
         shares.check().unwrap();
     }
     assert!(sum(&modest) * 3 < before, "{} of {before}", sum(&modest));
@@ -149,7 +149,7 @@ fn content_peers_leave_the_budget_to_hungry_ones() {
     let before = sum(&modest);
     for grant in &mut modest {
         let next = grant.drained_end();
-        shares.on_drained(grant, next, true, at(5_000));
+        shares.drain_one(grant, next, true, at(5_000));
     }
     assert_eq!(sum(&modest), before);
 }
@@ -175,7 +175,7 @@ fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
     let even = idle.share();
     for millis in [100, 200, 252, 300] {
         let all = busy.credit().limit;
-        shares.on_drained(busy, all, true, at(millis));
+        shares.drain_one(busy, all, true, at(millis));
         shares.tend(idle, at(millis));
         assert_eq!(
             shares.reclaim_due(idle, at(millis)),
@@ -186,11 +186,11 @@ fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
     let generation = shares.reclaim(idle, at(300)).unwrap();
     let number = idle.drained_end();
     shares.on_return(idle, answer_of(generation, number), at(301));
-    shares.on_drained(idle, number, true, at(301));
+    shares.drain_one(idle, number, true, at(301));
     assert_eq!(idle.share(), 4, "enough for its next request");
     assert!(!shares.reclaim_due(idle, at(900)), "it keeps that");
     let all = busy.credit().limit;
-    shares.on_drained(busy, all, true, at(302));
+    shares.drain_one(busy, all, true, at(302));
     assert!(busy.share() > 1_700, "{}", busy.share());
     // It wakes up and needs as much again.
     all_busy(&mut shares, &mut grants, 8, 1_000);
@@ -208,7 +208,7 @@ fn who_says_that_it_was_at_its_limit_needs_more() {
     let mut far = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     let first = far.share();
     for number in 0..1_000 {
-        shares.on_drained(&mut far, number, true, at(number));
+        shares.drain_one(&mut far, number, true, at(number));
         far.credit();
     }
     assert_eq!(far.share(), first);
@@ -218,9 +218,9 @@ fn who_says_that_it_was_at_its_limit_needs_more() {
     assert!(all >= GRANTABLE, "{all}");
     // That counts as long as a packet that came near its limit would.
     far.credit();
-    shares.on_drained(&mut far, 1_000, true, at(1_199));
+    shares.drain_one(&mut far, 1_000, true, at(1_199));
     assert!(far.part().is_some());
-    shares.on_drained(&mut far, 1_001, true, at(1_200));
+    shares.drain_one(&mut far, 1_001, true, at(1_200));
     assert!(far.part().is_none());
     shares.on_used_up(&mut far, at(1_200));
     // One without any waits for its turn like all who ask.
@@ -245,7 +245,7 @@ fn who_had_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
             shares.on_used_up(&mut slow, at(now));
             shares.on_blocked(&mut slow, 0, at(now));
         }
-        shares.on_drained(&mut slow, number, true, at(now));
+        shares.drain_one(&mut slow, number, true, at(now));
         slow.credit();
         all_busy(&mut shares, &mut others, 1, now);
         if shares.reclaim_due(&slow, at(now)) {
@@ -471,7 +471,7 @@ fn return_all(shares: &mut Shares, grants: &mut [Grant], now: Instant) {
             let generation = shares.reclaim(grant, now).unwrap();
             grant.credit();
             let number = grant.limit();
-            shares.on_drained(grant, number, true, now);
+            shares.drain_one(grant, number, true, now);
             shares.on_return(grant, answer_of(generation, number), now);
         }
         shares.check().unwrap();
@@ -505,7 +505,7 @@ fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
             grant.credit();
             let number = grant.limit() + grant.control();
             shares.on_blocked(grant, peer, at(now));
-            shares.on_drained(grant, number, true, at(now));
+            shares.drain_one(grant, number, true, at(now));
             shares.check().unwrap();
         }
         return_all(&mut shares, &mut grants, at(now));
@@ -576,16 +576,16 @@ fn a_replacement_inherits_the_reserve_and_repays_the_old_connection() {
     );
     // The old one may still be drained, but is given nothing more.
     let limit = old.limit();
-    shares.on_drained(&mut old, 3, true, at(2));
+    shares.drain_one(&mut old, 3, true, at(2));
     shares.on_blocked(&mut old, 7, at(2));
     assert!(shares.reclaim(&mut old, at(500)).is_none());
     assert!(!shares.reclaim_due(&old, at(500)));
     let free = shares.free();
-    shares.on_drained(&mut new, 0, true, at(3));
+    shares.drain_one(&mut new, 0, true, at(3));
     shares.release(&mut old);
     assert!(shares.free() > free);
     assert!(limit >= 69);
-    shares.on_drained(&mut old, 60, true, at(4));
+    shares.drain_one(&mut old, 60, true, at(4));
     shares.release(&mut new);
     assert!(is_unused(&shares, buffer_of_one(80)));
 }
@@ -612,14 +612,14 @@ fn nobody_starves_when_there_are_more_peers_than_packets() {
     assert!(shares.expire(&mut late, at(2 * L)), "silent");
     let extra = shares.admit(0, 65_507, at(2 * L)).unwrap();
     grants.push(extra);
-    shares.on_drained(&mut late, 0, true, at(2 * L));
+    shares.drain_one(&mut late, 0, true, at(2 * L));
     assert!(late.is_dormant(), "all is given");
     shares.on_blocked(&mut late, 7, at(2 * L));
     shares.on_blocked(&mut late, 7, at(2 * L));
     // It is told so, which renews its numbers for control: it can go on asking.
     assert!(late.update_due());
     assert_eq!(late.credit().limit, 0);
-    shares.on_drained(&mut late, 1, true, at(2 * L));
+    shares.drain_one(&mut late, 1, true, at(2 * L));
     shares.on_blocked(&mut late, 7, at(2 * L));
     assert!(late.update_due());
     assert_eq!((late.credit().limit, late.outstanding()), (1, 0));
@@ -629,7 +629,7 @@ fn nobody_starves_when_there_are_more_peers_than_packets() {
     let holder = grants.first_mut().unwrap();
     assert!(shares.reclaim_due(holder, now));
     assert_eq!(shares.reclaim(holder, now), Some(0));
-    shares.on_drained(holder, 1, true, now);
+    shares.drain_one(holder, 1, true, now);
     shares.on_return(holder, answer_of(0, 1), now);
     assert!(holder.is_dormant(), "another waits");
     assert_eq!(shares.next_to_serve(), Some(7));
@@ -641,9 +641,9 @@ fn nobody_starves_when_there_are_more_peers_than_packets() {
     shares.check().unwrap();
     // Now the other one waits, and the busy ones have had their turn.
     let busy = grants.last_mut().unwrap();
-    shares.on_drained(busy, 0, true, at(2 * L + 999));
+    shares.drain_one(busy, 0, true, at(2 * L + 999));
     assert!(!shares.reclaim_due(busy, at(2 * L + 999)));
-    shares.on_drained(busy, 1, true, at(2 * L + 1_000));
+    shares.drain_one(busy, 1, true, at(2 * L + 1_000));
     assert!(shares.reclaim_due(busy, at(2 * L + 1_000)));
 }
 
@@ -656,13 +656,13 @@ fn who_waits_no_more_holds_nothing_up() {
     let mut waiter = shares.admit(0, 65_507, at(0)).unwrap();
     shares.expire(&mut waiter, at(2 * L));
     let mut fourth = shares.admit(0, 65_507, at(2 * L)).unwrap();
-    shares.on_drained(&mut waiter, 0, true, at(2 * L));
+    shares.drain_one(&mut waiter, 0, true, at(2 * L));
     shares.on_blocked(&mut waiter, 7, at(2 * L));
-    shares.on_drained(&mut fourth, 0, true, at(4 * L - 200));
+    shares.drain_one(&mut fourth, 0, true, at(4 * L - 200));
     assert!(shares.reclaim_due(&fourth, at(4 * L - 1)));
     assert!(shares.expire(&mut waiter, at(4 * L)), "gave up silently");
     assert!(!shares.reclaim_due(&fourth, at(4 * L - 1)), "nobody waits");
-    shares.on_drained(&mut fourth, 0, true, at(4 * L));
+    shares.drain_one(&mut fourth, 0, true, at(4 * L));
     for grant in &mut holders {
         shares.release(grant);
     }
@@ -704,7 +704,7 @@ fn a_share_just_given_is_not_idle() {
     let mut late = grants.pop().unwrap();
     shares.expire(&mut late, at(2 * L));
     let mut early = shares.admit(0, 65_507, at(2 * L)).unwrap();
-    shares.on_drained(&mut late, 0, true, at(2 * L));
+    shares.drain_one(&mut late, 0, true, at(2 * L));
     shares.on_blocked(&mut late, 7, at(2 * L));
     shares.release(&mut early);
     assert_eq!(shares.next_to_serve(), Some(7));
@@ -712,7 +712,7 @@ fn a_share_just_given_is_not_idle() {
     let mut other = grants.pop().unwrap();
     shares.expire(&mut other, at(2 * L + 300));
     let _newcomer = shares.admit(0, 65_507, at(2 * L + 300));
-    shares.on_drained(&mut other, 0, true, at(2 * L + 300));
+    shares.drain_one(&mut other, 0, true, at(2 * L + 300));
     shares.on_blocked(&mut other, 8, at(2 * L + 300));
     assert!(
         !shares.reclaim_due(&late, at(2 * L + 399)),
@@ -763,14 +763,14 @@ fn what_the_kernel_may_charge_is_what_was_granted_and_a_quarter_kept() {
 fn places_are_taken_from_the_idle_and_then_in_turn() {
     let mut shares = Shares::new(8 * MIB);
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
-    shares.on_drained(&mut grant, 0, true, at(50));
+    shares.drain_one(&mut grant, 0, true, at(50));
     assert_eq!(shares.may_dismiss(&grant, None, at(149)), None);
     assert_eq!(
         shares.may_dismiss(&grant, None, at(150)),
         Some((false, at(50)))
     );
     for round in 1..=10 {
-        shares.on_drained(&mut grant, round, true, at(100 * round));
+        shares.drain_one(&mut grant, round, true, at(100 * round));
     }
     assert_eq!(shares.may_dismiss(&grant, None, at(999)), None, "busy");
     assert_eq!(
@@ -810,7 +810,7 @@ fn who_was_dismissed_gives_everything_back() {
     assert!(shares.reclaim_due(&grant, at(251)), "again");
     // It uses all that it had before it hears of that, and asks for more.
     let limit = grant.limit();
-    shares.on_drained(&mut grant, limit, true, at(252));
+    shares.drain_one(&mut grant, limit, true, at(252));
     assert!(grant.is_reclaiming() && !grant.is_over());
     assert!(
         shares.reclaim_due(&grant, at(253)),
@@ -846,7 +846,7 @@ fn who_was_dismissed_finds_a_number_for_its_return() {
         let last = told.limit + told.control;
         for number in 0..=last {
             sender.on_sent(number, at(1), true);
-            shares.on_drained(&mut grant, number, true, at(2));
+            shares.drain_one(&mut grant, number, true, at(2));
         }
         if reclaim_first {
             sender.on_reclaim(generation, at(2));
@@ -877,10 +877,10 @@ fn who_was_dismissed_is_granted_no_data() {
     let before = grant.outstanding_bytes();
     let last = told.limit + told.control;
     for number in 1..last {
-        shares.on_drained(&mut grant, number, true, at(2));
+        shares.drain_one(&mut grant, number, true, at(2));
         assert!(grant.outstanding_bytes() <= before);
     }
-    shares.on_drained(&mut grant, last, true, at(2));
+    shares.drain_one(&mut grant, last, true, at(2));
     shares.on_blocked(&mut grant, 3, at(2));
     assert!(grant.is_reclaiming() && grant.share() == 0);
     let credit = grant.credit();
@@ -919,7 +919,7 @@ fn in_a_full_buffer_control_is_renewed_without_credit() {
     assert!(shares.expire(&mut grant, at(30_000)));
     let mut others: Vec<Grant> =
         core::iter::from_fn(|| shares.admit(0, ETHERNET_MTU, at(30_000))).collect();
-    shares.on_drained(&mut grant, 2, true, at(30_003));
+    shares.drain_one(&mut grant, 2, true, at(30_003));
     shares.on_reserve_low(&mut grant, at(30_003));
     assert!(grant.update_due(), "it is answered");
     let credit = grant.credit();

@@ -130,9 +130,9 @@ impl Peer {
             control: false,
         };
         let recovery = &mut connection.recovery;
-        recovery.on_run_sent(first, count, now, size, kind, frames);
-        // What it notes of the last packet holds for those before.
         let last = first.saturating_add(count).saturating_sub(1);
+        recovery.on_sent(first..=last, now, size, kind, frames);
+        // What it notes of the last packet holds for those before.
         connection.credit.on_sent(last, now, true);
         connection.numbers.advance_by(count);
         connection.traffic.packets_sent += count;

@@ -47,7 +47,9 @@ impl Peer {
                 path_probe: false,
                 control: false,
             };
-            beginning.recovery.on_sent(number, now, len, kind, &frames);
+            beginning
+                .recovery
+                .on_sent(number..=number, now, len, kind, &frames);
             let traffic = self.traffic_mut();
             traffic.packets_sent += 1;
             traffic.bytes_sent += (len + PLAIN_OVERHEAD) as u64;

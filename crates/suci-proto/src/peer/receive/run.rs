@@ -42,14 +42,18 @@ impl Peer {
         let bytes = waiting.saturating_sub(run.rest().len()) as u64;
         connection.traffic.packets_received += count;
         connection.traffic.bytes_received += bytes;
-        connection
-            .received
-            .on_run(last, arrival.at, arrival.ecn, now);
+        connection.received.on_packets(
+            before.saturating_add(1)..=last,
+            arrival.at,
+            true,
+            arrival.ecn,
+            now,
+        );
         self.life.on_streamed(count, now);
         let first = before.saturating_add(1);
         shared
             .shares
-            .on_run_drained(&mut connection.grant, first, last, now);
+            .on_drained(&mut connection.grant, first..=last, true, now);
         if let Err(error) = outcome {
             self.fail(now, error, shared);
         }

@@ -13,9 +13,11 @@ fn ack_settles_packets_and_reports_frames() {
         },
         SentFrame::Ack { largest: 9 },
     ];
-    bench.recovery.on_sent(0, at(0), 500, DATA, &frames);
-    bench.recovery.on_sent(1, at(1), 700, DATA, &[]);
-    bench.recovery.on_sent(2, at(2), 900, DATA, &frames[1..]);
+    bench.recovery.on_sent(0..=0, at(0), 500, DATA, &frames);
+    bench.recovery.on_sent(1..=1, at(1), 700, DATA, &[]);
+    bench
+        .recovery
+        .on_sent(2..=2, at(2), 900, DATA, &frames[1..]);
     assert_eq!(bench.recovery.in_flight(), 2_100);
 
     let summary = bench.ack(50, &[2..=2, 0..=0]);

@@ -161,7 +161,7 @@ fn lost_packets_are_forgotten_after_two_probe_timeouts() {
     let expiry = at(150) + two;
     // An ack just before does not forget, one at that time does.
     let mut send_and_ack = |number: u64, now: Instant| {
-        bench.recovery.on_sent(number, now, 100, DATA, &[]);
+        bench.recovery.on_sent(number..=number, now, 100, DATA, &[]);
         let ranges = [number..=number].into_iter();
         bench
             .recovery

@@ -221,11 +221,11 @@ impl World {
             let in_a_run = parts && eliciting && !probe && choice.is_multiple_of(2);
             if !in_a_run {
                 self.recovery
-                    .on_sent(self.next, self.now, size, kind, &frames);
+                    .on_sent(self.next..=self.next, self.now, size, kind, &frames);
             } else if at == 0 {
                 let all = [part(start, burst * len)];
                 self.recovery
-                    .on_run_sent(first, burst, self.now, size, kind, &all);
+                    .on_sent(first..=first + burst - 1, self.now, size, kind, &all);
             }
             let state = if eliciting {
                 State::InFlight

@@ -222,7 +222,7 @@ fn f06_ledger_is_empty_again_when_all_is_acknowledged() {
     for round in 0..50_u64 {
         let first = round * 1_000;
         for number in first..first + 1_000 {
-            sent_packets.record(number, 1, sent(round, 100, DATA), &frames);
+            sent_packets.record(number..=number, sent(round, 100, DATA), &frames);
         }
         ack_through(&mut sent_packets, first, first + 999);
         sent_packets.expire(at(round));
@@ -238,7 +238,7 @@ fn f06_ledger_memory_follows_what_is_open() {
     // A window of 100 that slides: frames keep their owners although places are reused.
     for number in 0..20_000_u64 {
         let own = [SentFrame::Mode { number }, SentFrame::Close];
-        sent_packets.record(number, 1, sent(number, 100, DATA), &own);
+        sent_packets.record(number..=number, sent(number, 100, DATA), &own);
         if let Some(old) = number.checked_sub(100) {
             let acked = packet(&sent_packets, old);
             sent_packets.acknowledge(&acked);
@@ -264,7 +264,7 @@ fn f06_ledger_memory_follows_what_is_open() {
 fn f04_remembered_losses_are_capped() {
     let mut sent_packets = SentPackets::new(0);
     for number in 0..10_000 {
-        sent_packets.record(number, 1, sent(0, 100, DATA), &[]);
+        sent_packets.record(number..=number, sent(0, 100, DATA), &[]);
     }
     for number in 0..10_000 {
         let lost = packet(&sent_packets, number);
@@ -283,12 +283,12 @@ fn f04_remembered_losses_are_capped() {
 #[test]
 fn f04_one_remembered_loss_does_not_hold_the_window_open_forever() {
     let mut sent_packets = SentPackets::new(0);
-    sent_packets.record(0, 1, sent(0, 100, DATA), &[]);
+    sent_packets.record(0..=0, sent(0, 100, DATA), &[]);
     let lost = packet(&sent_packets, 0);
     sent_packets.give_up(&lost, PacketState::Lost, at(1_000));
     let mut most = 0;
     for number in 1..50_000 {
-        sent_packets.record(number, 1, sent(0, 100, DATA), &[]);
+        sent_packets.record(number..=number, sent(0, 100, DATA), &[]);
         sent_packets.acknowledge(&packet(&sent_packets, number));
         sent_packets.expire(at(0));
         most = most.max(sent_packets.held().0);
@@ -303,7 +303,7 @@ fn f04_one_remembered_loss_does_not_hold_the_window_open_forever() {
 fn f04_unanswered_ack_only_packets_are_capped() {
     let mut sent_packets = SentPackets::new(0);
     for number in 0..10_000 {
-        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
     }
     assert_eq!(sent_packets.held().0, MAX_SILENT);
     assert_eq!(
@@ -318,7 +318,7 @@ fn f04_unanswered_ack_only_packets_are_capped() {
 fn f04_one_ack_only_packet_does_not_hold_those_behind_it_forever() {
     let mut sent_packets = SentPackets::new(0);
     for number in 0..100_000 {
-        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
         if number > 0 {
             sent_packets.acknowledge(&packet(&sent_packets, number));
         }
@@ -338,12 +338,12 @@ fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
     let mut sent_packets = SentPackets::new(0);
     let most = MAX_SILENT as u64;
     for number in 0..most {
-        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
     }
-    sent_packets.record(most, 1, sent(0, 100, DATA), &[SentFrame::Close]);
+    sent_packets.record(most..=most, sent(0, 100, DATA), &[SentFrame::Close]);
     let (open, last) = (most, 5 * most);
     for number in open + 1..=last {
-        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
         assert!(sent_packets.flights() <= MAX_SILENT + 1, "{number}");
         assert!(sent_packets.held().1 <= 2 * MAX_SILENT + 2, "{number}");
     }
@@ -360,21 +360,21 @@ fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
         "newer ones count as told"
     );
     // Whatever is sent then is remembered.
-    sent_packets.record(last + 1, 1, sent(0, 100, DATA), &[]);
+    sent_packets.record(last + 1..=last + 1, sent(0, 100, DATA), &[]);
     sent_packets.acknowledge(&packet(&sent_packets, open));
     sent_packets.acknowledge(&packet(&sent_packets, last + 1));
     sent_packets.expire(at(0));
     assert_eq!((sent_packets.flights(), sent_packets.held()), (0, (0, 0)));
-    sent_packets.record(last + 2, 1, sent(0, 60, ACK_ONLY), &[]);
+    sent_packets.record(last + 2..=last + 2, sent(0, 60, ACK_ONLY), &[]);
     assert_eq!(first_open(&sent_packets, 0, last + 2), Some(last + 2));
 }
 
 #[test]
 fn ack_only_packets_are_forgotten_with_their_eliciting_neighbour() {
     let mut sent_packets = SentPackets::new(0);
-    sent_packets.record(0, 1, sent(0, 60, ACK_ONLY), &[]);
-    sent_packets.record(1, 1, sent(0, 60, DATA), &[]);
-    sent_packets.record(2, 1, sent(0, 60, ACK_ONLY), &[]);
+    sent_packets.record(0..=0, sent(0, 60, ACK_ONLY), &[]);
+    sent_packets.record(1..=1, sent(0, 60, DATA), &[]);
+    sent_packets.record(2..=2, sent(0, 60, ACK_ONLY), &[]);
     sent_packets.expire(at(0));
     assert_eq!(sent_packets.held().0, 3);
     sent_packets.acknowledge(&packet(&sent_packets, 1));
@@ -387,10 +387,10 @@ fn ack_only_packets_are_forgotten_with_their_eliciting_neighbour() {
     assert_eq!(first_open(&sent_packets, 0, 2), Some(2));
     // The cap's count was kept right: 4,095 more fit beside 2.
     for number in 3..3 + MAX_SILENT as u64 - 1 {
-        sent_packets.record(number, 1, sent(0, 60, ACK_ONLY), &[]);
+        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[]);
     }
     assert_eq!(first_open(&sent_packets, 0, 2), Some(2));
-    sent_packets.record(5_000, 1, sent(0, 60, ACK_ONLY), &[]);
+    sent_packets.record(5_000..=5_000, sent(0, 60, ACK_ONLY), &[]);
     assert_eq!(first_open(&sent_packets, 0, 2), None);
 }
 
@@ -398,7 +398,7 @@ fn ack_only_packets_are_forgotten_with_their_eliciting_neighbour() {
 fn next_open_stays_within_its_bounds() {
     let mut sent_packets = SentPackets::new(0);
     for number in 0..10 {
-        sent_packets.record(number, 1, sent(0, 60, DATA), &[]);
+        sent_packets.record(number..=number, sent(0, 60, DATA), &[]);
     }
     ack_through(&mut sent_packets, 2, 5);
     assert_eq!(first_open(&sent_packets, 0, 9), Some(0));
@@ -418,7 +418,7 @@ fn the_oldest_in_flight_is_found_past_the_resolved_ones() {
     let mut sent_packets = SentPackets::new(0);
     assert!(sent_packets.oldest_flying().is_none());
     for number in 0..4 {
-        sent_packets.record(number, 1, sent(number, 60, DATA), &[]);
+        sent_packets.record(number..=number, sent(number, 60, DATA), &[]);
     }
     let oldest = sent_packets.oldest_flying().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (0, false));
@@ -434,7 +434,7 @@ fn the_oldest_in_flight_is_found_past_the_resolved_ones() {
     assert_eq!(oldest.packet.sent.sent_at, at(3));
     sent_packets.acknowledge(&packet(&sent_packets, 3));
     assert!(sent_packets.oldest_flying().is_none());
-    sent_packets.record(4, 1, sent(4, 60, DATA), &[]);
+    sent_packets.record(4..=4, sent(4, 60, DATA), &[]);
     assert_eq!(sent_packets.oldest_flying().unwrap().position, 4);
 }
 
@@ -476,8 +476,8 @@ fn found(sent_packets: &SentPackets, from: u64, through: u64) -> Option<(Range<u
 fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
     let mut sent_packets = SentPackets::new(0);
     let alike = sent(0, 130, DATA);
-    sent_packets.record(0, 1, alike, &[part(1, 2, 500, 600)]);
-    sent_packets.record(1, 2, alike, &[part(1, 2, 600, 800)]);
+    sent_packets.record(0..=0, alike, &[part(1, 2, 500, 600)]);
+    sent_packets.record(1..=2, alike, &[part(1, 2, 600, 800)]);
     assert_eq!(
         found(&sent_packets, 0, 9),
         Some((0..3, part(1, 2, 500, 800)))
@@ -495,7 +495,7 @@ fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
         (sent(1, 131, ACK_ONLY), part(2, 2, 1_593, 1_692)),
     ];
     for (number, (other, frame)) in (3..).zip(others) {
-        sent_packets.record(number, 1, other, &[frame]);
+        sent_packets.record(number..=number, other, &[frame]);
     }
     let mut at = 3;
     let mut flights = Vec::new();
@@ -512,7 +512,7 @@ fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
 #[test]
 fn what_is_acknowledged_or_lost_of_a_flight_leaves_the_others() {
     let mut sent_packets = SentPackets::new(0);
-    sent_packets.record(0, 100, sent(0, 130, DATA), &[part(1, 2, 0, 10_000)]);
+    sent_packets.record(0..=99, sent(0, 130, DATA), &[part(1, 2, 0, 10_000)]);
     assert_eq!(
         (sent_packets.flying(), sent_packets.in_flight()),
         (100, 13_000)

@@ -201,8 +201,8 @@ fn probes_repeat_the_oldest_packets_that_carry_something() {
     let mut bench = Bench::measured();
     let nothing = SentFrame::Ack { largest: 7 };
     (1..=2).for_each(|number| bench.send(number, 200));
-    bench.recovery.on_sent(3, at(200), 60, DATA, &[nothing]);
-    bench.recovery.on_sent(4, at(200), 60, DATA, &[]);
+    bench.recovery.on_sent(3..=3, at(200), 60, DATA, &[nothing]);
+    bench.recovery.on_sent(4..=4, at(200), 60, DATA, &[]);
     bench.send(5, 200);
     bench.send(6, 200);
     bench.ack(250, &[1..=1]);
