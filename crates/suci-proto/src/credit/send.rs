@@ -206,17 +206,18 @@ impl SendCredit {
         }
     }
 
-    /// Notes that `number` went. `eliciting`: the receiver must acknowledge it.
-    pub fn on_sent(&mut self, number: PacketNumber, now: Instant, eliciting: bool) {
+    /// Notes that packets up to the number `last` went. `eliciting`: the receiver must acknowledge
+    /// them.
+    pub fn on_sent(&mut self, last: PacketNumber, now: Instant, eliciting: bool) {
         self.settle(now);
-        if number >= self.limit_end || !self.live {
+        if last >= self.limit_end || !self.live {
             self.beyond_at = Some(now);
         }
         if eliciting {
             self.refresh.eliciting_at = Some(now);
-            self.refresh.asked = self.refresh.asked || self.is_low(number);
+            self.refresh.asked = self.refresh.asked || self.is_low(last);
         }
-        self.sent_end = self.sent_end.max(number.saturating_add(1));
+        self.sent_end = self.sent_end.max(last.saturating_add(1));
     }
 
     /// Notes when the newest acknowledged packet was *sent*: from then the lapse counts.

@@ -22,6 +22,7 @@ use crate::transmit::Train;
 use crate::types::{Ecn, PacketNumber};
 use crate::waits::WaitReason;
 use crate::wire::{CrcScope, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
+use core::ops::RangeInclusive;
 
 /// Bytes of a PING frame, which any packet of messages may have to carry beside them.
 const PING: usize = 1;
@@ -80,9 +81,9 @@ struct Permit {
     data: bool,
     /// Within the limit: control frames of any kind may ride.
     free: bool,
-    /// It follows a packet of messages at the same moment: nothing else is due, and so many more
-    /// may follow it. None if all was asked.
-    follows: Option<u64>,
+    /// It follows a packet of messages at the same moment, so that nothing else is due; and so many
+    /// more may follow it. None if all was asked.
+    more: Option<u64>,
 }
 
 /// The newest packet of a train, and what may follow it.
@@ -201,16 +202,19 @@ impl Peer {
             if train.segments() == 1 {
                 most = most.min(self.train_packets(now, outranked));
             }
-            let plain = newest.as_mut().filter(|newest| newest.plain);
-            let mut follows = None;
-            if let Some(newest) = plain {
-                if self.build_run(now, most, newest.len, train, shared) {
-                    newest.more = None;
+            let mut permit = None;
+            if let Some(newest) = newest.as_mut().filter(|newest| newest.plain) {
+                let more = self.may_follow(now, newest);
+                let room = most.min(limits::MAX_DATAGRAM / newest.len) - train.segments();
+                let allowed = usize::try_from(more).unwrap_or(usize::MAX).min(room);
+                let built = self.build_pieces(now, newest.len, allowed, train, shared);
+                newest.more = Some(more.saturating_sub(built as u64));
+                if built > 0 {
                     continue;
                 }
-                follows = self.permit_to_follow(now, newest);
+                permit = self.permit_to_follow(newest);
             }
-            let mut permit = match follows {
+            let mut permit = match permit {
                 Some(permit) => permit,
                 None => {
                     let Some(wanted) = self.wanted(now) else {
@@ -249,7 +253,7 @@ impl Peer {
             newest = Some(Newest {
                 len,
                 plain: contents.plain,
-                more: permit.follows,
+                more: permit.more,
             });
         }
         last
@@ -324,7 +328,6 @@ impl Peer {
 
     /// What the next packet may be, if it is allowed.
     fn permit(&mut self, now: Instant, wanted: Wanted) -> Option<Permit> {
-        let urgent = wanted.urgent;
         let connection = self.connection.as_mut()?;
         let wants_data = wanted.data && !connection.grant.is_dismissed();
         let number = connection.numbers.peek()?;
@@ -340,36 +343,24 @@ impl Peer {
             connection.capped_until = self.cap.until(now, size as u64);
             data = connection.capped_until.is_none();
         }
+        let permit = |size, data, free| Permit {
+            number,
+            size,
+            data,
+            free,
+            more: None,
+        };
         if data {
-            return Some(Permit {
-                number,
-                size,
-                data,
-                free: true,
-                follows: None,
-            });
+            return Some(permit(size, true, true));
         }
-        if !urgent {
+        if !wanted.urgent {
             return None;
         }
         match connection.credit.may_send_control(number, now) {
-            ControlAllowance::Free => Some(Permit {
-                number,
-                size,
-                data,
-                free: true,
-                follows: None,
-            }),
+            ControlAllowance::Free => Some(permit(size, false, true)),
             ControlAllowance::Small => {
-                let size = limits::CONTROL_PACKET;
                 let wanted = connection.wants_beyond(now) || self.memory_due();
-                wanted.then_some(Permit {
-                    number,
-                    size,
-                    data,
-                    free: false,
-                    follows: None,
-                })
+                wanted.then(|| permit(limits::CONTROL_PACKET, false, false))
             }
             ControlAllowance::No(until) => {
                 connection.control_at = Some(until);
@@ -393,7 +384,7 @@ impl Peer {
         self.write_header(permit.number, train, shared);
         let mut contents = Contents::default();
         let mut asked = false;
-        if permit.follows.is_none() {
+        if permit.more.is_none() {
             asked = self.connection.as_ref().is_some_and(|c| c.pending.ping);
             self.write_ack_and_credit(now, permit, train, &mut frames, &mut contents);
             self.write_control(now, permit, train, &mut frames, &mut contents, shared);
@@ -424,7 +415,8 @@ impl Peer {
             {
                 train.set_ecn(connection.mark(shared));
             }
-            self.record(now, permit.number, len, contents, &frames, shared);
+            let numbers = permit.number..=permit.number;
+            self.record(now, numbers, len, contents, &frames, shared);
             contents.plain = control_only == PLAIN_OVERHEAD && !contents.leaves_some;
             #[cfg(test)]
             {
@@ -458,10 +450,12 @@ impl Peer {
         );
     }
 
+    /// Notes that packets of `len` bytes each with consecutive `numbers` were built. If they are
+    /// several, they carried equal pieces of the part of a message that is all of `frames`.
     fn record(
         &mut self,
         now: Instant,
-        number: PacketNumber,
+        numbers: RangeInclusive<PacketNumber>,
         len: usize,
         contents: Contents,
         frames: &[SentFrame],
@@ -470,22 +464,23 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
+        let last = *numbers.end();
+        let count = last.saturating_sub(*numbers.start()) + 1;
+        let bytes = count.saturating_mul(len as u64);
         let kind = SentKind {
             eliciting: contents.eliciting,
             path_probe: contents.path_probe,
             control: contents.control,
         };
-        connection
-            .recovery
-            .on_sent(number..=number, now, len, kind, frames);
-        connection.credit.on_sent(number, now, contents.eliciting);
-        connection.numbers.advance(|| shared.random());
-        connection.traffic.packets_sent += 1;
-        connection.traffic.bytes_sent += len as u64;
+        connection.recovery.on_sent(numbers, now, len, kind, frames);
+        connection.credit.on_sent(last, now, contents.eliciting);
+        connection.numbers.advance(count, || shared.random());
+        connection.traffic.packets_sent += count;
+        connection.traffic.bytes_sent += bytes;
         if contents.eliciting {
             self.life.ask(now, self.options.silence_timeout);
             let in_flight = connection.recovery.in_flight();
-            connection.congestion.on_sent(now, len as u64, in_flight);
+            connection.congestion.on_sent(now, bytes, in_flight);
             connection.pending.probes = connection.pending.probes.saturating_sub(1);
         }
         if contents.ping {
@@ -493,9 +488,9 @@ impl Peer {
             connection.asked_at = Some(now);
         }
         if contents.data {
-            self.cap.consume(len as u64);
-            connection.pacer.consume(len as u64);
-            connection.unasked = connection.unasked.saturating_add(len as u64);
+            self.cap.consume(bytes);
+            connection.pacer.consume(bytes);
+            connection.unasked = connection.unasked.saturating_add(bytes);
         }
     }
 

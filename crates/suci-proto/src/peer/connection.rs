@@ -72,9 +72,10 @@ impl Numbers {
         (self.next < PacketNumber::MAX).then_some(self.next)
     }
 
-    /// The number was used.
-    pub(crate) fn advance(&mut self, random: impl FnOnce() -> u64) {
-        self.next = self.next.saturating_add(1);
+    /// The next `count` numbers were used: one, or at most [`in_a_row`](Self::in_a_row).
+    pub(crate) fn advance(&mut self, count: u64, random: impl FnOnce() -> u64) {
+        debug_assert!(count <= self.in_a_row().max(1), "none of them is skipped");
+        self.next = self.next.saturating_add(count);
         if self.next == self.skip_at {
             self.next = self.next.saturating_add(1);
             self.plan_skip(random());
@@ -84,12 +85,6 @@ impl Numbers {
     /// How many numbers follow one another before one is skipped, the last one before it left out.
     pub(crate) fn in_a_row(&self) -> u64 {
         self.skip_at.saturating_sub(self.next).saturating_sub(1)
-    }
-
-    /// The next `count` numbers were used, at most [`in_a_row`](Self::in_a_row).
-    pub(crate) fn advance_by(&mut self, count: u64) {
-        debug_assert!(count <= self.in_a_row(), "none of them is skipped");
-        self.next = self.next.saturating_add(count);
     }
 
     /// The number after the next `count` is skipped.

@@ -322,7 +322,7 @@ impl Peer {
             beginning.recovery.set_initial_rtt(round_trip);
         }
         // The first number belongs to INIT whether frames ride on it or not.
-        beginning.numbers.advance(|| shared.random());
+        beginning.numbers.advance(1, || shared.random());
         let incarnation = cookie.incarnation;
         attempt.offer = Some(Offer {
             local,

@@ -145,7 +145,7 @@ impl Peer {
             control: true,
             ..Contents::default()
         };
-        self.record(now, number, len, contents, &[], shared);
+        self.record(now, number..=number, len, contents, &[], shared);
         true
     }
 
@@ -203,7 +203,7 @@ impl Peer {
             path_probe: true,
             ..Contents::default()
         };
-        self.record(now, number, len, contents, &[], shared);
+        self.record(now, number..=number, len, contents, &[], shared);
         true
     }
 }
