@@ -108,9 +108,9 @@ impl Received {
         self.dedup.is_fresh(number)
     }
 
-    /// Takes note of fresh, authentic packets with the consecutive `numbers`, which arrived
-    /// and were marked alike. `arrival` is the system's time stamp, `eliciting` whether each of them
-    /// asks for an acknowledgement.
+    /// Takes note of fresh, authentic packets with consecutive `numbers`, which arrived and were
+    /// marked alike. `arrival` is the system's time stamp, `eliciting` whether each of them asks
+    /// for an acknowledgement.
     pub fn on_packets(
         &mut self,
         numbers: RangeInclusive<PacketNumber>,

@@ -419,7 +419,7 @@ impl Grant {
         self.reclaimed_at.map(|at| (at, self.reclaims))
     }
 
-    /// Notes a packet that was drained; the share falls to `target` if it is more.
+    /// Notes that packets up to `number` were drained; the share falls to `target` if it is more.
     pub(super) fn drained(
         &mut self,
         number: PacketNumber,

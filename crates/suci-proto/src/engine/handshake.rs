@@ -11,8 +11,8 @@ use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use crate::time::Instant;
 use crate::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
 use crate::wire::{
-    Accept, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType, Refused, RefusedCode,
-    put_header, seal,
+    Accept, ContiguousPackets, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType,
+    Refused, RefusedCode, put_header, seal,
 };
 use std::net::SocketAddr;
 
@@ -597,7 +597,8 @@ impl Engine {
         };
         peer.connect(now, agreement, beginning, shared);
         if same_epoch && !init.ride.is_empty() {
-            peer.receive(now, arrival, header.number, init.ride, shared);
+            let mut packet = ContiguousPackets::alone(header.number, init.ride);
+            peer.receive(now, arrival, &mut packet, shared);
         }
         Ok(())
     }

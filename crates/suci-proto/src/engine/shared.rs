@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     /// Packets are never built in runs: to compare with those that are.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
-    /// Packets that were built in runs, and that were received in runs.
+    /// Packets that were built in runs, and packets that joined the range of one before.
     #[cfg(test)]
     pub(crate) built_in_runs: u64,
     #[cfg(test)]

@@ -10,7 +10,7 @@ use super::{charge, index, len64};
 use crate::limits::{MESSAGE_CHARGE, MIN_PIECE};
 use crate::ranges::RangeSet;
 use crate::types::Kind;
-use crate::wire::{ContiguousPackets, Start};
+use crate::wire::{ContiguousPackets, Frag, Start};
 use bytes::Bytes;
 use core::ops::Range;
 
@@ -61,26 +61,6 @@ pub(super) enum Way {
 pub(super) fn budgeted(total: u64) -> u64 {
     const LEAST: u64 = 256;
     total.max(LEAST)
-}
-
-/// A piece of a message: the borrowed half of a FRAG.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fragment<'a> {
-    pub(super) offset: u64,
-    /// The message's length, if the piece tells it.
-    pub(super) total: Option<u64>,
-    pub(super) start: Option<Start<'a>>,
-    pub(super) data: &'a [u8],
-}
-
-impl Fragment<'_> {
-    fn end(&self) -> u64 {
-        self.offset.saturating_add(len64(self.data.len()))
-    }
-
-    fn is_whole(&self) -> bool {
-        self.start.is_some() && self.total == Some(self.end())
-    }
 }
 
 /// A message that is not complete, or was not complete at once.
@@ -163,12 +143,12 @@ impl Assembly {
     ///
     /// # Errors
     /// The piece contradicts what is known, or is of a message that nobody cuts.
-    pub(super) fn charge_with(&self, part: &Fragment<'_>) -> Result<u64, Fault> {
-        let total = match (self.total, part.total) {
+    pub(super) fn charge_with(&self, part: &Frag<'_>) -> Result<u64, Fault> {
+        let total = match (self.total, part.total()) {
             (Some(known), Some(said)) if known != said => return Err(Fault::Contradiction),
             (known, said) => known.or(said),
         };
-        let reach = self.reach.max(part.end());
+        let reach = self.reach.max(part.end_offset());
         if total.is_some_and(|total| reach > total) {
             return Err(Fault::Contradiction);
         }
@@ -194,12 +174,12 @@ impl Assembly {
     /// [`Fault::Gaps`].
     pub(super) fn add(
         &mut self,
-        part: &Fragment<'_>,
+        part: &Frag<'_>,
         pool: &Pool,
         chunk: Option<&mut Chunk>,
     ) -> Result<(), Fault> {
-        self.total = self.total.or(part.total);
-        self.reach = self.reach.max(part.end());
+        self.total = self.total.or(part.total());
+        self.reach = self.reach.max(part.end_offset());
         if self.description.is_none()
             && let Some(Start {
                 tag,
@@ -222,7 +202,7 @@ impl Assembly {
             return Ok(());
         }
         self.reserve(pool, chunk);
-        let range = part.offset..part.end();
+        let range = part.offset..part.end_offset();
         if !self.got.intersects(range.clone()) || planted_overwrite() {
             self.write(part, range.clone());
         } else {
@@ -246,10 +226,10 @@ impl Assembly {
 
     /// Takes the end of a message of which all before it is there, if `part` is that: nothing is to
     /// be charged, or looked for.
-    pub(super) fn add_end(&mut self, part: &Fragment<'_>) -> bool {
+    pub(super) fn add_end(&mut self, part: &Frag<'_>) -> bool {
         let is_end = part.start.is_none()
-            && part.total.is_some()
-            && part.total == self.total
+            && part.end
+            && self.total == Some(part.end_offset())
             && self.way == Way::Unasked
             && self.description.is_some()
             && self.reach == part.offset
@@ -257,12 +237,12 @@ impl Assembly {
             && self.got.len() == part.offset;
         let written = is_end
             && self.buffer.as_mut().is_some_and(|buffer| {
-                let fits = len64(buffer.len()) == part.end();
+                let fits = len64(buffer.len()) == part.end_offset();
                 fits && buffer.write(index(part.offset), part.data)
             });
         if written {
-            self.reach = part.end();
-            self.got.insert(part.offset..part.end());
+            self.reach = part.end_offset();
+            self.got.insert(part.offset..part.end_offset());
             debug_assert!(self.is_complete(), "it was its end");
         }
         written
@@ -327,7 +307,7 @@ impl Assembly {
     }
 
     /// Copies the bytes `range` of the message out of `part`.
-    fn write(&mut self, part: &Fragment<'_>, range: Range<u64>) {
+    fn write(&mut self, part: &Frag<'_>, range: Range<u64>) {
         let from = index(range.start.saturating_sub(part.offset));
         let to = index(range.end.saturating_sub(part.offset));
         let bytes = part.data.get(from..to).unwrap_or_default();

@@ -31,7 +31,7 @@ use crate::limits::REPLY_RESERVE;
 use crate::recovery::SentFrame;
 use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, ProtocolError};
-use crate::wire::{self, Frag, Rts, Run};
+use crate::wire::{self, Frag, PacketPart, Rts, Run};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -163,6 +163,18 @@ impl Inbox {
     }
 
     // ---- handlers
+
+    /// Takes a part of what a packet carries of messages.
+    ///
+    /// # Errors
+    /// The peer broke a rule: its connection is to be closed. What was received before stays good.
+    #[inline]
+    pub(crate) fn on_part(&mut self, part: &PacketPart<'_>) -> Result<(), ProtocolError> {
+        match part {
+            PacketPart::Run(run) => self.on_run(run),
+            PacketPart::Frag(frag) => self.on_frag(frag),
+        }
+    }
 
     /// Takes a run, as [`on_frag`](Self::on_frag) its frames one by one.
     ///

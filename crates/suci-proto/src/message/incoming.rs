@@ -8,7 +8,7 @@ pub(super) use accounts::{Accounts, Freed};
 pub(super) use idle::IdleIncoming;
 
 use super::answer::{Answer, IncomingInfo};
-use super::assembly::{Assembly, Description, Fault, Fragment, Way, budgeted};
+use super::assembly::{Assembly, Description, Fault, Way, budgeted};
 use super::data::Data;
 use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::runs::{Runs, SpareRuns};
@@ -266,14 +266,8 @@ impl IncomingChannel {
         frag: &Frag<'_>,
         accounts: &mut Accounts,
     ) -> Result<Option<Freed>, ProtocolError> {
-        let part = Fragment {
-            offset: frag.offset,
-            total: frag.total(),
-            start: frag.start,
-            data: frag.data,
-        };
         if let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place)
-            && assembly.add_end(&part)
+            && assembly.add_end(frag)
         {
             return Ok(self.complete(place, accounts));
         }
@@ -282,9 +276,9 @@ impl IncomingChannel {
                 if let Way::Asked { granted: false, .. } = assembly.way {
                     return Err(ProtocolError::OutOfPlace("data before its permission"));
                 }
-                assembly.charge_with(&part)
+                assembly.charge_with(frag)
             }
-            _ => Assembly::unasked().charge_with(&part),
+            _ => Assembly::unasked().charge_with(frag),
         };
         let charged = charged.map_err(|fault| self.fault(frag.message, fault))?;
         self.book(place, charged, accounts)?;
@@ -295,7 +289,7 @@ impl IncomingChannel {
             return Ok(None);
         };
         let chunk = (place == self.settled).then_some(&mut accounts.chunk);
-        let taken = assembly.add(&part, &accounts.pool, chunk);
+        let taken = assembly.add(frag, &accounts.pool, chunk);
         let is_complete = taken.is_ok() && assembly.is_complete();
         taken.map_err(|fault| self.fault(frag.message, fault))?;
         Ok(is_complete

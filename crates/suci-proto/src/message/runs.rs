@@ -10,7 +10,7 @@ use super::data::Data;
 use super::pool::{Chunk, Pool};
 use super::spare::Spare;
 use crate::limits::MESSAGE_CHARGE;
-use crate::wire::{Plain, Row, Run};
+use crate::wire::{FrameShape, Run};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 
@@ -29,37 +29,8 @@ pub(super) struct Runs {
     /// The frames of a packet each, from the first on that was not taken.
     frames: VecDeque<Bytes>,
     messages: u64,
+    /// What the first frames have in common: those of them that were not taken.
     like: FrameShape,
-}
-
-/// What the first frames say, all alike.
-#[derive(Clone, Copy, Debug, Default)]
-struct FrameShape {
-    /// How many they are.
-    count: u64,
-    tag: u64,
-    /// Bytes of each before its data, and of its data.
-    head: usize,
-    len: usize,
-}
-
-impl FrameShape {
-    /// Of the frames at the front of `frames`.
-    fn read(frames: &[u8]) -> Option<Self> {
-        let plain = Plain::read(frames);
-        debug_assert!(plain.is_some(), "read before it was put here");
-        let plain = plain?;
-        let (head, len) = (plain.head(), plain.data());
-        let behind = frames.get(head.saturating_add(len)..).unwrap_or_default();
-        let row = Row::after(frames, head).filter(|_| !behind.is_empty());
-        let more = row.map_or(0, |mut row| row.skip(behind, len, 0).0);
-        Some(Self {
-            count: more.saturating_add(1),
-            tag: plain.tag(),
-            head,
-            len,
-        })
-    }
 }
 
 /// A message as it was taken out of a run.
@@ -110,7 +81,9 @@ impl Runs {
     pub(super) fn pop(&mut self, spare: &mut SpareRuns) -> Option<Taken> {
         let frames = self.frames.front_mut()?;
         if self.like.count == 0 {
-            self.like = FrameShape::read(frames)?;
+            let shape = FrameShape::read(frames, 0);
+            debug_assert!(shape.is_some(), "read before it was put here");
+            self.like = shape?.0;
         }
         self.like.count = self.like.count.saturating_sub(1);
         let FrameShape { tag, head, len, .. } = self.like;

@@ -204,12 +204,8 @@ impl Peer {
             }
             let mut permit = None;
             if let Some(newest) = newest.as_mut().filter(|newest| newest.plain) {
-                let more = self.may_follow(now, newest);
-                let room = most.min(limits::MAX_DATAGRAM / newest.len) - train.segments();
-                let allowed = usize::try_from(more).unwrap_or(usize::MAX).min(room);
-                let built = self.build_pieces(now, newest.len, allowed, train, shared);
-                newest.more = Some(more.saturating_sub(built as u64));
-                if built > 0 {
+                newest.more = Some(self.may_follow(now, newest));
+                if self.build_pieces(now, newest, most, train, shared) {
                     continue;
                 }
                 permit = self.permit_to_follow(newest);

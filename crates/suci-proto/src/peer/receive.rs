@@ -1,6 +1,10 @@
-//! A packet of an established connection: its frames, one by one.
-
-mod run;
+//! Packets of an established connection: their frames, one by one, and the books, once.
+//!
+//! Packets that arrive together (GRO) and follow one another under the next numbers are received as
+//! one range. What the first of them says is looked at frame by frame. Those behind it join its
+//! range as long as they carry messages and nothing else: each question about them (whose they are,
+//! whether they are new, what they move) has the answer that it had for the first. The books end up
+//! as if the packets had come one after the other; the tests compare both.
 
 use super::connection::Blame;
 use super::end::Ending;
@@ -17,9 +21,10 @@ use crate::recovery::{AckSummary, AckWaits, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{
-    self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, Close, Credit, EXTENSION_CHANNELS,
-    EXTENSION_SUSPENSION, EcnCounts, Frame,
+    self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, Close, ContiguousPackets, Credit,
+    EXTENSION_CHANNELS, EXTENSION_SUSPENSION, EcnCounts, Frame, PacketPart,
 };
+use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 
 /// What a packet did beyond its frames' own effects.
@@ -32,6 +37,8 @@ struct Effects {
     ask: bool,
     /// When the packet came; it lay in the socket until this process took it.
     arrived: Instant,
+    /// When the peer was heard last before.
+    heard_before: Instant,
     close: Option<Close>,
     close_acked: bool,
     /// It acknowledged the last of what was sent.
@@ -56,73 +63,101 @@ impl Peer {
         }
     }
 
-    /// Takes an authentic packet: its number, and its frames. Does nothing twice. True if it was
-    /// new and kept the rules.
+    /// Takes the first of `packets`, an authentic one, and those that follow it and carry only
+    /// messages. Does nothing twice.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
         arrival: &Arrival,
-        number: PacketNumber,
-        payload: &[u8],
+        packets: &mut ContiguousPackets<'_>,
         shared: &mut Shared,
-    ) -> bool {
+    ) {
         let Some(connection) = &mut self.connection else {
-            return false;
+            return;
         };
+        let number = packets.number();
         if !connection.received.is_fresh(number) {
             shared.counters.duplicates += 1;
             connection.traffic.duplicates += 1;
-            return false;
+            return;
         }
-        connection.traffic.packets_received += 1;
-        let length = payload.len() + wire::PLAIN_OVERHEAD;
-        let most = connection.longest(number);
-        connection.traffic.bytes_received += length as u64;
-        let newest = connection
-            .received
-            .highest()
-            .is_none_or(|highest| number > highest);
-        if newest {
+        let is_newest = connection.received.highest() < Some(number);
+        if is_newest {
             connection
                 .path
                 .heard_from(arrival.from, || shared.random(), now);
         }
         let elsewhere = !connection.path.leads_to(&arrival.from);
-        let before = self.life.heard_at();
-        self.hear(now, shared);
+        let most = connection.longest(number);
         let mut effects = Effects {
+            elsewhere: elsewhere.then_some(arrival.from),
             arrived: arrival.at,
+            heard_before: self.life.heard_at(),
             ..Effects::default()
         };
-        if elsewhere {
-            effects.elsewhere = Some(arrival.from);
-        }
-        // Those of a run are as long as the packet before it.
-        let outcome = match length > most {
+        self.hear(now, shared);
+        let payload = packets.payload();
+        let waiting = packets.rest().len();
+        // The packets that follow are as long as the first, or shorter.
+        let outcome = match payload.len() + wire::PLAIN_OVERHEAD > most {
             true => Err(ProtocolError::Limit("a datagram longer than agreed")),
             false => self.take_frames(now, number, payload, &mut effects, shared),
         };
-        if effects.acked {
-            self.life.end_stream();
-        } else if effects.eliciting {
-            self.life.on_streamed(1, before);
+        if waiting > 0 && is_newest && outcome.is_ok() && self.may_join(arrival, &effects) {
+            self.session.inbox.on_contiguous(packets);
         }
-        let Some(connection) = &mut self.connection else {
-            return false;
-        };
-        let ecn = arrival.ecn;
-        connection
-            .received
-            .on_packets(number..=number, arrival.at, effects.eliciting, ecn, now);
-        if effects.ask {
-            connection.received.force();
-        }
-        connection.on_drained(now, arrival.at, number, effects.eliciting, shared);
+        let numbers = number..=packets.number();
+        let bytes = payload.len() + wire::PLAIN_OVERHEAD + waiting - packets.rest().len();
+        self.note_received(now, arrival, numbers, bytes, &effects, shared);
         match outcome {
             Err(error) => self.fail(now, error, shared),
             Ok(()) => self.after_frames(now, &effects, shared),
         }
-        outcome.is_ok()
+    }
+
+    /// Whether packets may join the range of one that had these effects.
+    fn may_join(&self, arrival: &Arrival, effects: &Effects) -> bool {
+        let same_address = |c: &Connection| c.path.address() == arrival.from;
+        let goes_on = effects.close.is_none() && !effects.close_acked && self.lingering.is_none();
+        effects.eliciting && goes_on && self.connection.as_deref().is_some_and(same_address)
+    }
+
+    /// Keeps the books of packets that were received together, `bytes` in all. Each of them calls
+    /// for an acknowledgement if the first one does.
+    fn note_received(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        numbers: RangeInclusive<PacketNumber>,
+        bytes: usize,
+        effects: &Effects,
+        shared: &mut Shared,
+    ) {
+        let followers = numbers.end() - numbers.start();
+        #[cfg(test)]
+        {
+            shared.in_runs += followers;
+        }
+        if effects.acked {
+            self.life.end_stream();
+        }
+        if effects.eliciting {
+            let streamed = followers + u64::from(!effects.acked);
+            self.life.on_streamed(streamed, effects.heard_before);
+        }
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        connection.traffic.packets_received += followers + 1;
+        connection.traffic.bytes_received += bytes as u64;
+        let eliciting = effects.eliciting;
+        connection
+            .received
+            .on_packets(numbers.clone(), arrival.at, eliciting, arrival.ecn, now);
+        if effects.ask {
+            connection.received.force();
+        }
+        connection.on_drained(now, arrival.at, numbers, eliciting, shared);
     }
 
     fn take_frames(
@@ -135,8 +170,8 @@ impl Peer {
     ) -> Result<(), ProtocolError> {
         let mut frames = wire::frames(payload);
         while !frames.is_empty() {
-            if frames.comes_frag() {
-                self.take_messages(&mut frames, effects)?;
+            if let Some(part) = frames.next_part() {
+                self.take_messages(&part?, effects)?;
             } else if let Some(ack) = frames.next_ack() {
                 self.on_ack(now, &ack?, effects, shared)?;
             } else if let Some(frame) = frames.next() {
@@ -150,29 +185,18 @@ impl Peer {
         Ok(())
     }
 
-    /// A run of small messages, or else one FRAG.
     #[inline]
     fn take_messages(
         &mut self,
-        frames: &mut wire::Frames<'_>,
+        part: &PacketPart<'_>,
         effects: &mut Effects,
     ) -> Result<(), ProtocolError> {
-        let run = frames.next_run();
-        let frag = match run {
-            Some(_) => None,
-            None => frames.next_frag().transpose()?,
-        };
         effects.eliciting = true;
         if self.lingering.is_some() {
             return Ok(());
         }
         effects.message = true;
-        let inbox = &mut self.session.inbox;
-        match (run, frag) {
-            (Some(run), _) => inbox.on_run(&run),
-            (None, Some(frag)) => inbox.on_frag(&frag),
-            (None, None) => Ok(()),
-        }
+        self.session.inbox.on_part(part)
     }
 
     #[inline(never)]
@@ -445,12 +469,12 @@ fn is_allowed_while_draining(frame: &Frame<'_>) -> bool {
 }
 
 impl Connection {
-    /// A packet that arrived at `arrived` left the socket's buffer: its sender may send more.
+    /// Packets that arrived at `arrived` left the socket's buffer: their sender may send more.
     fn on_drained(
         &mut self,
         now: Instant,
         arrived: Instant,
-        number: PacketNumber,
+        numbers: RangeInclusive<PacketNumber>,
         eliciting: bool,
         shared: &mut Shared,
     ) {
@@ -459,7 +483,7 @@ impl Connection {
         self.grant.on_path(now, round_trip, now.since(arrived));
         shared
             .shares
-            .on_drained(&mut self.grant, number..=number, eliciting, now);
+            .on_drained(&mut self.grant, numbers, eliciting, now);
     }
 
     /// The peer gives credit back, and may bind its packets to a size.

@@ -1,16 +1,14 @@
 //! Packets of one connection that carry messages, one after the other, and nothing else.
 //!
-//! Their headers differ in number and checksum only; where they carry a long message piece by
-//! piece, they differ in offset and bytes beside that. So what the first of them says need not be
+//! Their headers differ in number and checksum only. So what the first of them says need not be
 //! asked of the others.
 
 use super::crc;
 use super::frag::Frag;
-use super::frame::frames;
 use super::frame::kind::FRAG;
+use super::frame::{PacketPart, frames};
 use super::header::{CHECKSUM, NUMBER, PLAIN_OVERHEAD, TAGGED};
 use super::reader::Reader;
-use super::run::Run;
 use crate::types::{ChannelId, MessageNumber, PacketNumber};
 use core::ops::Range;
 
@@ -19,114 +17,136 @@ use core::ops::Range;
 /// general way.
 const PARTS: usize = 8;
 
-/// What follows a packet of which it is known to be good, as far as it goes on like that.
+/// A packet of a connection that was found authentic, and the datagrams that came with it: those
+/// that continue it are read here one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct ContiguousPackets<'a> {
-    /// The newest of them that was looked at as a whole.
+    /// The newest packet that was looked at as a whole.
     like: &'a [u8],
-    /// Of the newest packet.
+    /// What that packet holds behind its header.
+    payload: &'a [u8],
+    /// Number of the newest packet.
     number: PacketNumber,
-    /// What the newest packet was a piece of, if it was nothing else.
-    piece: Option<MiddleFragment>,
+    /// Behind the piece of a message that is all of the newest packet, if it is.
+    next: Option<Continuation>,
     /// Datagrams not taken yet.
     rest: &'a [u8],
 }
 
-/// A piece of a message that is neither its first nor its last, alone in its packet.
-#[derive(Clone, Copy, Debug)]
-struct MiddleFragment {
-    channel: ChannelId,
-    message: MessageNumber,
-    /// Where the frame's offset lies in each packet: what is before it is the same but for number
-    /// and checksum.
-    lead: usize,
-    /// Where the newest piece ends.
-    end: u64,
+/// The piece of a message, neither its first nor its last, that is all of `payload`.
+#[inline(always)]
+fn lone_piece(payload: &[u8]) -> Option<Frag<'_>> {
+    let (kind, fields) = payload.split_first()?;
+    match *kind {
+        // Of the frame's flags none is set: it reaches to the packet's end, too.
+        FRAG => Frag::read(FRAG, &mut Reader::new(fields)).ok(),
+        _ => None,
+    }
 }
 
-impl MiddleFragment {
-    /// What `packet` is, if it is that and nothing else.
-    fn read(packet: &[u8]) -> Option<Self> {
-        let mut r = Reader::new(packet.get(PLAIN_OVERHEAD..)?);
-        // Of the frame's flags none is set: it reaches to the packet's end, too.
-        if r.u8().ok()? != FRAG {
-            return None;
-        }
-        let channel = ChannelId(r.varint32("channel beyond 32 bits").ok()?);
-        let message = r.varint().ok()?;
-        let lead = packet.len().checked_sub(r.remaining())?;
-        let offset = r.varint().ok()?;
-        Some(Self {
-            channel,
-            message,
-            lead,
-            end: offset.checked_add(r.remaining() as u64)?,
+/// Where a message goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Continuation {
+    channel: ChannelId,
+    message: MessageNumber,
+    offset: u64,
+}
+
+impl Continuation {
+    /// Behind the piece that is all of `payload`, if it is one.
+    fn behind(payload: &[u8]) -> Option<Self> {
+        lone_piece(payload).map(|piece| Self {
+            channel: piece.channel,
+            message: piece.message,
+            offset: piece.end_offset(),
         })
     }
 }
 
 impl<'a> ContiguousPackets<'a> {
-    /// What follows `packet`, an authentic one, among the datagrams in `rest`, of which all but the
+    /// The packet `number`, an authentic one, and the datagrams in `rest`, of which all but the
     /// last are as long.
-    pub(crate) fn after(packet: &'a [u8], rest: &'a [u8]) -> Option<Self> {
-        Some(Self {
+    pub(crate) fn new(number: PacketNumber, packet: &'a [u8], rest: &'a [u8]) -> Self {
+        let payload = packet.get(PLAIN_OVERHEAD..).unwrap_or_default();
+        Self {
             like: packet,
-            number: Reader::new(packet.get(NUMBER)?).u64().ok()?,
-            piece: MiddleFragment::read(packet),
+            payload,
+            number,
+            // A packet that came alone is continued by none.
+            next: match rest {
+                [] => None,
+                _ => Continuation::behind(payload),
+            },
             rest,
-        })
+        }
+    }
+
+    /// The packet `number`, of which only the frames are there, and nothing behind it.
+    pub(crate) fn alone(number: PacketNumber, payload: &'a [u8]) -> Self {
+        Self {
+            payload,
+            ..Self::new(number, &[], &[])
+        }
+    }
+
+    /// What the first packet holds behind its header.
+    pub(crate) fn payload(&self) -> &'a [u8] {
+        self.payload
     }
 
     /// The message, by its channel and number, of which the newest packet was a piece and nothing
     /// else.
     pub(crate) fn message(&self) -> Option<(ChannelId, MessageNumber)> {
-        self.piece.map(|piece| (piece.channel, piece.message))
+        self.next.map(|next| (next.channel, next.message))
     }
 
     /// Where in that message the newest piece ends.
     pub(crate) fn end(&self) -> u64 {
-        self.piece.map_or(0, |piece| piece.end)
+        self.next.map_or(0, |next| next.offset)
     }
 
-    /// The next piece of it, if the next packet is that and nothing else, and the piece at most
-    /// `most` bytes long.
+    /// The bytes of the next packet, if its header follows that of the newest.
+    fn peek(&self) -> Option<&'a [u8]> {
+        let packet = self.rest.get(..self.like.len().min(self.rest.len()))?;
+        is_next(self.like, packet, self.number.checked_add(1)?).then_some(packet)
+    }
+
+    /// The next packet was taken.
+    fn advance(&mut self, packet: &'a [u8]) {
+        self.number = self.number.saturating_add(1);
+        self.rest = self.rest.get(packet.len()..).unwrap_or_default();
+    }
+
+    /// The next piece of it, if the next packet is that and nothing else, as long as those before,
+    /// and the piece at most `most` bytes long.
     pub(crate) fn next_piece(&mut self, most: u64) -> Option<&'a [u8]> {
-        let piece = self.piece.as_mut()?;
-        let (packet, rest) = self.rest.split_at_checked(self.like.len())?;
-        let number = self.number.checked_add(1)?;
-        let lead = PLAIN_OVERHEAD..piece.lead;
-        if !is_next(self.like, packet, number) || packet.get(lead.clone()) != self.like.get(lead) {
-            return None;
-        }
-        let mut r = Reader::new(packet.get(piece.lead..)?);
-        let offset = r.varint().ok()?;
-        let bytes = r.rest();
-        let len = bytes.len() as u64;
-        if offset != piece.end || bytes.is_empty() || len > most || !is_intact(packet) {
+        let packet = self.peek().filter(|p| p.len() == self.like.len())?;
+        let piece = lone_piece(packet.get(PLAIN_OVERHEAD..)?)?;
+        let next = self.next.as_mut()?;
+        let continues = (piece.channel, piece.message, piece.offset)
+            == (next.channel, next.message, next.offset);
+        if !continues || piece.data.len() as u64 > most || !is_intact(packet) {
             return None;
         }
         // Nothing is changed unless all is well.
-        piece.end = offset.checked_add(len)?;
-        (self.number, self.rest) = (number, rest);
-        Some(bytes)
+        next.offset = piece.end_offset();
+        self.advance(packet);
+        Some(piece.data)
     }
 
     /// Reads the next packet into `messages`, if it is that and holds nothing but a few parts of
-    /// messages. False, and nothing taken, if not.
-    pub(crate) fn next_messages(&mut self, messages: &mut Messages<'a>) -> bool {
-        let len = self.like.len().min(self.rest.len());
-        let (packet, rest) = self.rest.split_at(len);
-        let Some(number) = self.number.checked_add(1) else {
-            return false;
-        };
-        let good = is_next(self.like, packet, number)
-            && messages.read(packet.get(PLAIN_OVERHEAD..).unwrap_or_default())
-            && is_intact(packet);
-        if good {
-            (self.like, self.number, self.rest) = (packet, number, rest);
-            self.piece = MiddleFragment::read(packet);
-        }
-        good
+    /// messages. It is taken by [`take`](Self::take).
+    pub(crate) fn read_messages(&self, messages: &mut Messages<'a>) -> Option<&'a [u8]> {
+        let packet = self.peek()?;
+        let payload = packet.get(PLAIN_OVERHEAD..).unwrap_or_default();
+        (messages.read(payload) && is_intact(packet)).then_some(packet)
+    }
+
+    /// The next packet, which is this, was taken as a whole.
+    pub(crate) fn take(&mut self, packet: &'a [u8]) {
+        self.like = packet;
+        self.next = Continuation::behind(packet.get(PLAIN_OVERHEAD..).unwrap_or_default());
+        self.advance(packet);
     }
 
     /// The number of the newest packet.
@@ -159,15 +179,6 @@ pub(crate) struct Messages<'a> {
     count: usize,
 }
 
-/// A part of what a packet of messages holds.
-#[derive(Clone, Debug)]
-pub(crate) enum PacketPart<'a> {
-    /// Small messages side by side.
-    Run(Run<'a>),
-    /// One fragment.
-    Frag(Frag<'a>),
-}
-
 impl<'a> Messages<'a> {
     /// Reads what `payload` holds behind its header. False if it is nothing, too much, or anything
     /// else.
@@ -178,12 +189,9 @@ impl<'a> Messages<'a> {
             let Some(place) = self.parts.get_mut(self.count) else {
                 return false;
             };
-            *place = Some(match left.next_run() {
-                Some(run) => PacketPart::Run(run),
-                None => match left.next_frag() {
-                    Some(Ok(frag)) => PacketPart::Frag(frag),
-                    _ => return false,
-                },
+            *place = Some(match left.next_part() {
+                Some(Ok(part)) => part,
+                _ => return false,
             });
             self.count = self.count.saturating_add(1);
             left.skip_padding();
@@ -227,10 +235,10 @@ mod tests {
         bytes
     }
 
-    /// How long the piece of `next` is, where it may be after a first packet that ends at 100.
+    /// How long the piece of `next` is, where it may be after a first packet that ends at 101.
     fn taken(header: &Header, next: &[u8], most: u64) -> Option<usize> {
-        let first = packet(header, 0);
-        let mut run = ContiguousPackets::after(&first, next).unwrap();
+        let first = packet(header, 1);
+        let mut run = ContiguousPackets::new(40, &first, next);
         let taken = run.next_piece(most).map(<[u8]>::len);
         assert_eq!(run.rest().is_empty(), taken.is_some() || next.is_empty());
         assert_eq!(run.number(), 40 + u64::from(taken.is_some()));
@@ -247,7 +255,7 @@ mod tests {
     #[test]
     fn the_next_piece_under_the_next_number_is_taken() {
         for header in [WHOLE, HEADER_ONLY] {
-            let good = packet(&next(&header), 100);
+            let good = packet(&next(&header), 101);
             assert_eq!(taken(&header, &good, PIECE as u64), Some(PIECE));
             assert_eq!(taken(&header, &good, PIECE as u64 - 1), None);
             assert_eq!(taken(&header, &good[..good.len() - 1], u64::MAX), None);
@@ -271,25 +279,25 @@ mod tests {
         ];
         for other in others {
             assert_eq!(
-                taken(&WHOLE, &packet(&other, 100), u64::MAX),
+                taken(&WHOLE, &packet(&other, 101), u64::MAX),
                 None,
                 "{other:?}"
             );
         }
         // A piece that overlaps, and one behind a hole.
-        for offset in [99, 101] {
+        for offset in [100, 102] {
             assert_eq!(taken(&WHOLE, &packet(&like, offset), u64::MAX), None);
         }
         // Another type, channel or message, all with the right checksum.
         for place in PLAIN_OVERHEAD..PLAIN_OVERHEAD + 3 {
-            let mut bytes = packet(&like, 100);
+            let mut bytes = packet(&like, 101);
             bytes[place] ^= 2;
             seal(&mut bytes);
             assert_eq!(taken(&WHOLE, &bytes, u64::MAX), None, "byte {place}");
         }
         // F30: any bit that flipped on the way.
-        for place in 0..packet(&like, 100).len() {
-            let mut bytes = packet(&like, 100);
+        for place in 0..packet(&like, 101).len() {
+            let mut bytes = packet(&like, 101);
             bytes[place] ^= 0x10;
             assert_eq!(taken(&WHOLE, &bytes, u64::MAX), None, "byte {place}");
         }
@@ -321,9 +329,11 @@ mod tests {
         let mut first = packet(header, 1);
         first.resize(1_000, 0);
         seal(&mut first);
-        let mut run = ContiguousPackets::after(&first, next).unwrap();
+        let mut run = ContiguousPackets::new(40, &first, next);
         let mut messages = Messages::default();
-        let taken = run.next_messages(&mut messages);
+        let packet = run.read_messages(&mut messages);
+        let taken = packet.is_some();
+        packet.into_iter().for_each(|packet| run.take(packet));
         assert_eq!(run.rest().is_empty(), taken);
         assert_eq!(run.number(), 40 + u64::from(taken));
         assert_eq!(run.message().is_some(), !taken);

@@ -58,11 +58,21 @@ impl<'a> Frag<'a> {
     pub fn total(&self) -> Option<u64> {
         match self.start {
             Some(start) => Some(start.total),
-            // At most MAX_MESSAGE: `read` checked it.
-            None => self
-                .end
-                .then(|| self.offset.saturating_add(self.data.len() as u64)),
+            None => self.end.then(|| self.end_offset()),
         }
+    }
+
+    /// Where in the message its data ends.
+    #[must_use]
+    pub fn end_offset(&self) -> u64 {
+        // At most MAX_MESSAGE: `read` checked it.
+        self.offset.saturating_add(self.data.len() as u64)
+    }
+
+    /// Whether it holds the whole message.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.start.is_some() && self.end
     }
 
     /// Everything but the data, for encoding.

@@ -429,6 +429,15 @@ fn put_u64(buf: &mut Vec<u8>, kind: u8, value: u64) {
     buf.extend_from_slice(&value.to_le_bytes());
 }
 
+/// A part of what a packet carries of messages.
+#[derive(Clone, Debug)]
+pub(crate) enum PacketPart<'a> {
+    /// Small messages side by side.
+    Run(Run<'a>),
+    /// One fragment.
+    Frag(Frag<'a>),
+}
+
 /// The frames of a packet, in order. After an error the iterator ends.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
@@ -466,11 +475,13 @@ impl<'a> Frames<'a> {
         self.left.skip_run(kind::PADDING);
     }
 
-    /// Whether the next frame is a FRAG.
-    #[inline]
-    #[must_use]
-    pub fn comes_frag(&self) -> bool {
-        self.left.peek().is_some_and(is_frag)
+    /// What comes next of messages, if a FRAG comes next.
+    #[inline(always)]
+    pub(crate) fn next_part(&mut self) -> Option<Result<PacketPart<'a>, ProtocolError>> {
+        match self.next_run() {
+            Some(run) => Some(Ok(PacketPart::Run(run))),
+            None => Some(self.next_frag()?.map(PacketPart::Frag)),
+        }
     }
 
     /// The next frame, if it is an ACK: what comes first in most packets, without the room that the

@@ -22,10 +22,11 @@ mod tlv;
 pub mod varint;
 
 pub use ack::{Ack, AckRanges, EcnCounts, put_ack};
-pub(crate) use contiguous::{ContiguousPackets, Messages, PacketPart};
+pub(crate) use contiguous::{ContiguousPackets, Messages};
 pub(crate) use crc::expected as checksum;
 pub use crc::{Crc, seal, seal_gathered};
 pub use frag::{Frag, FragHead, Rts, Start};
+pub(crate) use frame::PacketPart;
 pub use frame::{
     Blocked, CLOSE_FINISHED, CLOSE_LEAVING, CLOSE_USER, Close, Credit, Frame, Frames, close_code,
     frames,
@@ -39,7 +40,7 @@ pub use header::{
 };
 pub use reader::{Malformed, Reader};
 pub(crate) use row::Row;
-pub(crate) use run::LONGEST;
-pub use run::{Plain, Run};
+pub use run::Run;
+pub(crate) use run::{FrameShape, LONGEST};
 pub(crate) use template::HeaderTemplate;
 pub use tlv::{EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params};

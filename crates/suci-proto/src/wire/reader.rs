@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
 /// The varints at the front of `bytes`, if they all lie within eight, and how many bytes they are.
 /// One load for all: what most frames of small messages consist of.
 #[inline]
-pub(super) fn short_varints<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
+fn short_varints<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
     let mut word = u64::from_le_bytes(*bytes.first_chunk::<8>()?);
     let mut used = 0;
     let mut values = [0; N];

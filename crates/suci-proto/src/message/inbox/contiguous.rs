@@ -1,35 +1,27 @@
 //! What packets bring that follow one another and carry messages only.
 
 use super::Inbox;
-use crate::types::ProtocolError;
-use crate::wire::{ContiguousPackets, Messages, PacketPart};
+use crate::wire::{ContiguousPackets, Messages};
 
 impl Inbox {
-    /// Takes what the packets of `run` carry, as [`on_run`](Self::on_run) and
-    /// [`on_frag`](Self::on_frag) would take one part after the other.
-    ///
-    /// # Errors
-    /// As `on_frag`, for the newest packet.
-    pub(crate) fn on_contiguous<'a>(
-        &mut self,
-        run: &mut ContiguousPackets<'a>,
-    ) -> Result<(), ProtocolError> {
+    /// Takes what the packets behind the first of `packets` carry, as [`on_part`](Self::on_part)
+    /// would take one part after the other. One that breaks a rule is not taken: it breaks the rule
+    /// again when it is received as the first, and what was taken of it counts once.
+    pub(crate) fn on_contiguous(&mut self, packets: &mut ContiguousPackets<'_>) {
         let mut messages = Messages::default();
         loop {
-            if let Some((channel, message)) = run.message()
+            if let Some((channel, message)) = packets.message()
                 && let Some(channel) = self.find(channel).and_then(|p| self.channels.get_mut(p))
             {
-                channel.on_contiguous(message, run);
+                channel.on_contiguous(message, packets);
             }
-            if !run.next_messages(&mut messages) {
-                return Ok(());
+            let Some(packet) = packets.read_messages(&mut messages) else {
+                return;
+            };
+            if messages.parts().any(|part| self.on_part(part).is_err()) {
+                return;
             }
-            for part in messages.parts() {
-                match part {
-                    PacketPart::Run(run) => self.on_run(run)?,
-                    PacketPart::Frag(frag) => self.on_frag(frag)?,
-                }
-            }
+            packets.take(packet);
         }
     }
 }

@@ -5,15 +5,16 @@
 //! until one would ask for an acknowledgement, skip a number, or pass a limit. How many that are is
 //! asked once.
 //!
-//! If the packet carried a piece of a large message, then nothing is to be sent again and no channel
-//! comes before this one, until the message or its channel's turn ends. So the full packets up to
-//! there are built in one loop.
+//! If the packet carried a piece of a large message, then nothing is to be sent again and no
+//! channel comes before this one, until the message or its channel's turn ends. So the full packets
+//! up to there are built in one loop.
 //!
 //! Both are byte for byte what [`Peer::build_packet`] would make of them one by one, and so are the
 //! books afterwards; that is what the test compares.
 
 use super::{Contents, Newest, Permit};
 use crate::engine::Shared;
+use crate::limits::MAX_DATAGRAM;
 use crate::peer::Peer;
 use crate::recovery::SentFrame;
 use crate::time::Instant;
@@ -69,32 +70,38 @@ impl Peer {
         })
     }
 
-    /// Adds to `train` at most `most` packets of `size` bytes with what follows of the message of
-    /// which its newest packet carried a piece and nothing else. Returns how many.
+    /// Adds to `train`, which is to have at most `most` packets, as many as may follow its newest
+    /// with what follows of the message of which that one carried a piece and nothing else. Returns
+    /// false if none can.
     pub(super) fn build_pieces(
         &mut self,
         now: Instant,
-        size: usize,
+        newest: &mut Newest,
         most: usize,
         train: &mut Train,
         shared: &mut Shared,
-    ) -> usize {
+    ) -> bool {
+        let (size, more) = (newest.len, newest.more.unwrap_or(0));
         let &[piece @ SentFrame::Part { start, end, .. }] = shared.frames.as_slice() else {
-            return 0;
+            return false;
         };
         let Some(mut rest) = self.session.outbox.rest_after(&piece) else {
-            return 0;
+            return false;
         };
         // One that is sent again may be shorter than its packet has room for: then its head is
         // another.
         let head = PLAIN_OVERHEAD + rest.head(start).size(0, true);
         if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
-            return 0;
+            return false;
         }
         let number = self.connection.as_ref().and_then(|c| c.numbers.peek());
+        let room = most
+            .min(MAX_DATAGRAM / size)
+            .saturating_sub(train.segments());
+        let most = usize::try_from(more).unwrap_or(usize::MAX).min(room);
         let pieces = rest.cut(size - PLAIN_OVERHEAD, most);
         let (Some(number), Some(pieces)) = (number, pieces) else {
-            return 0;
+            return false;
         };
         let count = pieces.count;
         let following = Following {
@@ -105,7 +112,7 @@ impl Peer {
             lead: PLAIN_OVERHEAD + rest.lead(),
         };
         if !train.follow(&following) {
-            return 0;
+            return false;
         }
         #[cfg(test)]
         {
@@ -123,6 +130,7 @@ impl Peer {
         frames.push(rest.sent(&pieces));
         self.record(now, numbers, size, contents, &frames, shared);
         shared.frames = frames;
-        count
+        newest.more = Some(more.saturating_sub(count as u64));
+        true
     }
 }

@@ -1,7 +1,7 @@
 //! Runs of small messages by the word of the reader that takes frames one by one: what the property
 //! tests and the fuzz target `decode` compare the reader of runs with.
 
-use super::{Frag, Kind, Plain, Start, frames};
+use super::{Frag, Kind, Start, frames};
 
 /// Bytes of the longest message of a run, and with how many a run is long enough.
 const LONGEST: usize = 1_024;
@@ -32,14 +32,14 @@ pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
             let Some(Ok(frag)) = without.next_frag() else {
                 panic!("a run holds whole messages");
             };
-            let plain = Plain::read(left).expect("a run is made of such");
+            let data = frag.data;
             let start = Start {
-                total: plain.data() as u64,
-                tag: plain.tag(),
+                total: data.len() as u64,
+                tag: frag.start.map_or(0, |start| start.tag),
                 kind: Kind::USER,
                 user_header: b"",
             };
-            let (data, behind) = left[plain.head()..].split_at(plain.data());
+            let behind = &left[place_of(data, left) + data.len()..];
             let said = Frag {
                 channel: run.channel(),
                 message: run.first() + count,
