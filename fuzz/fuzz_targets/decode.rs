@@ -8,8 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use suci_proto::limits::{MAX_ACK_RANGES, MAX_MESSAGE, VERSION};
 use suci_proto::types::Kind;
 use suci_proto::wire::{
-    self, Accept, Cookie, Frag, Frame, Hello, Init, Malformed, PacketType, Refused, Start,
-    frames, open, peek_index, put_header, seal,
+    self, Accept, Cookie, Frag, Frame, Hello, Init, Malformed, PacketType, Refused, Start, frames,
+    open, peek_index, put_header, seal,
 };
 
 #[path = "../../crates/suci-proto/src/wire/tests/both_ways.rs"]
