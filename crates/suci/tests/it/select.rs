@@ -5,7 +5,9 @@ use crate::common::{LONG, builder, introduce, pair, shared_pair, take};
 use std::future::Future;
 use std::task::{Context, Waker};
 use std::time::Duration;
-use suci::{ChannelId, EndReason, Error, Event, Next, Node, NodeId, OutgoingMessage, SharedNode};
+use suci::{
+    ChannelId, EndReason, Error, Event, Next, Node, NodeId, OutgoingMessage, SharedNode, WaitReason,
+};
 
 /// Long enough for a message that must not come.
 const SHORT: Duration = Duration::from_millis(50);
@@ -36,6 +38,11 @@ fn who_waits_beside_messages_that_fill_the_memory_hears_which() {
                 let draft = OutgoingMessage::new(vec![1; length]).channel(ChannelId(channel));
                 peer.send(NodeId(0), draft).unwrap();
             }
+        }
+        // Before, it would take its turn among the channels.
+        let full = Some(WaitReason::SessionMemory);
+        while peer.peer(NodeId(0)).stats().unwrap().unwrap().waiting != full {
+            peer.poll(SHORT).unwrap();
         }
         let last = OutgoingMessage::new("at last").channel(ChannelId(9));
         peer.send(NodeId(0), last).unwrap();
