@@ -147,14 +147,17 @@ fn a_program_that_polls_measures_no_path_shorter_than_it_is() {
     };
     let send = || -> PeerStats {
         let mut node: Node = open(0, at_a, (1, at_b));
-        for _ in 0..500 {
+        for _ in 1..500 {
             node.send(NodeId(1), vec![7; 20_000]).unwrap();
             // At other moments than those at which something arrives.
             std::thread::sleep(MS / 3);
             node.poll(Duration::ZERO).unwrap();
         }
+        // Once the other node has the last message it ends the session.
+        let stats = node.peer(NodeId(1)).stats().unwrap().unwrap();
+        node.send(NodeId(1), vec![7; 20_000]).unwrap();
         node.flush(LONG).unwrap();
-        node.peer(NodeId(1)).stats().unwrap().unwrap()
+        stats
     };
     let stats = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| pair.b.inside(receive).unwrap());
