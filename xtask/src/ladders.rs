@@ -29,7 +29,7 @@ const ROUNDS: usize = 3;
 /// Beside its time a run takes about so long: namespaces come and go.
 const OVERHEAD: Duration = Duration::from_millis(700);
 
-/// What is varied from rung to rung.
+/// The parameter that differs from rung to rung.
 #[derive(Clone, Copy, Debug)]
 enum Varied {
     /// Loss in each direction, in percent.
@@ -80,7 +80,7 @@ const LADDERS: &[Ladder] = &[
     },
 ];
 
-/// What a command line chose.
+/// The choice of a command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<'a> {
     /// Only ladders whose names contain this.
@@ -143,7 +143,7 @@ pub(crate) fn faults(only: &str) -> Result<Vec<String>> {
     measure(&chosen, choice)
 }
 
-/// What two contenders reached on one link, in Mbit/s.
+/// The goodput of two contenders on one link, in Mbit/s.
 pub(crate) struct Comparison {
     pub(crate) suci: f64,
     pub(crate) tcp: f64,
@@ -171,7 +171,7 @@ pub(crate) fn compare(control: &str, link: &[&str]) -> Result<Comparison> {
     Ok(Comparison { suci, tcp })
 }
 
-/// What one contender reaches on `link` in one round, in Mbit/s.
+/// The goodput of one contender on `link` in one round, in Mbit/s.
 ///
 /// # Errors
 /// The run fails.
@@ -267,7 +267,7 @@ fn contenders() -> Result<Vec<String>> {
     Ok(contenders)
 }
 
-/// What a run printed: `mbit FIGURE dropped COUNT`.
+/// The figure in the output of a run: `mbit FIGURE dropped COUNT`.
 fn goodput(output: &str) -> Result<f64> {
     let mut words = output.split_whitespace().skip_while(|word| *word != "mbit");
     let figure = words.nth(1).and_then(|word| word.parse().ok());
@@ -358,7 +358,7 @@ struct Progress {
     begun: Instant,
     planned: usize,
     over: usize,
-    /// What a run takes, until some have shown it.
+    /// The time that a run takes, as estimated before the first.
     each: Duration,
     is_terminal: bool,
 }

@@ -10,7 +10,7 @@ use crate::error::{Context, Result};
 /// Points of one contender.
 pub type Curve = Vec<(f64, f64)>;
 
-/// What the axes show. The upright axis is logarithmic.
+/// The titles of the axes. The upright axis is logarithmic.
 #[derive(Clone, Copy, Debug)]
 pub struct Axes<'a> {
     /// The name of the horizontal axis, with its unit.

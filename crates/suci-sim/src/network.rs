@@ -269,7 +269,7 @@ impl Network {
         self.latency(one, other) + self.latency(other, one)
     }
 
-    /// Less than that nothing takes from this place to any other and back, whatever detours end.
+    /// The shortest round trip from this place to any other, without detours.
     #[must_use]
     pub fn least_round_trip(&self, place: PlaceId, places: usize) -> Duration {
         let others = (0..places).filter(|other| *other != place);

@@ -1,5 +1,5 @@
-//! What connections assume of a path is false, from the start or from some moment on: real nodes on
-//! an emulated link. Bytes or an event come in time; never is a link Up that carries nothing.
+//! Real nodes on an emulated link that breaks an assumption about paths, from the start or from
+//! some moment on. Bytes or an event come in time; no link stays Up that carries nothing.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -11,8 +11,9 @@ use xtask::netns::Pair;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What may take `promised` takes no longer. While the machine does much else it has ten times as
-/// long, which is short of what each fault took: for ever, or the deadline of a close.
+/// Fails if `what` took longer than `promised` since `begun`. Without
+/// [`strict`](suci_tests::strict) it may take ten times as long, since the machine may be busy;
+/// each fault took longer than that: for ever, or the deadline of a close.
 fn in_time(begun: Instant, promised: Duration, what: &str) {
     let took = begun.elapsed();
     let most = if strict() { promised } else { promised * 10 };

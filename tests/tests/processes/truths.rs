@@ -15,7 +15,7 @@ const MS: Duration = Duration::from_millis(1);
 /// How long a link stays as it is where its delay steps.
 const STEP: Duration = Duration::from_millis(120);
 
-/// What the link saw of packets in both directions.
+/// Packets that the link saw in both directions.
 #[derive(Debug, Default)]
 struct Witness {
     /// When a packet was handed on: by its way and its number.
@@ -87,8 +87,8 @@ impl Observed {
         nodes_across(self.emulator.pair(), |builder| builder.controller(WINDOW))
     }
 
-    /// What must hold of every path, whatever the machine does meanwhile; `least` is the shortest
-    /// round trip that the link had.
+    /// Checks that must pass on every path, whatever the machine does meanwhile; `least` is the
+    /// shortest round trip that the link had.
     fn judge(&self, stats: &PeerStats, least: Duration) {
         let witness = self.witness.lock().unwrap();
         let totals = self.emulator.totals();
@@ -100,7 +100,7 @@ impl Observed {
     }
 }
 
-/// What is in flight.
+/// A fixed number of bytes in flight.
 const WINDOW: ControllerChoice = ControllerChoice::Fixed { bytes: 64 << 10 };
 
 fn stats(of: &SharedNode, peer: &SharedNode) -> PeerStats {

@@ -1,4 +1,4 @@
-//! What an emulated link reads and changes in IP packets: the ECN field and addresses; and the ICMP
+//! Fields of IP packets that an emulated link reads and changes: ECN and addresses; and the ICMP
 //! packets that it writes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -56,7 +56,7 @@ pub(super) fn set_ecn(packet: &mut [u8], ecn: u8) {
     }
 }
 
-/// What a router says to the sender of a packet that is larger than `limit` bytes: "fragmentation
+/// The ICMP message of a router to the sender of a packet larger than `limit` bytes: "fragmentation
 /// needed" (RFC 1191), or "packet too big" (RFC 4443). Nothing of what is no IP packet.
 pub(super) fn too_big(packet: &[u8], limit: u16) -> Option<Vec<u8>> {
     match version(packet) {

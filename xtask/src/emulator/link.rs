@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// What one direction of a link does to packets. The default passes each packet at once.
+/// One direction of a link: its treatment of packets. The default passes each packet at once.
 ///
 /// A packet meets these in the order of the fields: the size limit, the ECN field, the queue, loss,
 /// duplication, delay.
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Direction {
     /// Largest IP packet that passes; any size without it.
     pub size_limit: Option<SizeLimit>,
-    /// What happens to the ECN field.
+    /// Treatment of the ECN field.
     pub ecn: Ecn,
     /// Rate in bits per second, of whole IP packets; unlimited without it.
     pub rate: Option<u64>,
@@ -66,7 +66,7 @@ pub struct SizeLimit {
     pub icmp: bool,
 }
 
-/// What a link does to the ECN field (RFC 3168).
+/// A link's treatment of the ECN field (RFC 3168).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Ecn {
     /// Leaves it as it is.
@@ -88,7 +88,7 @@ pub enum Ecn {
 pub struct Alias {
     /// The address that others see.
     pub address: Ipv4Addr,
-    /// What is added to the port numbers of the host (modulo 65,536).
+    /// The offset added to the port numbers of the host (modulo 65,536).
     pub port_shift: u16,
 }
 

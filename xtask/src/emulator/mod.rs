@@ -91,7 +91,7 @@ pub struct Passage<'a> {
 /// Is shown every packet at both ends of the link, in the emulator's thread.
 type Observer = Box<dyn FnMut(Passage<'_>) + Send>;
 
-/// What became of the packets of both directions.
+/// Counts of packets by their fate, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// From `a` to `b`.
@@ -181,7 +181,7 @@ impl Emulator {
         sent.map_err(|_| Failure::new("the emulator has ended"))
     }
 
-    /// What became of the packets so far, at most a few milliseconds ago.
+    /// Counts of packets by their fate, at most a few milliseconds old.
     #[must_use]
     pub fn totals(&self) -> Totals {
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner)
@@ -208,7 +208,7 @@ impl Drop for Emulator {
     }
 }
 
-/// What the thread owns. Index 0 is `a` and the way to `b`, index 1 the other.
+/// The state of the thread. Index 0 is `a` and the way to `b`, index 1 the other.
 struct Worker {
     begun: Instant,
     devices: [File; 2],

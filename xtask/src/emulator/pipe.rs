@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::ip;
 use super::link::{Direction, Ecn, Loss};
 
-/// What became of the packets of one direction.
+/// Counts of packets by their fate, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets that the sending host put onto the link.

@@ -1,4 +1,4 @@
-//! What real networks do to Suci: simulated clusters, and real nodes beside real TCP on emulated
+//! Suci on imperfect networks: simulated clusters, and real nodes beside real TCP on emulated
 //! links.
 
 use super::flow::STRICT;
@@ -10,7 +10,7 @@ use crate::ladders::{self, Comparison};
 /// Tests on emulated links try all links that they know.
 const FULL: (&str, &str) = ("SUCI_TEST_FULL", "1");
 
-/// What an unprivileged process gets from a stock kernel, in bytes.
+/// The receive buffer of an unprivileged process on a stock kernel, in bytes.
 const STOCK: &str = "recv_buffer=212992";
 
 pub(super) const LINES: &[Line] = &[

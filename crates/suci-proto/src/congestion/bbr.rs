@@ -296,7 +296,7 @@ impl Bbr {
                     rounds: 0,
                 };
             }
-            // What the first round tells was sent before, unless it met a queue.
+            // Packets judged in the first round were sent before it. Only a queue counts then.
             BbrState::Up { rounds, .. } if congested && (rounds > 0 || queue) => {
                 self.bounds.in_flight = self.bounds.in_flight.min(round.lost_in_flight);
                 self.go_down(now);

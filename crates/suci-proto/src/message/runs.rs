@@ -29,7 +29,7 @@ pub(super) struct Runs {
     /// The frames of a packet each, from the first on that was not taken.
     frames: VecDeque<Bytes>,
     messages: u64,
-    /// What the first frames have in common: those of them that were not taken.
+    /// The shape that the first frames share, as far as they were not taken.
     like: FrameShape,
 }
 

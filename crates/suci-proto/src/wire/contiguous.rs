@@ -23,11 +23,12 @@ const PARTS: usize = 8;
 pub(crate) struct ContiguousPackets<'a> {
     /// The newest packet that was looked at as a whole.
     like: &'a [u8],
-    /// What that packet holds behind its header.
+    /// The body of that packet, behind its header.
     payload: &'a [u8],
     /// Number of the newest packet.
     number: PacketNumber,
-    /// Behind the piece of a message that is all of the newest packet, if it is.
+    /// The place in a message behind the newest packet, if that is one piece of the message and
+    /// nothing else.
     next: Option<Continuation>,
     /// Datagrams not taken yet.
     rest: &'a [u8],
@@ -89,7 +90,7 @@ impl<'a> ContiguousPackets<'a> {
         }
     }
 
-    /// What the first packet holds behind its header.
+    /// The body of the first packet, behind its header.
     pub(crate) fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -180,8 +181,8 @@ pub(crate) struct Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
-    /// Reads what `payload` holds behind its header. False if it is nothing, too much, or anything
-    /// else.
+    /// Reads the parts of messages in `payload`, the body of a packet. Returns false if it has
+    /// none, too many, or another frame.
     fn read(&mut self, payload: &'a [u8]) -> bool {
         self.count = 0;
         let mut left = frames(payload);

@@ -475,7 +475,7 @@ impl<'a> Frames<'a> {
         self.left.skip_run(kind::PADDING);
     }
 
-    /// What comes next of messages, if a FRAG comes next.
+    /// The next FRAG, or a run of them that are alike; `None` if another frame comes next.
     #[inline(always)]
     pub(crate) fn next_part(&mut self) -> Option<Result<PacketPart<'a>, ProtocolError>> {
         match self.next_run() {

@@ -13,15 +13,15 @@ use crate::types::{ChannelId, MessageNumber};
 /// has nothing to save.
 pub(crate) const LONGEST: usize = 1_024;
 
-/// A run ends with the message with which it has so many bytes: who keeps one of its messages keeps
-/// the run.
+/// A run ends with the message with which it has so many bytes: a program that keeps one of its
+/// messages keeps the memory of the run.
 pub(super) const ENOUGH: usize = 2_048;
 
 /// The type of the simplest of them.
 const PLAIN: u8 = FRAG | FIRST | END | LEN;
 
-/// What frames side by side have in common that hold whole short messages with consecutive numbers:
-/// all but the numbers and the data. Each tells its length, and says nothing else of its message
+/// The shape of adjacent frames that hold whole short messages with consecutive numbers. They
+/// differ in number and data only. Each frame states its length, and nothing else of its message
 /// but a tag.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FrameShape {

@@ -175,8 +175,8 @@ fn a_message_of_the_same_class_waits_for_more_than_a_train() {
     assert!(worst.before > TRAIN, "{worst:?}");
 }
 
-/// What is reserved for a higher class leaves the least window its two packets: with one in flight
-/// the window would seem half unused, and stay as small as losses made it.
+/// The reserve for higher classes leaves room for two packets in the smallest window. With one in
+/// flight the window would seem half unused, and stay as small as losses made it.
 #[test]
 fn a_small_window_grows_below_a_higher_class() {
     let mut options = Options::quiet(2);

@@ -58,7 +58,7 @@ impl Peer {
         limits.into_iter().min().unwrap_or(0)
     }
 
-    /// What the packet behind the `newest` may be, if it may follow.
+    /// The permit of the packet behind the `newest`, if it may follow.
     pub(super) fn permit_to_follow(&self, newest: &Newest) -> Option<Permit> {
         let left = newest.more?.checked_sub(1)?;
         Some(Permit {
