@@ -18,7 +18,9 @@ const QUEUE: &str = "10000";
 /// # Errors
 /// The kernel has no TUN, or the namespace has such an interface already.
 pub(super) fn open(netns: &Netns) -> Result<File> {
-    let file = netns.inside(attach)?.context("a TUN device")?;
+    let file = netns
+        .inside(attach)?
+        .context("/dev/net/tun: emulated links need root and a kernel with TUN (modprobe tun)")?;
     netns.run(&["ip", "link", "set", INTERFACE, "txqueuelen", QUEUE])?;
     Ok(file)
 }
