@@ -148,7 +148,33 @@ fn silent(node: &mut Node, peer: NodeId) -> Failure {
         _ => None,
     });
     let why = why.unwrap_or_else(|| "check the firewall for UDP".to_owned());
-    Failure::new(format!("node {peer} was silent for {PATIENCE:?}: {why}"))
+    let known = known(node, peer);
+    Failure::new(format!(
+        "node {peer} was silent for {PATIENCE:?}: {why} ({known})"
+    ))
+}
+
+/// How the node stands with a peer that is silent, for whoever has to find out why.
+fn known(node: &Node, peer: NodeId) -> String {
+    let stats = match node.peer(peer).stats() {
+        Ok(Some(stats)) => stats,
+        Ok(None) => return "it has never called".to_owned(),
+        Err(error) => return error.to_string(),
+    };
+    let (traffic, link) = (stats.traffic, format!("{:?}", stats.link).to_lowercase());
+    let waiting = stats.waiting.map_or("nothing", WaitReason::name);
+    format!(
+        "the session is {link}; {} packets went and {} came, {} were lost, {} probes; {} messages \
+         are queued and wait for {waiting}; {} B of {} are in flight; round trip {:?}",
+        traffic.packets_sent,
+        traffic.packets_received,
+        traffic.packets_lost,
+        traffic.probes,
+        stats.queued_messages,
+        stats.in_flight,
+        stats.congestion_window,
+        stats.rtt
+    )
 }
 
 impl<'a> Suci<'a> {
