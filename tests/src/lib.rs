@@ -47,6 +47,17 @@ pub const STARTS: &str = "SUCI_TEST_STARTS";
 /// Set when tests on emulated links try all links that they know; without it a few.
 pub const FULL: &str = "SUCI_TEST_FULL";
 
+/// The fault to plant in every node, in builds that have planted faults.
+pub const PLANT: &str = "SUCI_TEST_PLANT";
+
+/// Plants the fault that the environment names.
+pub fn plant() {
+    #[cfg(suci_plant)]
+    if let Ok(name) = std::env::var(PLANT) {
+        assert!(suci::plant::select(&name), "no such fault: {name}");
+    }
+}
+
 /// The number that the environment gives.
 #[must_use]
 pub fn count(variable: &str, otherwise: u32) -> u32 {
@@ -77,6 +88,7 @@ pub fn in_full() -> bool {
 /// Node `id` at `address` of a namespace, with an empty address book.
 #[must_use]
 pub fn builder_at(id: u32, address: impl Into<SocketAddr>) -> NodeBuilder {
+    plant();
     Node::builder()
         .id(NodeId(id))
         .book(AddressBook::new())

@@ -17,6 +17,10 @@ use crate::{exec, figures};
 const RATE: u64 = 300_000_000;
 const QUEUE: u64 = 250_000;
 
+/// Largest packet of Ethernet, and with jumbo frames, in bytes.
+const ETHERNET: u32 = 1_500;
+const JUMBO: u32 = 9_000;
+
 /// Neighbours differ by no more than this factor.
 const STEP: f64 = 2.0;
 
@@ -36,6 +40,10 @@ enum Varied {
     Loss,
     /// Receive buffer in KiB, as asked for.
     Buffer,
+    /// MTU of the hosts on a path of 1,500 B, of which no ICMP message tells them.
+    HostMtu,
+    /// Largest packet that the path carries between hosts with jumbo frames; no ICMP either.
+    PathMtu,
 }
 
 /// A series of links.
@@ -77,6 +85,20 @@ const LADDERS: &[Ladder] = &[
             64.0, 128.0, 256.0, 512.0, 1_024.0, 2_048.0, 4_096.0, 8_192.0,
         ],
         quick: &[64.0, 256.0, 1_024.0, 4_096.0],
+    },
+    Ladder {
+        name: "host-mtu-20ms",
+        varied: Varied::HostMtu,
+        round_trip: 20_000,
+        rungs: &[1_500.0, 2_000.0, 3_000.0, 4_000.0, 6_000.0, 9_000.0],
+        quick: &[1_500.0, 9_000.0],
+    },
+    Ladder {
+        name: "path-mtu-20ms",
+        varied: Varied::PathMtu,
+        round_trip: 20_000,
+        rungs: &[1_280.0, 1_500.0, 2_000.0, 3_000.0, 4_500.0, 9_000.0],
+        quick: &[1_280.0, 1_500.0, 9_000.0],
     },
 ];
 
@@ -226,21 +248,30 @@ impl Ladder {
         let varied = match self.varied {
             Varied::Loss => format!("loss={}", at / 100.0),
             Varied::Buffer => format!("recv_buffer={}", at * 1_024.0),
+            Varied::HostMtu => format!("host_mtu={at}"),
+            Varied::PathMtu => format!("path_mtu={at}"),
         };
-        vec![
+        let sizes = match self.varied {
+            Varied::Loss | Varied::Buffer => None,
+            Varied::HostMtu => Some(format!("path_mtu={ETHERNET}")),
+            Varied::PathMtu => Some(format!("host_mtu={JUMBO}")),
+        };
+        let arguments = vec![
             contender.to_owned(),
             format!("round_trip={}", self.round_trip),
             format!("rate={RATE}"),
             format!("queue={QUEUE}"),
             format!("time={}", time.as_millis()),
             varied,
-        ]
+        ];
+        arguments.into_iter().chain(sizes).collect()
     }
 
     fn unit(&self) -> &'static str {
         match self.varied {
             Varied::Loss => "%",
             Varied::Buffer => "KiB",
+            Varied::HostMtu | Varied::PathMtu => "B",
         }
     }
 }
@@ -308,6 +339,8 @@ fn draw(ladder: &Ladder, rows: &[Row]) -> Result<()> {
     let (across, logarithmic) = match ladder.varied {
         Varied::Loss => ("loss in each direction, %", false),
         Varied::Buffer => ("receive buffer, KiB", true),
+        Varied::HostMtu => ("MTU of the hosts, B", true),
+        Varied::PathMtu => ("largest packet of the path, B", true),
     };
     let axes = Axes {
         across,

@@ -74,22 +74,24 @@ pub fn check() -> Result<()> {
 }
 
 /// Apart from other builds, because the flag changes every crate.
-fn dir() -> PathBuf {
+pub(crate) fn dir() -> PathBuf {
     exec::target_dir().join("planted")
 }
 
 /// The command that builds it, for all mistakes.
 pub(crate) fn building() -> Command {
     let mut build = exec::cargo(["build", "--locked", "--release", "-p", "suci-sim"]);
-    build
-        .env("RUSTFLAGS", "--cfg suci_plant")
-        // What it finds matters, not how fast.
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-        .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
-        .env("CARGO_TARGET_DIR", dir());
+    build.envs(SETTINGS).env("CARGO_TARGET_DIR", dir());
     build
 }
+
+/// The environment of builds with planted faults: it matters that they are found, not how fast.
+pub(crate) const SETTINGS: [(&str, &str); 4] = [
+    ("RUSTFLAGS", "--cfg suci_plant"),
+    ("CARGO_PROFILE_RELEASE_LTO", "off"),
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+    ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
+];
 
 fn build() -> Result<PathBuf> {
     let mut build = building();

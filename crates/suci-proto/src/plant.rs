@@ -1,9 +1,9 @@
-//! Planted faults, in test builds only (`--cfg suci_plant`): each breaks one rule of the protocol,
-//! so that the simulator can show that it would notice.
+//! Planted faults, in test builds only (`--cfg suci_plant`): each breaks one rule, so that the
+//! simulator and the tests on emulated links can show that they would notice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The faults that can be planted. `suci-sim --list-plants` prints them, and `cargo xtask planted`
+/// Faults that the simulator finds. `suci-sim --list-plants` prints them, and `cargo xtask planted`
 /// looks for each.
 pub const NAMES: &[&str] = &[
     "dedup-off",
@@ -29,18 +29,23 @@ pub const NAMES: &[&str] = &[
     "expires-early",
 ];
 
+/// Faults that tests of real nodes find: `cargo xtask show networks --only planted`.
+pub const OF_REAL_NODES: &[&str] = &["stale-clock", "marks-never-stop", "reserve-by-what-is-left"];
+
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Plants the fault `name` in every engine of this process; false if there is none of that name.
 pub fn select(name: &str) -> bool {
-    let found = NAMES.iter().position(|n| *n == name);
+    let found = all().position(|n| n == name);
     SELECTED.store(found.unwrap_or(usize::MAX), Ordering::Relaxed);
     found.is_some()
 }
 
 /// Whether the fault `name` is planted.
 pub fn active(name: &str) -> bool {
-    NAMES
-        .get(SELECTED.load(Ordering::Relaxed))
-        .is_some_and(|n| *n == name)
+    all().nth(SELECTED.load(Ordering::Relaxed)) == Some(name)
+}
+
+fn all() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().chain(OF_REAL_NODES).copied()
 }

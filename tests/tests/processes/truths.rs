@@ -153,6 +153,7 @@ fn a_program_that_polls_measures_no_path_shorter_than_it_is() {
             std::thread::sleep(MS / 3);
             node.poll(Duration::ZERO).unwrap();
         }
+        node.flush(LONG).unwrap();
         // Once the other node has the last message it ends the session.
         let stats = node.peer(NodeId(1)).stats().unwrap().unwrap();
         node.send(NodeId(1), vec![7; 20_000]).unwrap();

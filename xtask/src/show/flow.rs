@@ -1,9 +1,9 @@
 //! The second capability: the program decides how its messages flow, and no receiver is overrun.
 
-use super::tools::{count, process_tests, simulate, tests_of};
+use super::tools::{count, planted_tests, process_tests, simulate, tests_of};
 use super::{Ctx, Figure, Line};
 use crate::error::Result;
-use crate::{exec, planted};
+use crate::planted;
 
 /// Figures are judged by what the project promises.
 pub(super) const STRICT: (&str, &str) = ("SUCI_TEST_STRICT", "1");
@@ -99,13 +99,7 @@ fn thousand(ctx: &Ctx) -> Result<Figure> {
 
 /// In a build of its own: no other contains the fault.
 fn unlimited(_: &Ctx) -> Result<Figure> {
-    let target = exec::target_dir().join("planted");
-    let target = target.to_string_lossy();
-    let build = [
-        ("RUSTFLAGS", "--cfg suci_plant"),
-        ("CARGO_TARGET_DIR", &target),
-    ];
-    process_tests("unlimited_grants_overrun", &build)
+    planted_tests("unlimited_grants_overrun", None)
 }
 
 fn seeds(ctx: &Ctx) -> Result<Figure> {

@@ -2,7 +2,7 @@
 //! links.
 
 use super::flow::STRICT;
-use super::tools::{count, process_tests, simulate, tests_of};
+use super::tools::{count, planted_tests, process_tests, simulate, tests_of};
 use super::{Ctx, Figure, Line};
 use crate::error::Result;
 use crate::ladders::{self, Comparison};
@@ -101,6 +101,11 @@ pub(super) const LINES: &[Line] = &[
         run: |_| process_tests("f27_jumbo_frames", &[STRICT, FULL]),
     },
     Line {
+        name: "mtu-ladder",
+        must: "fault 3 b: hosts of 1,500 to 9,000 B and paths of 1,280 to 9,000 B at 20 ms: no neighbours differ by two",
+        run: |_| ladder("mtu"),
+    },
+    Line {
         name: "narrow-sim",
         must: "fault 3 c: a path below 1,200 B is told within 5 s, from the start and midway (simulated)",
         run: |_| tests_of("suci-sim", "f27_a_path_below", &[]),
@@ -183,7 +188,33 @@ pub(super) const LINES: &[Line] = &[
         must: "10,000 seeds pass",
         run: seeds,
     },
+    Line {
+        name: "planted",
+        must: "a stale clock, marks that never stop and a reserve by what is left: tests of real nodes fail",
+        run: |_| planted(),
+    },
 ];
+
+/// Faults planted in real nodes, and the test that finds each.
+const PLANTED: [(&str, &str); 3] = [
+    ("stale-clock", "truths::what_a_path_takes"),
+    ("marks-never-stop", "paths::f36_a_path_that_drops"),
+    ("reserve-by-what-is-left", "crowd::f31_newcomers"),
+];
+
+/// Runs those tests with their faults, and each without.
+fn planted() -> Result<Figure> {
+    let mut found = 0;
+    for (fault, test) in PLANTED {
+        planted_tests(test, None)?;
+        match planted_tests(test, Some(fault)) {
+            Ok(_) => println!("   {fault} is not found by {test}"),
+            Err(_) => found += 1,
+        }
+    }
+    let text = format!("{found} of {} found", PLANTED.len());
+    Ok(Figure::new(found == PLANTED.len(), text))
+}
 
 /// Whether Suci reaches `share` of what TCP does with that congestion control on the same link.
 /// TCP sizes its receive buffer itself, as it does by default.

@@ -15,6 +15,7 @@ use crate::error::{Context, Failure, Result};
 use crate::exec::{self, Process};
 use crate::figures;
 use crate::netns::{Netns, Pair};
+use crate::planted;
 
 /// Mebibyte.
 pub(super) const MIB: u64 = 1 << 20;
@@ -162,6 +163,15 @@ pub(super) fn mbit(bytes: u64) -> f64 {
 /// says what there is, and cargo has some); there must be one. What they print as a figure is ours.
 pub(super) fn process_tests(filter: &str, settings: &[(&str, &str)]) -> Result<Figure> {
     tests_of("suci-tests", filter, settings)
+}
+
+/// The same in a build that has planted faults, with one of them in every node, or none.
+pub(super) fn planted_tests(filter: &str, fault: Option<&str>) -> Result<Figure> {
+    let target = planted::dir();
+    let mut settings = planted::SETTINGS.to_vec();
+    settings.push(("CARGO_TARGET_DIR", target.to_str().context("UTF-8")?));
+    settings.extend(fault.map(|fault| ("SUCI_TEST_PLANT", fault)));
+    process_tests(filter, &settings)
 }
 
 /// The same for the tests of another package.

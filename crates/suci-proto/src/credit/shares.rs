@@ -230,10 +230,24 @@ impl Shares {
     }
 
     /// Control packets that nobody was given, but those set apart for free places.
-    pub(super) const fn control_free(&self) -> u64 {
-        let apart = self.places().saturating_mul(CONTROL_MIN);
+    pub(super) fn control_free(&self) -> u64 {
+        let apart = self.control_apart();
         let used = self.booked.control.saturating_add(apart);
         self.control_budget.saturating_sub(used)
+    }
+
+    /// Control packets set apart for places that no peer has.
+    #[cfg(not(suci_plant))]
+    const fn control_apart(&self) -> u64 {
+        self.places().saturating_mul(CONTROL_MIN)
+    }
+
+    #[cfg(suci_plant)]
+    fn control_apart(&self) -> u64 {
+        match crate::plant::active("reserve-by-what-is-left") {
+            true => 0,
+            false => self.places().saturating_mul(CONTROL_MIN),
+        }
     }
 
     /// Whole packets for INITs: what nobody was granted.
@@ -272,6 +286,10 @@ impl Shares {
     /// Control packets beyond the limit that each peer is given in the long run.
     #[must_use]
     pub fn control_target(&self) -> u64 {
+        #[cfg(suci_plant)]
+        if crate::plant::active("reserve-by-what-is-left") {
+            return CONTROL_MAX;
+        }
         let least = self.peer_limit.saturating_mul(CONTROL_MIN);
         let extra = self.control_budget.saturating_sub(least) / self.peers.max(1);
         CONTROL_MIN.saturating_add(extra).min(CONTROL_MAX)
@@ -377,6 +395,10 @@ impl Shares {
         now: Instant,
     ) -> Option<Grant> {
         if self.peers >= self.peer_limit() {
+            return None;
+        }
+        #[cfg(suci_plant)]
+        if crate::plant::active("reserve-by-what-is-left") && self.control_free() < CONTROL_MIN {
             return None;
         }
         self.peers = self.peers.saturating_add(1);

@@ -210,6 +210,11 @@ impl Driver {
             *late = !prompt && at > began;
             *newest = meta.arrived.map(|_| at);
             let at = arrived_by(*clock, now, at.max(*drained_at));
+            #[cfg(suci_plant)]
+            if suci_proto::plant::active("stale-clock") {
+                *now = began;
+                return hand(engine, cross_shard, began, at.min(began), meta, bytes);
+            }
             hand(engine, cross_shard, *now, at, meta, bytes);
         };
         backend

@@ -5,8 +5,9 @@
 //! the connection on, and how many packets the link dropped. Contenders: `suci`, or what TCP calls
 //! its congestion controls, such as `cubic`. Keys: `round_trip` in microseconds, `loss` (0 to 1, in
 //! both directions), `reorder` (the share that is up to `late` microseconds late), `rate` in bit/s,
-//! `queue` in bytes, `recv_buffer` in bytes (as asked for: Linux doubles it), `time` in
-//! milliseconds. `cargo xtask ladders` runs it.
+//! `queue` in bytes, `recv_buffer` in bytes (as asked for: Linux doubles it), `host_mtu` and
+//! `path_mtu` in bytes (the path drops what is larger, and tells nobody), `time` in milliseconds.
+//! `cargo xtask ladders` runs it.
 #![expect(
     clippy::expect_used,
     reason = "a program for measurements: whatever goes wrong must be seen"
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use suci::{Error, SharedNode};
 use suci_tests::{LONG, nodes_across};
-use xtask::emulator::{Direction, Emulator, Link, Loss, be_punctual};
+use xtask::emulator::{Direction, Emulator, Link, Loss, SizeLimit, be_punctual};
 use xtask::tcp::{Flow, Tuning};
 
 /// Bytes of a message.
@@ -29,6 +30,7 @@ const PORT: u16 = 7001;
 struct Run {
     link: Direction,
     recv_buffer: Option<u32>,
+    host_mtu: Option<u32>,
     time: Duration,
 }
 
@@ -38,6 +40,7 @@ fn main() {
     let mut run = Run {
         link: Direction::default(),
         recv_buffer: None,
+        host_mtu: None,
         time: Duration::from_secs(3),
     };
     for arg in args {
@@ -51,6 +54,11 @@ fn main() {
             "rate" => run.link.rate = Some(number()),
             "queue" => run.link.queue = Some(number()),
             "recv_buffer" => run.recv_buffer = Some(number().try_into().expect("a size")),
+            "host_mtu" => run.host_mtu = Some(number().try_into().expect("a size")),
+            "path_mtu" => {
+                let bytes = number().try_into().expect("a size");
+                run.link.size_limit = Some(SizeLimit { bytes, icmp: false });
+            }
             "time" => run.time = Duration::from_millis(number()),
             _ => panic!("no key {key}"),
         }
@@ -59,6 +67,9 @@ fn main() {
     be_punctual(1);
     let link = Link::symmetric(run.link.clone());
     let emulator = Emulator::start(&link).expect("an emulated link");
+    if let Some(bytes) = run.host_mtu {
+        emulator.pair().mtu(bytes).expect("another MTU");
+    }
     let bytes = match contender.as_str() {
         "suci" => suci(&run, &emulator),
         name => tcp(&run, &emulator, name),

@@ -56,6 +56,7 @@ const ANSWER: u64 = 2;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() {
+    suci_tests::plant();
     let mut manner = Manner::Eager;
     let mut builder = Node::builder().allow_insecure_network();
     for argument in std::env::args().skip(1) {
