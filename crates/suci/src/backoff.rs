@@ -1,19 +1,20 @@
-//! What is worth trying as long as it was worth it of late.
+//! Tries something less often while it does not pay.
 
-/// What became of the last tries. A success makes up for one in vain: among many it may be chance.
+/// The results of the last tries. One success makes up for one failure: among many it may be
+/// chance.
 #[derive(Debug)]
 pub(crate) struct Backoff {
-    /// After one try in vain the next two chances are let pass; after two the next four, and so on
-    /// up to two to this power.
+    /// After one failure the next two chances are skipped, after two the next four, and so on up to
+    /// two to this power.
     most: u32,
-    /// In vain, less those that were not.
+    /// Failures minus successes, at least zero.
     misses: u32,
-    /// Chances to let pass before the next try.
+    /// Chances to skip before the next try.
     rests: u32,
 }
 
 impl Backoff {
-    /// Where nothing is known yet. If all are in vain, one chance in two to the power of `most` is
+    /// Begins without any results. If every try fails, one chance in two to the power of `most` is
     /// taken.
     pub(crate) const fn new(most: u32) -> Self {
         let (misses, rests) = (0, 0);
@@ -24,14 +25,14 @@ impl Backoff {
         }
     }
 
-    /// Here is a chance: whether to take it.
+    /// Returns whether to take the chance that is there now.
     pub(crate) fn take(&mut self) -> bool {
         let rest = self.rests > 0;
         self.rests = self.rests.saturating_sub(1);
         !rest
     }
 
-    /// It was taken: whether that was worth it.
+    /// Takes note of whether a chance that was taken was `worth` it.
     pub(crate) fn learn(&mut self, worth: bool) {
         if worth {
             self.misses = self.misses.saturating_sub(1);

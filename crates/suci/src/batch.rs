@@ -12,17 +12,18 @@ use suci_proto::{Lease, SMALL, SmallOutgoing};
 pub struct Batch<'a> {
     core: &'a Core,
     driver: &'a mut Driver,
-    /// When it began, or when the driver last did more than accept: time never goes back for the
-    /// engine.
+    /// When the batch began, or when the driver last did more than accept. The engine's time never
+    /// goes back.
     now: Instant,
     /// The last message, if it was a small one without a header.
     last: Option<Last>,
-    /// Room for more of its like, to be given back before the driver is asked for anything else.
+    /// Room for more messages like the last one. It is given back before the driver does anything
+    /// else.
     lease: Option<Lease>,
 }
 
-/// What a small message without a header must have in common with the next one for more of them to
-/// be accepted by a lease.
+/// The properties of a small message without a header. A lease accepts the messages that follow if
+/// they have the same ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Last {
     to: NodeId,
@@ -96,7 +97,7 @@ impl<'a> Batch<'a> {
         self.accept(last, |driver, now| driver.push_copy(now, to, bytes))
     }
 
-    /// Accepts a message that is like those before it, if there is room for it.
+    /// Accepts a message by the lease, if it is like those before it and there is room for it.
     #[inline]
     fn follow(&mut self, to: NodeId, message: &SmallOutgoing<'_>) -> Option<MessageNumber> {
         let lease = self.lease.as_mut()?;
@@ -106,7 +107,7 @@ impl<'a> Batch<'a> {
         lease.push(message)
     }
 
-    /// Accepts any message with `push`. It will be the `last` if others can be like it.
+    /// Accepts any message with `push`. It becomes `last` if a lease can accept others like it.
     fn accept(
         &mut self,
         last: Option<Last>,

@@ -18,16 +18,17 @@ use suci_proto::types::NodeId;
 /// have.
 const LONGEST: u64 = 64 << 20;
 
-/// How long a pipe is waited for until somebody opens its other end.
+/// How long a read of a pipe waits until another process opens its other end.
 const WRITER: Duration = Duration::from_secs(5);
 
 /// The nodes of a cluster and their addresses.
 ///
 /// As a file: one node per line, `id address:port`, IPv6 addresses in brackets, comments from `#`
 /// to the end of the line. Names are resolved when the book is read, and again, by a thread, while
-/// their node is [lost](crate::Event::Lost). Of a name with several addresses all are tried in
-/// turn, those of IPv6 and IPv4 alternately (RFC 8305, section 4); the node itself listens at the
-/// first of them that it can.
+/// to the end of the line. Names are resolved when the book is read, and again, by a thread, while
+/// their node is [lost](crate::Event::Lost). If a name has several addresses, peers try them in
+/// turn, those of IPv6 and IPv4 alternately (RFC 8305, section 4). The node itself listens at the
+/// first of them that it can use.
 ///
 /// ```
 /// # fn main() -> Result<(), suci::Error> {
@@ -40,7 +41,7 @@ const WRITER: Duration = Duration::from_secs(5);
 pub struct AddressBook {
     entries: BTreeMap<NodeId, Entry>,
     taken: HashSet<SocketAddr>,
-    /// What it was read from, for errors.
+    /// The file or variable that the book was read from; errors name it.
     source: Option<Arc<str>>,
 }
 
@@ -107,7 +108,7 @@ impl AddressBook {
             source: Some(source.into()),
             ..Self::default()
         };
-        // Some editors begin files with a mark that nobody sees.
+        // Some editors begin files with an invisible mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
             let line_number = index + 1;
@@ -144,7 +145,7 @@ impl AddressBook {
             });
         }
         for &address in addresses.as_slice() {
-            // Port 0 is no address yet, so it is nobody's.
+            // Port 0 is no address yet, so nodes may share it.
             if address.port() != 0 && !self.taken.insert(address) {
                 return Err(BookError::Duplicate {
                     what: format!("address {address}"),
@@ -195,7 +196,7 @@ impl AddressBook {
         entries.filter_map(|(&node, entry)| Some((node, entry.name.clone()?)))
     }
 
-    /// What the book was read from, if it was.
+    /// The file or variable that the book was read from, if it was.
     pub(crate) fn source(&self) -> Option<&str> {
         self.source.as_deref()
     }
@@ -206,7 +207,7 @@ impl AddressBook {
         self.entries.len()
     }
 
-    /// Whether nobody is entered.
+    /// Whether the book has no nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -232,7 +233,7 @@ fn unmapped(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// What is wrong with a line.
+/// The error of a line with its place.
 fn wrong(source: &str, line: usize, problem: String) -> BookError {
     let place = format!("{source}:{line}");
     BookError::Line { place, problem }
@@ -250,10 +251,10 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file that is waited for as long as somebody may still write to it.
+/// A file whose reader waits as long as a writer may still write to it.
 struct Patient {
     file: File,
-    /// A pipe on which nothing came yet, perhaps because nobody writes to it.
+    /// A pipe on which nothing came yet; perhaps it has no writer.
     deserted: bool,
 }
 
@@ -324,7 +325,7 @@ pub(crate) fn parse_address(text: &str) -> Result<Addresses, String> {
             let found = text.replace(['[', ']'], "").to_socket_addrs();
             found.map_err(|_| remedy.to_owned())?.collect()
         }
-        // Without brackets nobody can tell where an IPv6 address ends.
+        // Without brackets the end of an IPv6 address cannot be told.
         Err(_) if text.rsplit_once(':').is_some_and(|it| it.0.contains(':')) => {
             return Err(remedy.to_owned());
         }
@@ -379,7 +380,7 @@ pub(crate) fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|_| digits)
 }
 
-/// The beginning of a text that somebody wrote, without what would move a terminal.
+/// The beginning of a text from outside, without characters that would move a terminal.
 pub(crate) fn shown(text: &str) -> String {
     const MOST: usize = 64;
     let beginning: String = text.chars().take(MOST).collect();
@@ -595,7 +596,7 @@ mod tests {
         let book = AddressBook::read(path).unwrap();
         writer.join().unwrap();
         assert_eq!(book.len(), 2);
-        // As process substitution names them; the writer is gone already here.
+        // The path is as process substitution names it. The writer is already gone here.
         let (from, mut to) = io::pipe().unwrap();
         to.write_all(b"5 127.0.0.1:4000").unwrap();
         drop(to);

@@ -1,4 +1,4 @@
-//! What a node's socket holds, and what follows from it.
+//! The size of a node's socket buffers, and the number of peers that follows from it.
 
 use crate::error::Error;
 use crate::node::Node;
@@ -28,7 +28,7 @@ impl Budget {
         }
     }
 
-    /// Of a node with another socket beside.
+    /// The budget of a node with another socket beside.
     pub(crate) fn with(self, other: Self) -> Self {
         Self {
             asked: self.asked,
@@ -96,7 +96,7 @@ impl Node {
         Ok(self.enter()?.engine.share_stats())
     }
 
-    /// What about the system keeps the node from working well, and what mends it.
+    /// Returns the system's setting that keeps the node from working well, and the remedy.
     #[must_use]
     pub fn warning(&self) -> Option<Warning> {
         self.budget.warning()
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_small_buffer_is_warned_of_with_figures_and_remedy() {
-        // What an untuned Linux grants.
+        // The size that an untuned Linux grants.
         let warning = budget(8 << 20, 425_984).warning();
         let text = warning.map(|w| w.to_string()).unwrap_or_default();
         for part in [

@@ -105,7 +105,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Who may open a session with this node. Default: only nodes of the book.
+    /// Sets which nodes may open a session with this node. Default: only nodes of the book.
     #[must_use]
     pub fn accept(mut self, policy: AcceptPolicy) -> Self {
         self.config.accept = policy;
@@ -165,9 +165,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Peers at once, at most: as many nodes in the book, and as many that came by themselves or
-    /// were connected at some time. Nodes of the book that never were keep nobody out. Default
-    /// 16,384. Each of several threads has an equal part.
+    /// The most peers at once: as many nodes in the book, and as many that came by themselves or
+    /// were connected at some time. Nodes of the book that never were connected keep no peer out.
+    /// Default 16,384. Each of several threads has an equal part.
     #[must_use]
     pub fn max_peers(mut self, count: usize) -> Self {
         self.config.max_peers = count;
@@ -197,9 +197,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Nobody serves the node while the program does not call it: no helper thread. Peers are told;
-    /// they report it as [`Quiet`](crate::Event::Quiet) instead of lost, and never give it up. Each
-    /// message that is sent outside a batch leaves at once, also in a row
+    /// Leaves the node unserved while the program does not call it: no helper thread. Peers are
+    /// told; they report it as [`Quiet`](crate::Event::Quiet) instead of lost, and never give it
+    /// up. Each message that is sent outside a batch leaves at once, also in a row
     /// ([`Node::send`](crate::Node::send)).
     #[must_use]
     pub fn unattended(mut self) -> Self {
@@ -207,8 +207,8 @@ impl NodeBuilder {
         self
     }
 
-    /// How traffic to peers flows of which the program says nothing by
-    /// [`PeerOptions::mode`](crate::PeerOptions). Default [`Mode::Adaptive`](crate::Mode).
+    /// The mode of traffic to peers without a [`PeerOptions::mode`](crate::PeerOptions) of their
+    /// own. Default [`Mode::Adaptive`](crate::Mode).
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.config.mode = mode;
@@ -266,7 +266,7 @@ impl NodeBuilder {
     }
 
     /// Serves the node's counters at this TCP address (path `/metrics`) to Prometheus, by a thread
-    /// of its own. Anybody who reaches the address can read them. Default: nowhere.
+    /// of its own. Every host that reaches the address can read them. Default: nowhere.
     #[must_use]
     pub fn metrics(mut self, address: SocketAddr) -> Self {
         self.metrics = Some(address);
@@ -291,7 +291,8 @@ impl NodeBuilder {
     /// Opens a node that works when the program calls it. Blocks only for reading the book.
     ///
     /// # Errors
-    /// What is missing, out of range, in use or not allowed; each says what to do.
+    /// An error names the setting that is missing, out of range, in use or not allowed, and the
+    /// remedy.
     pub fn open(mut self) -> Result<Node, Error> {
         self.config.ack_on_poll = true;
         let opened = self.prepare(1)?;
@@ -321,7 +322,7 @@ impl NodeBuilder {
         SharedNode::start(opened)
     }
 
-    /// Everything but the threads, of which there will be `count`.
+    /// Prepares everything but the `count` threads.
     fn prepare(mut self, count: usize) -> Result<Opened, Error> {
         let birth = Birth::new().map_err(Error::io("mapping the page that notices forks"))?;
         // A reserved socket belongs to the node that the environment describes.
@@ -447,8 +448,7 @@ impl NodeBuilder {
         Ok(config)
     }
 
-    /// Who will see the node's numbers: for each of `count` threads, the first of which answers
-    /// Prometheus.
+    /// Makes the statistics of each of `count` threads; the first thread's also answer Prometheus.
     fn outlooks(&self, about: NodeInfo, count: usize) -> Result<Vec<Outlook>, Error> {
         let now = Clock.now();
         let trouble = Error::io("memory for the statistics that metrics are read from");
@@ -532,8 +532,8 @@ impl NodeBuilder {
         Ok(group.into_iter().map(backend).collect())
     }
 
-    /// A socket at the first of these addresses at which it can be; else the error of the first.
-    /// `blame` names the entry that has an address that is not allowed.
+    /// Binds a socket at the first of these addresses at which that works; else returns the error
+    /// of the first. `blame` names the entry that has an address that is not allowed.
     fn bind(
         &self,
         addresses: &[SocketAddr],
@@ -558,7 +558,7 @@ impl NodeBuilder {
         check_plain(self.allow_insecure_network, address)
     }
 
-    /// One shard: all have one incarnation, since they are one node.
+    /// Makes the driver of one shard. All shards have one incarnation, since they are one node.
     fn driver(
         &self,
         config: &Config,
@@ -572,7 +572,7 @@ impl NodeBuilder {
         let buffer = u64::try_from(bytes).unwrap_or(u64::MAX);
         let mut engine = Engine::new(config.clone(), identity, seed, buffer, clock.now())?;
         if engine.peer_limit() == 0 {
-            // Nobody would ever get an answer.
+            // No peer would ever get an answer.
             return Err(Error::NoRoom { bytes });
         }
         if log::is_wanted() {
@@ -601,7 +601,7 @@ pub(crate) struct Opened {
     pub(crate) id: NodeId,
     pub(crate) local: SocketAddr,
     pub(crate) driver: Driver,
-    /// Of the other threads.
+    /// The drivers of the other threads.
     pub(crate) more: Vec<Driver>,
     pub(crate) budget: Budget,
     pub(crate) birth: Birth,

@@ -5,7 +5,7 @@ use crate::sys;
 use std::sync::atomic::{AtomicU64, Ordering};
 use suci_proto::CallId;
 
-/// What the time was too short for.
+/// The operation that [`Error::TimedOut`](crate::Error::TimedOut) names for a call.
 pub(crate) const CALL: &str = "a call";
 
 /// The names of one node's calls. The first is random: a late reply to an earlier process with the

@@ -1,7 +1,7 @@
 //! A value that two threads take in turn, by one compare-and-swap.
 //!
-//! A mutex would do, but its word does not tell whether anybody took it lately, which the sleeping
-//! helper must know: here the word counts.
+//! A mutex would do, but its word does not tell whether the value was taken lately, which the
+//! sleeping helper must know. Here the word counts uses.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{UnsafeCell, hint, yield_now};
@@ -15,7 +15,7 @@ const SPINS: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct Cell<T> {
     word: AtomicU64,
-    /// Somebody sleeps until the word moves.
+    /// A thread sleeps until the word changes.
     napping: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Cell<T> {
 // SAFETY: the value is reached only through a `Taken`, and `take_at` makes one only by moving the
 // word from even to odd, which no second thread can do until the first `Taken` moved it on. So the
 // value goes from thread to thread as if sent, for which `T: Send` suffices. A `Taken` is shared
-// and sent as a `&mut T` is: whoever shares one needs `T: Sync`.
+// and sent as a `&mut T` is: sharing one needs `T: Sync`.
 unsafe impl<T: Send> Sync for Cell<T> {}
 
 impl<T> Cell<T> {
@@ -36,14 +36,15 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Changes with every use; odd while somebody uses the value.
+    /// Returns the word. It changes with every use, and is odd while the value is in use.
     pub(crate) fn word(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Calls `sleep` if the word is still `word`, that of a user who sleeps, too. It is called off
-    /// by [`Taken::show_life`]: this sets the mark and then looks at the word, that moves the word
-    /// and then looks at the mark, with full fences between, so that one of them sees the other.
+    /// Calls `sleep` if the word is still `word`, even that of a user who is inside.
+    /// [`Taken::show_life`] ends the sleep: `sleep_for` sets a mark and then reads the word,
+    /// `show_life` changes the word and then reads the mark. Full fences lie between, so one of
+    /// them sees the other.
     pub(crate) fn sleep_for(&self, word: u64, sleep: impl FnOnce()) {
         self.napping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -53,13 +54,13 @@ impl<T> Cell<T> {
         self.napping.store(false, Ordering::Relaxed);
     }
 
-    /// Takes the value if nobody has it.
+    /// Takes the value if it is free.
     pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
         let word = self.word.load(Ordering::Relaxed);
         self.take_at(word)
     }
 
-    /// Takes the value if the word is still `word`, and nobody has it.
+    /// Takes the value if the word is still `word` and the value is free.
     pub(crate) fn take_at(&self, word: u64) -> Option<Taken<'_, T>> {
         if word & 1 == 1 {
             return None;
@@ -95,16 +96,17 @@ impl<T> Cell<T> {
     }
 }
 
-/// The right to the value.
+/// The exclusive right to use the value.
 #[derive(Debug)]
 pub(crate) struct Taken<'a, T> {
     cell: &'a Cell<T>,
-    /// What it stands for.
+    /// Makes the borrow checker and `Send` treat this right as a `&mut T`.
     value: PhantomData<&'a mut T>,
 }
 
 impl<T> Taken<'_, T> {
-    /// Shows whoever watches the word that the value is in use still; `ring` wakes one who sleeps.
+    /// Shows a thread that watches the word that the value is still in use. If that thread sleeps,
+    /// `ring` wakes it.
     pub(crate) fn show_life(&self, ring: impl FnOnce()) {
         self.cell.word.fetch_add(2, Ordering::Relaxed);
         fence(Ordering::SeqCst);

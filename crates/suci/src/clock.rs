@@ -20,19 +20,19 @@ impl Clock {
     }
 }
 
-/// How old a comparison of the two clocks may be: whoever sets the wall clock makes arrivals look
-/// that long wrong at most.
+/// The greatest age of a comparison of the two clocks. If the wall clock is set, arrivals look
+/// wrong for at most this long.
 const COMPARE_EVERY: Duration = Duration::from_millis(100);
 
-/// Two readings of the wall clock that enclose one of ours are at most so far apart, else something
-/// came between...
+/// The largest distance between two readings of the wall clock that enclose one of ours. If they
+/// are farther apart, the thread was interrupted...
 const NEAR: u64 = 10_000;
 
-/// ... and they are tried again, so often at most.
+/// ... and reads again, up to this many times.
 const TRIES: u32 = 4;
 
-/// Tells when datagrams arrived, which the kernel says by the wall clock. The clocks are compared
-/// now and then only: one reading costs as much as much else that a datagram does.
+/// Tells when datagrams arrived. The kernel reports that by the wall clock. The clocks are compared
+/// only now and then, since a reading is a large part of a datagram's cost.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     /// Nanoseconds of the wall clock when ours was at zero.
@@ -55,7 +55,8 @@ impl Stamps {
     }
 }
 
-/// By how much `wall` is ahead of `ours`. Whoever is held up between two readings reads again.
+/// By how much `wall` is ahead of `ours`. If the thread is held up between two readings, it reads
+/// again.
 fn ahead(wall: impl Fn() -> u64, ours: impl Fn() -> u64) -> u64 {
     let mut best = (u64::MAX, 0);
     for _ in 0..TRIES {
@@ -83,7 +84,7 @@ impl Deadline {
         Self(std::time::Instant::now().checked_add(timeout))
     }
 
-    /// What is left; zero when it is over, nothing if it never is.
+    /// Returns the time left: zero after the deadline; no value if there is no deadline.
     pub(crate) fn left(self) -> Option<Duration> {
         self.0
             .map(|at| at.saturating_duration_since(std::time::Instant::now()))
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A clock of which each reading takes what `takes` says, and one that is `ahead` of it.
+    /// A clock whose readings take the times in `takes`, and one that is `ahead` of it.
     fn compared(takes: &[u64]) -> u64 {
         let (now, reading) = (Cell::new(1_000), Cell::new(0));
         let ours = || {

@@ -1,4 +1,4 @@
-//! What a [`Node`](crate::Node) and its helper share.
+//! The state that a [`Node`](crate::Node) and its helper share.
 
 use crate::cell::{Cell, Taken};
 use crate::clock::Deadline;
@@ -14,41 +14,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// How soon a socket that is full, or that the kernel does not watch, is tried again by programs
-/// that wait on the node's own descriptor.
+/// How soon a program that waits on the node's descriptor tries a socket again that is full, or
+/// that the kernel does not watch.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// A driver that its program and its helper take in turn, and the descriptor that stands for both.
+/// A driver that the program and the helper use in turn, and one descriptor for both to wait on.
 pub(crate) struct Core {
     pub(crate) cell: Cell<Work>,
     birth: Birth,
-    /// Nests `alarm` and `bell`, and the socket once somebody asks for it: being watched costs the
-    /// kernel half a microsecond for each packet.
+    /// Nests `alarm` and `bell`, and the socket once the program asks for the descriptor: watching
+    /// a socket costs the kernel half a microsecond for each packet.
     epoll: OwnedFd,
     alarm: Alarm,
     bell: Bell,
-    /// The program asked for the descriptor: it must be kept right from then on.
+    /// The program asked for the descriptor, which must be kept up to date from then on.
     exposed: AtomicBool,
     socket: RawFd,
-    /// What the child of a fork closes: all but `epoll`, which the program may hold.
+    /// The descriptors that the child of a fork closes: all but `epoll`, which the program may
+    /// hold.
     copies: Vec<Known>,
     /// The child of a fork closed its copies.
     abandoned: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
     pub(crate) helper_bell: Bell,
-    /// What calls leave that waits for the next one.
+    /// Output that calls left for the next call.
     pub(crate) holds: Holds,
-    /// The helper has ended: nobody looks.
+    /// The helper has ended: nothing sends what waits but the program's calls.
     pub(crate) alone: AtomicBool,
     pub(crate) stop: AtomicBool,
 }
 
-/// The driver, and how its descriptor stands.
+/// The driver, and the state of the node's descriptor.
 pub(crate) struct Work {
     pub(crate) driver: Driver,
     rung: bool,
     armed: Option<Instant>,
-    /// The kernel had no memory to watch the socket: it is looked at every now and then instead.
+    /// The kernel had no memory to watch the socket. The node looks at it from time to time
+    /// instead.
     unwatched: bool,
 }
 
@@ -96,7 +98,7 @@ impl Core {
         })
     }
 
-    /// Takes the driver for the helper, if nobody used it since its word was `word`.
+    /// Takes the driver for the helper, unless it was used since its word was `word`.
     pub(crate) fn enter_at(&self, word: u64) -> Option<Turn<'_>> {
         Some(Turn {
             core: self,
@@ -104,9 +106,9 @@ impl Core {
         })
     }
 
-    /// Whether this is the child of a fork; the first time, its copies of the descriptors are
-    /// closed. The driver itself is left alone: a thread that exists no longer may have been in the
-    /// middle of it.
+    /// Whether this process is the child of a fork. The first call in a child closes its copies of
+    /// the descriptors. The driver is left alone: a thread that does not exist here may have been
+    /// using it.
     pub(crate) fn is_forked(&self) -> bool {
         let forked = self.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
@@ -119,7 +121,7 @@ impl Core {
         forked
     }
 
-    /// The descriptor for the program's own epoll.
+    /// Returns the descriptor for the program's own epoll.
     pub(crate) fn expose(&self) -> RawFd {
         if !self.is_exposed()
             && let Ok(mut turn) = self.enter()
@@ -145,7 +147,7 @@ impl Core {
         self.exposed.load(Ordering::Relaxed)
     }
 
-    /// The same, borrowed.
+    /// Returns the same descriptor, borrowed.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
@@ -158,15 +160,15 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// A call lasts: a helper that watches for signs of life sees one, and does not sleep on after
-    /// it.
+    /// Shows the helper that the call goes on. A helper that sleeps while it lasts wakes up.
     pub(crate) fn show_life(&self) {
         self.work.show_life(|| self.core.helper_bell.ring());
     }
 
     /// As [`Driver::wait`], for a program that takes its message at once: output may follow in the
-    /// next call. Not if it waits on the descriptor, which would have to say when; and if it asks
-    /// for edges, it hears of what is left in the socket only when more arrives.
+    /// next call. A program that waits on the descriptor gets the output now, since the descriptor
+    /// could not say when it is due. The socket is emptied for it, too: an edge-triggered
+    /// descriptor would not report data that stays behind.
     pub(crate) fn wait_for_message(
         &mut self,
         now: Option<Instant>,
@@ -208,8 +210,8 @@ impl Turn<'_> {
         let next = limit.map(|limit| now + limit);
         let expired = armed.is_some_and(|at| at <= now);
         let earlier = next.is_some_and(|at| armed.is_none_or(|armed| at < armed));
-        // An alarm that comes too early costs one needless call; one set anew each time costs one
-        // always.
+        // An alarm that comes too early costs one needless call. Setting it anew each time would
+        // always cost a system call.
         if (expired || earlier) && self.core.alarm.set(limit).is_ok() {
             *armed = next;
         }
@@ -232,7 +234,7 @@ impl DerefMut for Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // Not where a controller panicked, which sending would ask again.
+        // After a panic, sending would call a controller that panicked again.
         if let Some(hold) = self.work.driver.hold_number()
             && !std::thread::panicking()
         {

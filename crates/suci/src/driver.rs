@@ -38,12 +38,13 @@ use timed_sleep::TimedSleep;
 /// A socket that was readable sooner than this had something waiting: more is likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
 
-/// Timers nearer than this are kept precisely: acknowledgements and pacing. What is farther away,
-/// probes and slower things, may be late by one or two of the system's ticks.
+/// Timers nearer than this are precise: acknowledgements and pacing. Later ones, such as probes,
+/// may be late by one or two of the system's ticks.
 const PRECISE: Duration = Duration::from_millis(2);
 
-/// How old the last look at the socket may be before a call that only sends, or only takes what is
-/// there already, looks again: acknowledgements must flow both ways whatever the program calls.
+/// The greatest age of the last look at the socket for a call that only sends, or only takes
+/// received messages. An older one is renewed: acknowledgements must flow both ways whatever the
+/// program calls.
 const STALE: Duration = Duration::from_micros(200);
 
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
@@ -59,58 +60,59 @@ pub(crate) struct Driver {
     segments: usize,
     /// The longest that a receive of the backend blocks, if it can.
     block_limit: Option<Duration>,
-    /// The last receive that blocked brought nothing: much longer sleep may follow, which is then
-    /// set precisely.
+    /// The last receive that blocked brought nothing. A much longer sleep may follow, for which the
+    /// driver sets a precise timeout.
     undisturbed: bool,
-    /// Calls that waited beside receives and the backend's own: sleeps and timed sleeps.
+    /// Waits other than receives and the backend's own: sleeps and timed sleeps.
     sleeps: u64,
     timed_sleep: TimedSleep,
-    /// When the newest datagram arrived that a look found, if the kernel said so.
+    /// When the newest datagram of the last look arrived, if the kernel said so.
     newest: Option<Instant>,
-    /// Where a train is copied that has too many pieces.
+    /// Buffer into which a train with too many pieces is copied.
     spill: Vec<u8>,
-    /// The socket did not take everything.
+    /// The socket was full at the last send.
     want_write: bool,
-    /// Sending stopped to look at the socket first: more may go.
+    /// Output stopped early, to look at the socket first: more may be sent.
     tx_incomplete: bool,
-    /// Somebody wants the thread for something urgent: looks and outputs end.
+    /// Another thread asks this one to end its look or output for something urgent.
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// Many datagrams arrive: ask for many at once. Else one is taken and handed on first.
+    /// Many datagrams arrive, so the driver asks for several at once. Otherwise it takes one and
+    /// hands it on first.
     bulk: bool,
-    /// Whether that is worth it after a message that was there already, and that the next look
-    /// tries.
+    /// Whether asking for several pays after a message that was already there at the first look;
+    /// and whether the next look does so.
     crowds: Backoff,
     expects: bool,
-    /// The last look left nothing behind, as far as is known.
+    /// The last look left nothing in the socket, as far as is known.
     drained: bool,
-    /// It was ended before: more is there.
+    /// The last look ended early: more datagrams wait.
     cut_short: bool,
-    /// When the socket was last seen empty: what comes later arrived later.
+    /// When the socket was last seen empty. A datagram found later arrived after that.
     drained_at: Instant,
     looked_at: Instant,
-    /// What was taken last arrived after the look at the socket began.
+    /// The last datagram taken had arrived after the look at the socket began.
     late: bool,
-    /// Looks since the kernel was last asked what it charges.
+    /// Looks since the driver last asked the kernel how much the receive buffer is charged.
     unchecked: u32,
     head: Option<Message>,
     /// Names of the program's calls.
     pub(crate) call_ids: CallIds,
-    /// How long its waits for answers look before they sleep.
+    /// How long the program's waits for answers poll before they sleep.
     pub(crate) spin_policy: SpinPolicy,
     /// The way to the other shards of the node, if there are any.
     cross_shard: Option<CrossShardQueue>,
-    /// Who tells which processes have ended, and what it told that is not handed on yet.
+    /// The launcher's pipe, which reports ended processes, and the reports not yet handed on.
     launcher: Option<Launcher>,
     told: Vec<Notice>,
     /// Peers whose names are looked up again while they are lost.
     names: Option<Names>,
     takes: Takes,
-    /// Whether what the program sends waits for its next call.
+    /// Decides if messages wait for the program's next call.
     pub(crate) coalescer: SendCoalescer,
     outlook: Outlook,
 }
 
-/// Who sees the node's numbers from outside.
+/// The parts that show the node's numbers to others: an HTTP responder and a statistics file.
 #[derive(Default)]
 pub(crate) struct Outlook {
     pub(crate) responder: Option<Responder>,
@@ -163,7 +165,7 @@ impl Driver {
         }
     }
 
-    /// From now on the node's numbers are seen from outside.
+    /// From now on the node's numbers are shown to others.
     pub(crate) fn show(&mut self, outlook: Outlook) {
         self.outlook = outlook;
     }
@@ -206,12 +208,12 @@ impl Driver {
         }
     }
 
-    /// Who tells which processes have ended.
+    /// Returns the connection to the launcher, which reports ended processes.
     pub(crate) fn launcher(&mut self) -> Option<&mut Launcher> {
         self.launcher.as_mut()
     }
 
-    /// What a forked child must close beside the socket.
+    /// Returns the descriptors, beside the socket, that a forked child must close.
     pub(crate) fn descriptors(&self) -> Vec<RawFd> {
         let responder = self.outlook.responder.iter();
         let launcher = self.launcher.iter().map(Launcher::descriptor);
@@ -219,7 +221,8 @@ impl Driver {
         responder.chain(launcher).collect()
     }
 
-    /// Whether a look or an output should end, since somebody has something urgent for this thread.
+    /// Whether a look or an output should end, since another thread has something urgent for this
+    /// one.
     fn is_interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }
@@ -228,15 +231,15 @@ impl Driver {
         self.clock.now()
     }
 
-    /// A full turn: what arrived (as much of it as [`Driver::drain`] takes at once), what is due,
-    /// and what may go, as much of it as one output sends.
+    /// Runs a full cycle: takes input (as much as [`Driver::drain`] takes at once), runs timers
+    /// that are due, and sends as much as one output may.
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
         self.bulk = true;
         self.step(true)
     }
 
-    /// As [`Driver::turn`], for a program that only asks what is there: if it mostly sends many
-    /// messages in a row, those may take the acknowledgements along.
+    /// As [`Driver::turn`], for a program that only polls. If it mostly sends many messages in a
+    /// row, acknowledgements may wait for them.
     pub(crate) fn poll_deferring_acks(&mut self) -> Result<(), Error> {
         if !(self.coalescer.allowed && self.engine.acks_may_wait()) {
             return self.turn();
@@ -250,7 +253,7 @@ impl Driver {
         let now = self.take_forwarded(now);
         let now = self.look(now)?;
         self.output_at(now)?;
-        // They may have gone with an answer of the engine's own.
+        // The acknowledgements may have left with another packet of the engine.
         if self.engine.acks_may_wait() {
             self.coalescer.keep_acks(since, self.engine.has_message());
         } else {
@@ -260,7 +263,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A turn; the socket is looked at only if `look`.
+    /// Runs a cycle, and looks at the socket only if `look`.
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
         self.step_at(self.clock.now(), look)
     }
@@ -271,11 +274,11 @@ impl Driver {
         Ok(())
     }
 
-    /// What arrived and what is due.
+    /// Takes input and runs the timers that are due. Returns the time afterwards.
     fn input(&mut self, now: Instant, look: bool) -> Result<Instant, Error> {
         self.engine.begin_turn(now);
         let now = self.take_forwarded(now);
-        // Peers that are due are served in any case, and input comes before time.
+        // Timers run in any case if due, and always after input.
         if look || self.is_due(now) {
             return self.look(now);
         }
@@ -287,8 +290,8 @@ impl Driver {
         self.expire(now)
     }
 
-    /// Takes what the last look left in the socket, if it left something as far as is known.
-    /// Acknowledgements go on waiting for what the program will send.
+    /// Takes the datagrams that the last look left in the socket, if it is known to have left some.
+    /// Acknowledgements still wait for the program's next message.
     pub(crate) fn look_through(&mut self) -> Result<(), Error> {
         if self.drained {
             return Ok(());
@@ -301,9 +304,9 @@ impl Driver {
         Ok(())
     }
 
-    /// What arrived, for a call that only asks: it looks at the socket if the last look is too long
-    /// ago, and sends nothing. What is to be sent then, acknowledgements included, goes with the
-    /// next call, or the helper sends it.
+    /// Takes input for a call that only asks. It looks at the socket if the last look is too long
+    /// ago, and sends nothing. Acknowledgements and other output leave with the next call, or the
+    /// helper sends them.
     pub(crate) fn look_to_answer(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
         if now.since(self.looked_at) <= STALE {
@@ -319,7 +322,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A turn if the last one is too long ago.
+    /// Runs a cycle if the last look is too long ago.
     pub(crate) fn refresh(&mut self, now: Instant) -> Result<(), Error> {
         if now.since(self.looked_at) > STALE {
             self.turn()
@@ -332,8 +335,8 @@ impl Driver {
         self.engine.next_timeout().is_some_and(|at| at <= now)
     }
 
-    /// Does what is due, after everything that arrived: an acknowledgement still in the socket must
-    /// not be taken for one that never came.
+    /// Runs the timers that are due, after all input: an acknowledgement may still be in the
+    /// socket.
     fn expire(&mut self, mut now: Instant) -> Result<Instant, Error> {
         self.take_reports(now);
         let due = |launcher: &Launcher| launcher.is_due(now);
@@ -355,13 +358,13 @@ impl Driver {
 
     // ---- sleeping
 
-    /// Whether the last turn ended before everything was sent or taken: the next one is due at
+    /// Whether the last cycle ended before everything was sent or taken: the next one is due at
     /// once.
     fn is_unfinished(&self) -> bool {
         self.tx_incomplete || self.cut_short
     }
 
-    /// How long the driver may sleep if nothing arrives; for ever without a value.
+    /// How long the driver may sleep if nothing arrives; without a value, for ever.
     pub(crate) fn idle_time(&self, now: Instant) -> Option<Duration> {
         let publisher = self.outlook.publisher.as_ref();
         let publish = publisher.and_then(|publisher| publisher.due_at(&self.engine));
@@ -369,8 +372,8 @@ impl Driver {
         publish.into_iter().chain(self.punctual_time(now)).min()
     }
 
-    /// The same but for what may be late by a few of the system's ticks: the numbers that others
-    /// see.
+    /// The same without publishing the statistics, which may be late by a few of the system's
+    /// ticks.
     fn punctual_time(&self, now: Instant) -> Option<Duration> {
         if self.is_unfinished() {
             return Some(Duration::ZERO);
@@ -389,23 +392,23 @@ impl Driver {
         }
     }
 
-    /// A sleep on the [interest](Self::interest) found this.
+    /// Takes note of what a sleep on the [interest](Self::interest) found.
     pub(crate) fn on_slept(&mut self, ready: sys::Ready) {
         if let Some(launcher) = self.launcher.as_mut().filter(|_| ready.told) {
             launcher.on_readable();
         }
     }
 
-    /// Waits until something may have happened, at most until `deadline`, then makes a turn.
+    /// Waits until something may have happened, at most until `deadline`, then runs a cycle.
     pub(crate) fn wait(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
         let now = self.await_input(self.clock.now(), deadline, spinner)?;
         self.output_at(now)?;
         Ok(())
     }
 
-    /// As [`Driver::wait`], for a program that takes its message at once: a single one it gets
-    /// first, if nothing but its answer would be sent. The next call does the rest. It is `now`, if
-    /// anybody looked just before.
+    /// As [`Driver::wait`], for a program that takes its message at once. It gets a single message
+    /// before output, if nothing but the acknowledgement would be sent; the next call does the
+    /// rest. `now` is the time if the caller has just looked at the socket.
     pub(crate) fn wait_for_message(
         &mut self,
         now: Option<Instant>,
@@ -421,7 +424,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Sleeps until the socket wants something, `bell` is rung, something is due, or `deadline`.
+    /// Sleeps until the socket is ready, `bell` is rung, a timer is due, or `deadline`.
     pub(crate) fn sleep(
         &mut self,
         bell: Option<RawFd>,
@@ -438,8 +441,8 @@ impl Driver {
         Ok(ready)
     }
 
-    /// Before sleeping: acknowledgements that found nothing to ride on go out. Returns the time, if
-    /// it is still that.
+    /// Before sleeping: sends acknowledgements that found no packet to ride on. Returns the time,
+    /// if nothing was sent since.
     pub(crate) fn settle(&mut self) -> Result<Option<Instant>, Error> {
         let now = self.input(self.clock.now(), false)?;
         let sent = self.output_at(now)?;
@@ -458,10 +461,10 @@ impl Driver {
     }
 
     /// Accepts the first announced message of at most `room` bytes that waits for a decision, into
-    /// memory of its own. Whether there was one.
+    /// memory of its own. Returns whether there was one.
     ///
     /// # Errors
-    /// [`Error::BufferTooShort`] if all that wait are longer.
+    /// [`Error::BufferTooShort`] if all announced messages are longer.
     pub(crate) fn accept_announced(&mut self, room: u64) -> Result<bool, Error> {
         let mut longer = None;
         let mut waiting = self.engine.announcements();
@@ -492,8 +495,8 @@ impl Driver {
         Ok(true)
     }
 
-    /// Peers that have not acknowledged everything, and those of whose failed messages the program
-    /// was not told yet; with counts.
+    /// Peers that have not acknowledged everything, or of whose failed messages the program was not
+    /// told yet. Each comes with the number of those messages.
     pub(crate) fn unflushed(&self) -> Vec<(NodeId, u64)> {
         let all = self.engine.unflushed();
         let mut peers: Vec<_> = all
@@ -508,8 +511,8 @@ impl Driver {
         self.engine.unflushed().all(|(_, open, _)| open == 0)
     }
 
-    /// Nothing if every peer has everything, as far as the program was not told otherwise, which
-    /// this does.
+    /// Returns an error, and counts it as told, if a peer did not get everything and the program
+    /// was not told so before.
     pub(crate) fn flushed(&mut self) -> Result<(), Error> {
         let peers = self.unflushed();
         if peers.is_empty() {
@@ -528,26 +531,26 @@ impl Driver {
         })
     }
 
-    /// As [`Driver::close`], for those who `wait` for more than the socket.
+    /// As [`Driver::close`], with a `wait` that may also wait for other things than the socket.
     pub(crate) fn close_with(
         &mut self,
         patience: Duration,
         mut wait: impl FnMut(&mut Self, Deadline) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let now = self.clock.now();
-        // Later, so that the engine's own deadline is over when this one is.
+        // Begins later than the engine's own deadline, which is therefore over when this one is.
         let deadline = Deadline::after(patience);
         self.engine.close(now, patience);
         self.turn()?;
         while !self.engine.is_closed() && !deadline.is_over() {
             wait(self, deadline)?;
         }
-        // What is left gets its outcome, and everybody hears of the end.
+        // Messages that are left get their outcome, and every peer hears of the end.
         let end = Deadline::after(LINGER);
         self.turn()?;
         self.output_until(end)?;
         let result = self.flushed();
-        // Peers that closed first may not have heard that we know: they ask again.
+        // A peer that closed first may not know that we received its CLOSE; it repeats the CLOSE.
         let linger = deadline.earlier(end);
         while self.engine.next_timeout().is_some() && !linger.is_over() {
             wait(self, linger)?;

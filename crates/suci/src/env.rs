@@ -1,4 +1,4 @@
-//! What `suci run` tells the processes it starts.
+//! The environment that `suci run` gives to the processes it starts.
 
 use crate::book::{self, AddressBook, shown};
 use crate::error::{BookError, Error};
@@ -12,16 +12,16 @@ use suci_proto::types::NodeId;
 
 /// This process's node ID.
 pub const ID: &str = "SUCI_ID";
-/// How many nodes were started; their IDs are 0 to this less one.
+/// How many nodes were started; their IDs are 0 to this number minus 1.
 pub const SIZE: &str = "SUCI_SIZE";
 /// The path of the address book.
 pub const BOOK: &str = "SUCI_BOOK";
-/// A descriptor of an UDP socket that is bound to this node's address already, so that nobody else
-/// can take the port between its choice and its use.
+/// A descriptor of a UDP socket that is already bound to this node's address, so that no other
+/// process can take the port between its choice and its use.
 pub const FD: &str = "SUCI_FD";
-/// A descriptor of a pipe, to read from which processes of the launch have ended: lines as
-/// [`notice`] makes them. The first node that is opened with the environment's ID reads it. What
-/// the library does not know it passes over.
+/// A descriptor of a pipe from which to read which processes of the launch have ended: lines as
+/// [`notice`] makes them. The first node that is opened with the environment's ID reads it. The
+/// library skips lines that it does not know.
 pub const NOTICES: &str = "SUCI_NOTICES";
 /// Faults to inject into what nodes send whose builders name none, as [`FaultSpec`] is written: for
 /// tests of any program.
@@ -96,8 +96,8 @@ pub fn size() -> Result<Option<u32>, Error> {
 }
 
 /// The address book, if the environment tells it. It must have an entry for `own`, a node whose ID
-/// the environment tells as well, and for all others: one that nobody knows, or that knows not all,
-/// would wait until it gives up.
+/// the environment tells as well, and for all others: a node missing in the books, or one that does
+/// not know all others, would wait until it gives up.
 pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
     let Some(path) = value(BOOK)? else {
         return Ok(None);
@@ -144,8 +144,8 @@ pub(crate) fn launcher() -> Result<Option<Launcher>, Error> {
     let Some(fd) = fd.filter(|&fd| fd > 2 && !*taken) else {
         return Ok(None);
     };
-    // SAFETY: the launcher opened it for this process and told it by the variable alone, which is
-    // read only here and acted upon only once: nobody else in the process owns it.
+    // SAFETY: the launcher opened it for this process and named it by the variable alone, which is
+    // read only here and acted upon only once: nothing else in the process owns it.
     let pipe = unsafe { sys::take_pipe(fd) };
     *taken = pipe.is_ok();
     Ok(pipe.ok().map(Launcher::new))
@@ -195,8 +195,8 @@ pub(crate) fn socket() -> Result<Option<UdpSocket>, Error> {
     };
     sys::close_on_exec(fd).map_err(Error::io("marking the inherited socket close-on-exec"))?;
     *taken = true;
-    // SAFETY: `fd` is an open datagram socket. The launcher opened it for this process and told it
-    // by the variable alone, which is read only here and acted upon only once: nobody else in the
+    // SAFETY: `fd` is an open datagram socket. The launcher opened it for this process and named it
+    // by the variable alone, which is read only here and acted upon only once: nothing else in the
     // process owns it.
     Ok(Some(unsafe { UdpSocket::from_raw_fd(fd) }))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors, and the remedy for each.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ pub enum Error {
          or raise send_queue"
     )]
     WouldBlock {
-        /// Whose queue is full.
+        /// The peer whose queue is full.
         to: NodeId,
         /// The message.
         message: Box<OutgoingMessage>,
@@ -40,7 +40,7 @@ pub enum Error {
         "messages of four ended sessions with node {to} are unread: receive them, then send again"
     )]
     Unread {
-        /// Whose messages they are.
+        /// The peer that sent the unread messages.
         to: NodeId,
         /// The message.
         message: Box<OutgoingMessage>,
@@ -55,7 +55,7 @@ pub enum Error {
         }
     )]
     Suspended {
-        /// With whom.
+        /// The peer.
         to: NodeId,
         /// Which side suspended it; this one if both did.
         by: Side,
@@ -66,7 +66,7 @@ pub enum Error {
     /// comes back in the error.
     #[error("the session with node {to} is closing: wait for the event Ended, then send again")]
     Closing {
-        /// With whom.
+        /// The peer.
         to: NodeId,
         /// The message.
         message: Box<OutgoingMessage>,
@@ -74,7 +74,7 @@ pub enum Error {
     /// A timed call came to its limit.
     #[error("{what} was not done within {limit:?}: call again, or allow more time")]
     TimedOut {
-        /// What was waited for.
+        /// The operation that did not end in time.
         what: &'static str,
         /// The limit.
         limit: Duration,
@@ -85,12 +85,12 @@ pub enum Error {
          user header"
     )]
     Reserved {
-        /// What the draft says.
+        /// The setting of the draft that is reserved.
         what: &'static str,
-        /// What the draft was for.
+        /// The operation that the draft was for: a call or a reply.
         of: &'static str,
     },
-    /// A message is no request, so that nobody waits for a reply.
+    /// A message is no request, so that no caller waits for a reply.
     #[error(
         "the message from node {0} is no request: answer it by a message, or let its sender use call"
     )]
@@ -98,7 +98,7 @@ pub enum Error {
     /// The session with the peer ended before the reply, or the message that was asked for, came.
     #[error("the session with node {node} ended: {}", Why(.reason))]
     Ended {
-        /// With whom.
+        /// The peer.
         node: NodeId,
         /// Why.
         reason: EndReason,
@@ -111,7 +111,7 @@ pub enum Error {
         "node {node} refused the request (its reason: {reason}): send a shorter one, or raise its max_message"
     )]
     Refused {
-        /// Who.
+        /// The peer that refused.
         node: NodeId,
         /// Its reason.
         reason: u64,
@@ -121,7 +121,7 @@ pub enum Error {
         "the reply of node {node} has {length} bytes: raise max_message of this node, or let it reply in parts"
     )]
     ReplyTooLong {
-        /// Who replied.
+        /// The peer that replied.
         node: NodeId,
         /// Its length in bytes.
         length: u64,
@@ -170,7 +170,7 @@ pub enum Error {
          (finish_channel), number new ones upwards without gaps, or give node {to} more memory (its builder's memory)"
     )]
     Channels {
-        /// To whom.
+        /// The peer.
         to: NodeId,
         /// How many may be open at once.
         open: u64,
@@ -181,7 +181,7 @@ pub enum Error {
         .channel.0
     )]
     FinishedChannel {
-        /// To whom.
+        /// The peer.
         to: NodeId,
         /// The channel.
         channel: ChannelId,
@@ -224,7 +224,7 @@ pub enum Error {
          ask for more (udp(|options| options.recv_buffer)), or raise net.core.rmem_max"
     )]
     NoRoom {
-        /// What the system granted, as it counts.
+        /// The size that the system granted, in bytes as the system counts them.
         bytes: usize,
     },
     /// Nothing sent from here could arrive there.
@@ -243,7 +243,7 @@ pub enum Error {
     /// Something that the builder needs is missing.
     #[error("{missing} is missing: {remedy}")]
     Missing {
-        /// What.
+        /// The missing setting.
         missing: &'static str,
         /// How to give it.
         remedy: &'static str,
@@ -255,7 +255,7 @@ pub enum Error {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong, and the remedy.
+        /// The fault, and the remedy.
         problem: String,
     },
     /// Some messages were not acknowledged.
@@ -264,8 +264,8 @@ pub enum Error {
         /// Peers, and how many messages each had not acknowledged or will never get.
         peers: Vec<(NodeId, u64)>,
     },
-    /// The message is longer than the buffer. It is kept: the next receiving call gets it, or, if
-    /// it is an announced one, whatever accepts it.
+    /// The message is longer than the buffer. It is kept. The next receiving call gets it; an
+    /// announced message goes to the call that accepts it.
     #[error(
         "a message of {length} bytes does not fit the buffer of {buffer} bytes: offer a longer one"
     )]
@@ -287,7 +287,7 @@ pub enum Error {
         .channel.0
     )]
     NeedsAnswer {
-        /// Who sends it.
+        /// The peer that sends the message.
         from: NodeId,
         /// Its channel.
         channel: ChannelId,
@@ -347,19 +347,19 @@ pub enum Error {
     /// The system refused.
     #[error("{doing}: {source}{}", AfterSemicolon(remedy(.source)))]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The system's answer.
         source: io::Error,
     },
 }
 
-/// What to do about an address that names no interface, of which every one has the same range of
+/// The remedy for a link-local address without a zone: each interface has the same range of such
 /// addresses.
 pub(crate) const NO_ZONE: &str = "a link-local address needs its zone, an interface of this machine by name or number (`ip link` \
                                   lists them), as in [fe80::1%eth0]:7000";
 
-/// What to do about an address that the system refuses to listen at.
+/// The remedy for an address that the system refuses to listen at.
 fn remedy_at(address: SocketAddr, error: &io::Error) -> &'static str {
     match address {
         SocketAddr::V6(at) if at.ip().is_unicast_link_local() && at.scope_id() == 0 => NO_ZONE,
@@ -367,14 +367,14 @@ fn remedy_at(address: SocketAddr, error: &io::Error) -> &'static str {
     }
 }
 
-/// What to do about an answer of the system that names a limit rather than a fault.
+/// The remedy for a system error that names a limit rather than a fault.
 fn remedy(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         libc::EACCES => Some("ports below 1024 need privileges: choose another"),
         libc::EMFILE => Some("raise the limit of open files (ulimit -n)"),
         libc::ENFILE => Some("raise fs.file-max"),
         libc::ENOMEM => Some("free memory, or raise its limit (ulimit -v)"),
-        // Of what is done here, only starting threads says so.
+        // In this library only the start of a thread fails so.
         libc::EAGAIN => Some("raise the limit of threads (ulimit -u)"),
         _ => None,
     }
@@ -423,7 +423,7 @@ impl std::fmt::Display for Unflushed<'_> {
     }
 }
 
-/// Some of these channels: there may be thousands.
+/// Shows some of these channels: there may be thousands.
 struct Channels<'a>(&'a [ChannelId]);
 
 impl std::fmt::Display for Channels<'_> {
@@ -457,7 +457,7 @@ pub enum BookError {
     Line {
         /// `file:line`.
         place: String,
-        /// What is wrong, its value, and the remedy.
+        /// The fault, its value, and the remedy.
         problem: String,
     },
     /// An entry contradicts another.
@@ -482,7 +482,7 @@ impl Error {
         move |source| Self::Io { doing, source }
     }
 
-    /// What the engine said of a message for `to`.
+    /// Makes the error for a message to `to` that the engine refused.
     pub(crate) fn from_send(to: NodeId, error: suci_proto::SendError) -> Self {
         use suci_proto::SendError as E;
         match error {
@@ -544,7 +544,7 @@ impl Error {
         }
     }
 
-    /// What the engine said of limits of silence for `node`.
+    /// Makes the error for limits of silence of `node` that the engine refused.
     pub(crate) fn from_options(node: NodeId, error: OptionsError) -> Self {
         match error {
             OptionsError::Peer(error) => Self::from_send(node, error),
@@ -618,7 +618,7 @@ mod tests {
         }
     }
 
-    /// It gives the message back, and is what `unwrap` prints.
+    /// The error gives the message back, and `unwrap` prints it.
     #[test]
     fn an_error_shows_the_beginning_of_its_message() {
         let draft = OutgoingMessage::new(vec![7; 1 << 20]).tag(3);

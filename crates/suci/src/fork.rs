@@ -25,7 +25,7 @@ fn map() -> io::Result<Page> {
     // SAFETY: `page` is the mapping made above, of `size` bytes, and holds nothing yet.
     if unsafe { libc::madvise(page, size, libc::MADV_WIPEONFORK) } != 0 {
         let error = io::Error::last_os_error();
-        // SAFETY: nobody knows of the mapping yet.
+        // SAFETY: nothing uses the mapping yet.
         unsafe { libc::munmap(page, size) };
         return Err(error);
     }
@@ -91,7 +91,7 @@ impl Birth {
 mod tests {
     use super::*;
 
-    /// What a child found, as its exit status.
+    /// The result of a child, as its exit status.
     const FINE: i32 = 0;
     const WRONG: i32 = 1;
     const REFUSED: i32 = 2;
@@ -117,8 +117,8 @@ mod tests {
         }
     }
 
-    /// The same in a child that is the first process of a namespace. Who may not make one may in a
-    /// namespace of users, if alone in this process.
+    /// The same in a child that is the first process of a new namespace. A process that may not
+    /// make one may do so in a new user namespace, if it has one thread.
     fn in_new_namespace(child: impl FnOnce() -> i32) -> i32 {
         let unshare = |what| {
             // SAFETY: changes what this process's children belong to.

@@ -1,11 +1,11 @@
 //! The sleeping helper: serves a node whose program computes instead of calling it.
 //!
-//! Ten times a second it looks at one word. If the word stood still, nobody called the node for
-//! that long: the helper goes on duty, takes the driver by one compare-and-swap, answers what
-//! arrived, and sleeps on the socket. It finds out that the program is back when the word is not
-//! the one it left, and goes off duty. While a call of the program itself sleeps, the helper
-//! sleeps, and looks once a second. A program that calls often pays nothing but the swap. While
-//! something that it sent waits for its next call, or an acknowledgement for what it will send
+//! Ten times a second the helper looks at one word. If the word did not change, no call used the
+//! node for that long. The helper then goes on duty: it takes the driver by one compare-and-swap,
+//! answers what arrived, and sleeps on the socket. When the word is not the one that the helper
+//! left, the program is back, and the helper goes off duty. While a call of the program sleeps, the
+//! helper sleeps, too, and looks once a second. A program that calls often pays only for the swap.
+//! While messages or acknowledgements wait for the program's next call
 //! ([`SendCoalescer`](crate::driver::SendCoalescer)), the helper looks a thousand times a second.
 
 use crate::core::{Core, Turn};
@@ -17,32 +17,33 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A node that nobody called for this long is served.
+/// The helper serves a node that was not called for this long.
 const UNATTENDED: Duration = Duration::from_millis(100);
 
-/// A node that lets messages wait for the next call
-/// ([`SendCoalescer`](crate::driver::SendCoalescer)) is looked at so often...
+/// The helper looks this often at a node that lets messages wait for the next call
+/// ([`SendCoalescer`](crate::driver::SendCoalescer))...
 const WATCH: Duration = Duration::from_millis(1);
 
-/// ... so many times after the last one did. A look takes a few microseconds.
+/// ... and goes on for this many looks after the last message waited. A look takes a few
+/// microseconds.
 const WATCHES: u32 = 100;
 
 /// Tries to take the driver between two calls.
 const TRIES: u32 = 64;
 
-/// While one call lasts. Calls that block ring the helper when they wake up; of others that took
-/// long (a copy of a gibibyte, a program that was stopped in the middle of one) it learns by
+/// How long the helper sleeps while one call lasts. Calls that block ring the helper when they wake
+/// up. It notices other long calls (a copy of a gibibyte, a program stopped within a call) by
 /// looking.
 const TIMED_SLEEP: Duration = Duration::from_secs(1);
 
-/// What the helper found when it looked at the word.
+/// Where the program is, as the word showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
     /// It called the node since the last look.
     Active,
-    /// One call of it lasts since then.
+    /// It has been in one call since the last look.
     Inside,
-    /// It is elsewhere.
+    /// It is outside of the node's calls, and made none since the last look.
     Away,
 }
 
@@ -61,14 +62,14 @@ pub(crate) fn stop(core: &Core, helper: JoinHandle<()>) {
     let _ = helper.join();
 }
 
-/// Whatever ends the helper: nothing is to wait for it.
+/// Ends the helper, for whatever reason: sends what waits, and lets nothing wait from then on.
 struct StopGuard<'a>(&'a Core);
 
 impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         let Self(core) = self;
         core.alone.store(true, Ordering::SeqCst);
-        // After a panic of the program's controller, say, the next call may meet it.
+        // After a panic (of the program's controller, say), the next call may meet the same panic.
         while !std::thread::panicking() {
             if let Some(mut turn) = core.enter_at(core.cell.word()) {
                 return turn.send_on();
@@ -76,7 +77,8 @@ impl Drop for StopGuard<'_> {
             if core.stop.load(Ordering::SeqCst) {
                 return;
             }
-            // A call lasts, which may have looked before that, and leaves something that waits.
+            // A call is under way. It may have looked at `alone` before that was set, and may leave
+            // output that waits.
             if sleep_alone(core, UNATTENDED).is_err() {
                 std::thread::sleep(UNATTENDED);
             }
@@ -94,7 +96,7 @@ fn run(core: &Core) {
         }
         let limit = if watch.looks > 0 { WATCH } else { UNATTENDED };
         let seen = core.cell.word();
-        // Failing to sleep must not become a loop that never does.
+        // An error of the sleep must not make this a busy loop.
         if sleep_alone(core, limit).is_err() {
             return;
         }
@@ -120,20 +122,20 @@ fn run(core: &Core) {
     }
 }
 
-/// Looks after what waits for the program's next call.
+/// Sends the output that waits for the program's next call.
 #[derive(Debug, Default)]
 struct Watch {
-    /// So many looks more are short ones.
+    /// The number of short looks still to come.
     looks: u32,
     /// The last hold seen, and the last that is known to be over.
     seen: u32,
     over: u32,
-    /// For how long nobody called.
+    /// How long the program has not called.
     away: Duration,
 }
 
 impl Watch {
-    /// Sends what waited at the last look already.
+    /// Sends the output that waited already at the last look.
     fn look(&mut self, core: &Core) -> Result<(), Error> {
         let hold = core.holds.last(self.looks > 0);
         if hold != self.seen {
@@ -142,13 +144,13 @@ impl Watch {
         } else if hold != self.over
             && let Some(mut turn) = enter_between(core)
         {
-            // Else a call lasts, which may add to what waits: the next look will tell.
+            // If a call is under way, it may add to the output: the next look will tell.
             self.over = hold;
             if turn.hold_number() != Some(hold) {
                 return Ok(());
             }
             turn.turn()?;
-            // Much is to be sent, and the program is elsewhere.
+            // More is to be sent than one cycle sends, and the program is elsewhere.
             if turn.tx_incomplete() {
                 drop(turn);
                 return serve(core, core.cell.word());
@@ -158,8 +160,8 @@ impl Watch {
     }
 }
 
-/// Takes the driver, if no call lasts. A program that calls all the time is mostly inside, for a
-/// moment.
+/// Takes the driver, if no call is under way. A program that calls all the time is mostly inside,
+/// each time for a moment.
 fn enter_between(core: &Core) -> Option<Turn<'_>> {
     (0..TRIES).find_map(|_| {
         let turn = core.enter_at(core.cell.word());
@@ -187,17 +189,17 @@ fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Serves the node until the program is back. `word` is the one it left.
+/// Serves the node until the program is back. `word` is the word that the program left.
 fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
     let bell = core.helper_bell.as_raw_fd();
-    // All that waits goes now. The program is to ring should something wait before it is noticed
-    // that it is back.
+    // Everything that waits leaves now. From here on a call of the program rings if it leaves
+    // output before the helper has noticed that the program is back.
     core.holds.last(false);
     let mut ready = sys::Ready::default();
     while !core.stop.load(Ordering::SeqCst)
         && let Some(mut turn) = core.enter_at(word)
     {
-        // The program may be back in the middle of much that is to be sent.
+        // The program may come back while there is much to send.
         turn.on_slept(ready);
         turn.turn()?;
         turn.settle()?;
@@ -224,8 +226,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Two nodes that know each other; nobody serves the first but its program, as far as that has
-    /// anything to do.
+    /// Two nodes that know each other. Only the program serves the first, as far as there is work.
     fn left_alone() -> (Node, Node) {
         let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
         let listening = builder.listen("127.0.0.1:0".parse().unwrap());
@@ -247,7 +248,7 @@ mod tests {
         node.enter().unwrap().engine.counters().packets_out
     }
 
-    /// Each of these calls came after the message was accepted, and must not keep it.
+    /// Each of these calls comes after the message was accepted, and must not keep it from leaving.
     #[test]
     fn what_waits_for_the_next_call_leaves_before_that_changes_anything() {
         let (mut a, mut b) = left_alone();
@@ -341,7 +342,7 @@ mod tests {
         assert!(!a.enter().unwrap().coalescer.allowed);
     }
 
-    /// It ends while a call lasts that found it alive, and so leaves what waits to it.
+    /// The helper ends during a call that found it alive and so leaves output to it.
     #[test]
     fn a_helper_that_ends_sends_what_a_call_leaves_then() {
         let (mut a, b) = left_alone();
@@ -366,7 +367,7 @@ mod tests {
         let (mut a, mut b) = acquainted(node(0));
         let length = 64 << 20;
         a.send(b.id(), vec![1; length]).unwrap();
-        // It takes the message.
+        // The peer takes the message.
         let got = b.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(got.map(|message| message.payload.len()), Some(length));
     }
@@ -375,7 +376,7 @@ mod tests {
     #[test]
     fn calls_that_only_ask_send_nothing() {
         let (mut a, b) = left_alone();
-        // As if it had a helper: without one these calls send.
+        // Lets messages wait as with a helper: without one these calls send.
         a.enter().unwrap().coalescer.allowed = true;
         let peer = b.id();
         a.send(peer, vec![1; 64 << 20]).unwrap();
@@ -418,7 +419,7 @@ mod tests {
         assert!(b.try_recv().unwrap().is_some());
     }
 
-    /// A call may take long without sleeping, and nobody rings when it is over.
+    /// A call may take long without sleeping, and nothing rings when it is over.
     #[test]
     fn a_program_that_computes_after_one_long_call_is_served() {
         let (mut a, b) = acquainted(node(0));

@@ -1,17 +1,16 @@
-//! What a call leaves behind that waits for the next one, and the helper that looks whether that
-//! came.
+//! Output that a call leaves for the next call, and how the helper learns of it.
 //!
-//! A call tells of it, then looks whether the helper will ask; the helper says whether it will ask
-//! soon, then asks. With a full fence between the two steps on both sides one of them sees the
-//! other.
+//! A call stores the number of its hold, then reads whether the helper will look soon. The helper
+//! stores whether it will look soon, then reads the number. A full fence lies between the two steps
+//! on both sides, so one of them sees the other.
 
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
-/// The last thing that waited when a call ended: a hold, by its number.
+/// The number of the last hold: output that waited when a call ended.
 #[derive(Debug)]
 pub(crate) struct Holds {
     last: AtomicU32,
-    /// The helper will ask soon.
+    /// The helper will look again soon.
     watched: AtomicBool,
 }
 
@@ -23,8 +22,8 @@ impl Holds {
         }
     }
 
-    /// A call ends, and something waits for the next one, since that `hold` began: `ring` wakes the
-    /// helper if it did not say that it will ask soon. Only one call ends at a time.
+    /// A call ends and leaves output that waits since `hold` began. `ring` wakes the helper unless
+    /// it looks again soon. Only one call ends at a time.
     pub(crate) fn note(&self, hold: u32, ring: impl FnOnce()) {
         if self.last.load(Ordering::Relaxed) == hold {
             return;
@@ -36,8 +35,8 @@ impl Holds {
         }
     }
 
-    /// The last hold of which a call told; it may be over. The helper says whether it will ask
-    /// again `soon`, else it is rung.
+    /// Returns the number of the last hold, which may be over. `soon` tells whether the helper
+    /// looks again soon; otherwise the next hold rings it.
     pub(crate) fn last(&self, soon: bool) -> u32 {
         self.watched.store(soon, Ordering::Relaxed);
         fence(Ordering::SeqCst);

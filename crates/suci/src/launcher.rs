@@ -1,4 +1,4 @@
-//! What the launcher of this process tells it: which processes of the launch have ended.
+//! Notices of the launcher to this process: which processes of the launch have ended.
 //!
 //! The launcher writes lines to a pipe that the process inherits
 //! ([`env::NOTICES`](crate::env::NOTICES)), so nothing that comes from the network can pass for
@@ -40,7 +40,7 @@ pub(crate) fn line(notice: Notice) -> String {
     format!("{VERSION} {word} {}\n", notice.node)
 }
 
-/// What a line says; nothing, if it is not known.
+/// Parses a line; returns nothing if it is unknown.
 fn parse(line: &[u8]) -> Option<Notice> {
     let mut words = std::str::from_utf8(line).ok()?.split(' ');
     let (VERSION, word, node, None) = (words.next()?, words.next()?, words.next()?, words.next())
@@ -70,7 +70,7 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    /// Of a pipe that does not block.
+    /// Takes a pipe that does not block.
     pub(crate) fn new(pipe: OwnedFd) -> Self {
         Self {
             pipe: pipe.into(),
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// What a launcher reads that gets `pieces` one after the other.
+    /// Returns the notices that a launcher reads if it gets `pieces` one after the other.
     fn heard(pieces: &[&[u8]]) -> Vec<Notice> {
         let (from, _to) = std::io::pipe().unwrap();
         let mut launcher = Launcher::new(from.into());

@@ -25,8 +25,8 @@ pub(crate) fn opened(node: NodeId, address: SocketAddr, recv_buffer: usize, peer
 }
 
 impl Driver {
-    /// Writes what the engine has for the log, and tells it whether anybody wants more. One test if
-    /// nobody does.
+    /// Writes the engine's records to the log, and tells the engine whether a subscriber wants
+    /// more. It costs one test if none does.
     #[inline]
     pub(crate) fn write_log(&mut self) {
         let wanted = is_wanted();
@@ -109,7 +109,7 @@ fn write(node: NodeId, record: &LogRecord) {
     }
 }
 
-/// The same of a record that says how the link to a peer stands.
+/// The same for a record about the state of the link to a peer.
 fn write_state(node: u32, record: &LogRecord) {
     match *record {
         LogRecord::Up { peer, session } => {

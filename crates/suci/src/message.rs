@@ -11,7 +11,7 @@ use suci_proto::{Data, Outgoing, SmallOutgoing};
 /// A message received completely.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who sent it.
+    /// The node that sent it.
     pub from: NodeId,
     /// Which of this node's sessions with the sender it came in. A sender that started anew has a
     /// new one.
@@ -23,9 +23,9 @@ pub struct Message {
     pub number: MessageNumber,
     /// The sender's tag; 0 if it named none.
     pub tag: u64,
-    /// What it means; [`Kind::USER`] if the sender named nothing. A peer with a newer library may
-    /// send kinds below 128, and messages on channels above [`ChannelId::LAST_USER`]: pass over
-    /// those that the program does not know.
+    /// The meaning of the message; [`Kind::USER`] if the sender named none. A peer with a newer
+    /// library may send kinds below 128, and messages on channels above [`ChannelId::LAST_USER`]:
+    /// pass over those that the program does not know.
     pub kind: Kind,
     /// The sender's header, 0 to 255 bytes.
     pub user_header: Bytes,
@@ -141,7 +141,7 @@ impl Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
     outgoing: Outgoing,
-    /// It is a reply, which goes on a channel of the library's.
+    /// The message is a reply, which goes on a channel of the library's.
     replies: bool,
 }
 
@@ -175,7 +175,7 @@ impl OutgoingMessage {
         self
     }
 
-    /// Of this kind, 128 to 255; sending another fails with [`Error::ReservedKind`].
+    /// Sets the kind, 128 to 255; sending another fails with [`Error::ReservedKind`].
     pub fn kind(mut self, kind: Kind) -> Self {
         self.outgoing.kind = kind;
         self
@@ -242,7 +242,7 @@ impl OutgoingMessage {
         }
     }
 
-    /// The same as a small message, if it is.
+    /// Returns the message as a small one, if it is small.
     pub(crate) fn as_small(&self) -> Option<SmallOutgoing<'_>> {
         self.outgoing.as_small()
     }
@@ -269,7 +269,7 @@ impl OutgoingMessage {
         self.outgoing.payload.len()
     }
 
-    /// One that comes back was checked when it was made.
+    /// Makes a draft of a message that comes back; it was checked when it was made.
     pub(crate) fn from_outgoing(outgoing: Outgoing) -> Self {
         let replies = outgoing.channel.carries_replies();
         Self { outgoing, replies }
@@ -290,7 +290,7 @@ impl<T: Into<Bytes>> From<T> for OutgoingMessage {
     }
 }
 
-/// A small message of these bytes, on channel 0 with nothing else to say.
+/// A small message of these bytes, on channel 0, without tag or header.
 pub(crate) fn small(payload: &[u8]) -> SmallOutgoing<'_> {
     SmallOutgoing {
         channel: ChannelId(0),

@@ -1,9 +1,9 @@
 //! Prometheus: the numbers of a node as text (format 0.0.4), over HTTP.
 //!
-//! A thread of its own answers, from the statistics file that the node stores its numbers in
-//! anyway: whoever scrapes, and however slowly, the node does not notice. It serves several at
-//! once, so that connections on which nothing comes hold nobody up; their number, and the length
-//! and time of each request, are bounded.
+//! A thread of its own answers, from the statistics file in which the node stores its numbers
+//! anyway. So the node does not notice scrapers, even slow ones. The thread serves several at once,
+//! so that silent connections hold none up. Their number, and the length and time of each request,
+//! are bounded.
 
 use crate::error::Error;
 use crate::statistics::{
@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long to wait after an error that is not a client's: no descriptors left, no memory.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What a scraper must be told that the text is.
+/// The content type of the text, as a scraper expects it.
 const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Answers until it is dropped.
@@ -81,7 +81,7 @@ impl Responder {
         })
     }
 
-    /// What a forked child must close.
+    /// Returns the descriptors that a forked child must close.
     pub(crate) fn descriptors(&self) -> [RawFd; 3] {
         [
             self.shared.listener.as_raw_fd(),
@@ -112,16 +112,16 @@ impl Shared {
             if called.and_then(|_| self.accept(&mut open)).is_err() {
                 let _ = sys::sleep(-1, Some(bell), false, Some(RETRY));
             }
-            // What goes wrong with one scraper is no news for the others.
+            // An error with one scraper does not affect the others.
             open.retain_mut(|exchange| exchange.go_on(&self.file).unwrap_or(false));
         }
     }
 
-    /// Takes whoever calls. Where all places are taken, who came first has had the most time and
-    /// goes.
+    /// Accepts new connections. If all places are taken, the oldest connection gives up its place:
+    /// it has had the most time.
     fn accept(&self, open: &mut VecDeque<Exchange>) -> io::Result<()> {
-        // No more at once than there are places: whoever came is looked at before another may need
-        // its place.
+        // No more at once than there are places: each new connection is looked at before another
+        // may take its place.
         for _ in 0..PLACES {
             match self.listener.accept() {
                 Ok((stream, _)) => {
@@ -132,7 +132,7 @@ impl Shared {
                     open.push_back(Exchange::new(stream));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // One that is gone again.
+                // The connection is already gone again.
                 Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -216,7 +216,7 @@ impl Exchange {
     }
 }
 
-/// What a request is answered.
+/// Returns the response to a request.
 fn answer(request: &[u8], file: &StatFile) -> String {
     let (status, kind, body) = match path_of(request) {
         Some("/metrics") => match file.read() {

@@ -18,11 +18,11 @@ use suci_proto::{Addresses, Engine, Link};
 /// How soon the name of a peer that is still lost is looked up again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// How soon after one lookup began the next one begins, whatever the name: many peers may be lost
-/// at once.
+/// The least time between the beginnings of two lookups, of any names: many peers may be lost at
+/// once.
 const PACE: Duration = Duration::from_millis(100);
 
-/// What a name stands for now; nothing if that cannot be told.
+/// Looks up the addresses of a name; returns nothing if they cannot be found.
 type LookUp = fn(&str) -> Option<Addresses>;
 
 /// The thread that looks names up.
@@ -38,7 +38,7 @@ pub(crate) struct Names {
     names: BTreeMap<NodeId, Arc<str>>,
     /// When the name of a lost peer is looked up next.
     due: BTreeMap<NodeId, Instant>,
-    /// Whose name is being looked up.
+    /// The peer whose name is being looked up.
     asked: Option<NodeId>,
     /// The next lookup begins then at the earliest.
     next_at: Instant,
@@ -49,7 +49,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Of those peers of the book that `serves`; nothing if none of them has a name.
+    /// The names of those peers of the book that `serves` selects; nothing if none of them has a
+    /// name.
     pub(crate) fn of(
         book: &AddressBook,
         serves: impl Fn(NodeId) -> bool,
@@ -85,7 +86,7 @@ impl Names {
             match self.answer() {
                 Ok(found) => self.enter(now, node, found, engine),
                 Err(TryRecvError::Empty) => return,
-                // It panicked, or could not be started: another one is, for the next name.
+                // The resolver panicked, or could not be started: the next name starts another one.
                 Err(TryRecvError::Disconnected) => self.resolver = None,
             }
             self.asked = None;
@@ -206,7 +207,7 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(30), "lost: {lost}");
         };
         assert!(lost && found.payload == "found");
-        // What the program says of a peer is not replaced by what its name says.
+        // An address that the program entered is not replaced by one that its name stands for.
         a.add_peer(b.id(), b.local_addr()).unwrap();
         assert!(a.enter().unwrap().names().unwrap().names.is_empty());
     }

@@ -1,4 +1,4 @@
-//! The next thing for the program, whatever it is.
+//! The next message or event for the program.
 
 use crate::message::Message;
 use suci_proto::Event;
@@ -18,8 +18,9 @@ use suci_proto::Event;
 /// | `next_event`, `events`, `event_timeout`, `event_async` | an event | messages stay; the end of their session waits for them |
 /// | [`Node::poll`](crate::Node::poll), the descriptor | a message or an event is there | nothing is taken |
 ///
-/// A program that only receives never has to take events: ends that nobody takes become one for
-/// each peer. It tells a peer that started anew by [`Message::session`](crate::Message::session).
+/// A program that only receives never has to take events: ends that it does not take become one for
+/// each peer. It recognises a peer that started anew by
+/// [`Message::session`](crate::Message::session).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A message.

@@ -129,7 +129,7 @@ impl Node {
         Ok(turn)
     }
 
-    /// The same for a call that sends a message more.
+    /// Takes the driver for a call that sends one more message.
     fn enter_to_send(&self) -> Result<Turn<'_>, Error> {
         let turn = self.enter()?;
         if self.closed {
@@ -178,7 +178,7 @@ impl Node {
     }
 
     /// All peers, by ID: those of the book, and those that came by themselves and are there still.
-    /// Each with its link, which tells who answers.
+    /// Each comes with its link, which tells whether it answers.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -209,12 +209,12 @@ impl Node {
     /// here, of up to 2 KiB on their way to the kernel, longer ones never; what is not copied here
     /// is released when the peer has it.
     ///
-    /// What may go, goes at once; but where that takes longer than about 500 us, the rest goes with
-    /// the next call, or the helper sends it within about 2 ms. Only where the program sends many
-    /// messages in a row, each within a few microseconds of the call before, they wait for one
+    /// Sends at once all that may be sent. If that takes longer than about 500 us, the rest goes
+    /// with the next call, or the helper sends it within about 2 ms. Only if the program sends many
+    /// messages in a row, each within a few microseconds of the call before, do they wait for one
     /// another: for 20 us while it goes on sending, until it calls this node to wait or for
-    /// anything else, and for up to 2 ms should it do neither. A program that knows the end of a
-    /// row says so by a [`batch`](Node::batch), or by [`poll`](Node::poll) with no time to wait.
+    /// anything else, and for up to 2 ms if it does neither. A program that knows the end of a row
+    /// says so by a [`batch`](Node::batch), or by [`poll`](Node::poll) with no time to wait.
     /// Messages to a peer that prefers [`Response`](crate::Mode) never wait, nor do those of a node
     /// that is [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the program waits
     /// on.
@@ -286,7 +286,7 @@ impl Node {
         if self.core.is_forked() {
             return Err(Error::Forked);
         }
-        // It may have computed for long.
+        // The program's function may have computed for long.
         turn.show_life();
         turn.send_on();
         Ok(result)
@@ -309,7 +309,7 @@ impl Node {
 
     /// As [`Peer::cancel`](crate::Peer::cancel).
     pub(crate) fn cancel(&self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
-        // Before anything is sent that waits for more.
+        // Before messages are sent that wait for more.
         let mut turn = self.enter_to_send()?;
         let cancelled = turn.engine.cancel(to, channel, token);
         let cancelled = cancelled.map_err(|error| Error::from_send(to, error))?;
@@ -472,7 +472,7 @@ impl Node {
     // ---- ends
 
     /// Blocks until every peer has everything and knows of the end, for at most `patience` in all.
-    /// What had arrived, and the events, can still be taken. Messages to a peer that had closed its
+    /// Received messages and the events can still be taken. Messages to a peer that had closed its
     /// node before they were sent are not waited for, unless another process answers for it.
     ///
     /// # Errors
@@ -491,7 +491,7 @@ impl Node {
 
     // ---- seeing it
 
-    /// What was counted since the node was opened.
+    /// Returns the counters since the node was opened.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -499,7 +499,7 @@ impl Node {
         Ok(*self.enter_to_ask()?.engine.counters())
     }
 
-    /// What its socket counted since the node was opened.
+    /// Returns the counters of its socket since the node was opened.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -519,8 +519,7 @@ fn serve(turn: &mut Turn<'_>) {
     }
 }
 
-/// Waits a little: sleeps, or looks once more while it may spin. The helper sees that somebody
-/// does.
+/// Waits a little: sleeps, or polls once more while it may spin. The helper sees that a call lasts.
 fn pause(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
     turn.wait(deadline, spinner)?;
     turn.show_life();

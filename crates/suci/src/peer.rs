@@ -1,4 +1,4 @@
-//! One peer of a node: what the program decides about it, and what is known of it.
+//! One peer of a node: the program's decisions about it, and the known facts.
 
 use crate::driver::Driver;
 use crate::error::Error;
@@ -69,7 +69,7 @@ impl Peer<'_> {
 
     // ---- settings
 
-    /// What the program decided about the peer.
+    /// Returns the program's options for the peer.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Itself`].
@@ -160,7 +160,7 @@ impl Peer<'_> {
     /// program by [`Event::Suspended`](crate::Event::Suspended). Acknowledgements and signs of life
     /// go on: a suspended peer is [`Lost`](crate::Event::Lost) only if it is silent.
     ///
-    /// Suspension lasts as long as the session, whatever becomes of the connection. Either side may
+    /// Suspension lasts as long as the session, even if the connection is replaced. Either side may
     /// suspend; messages flow when neither does. [`Peer::stats`] tells which side did. On a
     /// [`SharedNode`], messages that other threads send in the same moment may still be accepted;
     /// they are kept as well.
@@ -254,7 +254,7 @@ impl Peer<'_> {
 
     // ---- what is known
 
-    /// What is known of the peer now; nothing if the node does not know it.
+    /// Returns what is known about the peer now; nothing if the node does not know it.
     ///
     /// # Errors
     /// [`Error::Forked`], [`Error::Closed`].
@@ -351,7 +351,8 @@ impl Peer<'_> {
             Host::Node(node) => {
                 let mut turn = node.enter_open()?;
                 let result = work(&mut turn);
-                // It holds whatever became of the socket: the next call that needs that fails.
+                // The change holds even if the socket failed; the next call that needs the socket
+                // reports it.
                 let _ = turn.output();
                 Ok(result)
             }
@@ -375,7 +376,7 @@ impl Peer<'_> {
         known.then_some(()).ok_or(Error::UnknownPeer(self.id))
     }
 
-    /// What senders on other threads ask before they hand a message over.
+    /// The gate that senders on other threads debit before they hand a message over.
     fn gate(&self) -> Option<std::sync::Arc<crate::shared::Gate>> {
         match self.host {
             Host::Node(_) => None,

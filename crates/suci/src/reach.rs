@@ -55,8 +55,8 @@ fn stays_here(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// Why nothing sent at `local` can arrive at `address`, whatever the network does. Else the program
-/// would wait for an answer until it gives up, and learn nothing then.
+/// The reason for which nothing sent at `local` can arrive at `address`, on any network. Without
+/// this check the program would wait for an answer until it gives up, and learn nothing then.
 fn unreachable(local: SocketAddr, address: SocketAddr) -> Option<&'static str> {
     use IpAddr::{V4, V6};
     let (from, to) = (local.ip().to_canonical(), address.ip().to_canonical());

@@ -1,5 +1,5 @@
-//! What lock-free parts are made of: std's atomics. `tests/loom_ring.rs` puts loom's in their place
-//! and explores every interleaving.
+//! The primitives of lock-free parts: std's atomics. `tests/loom_ring.rs` puts loom's in their
+//! place and explores every interleaving.
 
 pub(crate) use std::hint;
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// What a descriptor was found ready for.
+/// The readiness of descriptors after a sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ready {
     /// The socket has something to read, or an error to report.
@@ -27,7 +27,7 @@ fn checked(value: libc::c_int) -> io::Result<libc::c_int> {
 
 fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
     let fd = checked(fd)?;
-    // SAFETY: the kernel just returned this descriptor; nobody else knows it.
+    // SAFETY: the kernel just returned this descriptor; nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -56,11 +56,11 @@ pub(crate) fn sleep(
     sleep_on(interest, bell, timeout)
 }
 
-/// What a driver waits for.
+/// The descriptors and conditions that a driver waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interest {
     pub(crate) socket: RawFd,
-    /// For room in the socket, too.
+    /// Whether to wait for room in the socket, too.
     pub(crate) write: bool,
     pub(crate) launcher: Option<RawFd>,
 }
@@ -120,7 +120,7 @@ pub(crate) fn sleep_on(
     })
 }
 
-/// A counter that wakes whoever polls it.
+/// A counter that wakes the threads that poll it.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
@@ -130,7 +130,7 @@ impl Bell {
         owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(Self)
     }
 
-    /// Wakes whoever polls. Ringing twice is the same as once.
+    /// Wakes the threads that poll it. Ringing twice is the same as once.
     pub(crate) fn ring(&self) {
         let one = 1_u64.to_ne_bytes();
         // SAFETY: the buffer holds the eight bytes that an eventfd takes. The only error is a full
@@ -171,8 +171,8 @@ pub(crate) fn sleep_for(time: Duration) {
     };
     set(SLACK);
     std::thread::sleep(time);
-    // None of 0 can be set: that would be the default. Threads with real-time priority have it, and
-    // keep it whatever is set.
+    // A slack of 0 cannot be set: that would be the default. Threads with real-time priority have a
+    // slack of 0 and keep it.
     if let Ok(before @ 1..) = libc::c_ulong::try_from(before) {
         set(before);
     }
@@ -218,7 +218,7 @@ impl AsRawFd for Alarm {
     }
 }
 
-/// One descriptor that is readable when any of `members` is.
+/// Makes a descriptor that is readable when any of `members` is.
 pub(crate) fn epoll_of(members: &[RawFd]) -> io::Result<OwnedFd> {
     // SAFETY: no pointers are involved.
     let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -228,7 +228,7 @@ pub(crate) fn epoll_of(members: &[RawFd]) -> io::Result<OwnedFd> {
     Ok(epoll)
 }
 
-/// Makes `member` one more of them.
+/// Adds `member` to an epoll descriptor.
 pub(crate) fn watch(epoll: &OwnedFd, member: RawFd) -> io::Result<()> {
     let mut event = libc::epoll_event {
         events: libc::EPOLLIN.cast_unsigned(),
@@ -265,7 +265,7 @@ fn nanos_of(clock: libc::clockid_t) -> u64 {
         .saturating_add(nanos)
 }
 
-/// Bytes that nobody can guess.
+/// Bytes that cannot be guessed.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     const { assert!(N <= 256, "longer requests may be cut short") };
     let mut bytes = [0_u8; N];
@@ -306,10 +306,10 @@ impl Known {
         self.fd
     }
 
-    /// Closes it if it is still what it was.
+    /// Closes the descriptor if it is still the same.
     ///
     /// # Safety
-    /// If it is, nobody may use or close it after this.
+    /// If it is, nothing may use or close it after this.
     pub(crate) unsafe fn close_if_same(self) {
         if self.what.is_some() && identity(self.fd) == self.what {
             // SAFETY: the caller's promise.
@@ -355,7 +355,7 @@ pub(crate) fn is_datagram_socket(fd: RawFd) -> bool {
 /// blocks and no program that this process starts inherits it.
 ///
 /// # Safety
-/// Nobody else may use or close the descriptor, if it is a pipe.
+/// Nothing else may use or close the descriptor, if it is a pipe.
 pub(crate) unsafe fn take_pipe(fd: RawFd) -> io::Result<OwnedFd> {
     let mut about = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it

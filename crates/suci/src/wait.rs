@@ -4,36 +4,36 @@ use crate::backoff::Backoff;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// Looks before a spinning thread lets others run: on a machine with a processor for each, what is
-/// waited for has come by then; on any other, spinning on keeps the peer from answering.
+/// Looks before a spinning thread yields to others. If each thread has a processor, the awaited
+/// message has come by then; otherwise spinning on keeps the peer from answering.
 const UNDISTURBED: u32 = 64;
 
-/// How long to look for an answer before sleeping: as long as waking up costs, on both sides, with
-/// some room. Whoever looks for as long as sleeping costs never spends more than twice what the
-/// better of both would have cost (Karlin, Li, Manasse and Owicki, "Empirical Studies of
-/// Competitive Spinning", 1991).
+/// How long to poll for an answer before sleeping: as long as waking up costs on both sides, with
+/// some room. Polling for as long as a sleep costs never takes more than twice what the better
+/// choice would have cost (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive
+/// Spinning", 1991).
 const ANSWER: Duration = Duration::from_micros(50);
 
-/// Messages that were sent and may be answered at most, as far as is known: a program that sent
-/// more takes as many before it counts as one that only receives.
+/// The most unanswered messages that are counted. A program that sent more counts as one that only
+/// receives after it took this many.
 const MANY: u32 = 64;
 
 /// How a blocking call waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Sleeps until something happens, but a call that waits for an answer, since the program sent
-    /// something after the last message it took, first looks again and again for up to 50 us if
-    /// that was worth it of late: a round trip within a rack is over before a sleeping process
-    /// would be awake. Where answers take longer, where many processes share a processor, and in
-    /// [`SharedNode`](crate::SharedNode) it is as [`Block`](Self::Block). And a call that receives
-    /// a stream, of which the next part is there before the process sleeps, sleeps for 30 us
-    /// whatever comes: waking a sleeper for each part costs its sender more than sending it.
+    /// Sleeps until something happens, with two exceptions. A call that waits for an answer (the
+    /// program sent something after the last message it took) first polls for up to 50 us, if
+    /// polling paid lately: a round trip within a rack is over before a sleeping process would be
+    /// awake. It sleeps at once like [`Block`](Self::Block) if answers take longer, if many
+    /// processes share a processor, and in [`SharedNode`](crate::SharedNode). A call that receives
+    /// a stream, whose next part comes before the process would sleep, sleeps for 30 us whatever
+    /// comes: waking a sleeper for each part costs its sender more than sending it.
     #[default]
     Adaptive,
     /// Sleeps until something happens. Costs no processor time.
     Block,
-    /// Looks again and again for so long, then sleeps. Saves the price of waking up (microseconds)
-    /// at the price of one processor.
+    /// Polls for this long, then sleeps. Saves the time of waking up (microseconds) at the price of
+    /// one processor.
     Spin(Duration),
 }
 
@@ -42,21 +42,21 @@ impl Wait {
     pub const SPIN: Self = Self::Spin(Duration::from_millis(5));
 }
 
-/// One wait: looks at first, sleeps later.
+/// One wait: polls at first, sleeps later.
 #[derive(Debug)]
 pub(crate) struct Spinner {
     bound: Duration,
-    /// Sleeps may be timed sleeps, which last their time whatever comes.
+    /// It may use timed sleeps, which last their time whatever arrives.
     may_sleep: bool,
-    /// Looks before others may run in between.
+    /// Looks before other threads may run in between.
     undisturbed: u32,
     until: Option<Instant>,
     looks: u32,
-    /// It looked for as long as it may, in vain.
+    /// It polled for as long as it may, and nothing came.
     over: bool,
 }
 
-/// What a wait does between two looks.
+/// The step that a wait takes between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Pause,
@@ -83,9 +83,9 @@ impl Spinner {
         }
     }
 
-    /// For an answer, as [`SpinPolicy`] finds worth while. Lets nobody run in between: where the
-    /// peer shares this processor, the answer would come because of that, and as if looking for it
-    /// had paid.
+    /// A wait for an answer, if [`SpinPolicy`] finds polling worth while. It never yields: if the
+    /// peer shares this processor, the answer would come because of the yield, and polling would
+    /// seem to pay.
     fn for_answer() -> Self {
         Self {
             undisturbed: u32::MAX,
@@ -93,17 +93,17 @@ impl Spinner {
         }
     }
 
-    /// Whether it may sleep for a moment although something may come.
+    /// Whether a timed sleep may be used although a datagram may arrive meanwhile.
     pub(crate) fn may_sleep(&self) -> bool {
         self.may_sleep
     }
 
-    /// Whether it looked once and no more.
+    /// Whether it looked exactly once.
     pub(crate) fn looked_once(&self) -> bool {
         self.looks == 1
     }
 
-    /// What was waited for came: the next wait begins.
+    /// The awaited message came: the next wait begins.
     pub(crate) fn restart(&mut self) {
         *self = Self {
             may_sleep: self.may_sleep,
@@ -112,7 +112,8 @@ impl Spinner {
         };
     }
 
-    /// Pauses for a moment and says that looking again is in order; or that sleeping is.
+    /// Pauses for a moment and returns true if the caller should look again, false if it should
+    /// sleep.
     pub(crate) fn pauses(&mut self, now: Instant) -> bool {
         match self.next(now) {
             Step::Pause => std::hint::spin_loop(),
@@ -139,14 +140,14 @@ impl Spinner {
     }
 }
 
-/// Whether looking for answers pays, as far as the last ones tell.
+/// Decides if polling for answers pays, from how the last ones came.
 #[derive(Debug)]
 pub(crate) struct SpinPolicy {
     /// The program sent something after the last message that it took: the next one may be the
     /// answer.
     asked: bool,
-    /// Messages that it sent, less those that it took: so many answers may follow, or none. At most
-    /// [`MANY`].
+    /// Messages that the program sent minus those that it took: as many answers may still come. At
+    /// most [`MANY`].
     open: u32,
     looks: Backoff,
 }
@@ -167,21 +168,21 @@ impl SpinPolicy {
         self.on_sent_many(1);
     }
 
-    /// The program sent so many messages: one at least.
+    /// The program sent this many messages: at least one.
     pub(crate) fn on_sent_many(&mut self, messages: u64) {
         self.asked = true;
         let sent = u32::try_from(messages).unwrap_or(u32::MAX);
         self.open = self.open.saturating_add(sent).min(MANY);
     }
 
-    /// The program took so many messages: one at least.
+    /// The program took this many messages: at least one.
     pub(crate) fn on_taken(&mut self, messages: usize) {
         self.asked = false;
         let taken = u32::try_from(messages).unwrap_or(u32::MAX);
         self.open = self.open.saturating_sub(taken);
     }
 
-    /// A wait for the next message; [`SpinPolicy::learn`] follows it.
+    /// Begins a wait for the next message. [`SpinPolicy::learn`] follows it.
     pub(crate) fn message(&mut self, wait: Wait) -> Spinner {
         if wait != Wait::Adaptive || !self.asked {
             return Spinner {
@@ -196,7 +197,7 @@ impl SpinPolicy {
         }
     }
 
-    /// That wait is over.
+    /// Takes note of how that wait ended.
     pub(crate) fn learn(&mut self, spinner: &Spinner) {
         if spinner.over || spinner.looks > 0 {
             self.looks.learn(!spinner.over);
@@ -208,7 +209,7 @@ impl SpinPolicy {
 mod tests {
     use super::*;
 
-    /// A wait that looks until something comes or its time is over; whether it looked at all.
+    /// Polls until a message comes or the time is over. Returns whether it polled at all.
     fn look(spin_policy: &mut SpinPolicy, comes_after: Duration) -> bool {
         spin_policy.on_sent();
         let mut spinner = spin_policy.message(Wait::Adaptive);

@@ -1,4 +1,4 @@
-//! What things cost in packets and copies: exact counts, not times.
+//! Costs in packets and copies: exact counts, not times.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;

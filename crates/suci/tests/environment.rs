@@ -1,4 +1,5 @@
-//! What `suci run` gives its processes: an ID, a book and a socket reserved before they started.
+//! The environment that `suci run` gives its processes: an ID, a book and a socket reserved before
+//! they started.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;

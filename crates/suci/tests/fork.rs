@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 use suci::{Error, Mode, Node, NodeId};
 
-/// What a child found, as its exit status.
+/// The result of a child, as its exit status.
 const FINE: i32 = 0;
 
 /// Forks, runs `child` there, and returns its exit status. `child` must not allocate much, nor
@@ -63,11 +63,11 @@ fn has_statistics() -> bool {
     maps.lines().any(|line| line.ends_with(".stat"))
 }
 
-/// Who gets messages that are alike.
+/// The receiver of messages that are alike.
 const ALIKE: NodeId = NodeId(8);
 
 /// A node that forks while it fills a batch, with a peer whose queue is full and one that wants
-/// everything at once. What the children found, as exit statuses.
+/// everything at once. Returns the exit statuses of the children.
 fn in_children_of_a_batch() -> [i32; 2] {
     let mut node = common::builder(5).send_queue(1 << 16).open().unwrap();
     let mut quick = common::builder(6).open().unwrap();
@@ -96,7 +96,7 @@ fn in_child_of_a_batch(node: &mut Node, full: NodeId, to: NodeId) -> i32 {
     let result = node.batch(|batch| {
         // The last one looks at the socket, where news wait.
         while batch.send(full, vec![0; 1 << 10]).is_ok() {}
-        // Room for more of these is lent to the batch now.
+        // Room for more such messages is lent to the batch now.
         for _ in 0..4 {
             batch.send_copy(ALIKE, b"alike").unwrap();
         }
@@ -167,7 +167,7 @@ fn f24_a_fork_leaves_the_parent_alone() {
     }
     let (to, other) = (b.id(), d.id());
     let status = in_child(|| {
-        // What a program may hold stays what it is, here too.
+        // Descriptors that the program may hold stay valid, here too.
         let held = [
             a.as_raw_fd(),
             b.as_raw_fd(),
@@ -232,10 +232,10 @@ fn f24_a_fork_leaves_the_parent_alone() {
     assert_eq!(&take(&mut b).payload[..], b"after");
     c.send(d.id(), "after").unwrap();
     assert_eq!(&d.recv().unwrap().payload[..], b"after");
-    // One that closed all it had inherited, as daemons do, keeps what it opened since.
+    // A child that closed all it had inherited, as daemons do, keeps what it opened since.
     let status = in_child(|| {
         for &fd in &nodes {
-            // SAFETY: the numbers of open descriptors that nobody uses in this process.
+            // SAFETY: the numbers of open descriptors that this process does not use.
             unsafe { libc::close(fd) };
         }
         // SAFETY: makes descriptors from a name that ends with a zero byte.

@@ -13,7 +13,7 @@ mod parker;
 mod ring;
 #[path = "../src/shared/sleepers.rs"]
 mod sleepers;
-/// Nobody forks here.
+/// There are no forks here.
 mod fork {
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Birth;
@@ -28,7 +28,7 @@ mod fork {
         }
     }
 }
-/// What the parts are made of here.
+/// The primitives that the parts use here.
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::hint;
@@ -47,8 +47,8 @@ use ring::Ring;
 use sleepers::{Seat, Sleepers};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// As loom advises for models with more than two threads: what needs more preemptions than this is
-/// found with this many, too, in all known cases.
+/// As loom advises for models with more than two threads: in all known cases, a fault that needs
+/// more preemptions than this is found with this many, too.
 fn bounded(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -440,7 +440,7 @@ fn a_beacon_is_lit_whenever_something_waits() {
             taken += usize::from(visit(&house));
         }
         assert_eq!(taken, 1);
-        // Two looks that find nothing make it dark, whatever happened before.
+        // Two looks that find nothing clear the descriptor, whatever happened before.
         visit(&house);
         visit(&house);
         assert!(!house.readable.load(Ordering::SeqCst));
@@ -486,7 +486,7 @@ fn what_waits_for_the_next_call_is_never_forgotten() {
             let (holds, bell) = (Arc::clone(&holds), Arc::clone(&bell));
             move || holds.note(1, || bell.notify())
         });
-        // It asks soon once more, then sleeps.
+        // The helper looks soon once more, then sleeps.
         let mut hold = holds.last(true);
         while hold == 0 {
             hold = holds.last(false);

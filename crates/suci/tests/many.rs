@@ -1,11 +1,11 @@
-//! What peers that say nothing cost those that do: ten of thousands on one socket, beside ten
+//! The cost of silent peers for busy ones: ten busy peers among thousands on one socket, beside ten
 //! alone.
 //!
 //! This process has two nodes, one that knows ten others and one that knows thousands. All others
-//! are engines of a second process, each with a socket of its own. Everybody sends a message once
-//! and then is silent until the peers rest, but for ten of each node. The two nodes take turns,
-//! round by round, so that both meet the same machine. The second process does the same whichever
-//! it is: it looks at the twenty sockets in use all the time, and at one other in between.
+//! are engines of a second process, each with a socket of its own. Each sends a message once and is
+//! then silent until its peers are idle, except for ten of each node. The two nodes take turns,
+//! round by round, so that both meet the same machine. The second process does the same for both:
+//! it looks at the twenty sockets in use all the time, and at one other in between.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -64,7 +64,7 @@ fn work() -> (u32, u32) {
 
 // ---- the second process
 
-/// One of the others.
+/// One of the other nodes.
 struct Spoke {
     engine: Engine,
     socket: UdpSocket,
@@ -165,8 +165,8 @@ fn allow_descriptors() {
     }
 }
 
-/// Plays all others. Says where they are, brings all of them in, then serves until its standard
-/// input ends, which the other process holds.
+/// Plays all other nodes. Prints their addresses, brings all of them in, then serves until its
+/// standard input ends, which the other process holds.
 fn play(hubs: &str) {
     allow_descriptors();
     let begun = Instant::now();

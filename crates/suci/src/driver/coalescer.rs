@@ -1,18 +1,18 @@
-//! Coalescing: what a program sends in a row leaves together, although it made no batch.
+//! Coalescing: messages that a program sends in a row leave together, even without a batch.
 //!
-//! A message that leaves alone costs a system call and a pass through the kernel, and so does what
-//! a message of 64 KiB has left after its first train. A program that sends several messages before
-//! it waits for anything, one right after the other, is back before such a call would have
-//! returned. So what it sends may wait for its next call, which takes it along if it is one that
-//! waits, or if 20 us are over. Nothing waits for a program that only may call again: it must have
-//! done so many times in a row. Its acknowledgements, too, wait for such a row where it first asks
-//! whether there is more to answer. Should it stay away, the node's helper sends what waits, within
-//! two milliseconds, and twice as many calls are needed before anything waits again, until rows of
-//! a thousand and more have shown that they are worth it.
+//! A message that leaves alone costs a system call and a pass through the kernel. So does the rest
+//! of a message of 64 KiB after its first train. A program that sends several messages one right
+//! after the other, before it waits, would make its next call before that system call returned. So
+//! its messages may wait for that call. It sends them if it waits for something, or if 20 us are
+//! over. Messages wait only after the program has made such calls many times in a row.
+//! Acknowledgements, too, wait for such a row, if the program polls for more to answer first. If no
+//! call follows, the node's helper sends what waits within two milliseconds, and the program then
+//! needs twice as many quick calls before anything waits again. Rows of a thousand messages and
+//! more undo that.
 //!
-//! Rejected: a timer (Nagle's, or that of a TCP that corks), and to hold back what fills no train
-//! while there is something in flight. Both delay the end of every row, also where the program then
-//! waits for what comes of it.
+//! Rejected: a timer (as Nagle's algorithm or `TCP_CORK` have), and holding back messages that fill
+//! no train while others are in flight. Both delay the end of every row, even if the program then
+//! waits for the answer.
 
 use crate::backoff::Backoff;
 use std::time::Duration;
@@ -22,37 +22,38 @@ use suci_proto::types::NodeId;
 /// The longest that a message waits while the program goes on sending.
 const HOLD: Duration = Duration::from_micros(20);
 
-/// So much waits for nothing more: it fills trains but for the last of many.
+/// This many bytes do not wait for more messages: they fill all trains but the last of many.
 const FULL: u64 = 1 << 20;
 
-/// A program that sends so soon after its last call was over is about to go on: a system call that
-/// sends takes as long.
+/// A call this soon after the end of the last one shows that the program goes on sending: a system
+/// call that sends takes as long.
 const SOON: Duration = Duration::from_micros(5);
 
-/// The same where only the beginning of that call is known.
+/// The same bound, if only the beginning of the last call is known.
 const SOON_FROM_BEGIN: Duration = Duration::from_micros(50);
 
-/// A hold that lasted so long was not ended by a program that goes on.
+/// A hold that lasted this long was not ended by a program that goes on sending.
 const LATE: Duration = Duration::from_micros(100);
 
-/// Calls that came soon before the first hold; also messages in one row, if none was longer than
-/// one message of late.
+/// Quick calls before the first hold. Also the messages in one row, if recent rows had one message
+/// each.
 const CALLS: u32 = 32;
 
-/// Calls that come late count against so many times as many as are needed, at most.
+/// Quick calls count up to this many times the number needed. Calls that come late reduce the
+/// count.
 const ENOUGH: u32 = 4;
 
-/// Rows of so many messages may leave in halves. A system call more costs both sides about 6 us, a
-/// message 0.25: half of a row should be worth a quarter of that.
+/// Rows of at least this many messages may leave in halves. One more system call costs both sides
+/// about 6 us, a message 0.25 us: half of a row should be worth a quarter of that.
 const HALVES: u32 = 12;
 
-/// Rows of one message before all are taken for such.
+/// After this many rows of one message, the next row is expected to have one, too.
 const ROWS: u32 = 16;
 
-/// After how many late ends the calls needed are doubled no more: 2,048.
+/// The most doublings of the calls needed: 2,048 calls.
 const MOST_MISSES: u32 = 6;
 
-/// So many holds that ended in time make up for a late one.
+/// Holds in time that undo one late hold.
 const REDEEMING: u32 = 64;
 
 /// Messages that wait for the next call.
@@ -61,7 +62,7 @@ struct Held {
     since: Instant,
     bytes: u64,
     messages: u32,
-    /// The peer they are for, if it is one.
+    /// The peer, if all of them are for one.
     to: Option<NodeId>,
 }
 
@@ -69,37 +70,36 @@ struct Held {
 #[derive(Clone, Copy, Debug)]
 struct Acks {
     since: Instant,
-    /// The look that let them wait found messages: the program has more to answer first.
+    /// The look after which they wait found messages: the program has more to answer first.
     found: bool,
-    /// Messages were sent since.
+    /// Messages were sent since they began to wait.
     answered: bool,
 }
 
-/// Whether what the program sends waits for its next call.
+/// Decides if messages and acknowledgements wait for the program's next call.
 #[derive(Debug)]
 pub(crate) struct SendCoalescer {
-    /// Somebody looks after what waits if the program stays away.
+    /// The helper sends what waits if the program stays away.
     pub(crate) allowed: bool,
     held: Option<Held>,
     acks: Option<Acks>,
     /// Holds so far, of messages or acknowledgements.
     holds: u32,
-    /// Calls that came soon after the one before; each that did not halves it. The first after a
-    /// wait is neither.
+    /// Quick calls. Each call that is not quick halves the number. The first call after a wait does
+    /// not count.
     calls: u32,
-    /// Holds that ended late, less those that were made up for, and how many were in time since.
+    /// Holds that ended late, minus those made up for; and the holds in time since.
     misses: u32,
     redeemed: u32,
-    /// Whether it is worth it to let acknowledgements wait; if not, that is tried at one look in
-    /// sixteen.
+    /// Whether letting acknowledgements wait pays. If not, one look in sixteen tries it.
     ack_rides: Backoff,
     /// Messages sent since the program last waited.
     row: u32,
     /// Messages of the row before.
     last_row: u32,
-    /// So many rows more are taken for longer ones than of one message.
+    /// This many of the next rows are expected to have more than one message.
     rows: u32,
-    /// When the last call that sent or waited was over, or began.
+    /// When the last call that sent or waited ended (`is_end`) or began.
     last: Instant,
     is_end: bool,
 }
@@ -128,8 +128,8 @@ impl SendCoalescer {
         self.held.is_some()
     }
 
-    /// A call leaves something unsent that may go: a hold of its own, which the helper looks after
-    /// as after others.
+    /// Begins a hold for output that a call left unsent. The helper sends it as it sends other
+    /// holds.
     pub(super) fn on_tx_incomplete(&mut self) {
         self.holds = self.holds.wrapping_add(1);
     }
@@ -139,7 +139,7 @@ impl SendCoalescer {
         self.holds
     }
 
-    /// The number of the hold, if anything waits, be it acknowledgements only.
+    /// The number of the hold, if messages or acknowledgements wait.
     pub(crate) fn hold_number(&self) -> Option<u32> {
         (self.held.is_some() || self.acks.is_some()).then_some(self.holds)
     }
@@ -150,8 +150,8 @@ impl SendCoalescer {
         self.held.is_some_and(is_over)
     }
 
-    /// The program `called`, and a message of so many bytes was accepted `now`, for one peer or
-    /// several. Whether the message waits.
+    /// Decides if a message of `bytes` waits. The program `called`, and the message was accepted
+    /// `now`, for one peer or for several (`None`).
     pub(super) fn keeps(
         &mut self,
         called: Instant,
@@ -161,7 +161,7 @@ impl SendCoalescer {
     ) -> bool {
         let soon = if self.is_end { SOON } else { SOON_FROM_BEGIN };
         let needed = self.needed();
-        // Nothing waited while the program waited, however long it took to come back.
+        // A wait before this call says nothing about how quick the program is.
         if self.row > 0 {
             self.calls = match called.since(self.last) < soon {
                 true => (self.calls + 1).min(ENOUGH * needed),
@@ -170,7 +170,7 @@ impl SendCoalescer {
         }
         self.row = self.row.saturating_add(1);
         self.last = now;
-        // A call that only queues what it accepted is over at once.
+        // A call that only queues its message ends at once.
         self.is_end = true;
         if let Some(acks) = &mut self.acks {
             acks.answered = true;
@@ -197,14 +197,14 @@ impl SendCoalescer {
         begins
     }
 
-    /// Calls that must have come soon before anything waits.
+    /// Quick calls needed before anything waits.
     const fn needed(&self) -> u32 {
         CALLS << self.misses
     }
 
-    /// The program looks `now` what there is, and acknowledgements are due. Since when they wait,
-    /// if they are to wait for a row that it is likely to send next; not if it did not since they
-    /// last waited.
+    /// The program polls at `now`, and acknowledgements are due. Returns since when they wait, if
+    /// they are to wait for the row that the program is likely to send next. If it sent none since
+    /// they last waited, they do not wait.
     pub(super) fn take_row_chance(&mut self, now: Instant) -> Option<Instant> {
         if let Some(Acks { since, found, .. }) = self.acks.take() {
             if !found {
@@ -216,7 +216,7 @@ impl SendCoalescer {
         (likely && self.ack_rides.take()).then_some(now)
     }
 
-    /// Acknowledgements wait for it. The look `found` messages or not.
+    /// Acknowledgements wait from now on; `found` tells whether the look found messages.
     pub(super) fn keep_acks(&mut self, since: Instant, found: bool) {
         self.holds = self.holds.wrapping_add(1);
         self.acks = Some(Acks {
@@ -226,16 +226,17 @@ impl SendCoalescer {
         });
     }
 
-    /// If what waits is half of a row like the last one, and for one peer: for whom, and how many
-    /// messages. Where nothing else is under way to it, that should leave: two programs that answer
-    /// each other's rows are busy at the same time then, instead of by turns.
+    /// Returns the peer and the number of messages, if the messages that wait are half of a row
+    /// like the last one and for one peer. If nothing else is in flight to that peer, they should
+    /// leave: two programs that answer each other's rows then work at the same time instead of by
+    /// turns.
     pub(super) fn half(&self) -> Option<(NodeId, u64)> {
         let held = self.held?;
         let half = self.last_row >= HALVES && held.messages == self.last_row / 2;
         Some((held.to.filter(|_| half)?, held.messages.into()))
     }
 
-    /// Whether it matters when a call ends that just sent what it accepted.
+    /// Whether the end of a call that just sent its message must be noted by `on_end`.
     pub(super) fn wants_end(&self) -> bool {
         self.row > 1 || self.rows > 0
     }
@@ -246,7 +247,7 @@ impl SendCoalescer {
         self.is_end = true;
     }
 
-    /// Everything leaves that may. Whether that ends the wait of acknowledgements.
+    /// Everything that may leave now does. Returns whether acknowledgements had waited.
     pub(super) fn on_output(&mut self, now: Instant) -> bool {
         let acks = self.acks.take();
         if let Some(acks) = acks {
@@ -261,7 +262,7 @@ impl SendCoalescer {
         acks.is_some()
     }
 
-    /// Messages that waited leave.
+    /// Takes note of when messages that waited leave.
     fn learn(&mut self, now: Instant, held: Held) {
         if now.since(held.since) >= LATE {
             self.calls = 0;
@@ -292,12 +293,12 @@ impl SendCoalescer {
 
 #[cfg(test)]
 impl SendCoalescer {
-    /// What is sent next waits, however slow the program is.
+    /// Makes the next messages wait, however slow the program is.
     pub(crate) fn expect_row(&mut self) {
         self.expect_row_of(0);
     }
 
-    /// As many as in the row before.
+    /// The same, after a row of `last_row` messages.
     pub(crate) fn expect_row_of(&mut self, last_row: u32) {
         let allowed = true;
         let (calls, rows) = (u32::MAX / 2, ROWS);
@@ -319,7 +320,7 @@ mod tests {
 
     const PEER: Option<NodeId> = Some(NodeId(1));
 
-    /// One that may hold, and the time.
+    /// A coalescer that may hold messages, and the time.
     fn coalescer() -> (SendCoalescer, Instant) {
         let coalescer = SendCoalescer {
             allowed: true,
@@ -339,7 +340,8 @@ mod tests {
         leaves
     }
 
-    /// How many of so many left at once, or took others along.
+    /// Sends `count` messages. Returns how many of the calls sent at once, for themselves or
+    /// others.
     fn sends(coalescer: &mut SendCoalescer, now: &mut Instant, count: u32) -> usize {
         let leave = (0..count).filter(|_| send(coalescer, now, CALL));
         leave.count()
@@ -374,7 +376,7 @@ mod tests {
         }
     }
 
-    /// It sends several requests, or answers several, before it waits again.
+    /// The program sends several requests, or answers several, before it waits again.
     #[test]
     fn several_requests_leave_when_the_program_waits() {
         let (mut coalescer, mut now) = coalescer();
@@ -394,8 +396,8 @@ mod tests {
         assert!(left > 2_000, "{left}");
     }
 
-    /// It takes a while to read what came before it answers the first: that says nothing about the
-    /// others.
+    /// The program takes a while to read before it answers the first. That says nothing about the
+    /// other answers.
     #[test]
     fn who_begins_late_answers_together() {
         let (mut coalescer, mut now) = coalescer();
@@ -489,8 +491,8 @@ mod tests {
         assert_eq!(coalescer.misses, 0, "the rows themselves leave together");
         let kept = rows(&mut coalescer, CALL);
         assert!(kept > 80, "{kept} of 100");
-        // Who only looks has them wait at one look in sixteen; likewise who does something else
-        // then.
+        // A program that only polls lets acknowledgements wait at one poll in sixteen. So does one
+        // that then does something other than send.
         for looks_only in [true, false] {
             let mut kept = 0;
             for _ in 0..1_000 {

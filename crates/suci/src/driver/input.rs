@@ -15,9 +15,9 @@ use suci_proto::{Arrival, Engine, Undelivered, Unreachable};
 const PER_TURN: usize = 1_024;
 
 /// ... and how long that may take, whatever those datagrams hold: calls have time limits, and
-/// others wait. Time that comes before input would take for lost what was only not read, so that
-/// look may last longer, and so many datagrams are taken in any case, though this process was held
-/// up. (Tests are held up for longer.)
+/// others wait. A look before timers may last longer, and takes at least `AT_LEAST` datagrams even
+/// if this process was held up: an acknowledgement that is still unread would count as lost. (Tests
+/// are held up for longer.)
 pub(super) const PER_LOOK: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 1 });
 pub(super) const BEFORE_TIME: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10 });
 pub(super) const AT_LEAST: usize = 8 * BULK;
@@ -25,23 +25,23 @@ pub(super) const AT_LEAST: usize = 8 * BULK;
 /// Datagrams asked of the socket at once while many arrive.
 pub(super) const BULK: usize = 8;
 
-/// How long a look at the socket may go on although the program got a message to take, or
-/// everything is taken that was there when it began. While packets arrive about as fast as they are
-/// taken the socket is never empty, and whoever asked among them would wait for the answer until
-/// the others pause.
+/// How long a look at the socket may go on although the program got a message to take, or all
+/// datagrams are taken that were there when it began. While packets arrive about as fast as they
+/// are taken, the socket is never empty, and a peer that asked among them would wait for its answer
+/// until the others pause.
 pub(super) const PROMPT: Duration = Duration::from_micros(50);
 
-/// The charge of the receive buffer is checked once in so many looks...
+/// The charge of the receive buffer is checked once in this many looks...
 const CHECK_EVERY: u32 = 64;
 
-/// ... and whenever the last look is so long ago.
+/// ... and whenever the last look is this long ago.
 const CHECK_AFTER: Duration = Duration::from_millis(20);
 
 impl Driver {
-    /// Hands what arrived to the engine, until nothing is left, [`PER_TURN`] datagrams were taken,
-    /// or the look has lasted long ([`Driver::is_long`]). While little arrives, one datagram is
-    /// taken without asking whether there is another, which would cost a system call in every round
-    /// trip. Returns the time afterwards.
+    /// Hands datagrams to the engine until the socket is empty, [`PER_TURN`] datagrams were taken,
+    /// or the look has lasted long ([`Driver::is_long`]). While few arrive, it takes one datagram
+    /// without asking whether there is another, which would cost a system call in every round trip.
+    /// Returns the time afterwards.
     pub(super) fn drain(&mut self, began: Instant, prompt: bool) -> Result<Instant, Error> {
         let mut now = began;
         self.check_charge(began);
@@ -118,9 +118,9 @@ impl Driver {
         any
     }
 
-    /// Hears from the launcher which processes have ended, and hands that to the engine once
-    /// everything is taken that is in the socket: what an ended process sent before comes first.
-    /// Forwards datagrams that are for another shard.
+    /// Reads from the launcher which processes have ended, and tells the engine once the socket is
+    /// empty: packets that an ended process sent come first. Notices for other shards are
+    /// forwarded.
     #[cold]
     pub(super) fn take_notices(&mut self, now: Instant) {
         if let Some(launcher) = self.launcher.as_mut().filter(|it| it.is_due(now))
@@ -150,10 +150,12 @@ impl Driver {
         }
     }
 
-    /// Whether the look that began at `began` has lasted long enough: a millisecond, or less if
-    /// somebody interrupts it, or if `prompt`, when the program has a message to take and had none
-    /// before (a program that leaves messages `unread` waits for none, and each of its looks would
-    /// end at once); else when everything is taken that was there as it began.
+    /// Whether the look that began at `began` has lasted long enough.
+    ///
+    /// If `prompt`, it lasts up to a millisecond. It ends earlier if another thread interrupts it,
+    /// or once the program has a message and had none before: a program that leaves messages
+    /// `unread` waits for none, and each of its looks would end at once. Otherwise it ends when
+    /// everything is taken that was there as it began.
     fn is_long(&self, began: Instant, prompt: bool, unread: bool) -> bool {
         let (enough, most) = match prompt {
             true => {
@@ -168,9 +170,9 @@ impl Driver {
         self.clock.now().since(began) >= if enough { PROMPT } else { most }
     }
 
-    /// Compares now and then what the kernel charges with what peers were granted: always after a
-    /// while without looking, when most lies there, and once in many turns otherwise, since it
-    /// costs a system call.
+    /// Compares now and then the kernel's charge of the receive buffer with the credit granted to
+    /// peers. It does so whenever the last look was long ago, when most lies there, and else once
+    /// in many looks, since it costs a system call.
     pub(super) fn check_charge(&mut self, now: Instant) {
         self.unchecked += 1;
         if self.unchecked < CHECK_EVERY && now.since(self.looked_at) < CHECK_AFTER {
@@ -182,8 +184,8 @@ impl Driver {
         }
     }
 
-    /// Hands at most `max` datagrams of a look that `began` then to the engine. Moves `now` on when
-    /// one of them arrived later than that.
+    /// Hands at most `max` datagrams to the engine, in a look that `began` then. Moves `now`
+    /// forward if one of them arrived later.
     fn take(
         &mut self,
         now: &mut Instant,
@@ -222,8 +224,8 @@ impl Driver {
             .map_err(Error::io("receiving from the socket"))
     }
 
-    /// Takes what comes first, in a receive that blocks. Returns how many datagrams that was, and
-    /// the time; none if the socket was empty to the end.
+    /// Receives and blocks until datagrams arrive. Returns their number and the time; no number if
+    /// the socket stayed empty.
     pub(super) fn take_blocking(&mut self) -> Result<(Option<usize>, Instant), Error> {
         let Self {
             backend,
@@ -268,8 +270,8 @@ fn arrived_by(clock: Clock, now: &mut Instant, at: Instant) -> Instant {
     at.min(*now)
 }
 
-/// Hands datagrams that came together, at `arrived` or later, to the engine, or sends on to another
-/// shard what is not ours.
+/// Hands datagrams that came together, at `arrived` or later, to the engine. Forwards those of
+/// other shards.
 fn hand(
     engine: &mut Engine,
     cross_shard: &mut Option<CrossShardQueue>,
@@ -299,7 +301,7 @@ fn hand(
     }
 }
 
-/// Hands one of several datagrams, not all of which are ours, to whom it is for.
+/// Hands one datagram to the engine, or forwards it to the shard that owns its peer.
 fn sort(
     engine: &mut Engine,
     cross_shard: &mut CrossShardQueue,
@@ -330,7 +332,7 @@ fn undelivered(engine: &mut Engine, now: Instant, report: &Report) {
     engine.on_undelivered(now, &report);
 }
 
-/// What an error of the system says about its destination.
+/// Translates the system's error into what it says about the destination.
 pub(super) fn unreachable(kind: ErrorKind) -> Unreachable {
     match kind {
         ErrorKind::ConnectionRefused => Unreachable::Port,

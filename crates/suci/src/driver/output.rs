@@ -11,13 +11,13 @@ use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{TX_BUDGET, Transmit, TransmitResult};
 
-/// Pieces of a train whose list is short: of a lone packet and a little more. The list for as many
-/// as a system call takes has 16 KiB, and whatever is called from above it runs on a part of the
-/// stack that no cache holds.
+/// Slices of a train with a short list: a lone packet and a little more. The list for as many
+/// slices as a system call takes has 16 KiB, and functions called from above it run on a part of
+/// the stack that no cache holds.
 const FEW: usize = 8;
 
 impl Driver {
-    /// Sends whatever may go, for [`TX_BUDGET`] at most.
+    /// Sends all that may be sent, for [`TX_BUDGET`] at most.
     pub(crate) fn output(&mut self) -> Result<(), Error> {
         self.output_at(self.clock.now())?;
         Ok(())
@@ -32,9 +32,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Sends whatever may go, or the first part of it: if that is
-    /// [`tx_incomplete`](Self::tx_incomplete) the next turn is due at once. Returns whether
-    /// anything went, which takes time.
+    /// Sends all that may be sent, or the first part of it: then it is
+    /// [`tx_incomplete`](Self::tx_incomplete), and the next cycle is due at once. Returns whether
+    /// anything was sent, which takes time.
     pub(super) fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
         self.tx_incomplete = false;
         if self.coalescer.on_output(now) {
@@ -98,9 +98,9 @@ impl Driver {
         }
     }
 
-    /// Sends what the last output left, or what has come up since: whoever takes a message makes
-    /// room, of which its sender waits to hear. Nothing, if the socket is full. Returns whether
-    /// there is an event now.
+    /// Sends the rest of the last output, and output that has come up since: a message that the
+    /// program took makes room, of which its sender waits to hear. Sends nothing if the socket is
+    /// full. Returns whether there is an event now.
     pub(crate) fn send_rest(&mut self) -> Result<bool, Error> {
         if self.want_write || !self.engine.has_output() {
             return Ok(false);
@@ -186,8 +186,8 @@ fn send(
     }
 }
 
-/// The same with a list for at most `N` slices. A train of more than a system call takes is copied
-/// into `spill`: they are all tiny then, so that copying costs little.
+/// The same with a list for at most `N` slices. A train with more slices than a system call takes
+/// is copied into `spill`: its slices are all tiny, so that copying costs little.
 #[inline(never)]
 fn send_slices<const N: usize>(
     backend: &mut dyn Backend,

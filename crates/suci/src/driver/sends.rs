@@ -24,7 +24,7 @@ impl Driver {
             .map_err(|error| Error::from_send(to, error))
     }
 
-    /// As [`Driver::try_push`]; the program hears when there is room, if there is none.
+    /// As [`Driver::try_push`]. If there is no room, the program hears when there is.
     pub(crate) fn push(
         &mut self,
         now: &mut Instant,
@@ -44,9 +44,9 @@ impl Driver {
         error
     }
 
-    /// As [`Driver::offer`], but a full queue is looked at again after a turn, since
-    /// acknowledgements may wait in the socket, and so is a peer that suspended the session, since
-    /// it may have resumed it. After that it is later than `now` was.
+    /// As [`Driver::offer`], but tries again after a cycle if the queue is full (acknowledgements
+    /// may wait in the socket) or if the peer suspended the session (it may have resumed it). Sets
+    /// `now` to the time after that cycle.
     pub(crate) fn try_push(
         &mut self,
         now: &mut Instant,
@@ -160,8 +160,8 @@ impl Driver {
         }
     }
 
-    /// Accepts a message of so many bytes for a peer with `push`, and sends it, unless it waits for
-    /// more ([`SendCoalescer`](super::SendCoalescer)). The call began when it was `called`, if
+    /// Accepts a message of `bytes` bytes for a peer with `push`, and sends it, unless it waits for
+    /// more ([`SendCoalescer`](super::SendCoalescer)). `called` is when the call began, if
     /// something that takes time came first.
     pub(crate) fn send<T>(
         &mut self,
@@ -177,8 +177,8 @@ impl Driver {
         Ok(number)
     }
 
-    /// Sends what was accepted for one peer or several, so many bytes, in a call that began when it
-    /// was `called`, unless it waits for more.
+    /// Sends the accepted messages, `bytes` bytes for one peer or several, unless they wait for
+    /// more. The call began when it was `called`.
     fn send_on_or_keep(&mut self, called: Instant, now: Instant, to: Option<NodeId>, bytes: u64) {
         if self.coalescer.keeps(called, now, to, bytes)
             && !self.has_idle_half()
@@ -199,7 +199,7 @@ impl Driver {
     }
 
     /// Accepts a message for each of several peers, and sends them as [`Driver::send`] does one.
-    /// What became of each.
+    /// Returns the result for each peer.
     pub(crate) fn broadcast(&mut self, to: &[NodeId], message: &OutgoingMessage) -> Vec<Accepted> {
         let mut now = self.clock.now();
         let called = now;
@@ -219,8 +219,8 @@ impl Driver {
         accepted
     }
 
-    /// As [`Driver::send`], with a copy of `bytes` on channel 0. Much is copied before the time is
-    /// read, since that takes longer than everything else.
+    /// As [`Driver::send`], with a copy of `bytes` on channel 0. A long message is copied before
+    /// the time is read, since the copy takes longer than everything else.
     pub(crate) fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
         if bytes.len() > SMALL {
             let called = self.coalescer.wants_end().then(|| self.clock.now());
@@ -240,13 +240,14 @@ impl Driver {
     }
 
     fn send_on_at(&mut self, now: Instant) {
-        // It is accepted whatever became of the socket; the next call that needs that fails.
+        // The message stays accepted if the socket failed; the next call that needs the socket
+        // reports it.
         let _ = self.try_to_send_on(now);
     }
 
-    /// One output. The socket is looked at before it if the last call left something unsent, since
-    /// what was acknowledged meanwhile decides what may go (but not before what is urgent goes);
-    /// else after it, if the last look is too long ago.
+    /// Makes one output. If the last call left something unsent, the socket is looked at before it:
+    /// acknowledgements decide what may be sent. (Urgent messages go even before that.) Otherwise
+    /// the socket is looked at afterwards, if the last look is too long ago.
     fn try_to_send_on(&mut self, now: Instant) -> Result<(), Error> {
         if self.tx_incomplete {
             self.send_urgent()?;
@@ -264,7 +265,8 @@ impl Driver {
     pub(crate) fn flush_if_wanted(&mut self) -> bool {
         let wants = self.engine.wants_flush() && !self.tx_incomplete;
         if wants {
-            // It is accepted whatever became of the socket; the next call that needs that fails.
+            // The messages stay accepted if the socket failed; the next call that needs the socket
+            // reports it.
             let _ = self.output();
         }
         wants

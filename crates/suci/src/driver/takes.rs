@@ -1,5 +1,4 @@
-//! Messages that are there already: how the program takes them, and how seldom the clock may be
-//! read meanwhile.
+//! Received messages: how the program takes them, and how seldom the clock is read meanwhile.
 
 use super::{Driver, STALE};
 use crate::error::Error;
@@ -8,7 +7,7 @@ use crate::next::Next;
 use suci_proto::time::Instant;
 use suci_proto::{CallId, CallResult, Event, Filter};
 
-/// Messages between two readings of the clock at most: a reading costs as much as taking a small
+/// Most messages between two readings of the clock: a reading costs as much as taking a small
 /// message.
 const UNTIMED: usize = 16;
 
@@ -16,7 +15,7 @@ const UNTIMED: usize = 16;
 pub(super) struct Takes {
     /// Messages since the clock was read.
     untimed: usize,
-    /// After how many it is read again.
+    /// Messages after which the clock is read again.
     most: usize,
     timed_at: Instant,
 }
@@ -30,14 +29,14 @@ impl Takes {
         }
     }
 
-    /// The program took so many messages. Whether to read the clock: after each one, unless the
-    /// program took many in much less time than a look may be old.
+    /// Counts messages that the program took. Returns whether to read the clock: after each one,
+    /// unless the program took many in much less time than a look may be old.
     pub(super) fn wants_time(&mut self, messages: usize) -> bool {
         self.untimed = self.untimed.saturating_add(messages);
         self.untimed >= self.most
     }
 
-    /// It was read.
+    /// The clock was read.
     pub(super) fn note(&mut self, now: Instant) {
         let fast = now.since(self.timed_at) < STALE / 8;
         *self = Self {
@@ -55,7 +54,7 @@ impl Takes {
 impl Driver {
     /// The next message.
     pub(crate) fn take_message(&mut self) -> Option<Message> {
-        // Mostly there is none; to take it would move as many bytes.
+        // Mostly there is none. Taking `None` would move as many bytes as a message has.
         if self.head.is_some() {
             return self.head.take();
         }
@@ -84,11 +83,11 @@ impl Driver {
         }
     }
 
-    /// The same, as many as `messages` has memory for.
+    /// Takes as many messages as `messages` has memory for.
     ///
-    /// They are written where they stay. A push would build each on the stack, because to grow may
-    /// fail, and copy it from there in larger pieces than were written a moment before: the
-    /// processor waits for that as long as the rest takes.
+    /// They are written where they stay. A push would build each on the stack, because growing may
+    /// fail, and copy it from there in larger pieces than were written a moment before. The
+    /// processor would wait for that as long as the rest takes.
     fn take_into(&mut self, messages: &mut Vec<Message>, most: usize) -> usize {
         let (before, mut written) = (messages.len(), 0);
         let places = messages.spare_capacity_mut();
@@ -100,7 +99,7 @@ impl Driver {
                     place.write(Message::new(from, message));
                     written += 1;
                 }
-                // To drop one here would have each built on the stack again.
+                // Dropping a message here would make each of them be built on the stack again.
                 None => {
                     std::mem::forget(message);
                     debug_assert!(false, "no more than was asked for");
@@ -116,8 +115,8 @@ impl Driver {
         written
     }
 
-    /// The next message that `wanted` admits. An error, if there is none and the session with the
-    /// only peer that it admits ended since the program last heard of such an end.
+    /// Takes the next message that `wanted` admits. Fails if there is none, `wanted` admits only
+    /// one peer, and the session with that peer ended since the program last heard of such an end.
     pub(crate) fn take_from(&mut self, wanted: Filter) -> Option<Result<Message, Error>> {
         if let Some(head) = self
             .head
@@ -134,8 +133,8 @@ impl Driver {
         Some(Err(Error::Ended { node, reason }))
     }
 
-    /// As [`Driver::take_from`], for a call that waits where it finds nothing: an error, too, if
-    /// only the program could end that.
+    /// As [`Driver::take_from`], for a call that waits if it finds nothing. It also fails if only
+    /// the program could end the wait.
     pub(crate) fn await_from(&mut self, wanted: Filter) -> Option<Result<Message, Error>> {
         if let Some(taken) = self.take_from(wanted) {
             return Some(taken);
@@ -155,7 +154,7 @@ impl Driver {
         Some(Message::new(from, message))
     }
 
-    /// What the call `id` came to, if it did.
+    /// Takes the result of the call `id`, if it has one.
     pub(crate) fn take_call(&mut self, id: CallId) -> Option<CallResult> {
         while let Some((other, result)) = self.engine.poll_call() {
             debug_assert_eq!(other, id, "one at a time");
@@ -167,8 +166,8 @@ impl Driver {
         None
     }
 
-    /// The error of a receiving call that would wait for an announced message, which only an answer
-    /// of the program lets come. Each announcement is told once.
+    /// Returns the error for a receiving call that would wait for an announced message, which comes
+    /// only if the program answers. Each announcement is told once.
     pub(crate) fn unanswered(&mut self) -> Option<Error> {
         let (_, announced) = self.engine.poll_unanswered()?;
         Error::needs_answer(&announced, self.engine.longest_unasked())
@@ -179,15 +178,15 @@ impl Driver {
         self.head = Some(message);
     }
 
-    /// The next event. The engine takes a message that was put back for taken: the end of its
+    /// Takes the next event. The engine counts a message that was put back as taken; the end of its
     /// session waits for it here.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         let held = self.head.as_ref().map(Message::source);
         self.engine.poll_event_beside(held)
     }
 
-    /// The next event, or else the next message: so the end of a session comes between its last
-    /// message and those of the next session.
+    /// Takes the next event, or else the next message. So the end of a session comes between its
+    /// last message and the first of the next session.
     pub(crate) fn take_next(&mut self) -> Option<Next> {
         match self.poll_event() {
             Some(event) => Some(Next::Event(event)),
@@ -195,7 +194,7 @@ impl Driver {
         }
     }
 
-    /// As [`Driver::refresh`], when the program took messages that were there already.
+    /// As [`Driver::refresh`], after the program took messages that were already there.
     pub(crate) fn refresh_taking(&mut self, messages: usize) {
         if !self.takes.wants_time(messages) && !self.coalescer.holds_messages() {
             return;
@@ -205,8 +204,8 @@ impl Driver {
         if self.coalescer.is_over(now) {
             self.send_on();
         }
-        // The program has its messages whatever became of the socket; the next call that needs that
-        // fails.
+        // The program has its messages even if the socket failed; the next call that needs the
+        // socket reports the error.
         let _ = self.refresh(now);
     }
 }
@@ -216,7 +215,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// How often the clock is read while `messages` are taken that take so long each.
+    /// Returns how often the clock is read while `messages` are taken, each in the time `each`.
     fn readings(takes: &mut Takes, now: &mut Instant, messages: u32, each: Duration) -> u32 {
         let mut readings = 0;
         for _ in 0..messages {

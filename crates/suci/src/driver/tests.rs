@@ -12,11 +12,11 @@ use suci_proto::{AcceptPolicy, Config, Identity};
 
 mod urgent;
 
-/// What a socket will answer instead of sending; and how many segments each attempt had.
+/// The answers that a socket gives instead of sending, and the segments of each attempt.
 #[derive(Default)]
 struct Script {
     answers: VecDeque<SendOutcome>,
-    /// How many trains it has room for; without a value, for all.
+    /// Trains that the socket has room for; without a value, any number.
     room: Option<usize>,
     attempts: Vec<(usize, usize)>,
     segments: usize,
@@ -24,7 +24,7 @@ struct Script {
     order: Vec<&'static str>,
     /// Receives that may block.
     blocking: usize,
-    /// What so many of them find is nothing to hand on.
+    /// This many of the receives find only reports, and no datagram.
     reports: usize,
     /// How soon the backend wants to be called.
     due_in: Option<Duration>,
@@ -33,9 +33,9 @@ struct Script {
     slow_trains: Duration,
     /// Datagrams that come during each look.
     noise: usize,
-    /// It does not say when datagrams arrived.
+    /// The backend does not say when datagrams arrived.
     unstamped: bool,
-    /// It is no socket any more.
+    /// The socket fails from now on.
     broken: bool,
 }
 
@@ -49,7 +49,7 @@ struct Moody {
 }
 
 impl Moody {
-    /// So many datagrams of one byte arrive here, from ourselves.
+    /// Makes `count` datagrams of one byte arrive here, from ourselves.
     fn hear_noise(&mut self, count: usize) {
         let slices = [IoSlice::new(&[0])];
         let noise = Train::single(self.local_addr(), suci_net::Ecn::NotEct, &slices);
@@ -203,8 +203,8 @@ fn to_ask_for_news_lets_no_end_overtake_the_last_message() {
     assert!(!b.has_news());
 }
 
-/// What was accepted is, and what was taken is the program's, whatever becomes of the socket; the
-/// next call that needs it fails.
+/// A message that was accepted or taken stays so if the socket fails. The next call that needs the
+/// socket fails.
 #[test]
 fn an_error_of_the_socket_takes_nothing_back() {
     let (mut a, script, mut b) = connected();
@@ -225,9 +225,9 @@ fn an_error_of_the_socket_takes_nothing_back() {
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
 }
 
-/// Sending that takes long is no reason not to hear anybody: a wait looks at the socket in between
-/// and does not sleep, and another call ends. The next call looks at the socket before it sends the
-/// rest.
+/// A long output does not keep others from being heard. A wait looks at the socket in between and
+/// does not sleep; another call ends the output. The next call looks at the socket before it sends
+/// the rest.
 #[test]
 fn while_much_is_sent_others_are_heard() {
     let (mut a, script, mut b) = settled();
@@ -247,7 +247,7 @@ fn while_much_is_sent_others_are_heard() {
         until(&mut a, &mut b, |a, b| is_settled(a) && is_settled(b));
         send(&mut b, 0, b"question".into());
         b.output().unwrap();
-        // None so long that it asks first.
+        // No message is so long that it asks first.
         (0..20).for_each(|_| send(&mut a, 1, vec![1; 20_000]));
         slow(3 * STALE);
         if waits {
@@ -273,8 +273,8 @@ fn while_much_is_sent_others_are_heard() {
     }
 }
 
-/// Whatever waits for the program when a call begins, it transmits as long as one output may last:
-/// here for one train. What is left is the helper's, if no other call comes.
+/// A call transmits for as long as one output may last: here for one train. The helper sends what
+/// is left, if no other call comes.
 #[test]
 fn a_call_transmits_for_a_bounded_time() {
     let (mut a, script, mut b) = settled();
@@ -336,7 +336,7 @@ fn connected() -> (Driver, Arc<Mutex<Script>>, Driver) {
     connected_with(Duration::ZERO)
 }
 
-/// As [`connected`], where each train of the first one takes so long to arrive.
+/// As [`connected`], where each train of the first driver takes `slow_trains` to arrive.
 fn connected_with(slow_trains: Duration) -> (Driver, Arc<Mutex<Script>>, Driver) {
     let hub = Hub::new(8 << 20).with_mtu(1_472);
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
@@ -412,7 +412,7 @@ fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
     a.output().unwrap();
     assert!(!a.interest().write);
     a.send_rest().unwrap();
-    // Nobody serves the sender meanwhile, which could repeat what was lost.
+    // Nothing serves the sender meanwhile, which could repeat lost packets.
     let end = Deadline::after(Duration::from_secs(30));
     let message = loop {
         b.turn().unwrap();
@@ -486,7 +486,7 @@ fn f27_a_smaller_route_gets_smaller_packets() {
     assert!(a.engine.peer_stats(NodeId(1)).unwrap().mtu < 1_472);
 }
 
-/// Else it would wait for ever, and nobody would know why.
+/// Otherwise the message would wait for ever, without a reason for its user.
 #[test]
 fn f27_a_route_too_narrow_for_any_packet_is_told_once() {
     let (mut a, script, _b) = connected();
@@ -514,7 +514,8 @@ fn blocking_of_a_wait(driver: &mut Driver, script: &Mutex<Script>, limit: Durati
     script.lock().unwrap().blocking - before
 }
 
-/// As [`connected`]; acknowledgements are settled, so that nothing precise is due at the first one.
+/// As [`connected`]; acknowledgements are settled, so that the first driver has nothing precise
+/// due.
 fn settled() -> (Driver, Arc<Mutex<Script>>, Driver) {
     let (mut a, script, mut b) = connected();
     until(&mut a, &mut b, |a, _| is_settled(a));
@@ -548,7 +549,7 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
     );
 }
 
-/// A timed sleep that brought nothing is the last one for a while, and whoever said how to wait
+/// A timed sleep that brought nothing is the last one for a while. A program that chose how to wait
 /// takes none.
 #[test]
 fn the_receiver_of_a_stream_naps_until_it_is_over() {
@@ -567,7 +568,7 @@ fn the_receiver_of_a_stream_naps_until_it_is_over() {
         assert_eq!(wait(&mut a, way), blocking, "{way:?}");
     }
     assert_eq!(wait(&mut a, Wait::Adaptive), 1, "it is over");
-    // What was not taken yet is taken at once.
+    // A datagram that is already there is taken at once.
     a.timed_sleep = TimedSleep::default();
     a.timed_sleep.on_slept(Some(Duration::ZERO));
     a.drained = false;
@@ -624,7 +625,7 @@ fn an_acknowledgement_waits_for_a_row_that_is_likely() {
     a.poll_deferring_acks().unwrap();
     assert_eq!(sent(), 1, "no row came");
     assert!(a.coalescer.hold_number().is_none());
-    // Whatever is asked to leave takes them along, be it only for others.
+    // Any output takes the acknowledgements along, even output to other peers.
     a.coalescer.expect_row();
     ask(&mut a);
     a.poll_deferring_acks().unwrap();
@@ -667,8 +668,8 @@ fn acknowledgements_that_waited_go_when_the_socket_takes_them_and_some_never_wai
     assert!(b.is_flushed());
 }
 
-/// Of two rows of the same length the second leaves in halves, unless something else is under way.
-/// A process that is held up amid a row sends more trains, so that the rule holds mostly.
+/// The second of two rows of the same length leaves in halves, unless something else is in flight.
+/// A process that is held up amid a row sends more trains, so the rule holds only mostly.
 #[test]
 fn half_of_a_row_leaves_where_nothing_is_under_way() {
     let trains = || {
@@ -754,7 +755,7 @@ fn what_is_not_handed_on_does_not_show_an_empty_socket() {
     assert!(a.drained && a.drained_at > seen_empty);
 }
 
-/// Hands over so many messages, each of which fills a packet, and takes them.
+/// Sends `count` messages, each of which fills a packet, and takes them.
 fn exchange(
     a: &mut Driver,
     b: &mut Driver,
@@ -773,7 +774,7 @@ fn exchange(
     });
 }
 
-/// A look at the socket, each of whose receives lasts so long. Returns how many datagrams it took.
+/// Looks at the socket; each receive lasts this long. Returns how many datagrams it took.
 fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Duration) -> usize {
     let (now, before) = (a.now(), a.engine.counters().datagrams_in);
     a.engine.begin_turn(now);
@@ -824,8 +825,8 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
         let (mut a, script, mut b) = connected_with(least);
         script.lock().unwrap().unstamped = !stamped;
         for _ in 0..4 {
-            // Each of its packets is under way for so long. A look that begins meanwhile finds the
-            // answer.
+            // Each of its packets is in flight for this long. A look that begins meanwhile finds
+            // the answer.
             let sent = a.now();
             let began = sent + least / 2;
             a.push(&mut a.now(), NodeId(1), "asks".into()).unwrap();

@@ -1,23 +1,23 @@
 //! Timed sleeps: how a receiver of a stream sleeps between two trains.
 //!
-//! A receiver that is faster than its sender sleeps after each train, in a receive that blocks, and
-//! is woken by the next one, which costs the sender's system call as much as all else in it but the
-//! copy. A timed sleep ends by itself: nobody rings, and some trains are there when it is over.
-//! Network cards moderate their interrupts so.
+//! A receiver that is faster than its sender sleeps after each train in a receive that blocks. The
+//! next train wakes it, which costs as much as the rest of the sender's system call without the
+//! copy. A timed sleep ends by itself: the sender wakes nobody, and some trains are there when it
+//! is over. Network cards moderate their interrupts in the same way.
 
 use crate::backoff::Backoff;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// A sleep that was over so soon was between two trains of a stream, its own waking up included.
+/// A sleep that was over this soon, with the time to wake up, lay between two trains of a stream.
 const DENSE: Duration = Duration::from_micros(25);
 
-/// How long a timed sleep lasts: two or three trains at 40 Gbit/s. Whatever else comes meanwhile
-/// waits for as long, hardly more than for a process that is woken.
+/// How long a timed sleep lasts: two or three trains at 40 Gbit/s. Anything else that arrives
+/// meanwhile waits for as long, hardly more than a process takes to wake up.
 pub(super) const TIMED_SLEEP: Duration = Duration::from_micros(30);
 
-/// A timed sleep of which the system made so much is none that pays: its timers are coarse, or
-/// others use the processor.
+/// If a timed sleep lasts this long, it does not pay: the system's timers are coarse, or other
+/// processes use the processor.
 const TOO_LONG: Duration = Duration::from_micros(200);
 
 /// Whether timed sleeps pay, as far as the last sleeps tell.
@@ -43,14 +43,14 @@ impl TimedSleep {
         self.dense && self.backoff.take()
     }
 
-    /// A sleep that something ended after `slept`, or nothing.
+    /// Takes note of a sleep in a receive: `slept` until a datagram ended it, or none did.
     pub(super) fn on_slept(&mut self, slept: Option<Duration>) {
         self.dense = slept.is_some_and(|slept| slept < DENSE);
     }
 
-    /// A timed sleep from `began` to `woke`, and when the newest datagram arrived that was there
-    /// then. If that was in the first half, the stream was over, or its sender waited for an
-    /// acknowledgement or credit, of which the timed sleep kept it.
+    /// Takes note of a timed sleep from `began` to `woke`, and of when the newest datagram then
+    /// found had arrived. If that was in the first half, the stream was over, or its sender waited
+    /// for an acknowledgement or credit that the sleep delayed.
     pub(super) fn on_sleep(&mut self, began: Instant, woke: Instant, newest: Option<Instant>) {
         let slept = woke.since(began);
         let till_end = newest.is_some_and(|newest| woke.since(newest) < slept / 2);

@@ -9,7 +9,7 @@ use crate::wait::Spinner;
 use suci_proto::time::Instant;
 
 impl Driver {
-    /// What arrived and what is due, after waiting for it.
+    /// Waits, then takes input and runs the timers that are due. Returns the time afterwards.
     pub(super) fn await_input(
         &mut self,
         now: Instant,
@@ -22,7 +22,7 @@ impl Driver {
             self.input(now, true)?
         } else if spinner.pauses(now) {
             let now = self.input(now, true)?;
-            // What was there at the first look has more behind it, sometimes.
+            // A message that was there at the first look is sometimes followed by more.
             if spinner.looked_once() && (self.engine.has_message() || self.engine.has_call()) {
                 self.expects = self.crowds.take();
             }
@@ -39,8 +39,9 @@ impl Driver {
         Ok(now)
     }
 
-    /// Whether to wait in a receive that blocks: nothing precise is due, nothing waits to be sent,
-    /// and the last one did not last to its end, which would make a long sleep a row of short ones.
+    /// Whether to wait in a receive that blocks: no precise timer is due, nothing waits to be sent,
+    /// and the last such receive did not time out. Otherwise a long sleep would become a row of
+    /// short ones.
     fn may_block(&self, now: Instant, deadline: Deadline) -> bool {
         let Some(limit) = (self.block_limit).filter(|_| !self.want_write && !self.undisturbed)
         else {
@@ -50,7 +51,7 @@ impl Driver {
             && deadline.left().is_none_or(|left| left >= limit)
     }
 
-    /// What arrived and what is due after a timed sleep.
+    /// Sleeps for [`TIMED_SLEEP`], then takes input and runs the timers that are due.
     fn sleep_for(&mut self, since: Instant) -> Result<Instant, Error> {
         self.sleeps += 1;
         sys::sleep_for(TIMED_SLEEP);
@@ -58,7 +59,7 @@ impl Driver {
         self.newest = None;
         self.bulk = true;
         let now = self.input(woke, true)?;
-        // What is still there arrived later than all that was taken.
+        // Datagrams that are still in the socket arrived later than all that were taken.
         let newest = if self.drained {
             self.newest
         } else {
@@ -68,7 +69,8 @@ impl Driver {
         Ok(now)
     }
 
-    /// What arrived and what is due, beginning with a receive that blocks.
+    /// Waits in a receive that blocks, takes the rest of the input, and runs the timers that are
+    /// due.
     fn wait_in_recv(&mut self, since: Instant, may_sleep: bool) -> Result<Instant, Error> {
         self.check_charge(since);
         let (got, mut now) = self.take_blocking()?;
@@ -82,7 +84,7 @@ impl Driver {
             self.timed_sleep.on_slept(got.map(|_| now.since(since)));
         }
         let got = got.unwrap_or(0);
-        // What was there already has more behind it, often.
+        // A datagram that was already there is often followed by more.
         self.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);
         if self.bulk {
             now = self.drain(now, true)?;

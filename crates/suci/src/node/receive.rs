@@ -49,7 +49,8 @@ impl Node {
         self.take_within(limit, |driver| Some((driver.take_next()?, 1)))
     }
 
-    /// What `take` finds, if it finds something now.
+    /// Returns the result of `take`, or of a second try after one cycle; nothing if both found
+    /// nothing.
     pub(super) fn try_take<M>(
         &mut self,
         take: impl Fn(&mut Driver) -> Option<M>,
@@ -70,9 +71,9 @@ impl Node {
         Ok(take(&mut turn))
     }
 
-    /// As [`Node::recv_timeout`], and takes what else is there already, `most` messages in all:
-    /// appends them to `messages`. Returns how many; none if none came. For many small messages,
-    /// which it takes for less than one by one.
+    /// As [`Node::recv_timeout`], and takes the messages that are already there, up to `most` in
+    /// all. Appends them to `messages` and returns their number; 0 if none came. For many small
+    /// messages this costs less than taking them one by one.
     ///
     /// # Errors
     /// As [`Node::recv`].
@@ -119,7 +120,7 @@ impl Node {
             }
             match driver.accept_announced(room) {
                 Ok(more) => accepted |= more,
-                // That one is on its way.
+                // The accepted message is on its way.
                 Err(Error::BufferTooShort { .. }) if accepted => {}
                 // The program may pass over it and call again: without a turn it would never hear
                 // of anything else.
@@ -147,7 +148,8 @@ impl Node {
         taken.transpose()
     }
 
-    /// What `take` finds, as soon as it finds something: a message or more, and how many.
+    /// Waits until `take` finds something, and returns it: one or more messages. `take` also
+    /// returns their number.
     pub(super) fn take_within<M>(
         &mut self,
         limit: Option<Duration>,

@@ -26,8 +26,7 @@ impl SharedNode {
 
     /// As [`SharedNode::call`]: waits for the reply, for at most `limit`. Dropped before, the call
     /// is cancelled: its reply will be dropped and counted. A reply that is there waits in the
-    /// future: while those that nobody polls hold more than 4 MiB for one thread, its other replies
-    /// wait.
+    /// future: while untaken replies hold more than 4 MiB for one thread, its other replies wait.
     ///
     /// # Errors
     /// As [`SharedNode::call`].

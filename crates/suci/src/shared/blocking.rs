@@ -24,7 +24,7 @@ impl Wake for Unpark {
 
 thread_local! {
     static WAKER: Waker = Arc::new(Unpark(std::thread::current())).into();
-    /// Whose I/O thread this is.
+    /// The node of which this thread is an I/O thread; null for other threads.
     static SERVED: Cell<*const Inner> = const { Cell::new(ptr::null()) };
 }
 

@@ -22,10 +22,10 @@ use suci_proto::CallId;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 
-/// What a call came to.
+/// The result of a call.
 pub(super) type Outcome = Result<Message, Error>;
 
-/// What both ends know of a call.
+/// The properties of a call that both ends know.
 #[derive(Clone, Copy)]
 pub(super) struct CallInfo {
     pub(super) id: CallId,
@@ -159,7 +159,8 @@ impl Inner {
         }
     }
 
-    /// What the thread ends when a call is over that it has not got yet.
+    /// Registers a call whose request the thread has not got yet, so that the thread ends it in
+    /// time.
     async fn alarm(&self, about: CallInfo) -> Result<Asking<'_>, Error> {
         let shard = self.shard_of(about.to);
         let (asked, mut asking) = Asking::new(shard, about);
@@ -170,7 +171,7 @@ impl Inner {
 }
 
 impl CallInfo {
-    /// What a call ends with whose time is over.
+    /// The error of a call whose time is over.
     pub(super) fn timed_out(&self) -> Error {
         let limit = self.due.map_or(Duration::ZERO, |(_, limit)| limit);
         Error::TimedOut { what: CALL, limit }
@@ -196,12 +197,12 @@ impl OpenCalls {
         id
     }
 
-    /// Whether somebody waits for the call.
+    /// Whether a caller waits for the call.
     pub(super) fn has(&self, id: CallId) -> bool {
         self.asked.contains_key(&id)
     }
 
-    /// The call is over, whatever it came to.
+    /// Takes out a call that is over, with any result.
     pub(super) fn remove(&mut self, id: CallId) -> Option<Asked> {
         let asked = self.asked.remove(&id)?;
         if let Some((at, _)) = asked.about().due {
@@ -215,7 +216,7 @@ impl OpenCalls {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// One that is over at `now`.
+    /// Takes out a call whose time is over at `now`.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Asked> {
         let (at, id) = *self.due.first()?;
         if at > now {
@@ -224,7 +225,7 @@ impl OpenCalls {
         self.remove(id)
     }
 
-    /// Those that nobody waits for any more.
+    /// The calls whose callers wait no longer.
     pub(super) fn unwanted(&self) -> Vec<CallId> {
         let unwanted = self.asked.iter().filter(|(_, asked)| !asked.is_wanted());
         unwanted.map(|(id, _)| *id).collect()

@@ -29,7 +29,7 @@ pub(crate) enum CrossShardMessage {
 pub(crate) struct CrossShardQueue {
     own: usize,
     shards: Arc<[Shard]>,
-    /// To whom something was sent since they were last woken.
+    /// Shards to which something was sent since they were last woken.
     unwoken: Vec<usize>,
 }
 
@@ -43,8 +43,8 @@ impl CrossShardQueue {
         }
     }
 
-    /// Whose datagram this is, if it is another's. One that is too short to tell is dropped where
-    /// it is.
+    /// The shard that owns this datagram, if it is not this one. A datagram too short to name its
+    /// owner is dropped here.
     pub(crate) fn other_owner(&self, datagram: &[u8]) -> Option<usize> {
         let [lowest, ..] = peek_index(datagram)?.to_le_bytes();
         let owner = usize::from(lowest) % self.shards.len();
@@ -87,7 +87,7 @@ impl CrossShardQueue {
         )
     }
 
-    /// Wakes those to whom something was sent, if they sleep: once for all of it.
+    /// Wakes the shards to which something was sent, if they sleep: once for all of it.
     pub(crate) fn wake(&mut self) {
         for owner in self.unwoken.drain(..) {
             if let Some(shard) = self.shards.get(owner) {

@@ -1,4 +1,4 @@
-//! One descriptor for the program's own epoll, whatever the number of threads.
+//! One descriptor for the program's own epoll, for any number of threads.
 
 use super::SharedNode;
 use super::event_fd::EventFd;

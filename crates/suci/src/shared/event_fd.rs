@@ -1,21 +1,22 @@
-//! What makes one descriptor stand for everything that may wait for the program.
+//! Lets one descriptor stand for everything that may wait for the program.
 //!
-//! It is lit by being woken like anybody else who sleeps, hence once for all that comes until it is
-//! put out; and it is put out by whoever looked for something and found nothing. Who puts it out
-//! enters it among the sleepers again and then looks once more, so that it is lit whenever
-//! something waits. It may be lit a little longer than that, never dark.
+//! The descriptor is one of the sleepers: waking it signals it, once for everything that comes
+//! until it is cleared. A reader that looked for something and found nothing clears it: it
+//! registers the descriptor among the sleepers again, and then looks once more. So the descriptor
+//! is signalled whenever something waits. It may stay signalled a little longer, and is never
+//! cleared too early.
 //!
-//! A program that asks epoll for edges hears of each time that it is rung, not of its being lit.
-//! One that was rung for, took what there was and found nothing more before the event descriptor
-//! counted as signalled cannot clear it, but is entered all the same: what comes then rings anew.
+//! An edge-triggered epoll reports each ring, not the state. Between the ring and the state `LIT`,
+//! the program may take everything and find nothing more. It cannot hush the descriptor then, but
+//! registers it all the same, so that the next arrival rings anew.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
-/// A reader that finds nothing puts it out.
+/// The descriptor is signalled. A reader that finds nothing clears it.
 const LIT: u8 = 0;
-/// It is among the sleepers.
+/// The descriptor is cleared and registered among the sleepers.
 const DARK: u8 = 1;
-/// It is being rung.
+/// The descriptor is being rung.
 const LIGHTING: u8 = 2;
 
 /// Whether the descriptor is readable.
@@ -25,24 +26,26 @@ pub(crate) struct EventFd {
 }
 
 impl EventFd {
-    /// Lit, so that the first who finds nothing enters it among the sleepers.
+    /// Begins signalled, so that the first reader that finds nothing registers it among the
+    /// sleepers.
     pub(crate) fn new() -> Self {
         Self {
             state: AtomicU8::new(LIT),
         }
     }
 
-    /// Something waits.
+    /// Signals the descriptor: something waits.
     pub(crate) fn light(&self, ring: impl FnOnce()) {
         // Swaps, since loom concludes nothing about the order of a store and another thread's swap.
         self.state.swap(LIGHTING, Ordering::AcqRel);
         ring();
-        // Not before it rang: who puts it out in between would hush what rings after.
+        // Not before the ring: a reader that cleared it in between would hush a ring that comes
+        // later.
         self.state.swap(LIT, Ordering::AcqRel);
     }
 
-    /// Nothing was found. `hush` makes the descriptor unreadable, `enter` has it woken by what
-    /// comes next.
+    /// Clears the descriptor after a reader found nothing. `hush` makes it unreadable, and `enter`
+    /// registers it to be woken by what comes next. If something `waits` by then, it is rung again.
     pub(crate) fn clear(
         &self,
         hush: impl FnOnce(),
@@ -54,7 +57,7 @@ impl EventFd {
         let (done, refused) = (Ordering::AcqRel, Ordering::Acquire);
         match self.state.fetch_update(done, refused, darker) {
             Ok(LIT) => hush(),
-            // It will be lit in a moment, and put out by whoever finds nothing then.
+            // Another thread is about to ring. The next reader that finds nothing clears it again.
             Ok(_) => {}
             Err(_) => return,
         }

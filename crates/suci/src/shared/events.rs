@@ -12,12 +12,12 @@ use suci_proto::limits::MAX_CHANNELS;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Engine, Event, MessageOutcome, Side};
 
-/// So many may wait before the queue is searched for those that later ones replace. Events of
-/// messages that the thread refused are not added beyond.
+/// When this many events wait, the queue is searched for events that later ones replace. Beyond
+/// this number, events of refused messages are not added.
 pub(super) const EVENTS: usize = 1_024;
 
-/// So many ends of channels may wait, the newest: as many as a peer can have open at once. Of a
-/// program that takes events now and then none is dropped.
+/// At most this many ends of channels wait, the newest: as many as a peer can have open at once. If
+/// the program takes events now and then, none is dropped.
 const CHANNEL_ENDS: usize = MAX_CHANNELS as usize;
 
 /// The queue.
@@ -51,7 +51,7 @@ enum State {
     Finished(ChannelId),
 }
 
-/// What later events say about one node.
+/// Later events of the same node, as the compaction meets them from newest to oldest.
 #[derive(Default)]
 struct Later {
     states: BTreeSet<State>,
@@ -79,7 +79,7 @@ fn state(event: &Event) -> Option<State> {
         Event::Refused { .. } => Some(State::Refused),
         Event::Incoming { channel, .. } => Some(State::Announced(channel)),
         Event::ChannelFinished { channel, .. } => Some(State::Finished(channel)),
-        // Of room the queue has one event for each class of a peer at most, and the end of a
+        // The queue has at most one event about room for each class of a peer, and the end of a
         // session does not undo it.
         Event::Ended { .. }
         | Event::Delivered { .. }
@@ -127,8 +127,8 @@ impl Events {
         self.queue.is_empty()
     }
 
-    /// Adds an event that came after so many messages, and reports so many as failed that no flush
-    /// reported.
+    /// Adds an event that came after `after` messages. It reports `failed` messages as failed that
+    /// no flush reported.
     pub(super) fn push(&mut self, after: usize, failed: u64, event: Event) {
         self.queue.push_back(Placed {
             after,
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(drain(events), [up(OTHER, 0), ended(PEER, 0, 1, &[]), room]);
     }
 
-    /// Whatever a peer does in one session.
+    /// Only the newest event of each state stays, whatever a peer does in one session.
     #[test]
     fn f04_of_each_state_the_newest_event_stays() {
         let (node, by) = (PEER, Side::There);

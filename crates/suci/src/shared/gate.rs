@@ -1,11 +1,11 @@
-//! What is queued for one peer, debited before anything enters the common ring.
+//! The messages queued for one peer, counted before anything enters the common ring.
 //!
-//! A peer that takes nothing fills its own gate and nothing else: the ring is emptied whatever the
-//! peers do. The gate counts as the engine's queue does, and holds at least what that holds, since
-//! the thread credits it later: what it lets in the engine has room for, and a sender waits here,
-//! not in the thread. Each class of channels has the queue's bounds for itself. The gate counts a
-//! message in the class that its channel had when it came; should the channel's class change, the
-//! thread moves what the engine moved.
+//! A peer that takes nothing fills its own gate and nothing else: the ring is emptied in any case.
+//! The gate counts as the engine's queue does. It counts at least the messages there, since the
+//! thread credits it later. So the engine has room for every message that the gate lets in, and a
+//! sender waits here, not in the thread. Each class of channels has the queue's bounds for itself.
+//! The gate counts a message in the class that its channel had when it came. If the channel's class
+//! changes, the thread moves the messages that the engine moved.
 
 use super::sleepers::Sleepers;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const MOST: u64 = MAX_QUEUED_MESSAGES as u64;
 /// The part of one class of channels.
 #[derive(Debug, Default)]
 struct ClassSums {
-    /// What counts of messages accepted and not yet acknowledged, or kept behind one that is not.
+    /// Charge of the messages accepted and not yet acknowledged, or kept behind one that is not.
     charge: AtomicU64,
     /// How many messages those are.
     messages: AtomicU64,
@@ -31,21 +31,22 @@ struct ClassSums {
 /// The queue of one peer, as sums.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// What counts of all messages.
+    /// Charge of all messages.
     charge: AtomicU64,
     classes: [ClassSums; CLASSES],
     /// The classes of channels that the program named, and whether there are any.
     named: AtomicBool,
     class_of: RwLock<BTreeMap<ChannelId, u8>>,
-    /// Of these, those that are acknowledged, and their bytes. Only the thread changes it.
+    /// Of all messages, those acknowledged and kept behind an unacknowledged one, and their bytes.
+    /// Only the thread changes it.
     over_messages: AtomicU64,
     over_bytes: AtomicU64,
     /// Messages whose failure stands in events that the thread did not hand over yet.
     failed: AtomicU64,
-    /// How many of these a flush reported.
+    /// Number of those failures that a flush reported.
     flushed: AtomicU64,
-    /// What counts of messages that the engine refused and whose events the thread did not hand
-    /// over yet.
+    /// Charge of the messages that the engine refused and whose events the thread did not hand over
+    /// yet.
     refused: AtomicU64,
     /// Which side suspended the session: 0 none, 1 this one, 2 the peer.
     suspended: AtomicU8,
@@ -53,17 +54,18 @@ pub(crate) struct Gate {
     removed: AtomicBool,
     limit: u64,
     pub(crate) room: Sleepers,
-    /// Whether the program is to hear of room, and of which.
+    /// Whether the program waits to hear of room, and for which messages.
     wants: AtomicBool,
     wanted: Mutex<Wanted>,
     ends: Mutex<Ends>,
 }
 
-/// The room of which the program is to hear.
+/// The room of which the program waits to hear.
 #[derive(Debug, Default)]
 struct Wanted {
     room: WantedRoom,
-    /// Classes of which an event told since the program asked last. It may have taken the event.
+    /// Classes whose event was handed over since the program asked last. It may have taken the
+    /// event.
     told: [bool; CLASSES],
 }
 
@@ -71,15 +73,15 @@ struct Wanted {
 #[derive(Debug, Default)]
 struct Ends {
     all: u64,
-    /// Of how many of them events told the program.
+    /// The number of ends in events that the program took.
     events: u64,
-    /// Of how many the program knows, by events or by calls that waited for the peer.
+    /// The number of ends that the program knows, by events or by calls that waited for the peer.
     told: u64,
     /// Why the last one ended.
     reason: Option<EndReason>,
 }
 
-/// Where those sleep who wait for room.
+/// The threads that wait for room.
 impl AsRef<Sleepers> for Arc<Gate> {
     fn as_ref(&self) -> &Sleepers {
         &self.room
@@ -112,7 +114,7 @@ impl Gate {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread hands over the event that so many sessions ended.
+    /// The thread hands over the event that this many sessions ended.
     pub(crate) fn note_end(&self, reason: EndReason, sessions: u32) {
         let mut ends = self.ends();
         ends.all += u64::from(sessions);
@@ -126,7 +128,7 @@ impl Gate {
         ends.told = ends.told.max(ends.events);
     }
 
-    /// Of how many ends the program knows.
+    /// The number of ends that the program knows.
     pub(crate) fn ends_told(&self) -> u64 {
         self.ends().told
     }
@@ -210,7 +212,7 @@ impl Gate {
         &self.classes[usize::from(class) % CLASSES]
     }
 
-    /// Whether a class of the queue behind it that holds so much has room for a message.
+    /// Whether a class of the queue behind it that holds `held` has room for a message.
     pub(crate) fn admits(&self, held: Held, message: Held) -> bool {
         held.messages < MOST && has_room(held.charge(), message.charge(), self.limit)
     }
@@ -261,9 +263,9 @@ impl Gate {
         let charge = message.charge();
         // Not more than all there is, once `has_room` said so.
         let sum = |held| has_room(held, charge, self.limit).then(|| held.wrapping_add(charge));
-        // First the count, so that whoever finds a sum finds a count too. Who comes in vain is
-        // counted for a moment, and may turn another away, who is woken then when one of a million
-        // leaves.
+        // The count comes first, so that a thread that sees a charge sees a count too. A sender
+        // that is refused is counted for a moment, and may turn another one away. That one is woken
+        // when one of the million messages leaves.
         let before = sums.messages.fetch_add(1, Ordering::AcqRel);
         let fits = before < MOST
             && sums
@@ -278,7 +280,7 @@ impl Gate {
         fits
     }
 
-    /// So much did not enter after all.
+    /// Gives back the charge of messages that did not enter after all.
     pub(crate) fn credit(&self, class: u8, released: Held) {
         self.charge.fetch_sub(released.charge(), Ordering::AcqRel);
         let sums = self.sums(class);
@@ -287,8 +289,8 @@ impl Gate {
         self.room.wake();
     }
 
-    /// The thread's account of what each class holds changes: less is held, or a channel moved to
-    /// another class. The caller wakes those who wait for room.
+    /// The thread's account of each class changes: fewer messages are held, or a channel moved to
+    /// another class. The caller wakes the threads that wait for room.
     pub(crate) fn settle(&self, before: &ByClass, after: &ByClass) {
         // The sums wrap where less is added than taken.
         let mut change = 0_u64;
@@ -308,17 +310,17 @@ impl Gate {
         }
     }
 
-    /// The thread says what of all that is acknowledged, and kept behind a message that is not.
+    /// The thread reports the messages that are acknowledged, and kept behind one that is not.
     pub(crate) fn set_over(&self, over: Held) {
         self.over_messages.store(over.messages, Ordering::Release);
         self.over_bytes.store(over.bytes, Ordering::Release);
     }
 
-    /// The thread says how many messages failed whose events it has not handed over; before it
-    /// credits them, so that whoever finds nothing queued finds them here.
+    /// The thread reports how many messages failed whose events it has not handed over. It does so
+    /// before it credits them, so that a thread that finds nothing queued finds them here.
     pub(crate) fn set_failed(&self, messages: u64) {
         self.failed.store(messages, Ordering::Release);
-        // Outcomes that an event leaves out were handed over with it. Fewer they become only under
+        // Outcomes that an event leaves out were handed over with it. The number falls only under
         // the lock of the events.
         self.flushed.fetch_min(messages, Ordering::AcqRel);
     }
@@ -336,8 +338,8 @@ impl Gate {
         self.flushed.store(failed, Ordering::Release);
     }
 
-    /// The thread hands the event over that tells of the first so many of them. Returns how many no
-    /// flush reported. Under the lock of the events.
+    /// The thread hands over the event that tells of the first `failed` failures. Returns how many
+    /// of them no flush reported. Call it under the lock of the events.
     pub(crate) fn hand_over(&self, failed: u64) -> u64 {
         let flushed = self.flushed.load(Ordering::Acquire);
         let left = flushed.saturating_sub(failed);
@@ -345,19 +347,20 @@ impl Gate {
         failed.saturating_sub(flushed)
     }
 
-    /// The thread says what of all that is refused; before it credits it. The caller wakes those
-    /// who wait for a flush.
+    /// The thread reports how many of all messages are refused, before it credits them. The caller
+    /// wakes the threads that wait for a flush.
     pub(crate) fn set_refused(&self, refused: Held) {
         self.refused.store(refused.charge(), Ordering::Release);
     }
 
-    /// Whether messages failed of which the program was not told.
+    /// Whether messages failed without the program being told.
     pub(crate) fn has_failures(&self) -> bool {
         self.failed() > 0 || self.refused.load(Ordering::Acquire) > 0
     }
 
-    /// Whether nothing is queued that may yet be acknowledged. What is refused stays until the
-    /// program takes events, and it may be who waits.
+    /// Whether nothing is queued that may yet be acknowledged. Refused messages stay until the
+    /// program takes events; a flush must not wait for that, since the program itself may be
+    /// flushing.
     pub(crate) fn is_flushed(&self) -> bool {
         let charge = self.charge.load(Ordering::Acquire);
         charge <= self.refused.load(Ordering::Acquire)
@@ -432,7 +435,7 @@ mod tests {
         assert_eq!(gate.failed(), 0);
         gate.set_failed(5);
         assert_eq!(gate.failed(), 2);
-        // An event tells of four, the first three of which were reported.
+        // An event tells of four failures, the first three of which were reported.
         assert_eq!(gate.hand_over(4), 1);
         gate.set_failed(1);
         assert_eq!(gate.failed(), 1);
@@ -444,7 +447,7 @@ mod tests {
         assert_eq!(gate.failed(), 1, "since then");
     }
 
-    /// Whatever its limit.
+    /// The bound on the number of messages holds, whatever the limit in bytes.
     #[test]
     fn f26_a_gate_takes_so_many_messages() {
         let gate = Gate::new(u64::MAX);
@@ -455,7 +458,7 @@ mod tests {
         assert_eq!(gate.queued().messages, MOST);
     }
 
-    /// The smallest message decides, also one of which an event told that the program did not take
+    /// The smallest message decides, even after an event for it that the program did not take
     /// before it asked again.
     #[test]
     fn room_is_told_once_until_the_program_asks_again() {
@@ -478,7 +481,7 @@ mod tests {
         // The program did not take the event.
         gate.want_room(C, wide, || true);
         assert_eq!(told(), [C], "there is room for the small one");
-        // It took this one.
+        // The program took this event.
         gate.want_room(C, wide, || false);
         assert!(told().is_empty());
         gate.want_room(C, wide, never);
@@ -486,8 +489,8 @@ mod tests {
         assert_eq!(told(), [C]);
     }
 
-    /// What is queued on channels of one class leaves the room of the others as it is; a channel
-    /// that changes its class takes along what it holds.
+    /// Messages queued on channels of one class leave the room of other classes as it is. A channel
+    /// that changes its class takes its messages along.
     #[test]
     fn each_class_has_the_queue_for_itself() {
         let gate = Gate::new(1_000);

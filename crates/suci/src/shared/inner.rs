@@ -1,4 +1,5 @@
-//! What all handles of a node and all its I/O threads share. Changes seldom, but for who waits.
+//! The state that all handles of a node and all its I/O threads share. It changes seldom, except
+//! for the lists of sleepers.
 
 use super::descriptor::Sign;
 use super::shard::{Shard, lock, owner};
@@ -20,26 +21,26 @@ use suci_proto::types::NodeId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
-    /// Somebody called close, or a thread failed; so much patience.
+    /// A handle called close, or a thread failed; with the patience to close with.
     Closing(Duration),
 }
 
-/// What becomes of the node, under one lock; changes seldom.
+/// The life of the node, under one lock; it changes seldom.
 pub(super) struct Life {
     pub(super) phase: Phase,
     /// Threads that have not ended.
     serving: usize,
-    /// What those that have ended left: their sockets stay open until all have, since the kernel
-    /// would steer wrongly if one of them were missing.
+    /// The drivers of threads that have ended. Their sockets stay open until all threads have
+    /// ended: if one were missing, the kernel would steer datagrams wrongly.
     retired: Vec<Driver>,
-    /// What closing found out so far; at the end until somebody asks.
+    /// The result of closing so far. At the end, until a caller takes it.
     pub(super) result: Option<Result<(), Error>>,
     /// Why a thread is gone, if it did not end by itself.
     pub(super) failure: Option<String>,
     pub(super) threads: Vec<JoinHandle<()>>,
 }
 
-/// On cache lines of its own: written whenever somebody waits.
+/// Sleepers on cache lines of their own: they are written whenever a thread waits.
 #[repr(align(128))]
 pub(super) struct PaddedSleepers(pub(super) Sleepers);
 
@@ -51,7 +52,7 @@ pub(super) struct Inner {
     pub(super) allow_insecure_network: bool,
     birth: Birth,
     abandoned: AtomicBool,
-    /// One for each thread, each with its peers.
+    /// One shard for each thread, each with its peers.
     pub(super) shards: Arc<[Shard]>,
     /// Names of the program's calls.
     pub(super) call_ids: CallIds,
@@ -63,11 +64,11 @@ pub(super) struct Inner {
     pub(super) message_ready: PaddedSleepers,
     pub(super) event_ready: PaddedSleepers,
     pub(super) done_ready: Sleepers,
-    /// What the program's own epoll watches.
+    /// The descriptor that the program's own epoll watches.
     pub(super) sign: Arc<Sign>,
 }
 
-/// What [`Inner`] is made from.
+/// The parts from which [`Inner`] is made.
 pub(super) struct Origin {
     pub(super) id: NodeId,
     pub(super) local: SocketAddr,
@@ -156,7 +157,7 @@ impl Inner {
         }
     }
 
-    /// What to say when the node is closed.
+    /// The error of calls when the node is closed.
     pub(super) fn end(&self) -> Error {
         match &lock(&self.life).failure {
             Some(failure) => Error::ThreadGone(failure.clone()),
@@ -164,7 +165,7 @@ impl Inner {
         }
     }
 
-    /// Tells all threads to close, with so much patience, unless somebody told them before.
+    /// Tells all threads to close, with this patience, unless they were told before.
     pub(super) fn begin_end(&self, patience: Duration) -> Result<(), Error> {
         {
             let mut life = lock(&self.life);
@@ -217,7 +218,7 @@ impl Inner {
         self.done.store(true, Ordering::Release);
     }
 
-    /// Everybody who waits for anything looks again.
+    /// Wakes every waiter: it looks again.
     pub(super) fn wake_all(&self) {
         self.message_ready.0.wake();
         self.event_ready.0.wake();
@@ -226,8 +227,8 @@ impl Inner {
     }
 }
 
-/// What two threads found out when they closed: all peers that did not get everything, or what went
-/// wrong first.
+/// Joins the results of two threads that closed: all peers that did not get everything, or the
+/// first other error.
 fn both(one: Result<(), Error>, other: Result<(), Error>) -> Result<(), Error> {
     match (one, other) {
         (Err(Error::NotFlushed { mut peers }), Err(Error::NotFlushed { peers: more })) => {

@@ -76,8 +76,8 @@ use verbs::RoundRobin;
 /// Messages and events go to whichever handle takes them first; [`SharedNode::next`] takes both in
 /// exact order. Taken apart they are two queues, each in order for one peer:
 /// [`Event::Ended`](crate::Event::Ended) is there once the last message of its session is among
-/// those that can be taken. So whoever takes the end of a session, and then messages until there
-/// are none, has them all, unless another handle took some.
+/// those that can be taken. So a program that takes the end of a session, and then messages until
+/// there are none, has them all, unless another handle took some.
 ///
 /// Every call may fail with [`Error::Forked`] in the child of a fork, with [`Error::Closed`] once
 /// any handle closed the node, and with [`Error::ThreadGone`] if one of the I/O threads met an
@@ -162,7 +162,7 @@ impl SharedNode {
         self.inner.shards.len()
     }
 
-    /// What senders to `node` ask before they hand a message over.
+    /// The gate that senders to `node` debit before they hand a message over.
     pub(crate) fn gate(&self, node: NodeId) -> Option<Arc<Gate>> {
         self.inner.shard_of(node).gate(node)
     }
@@ -282,13 +282,13 @@ impl SharedNode {
         self.ask_all(|driver| driver.engine.share_stats())
     }
 
-    /// What about the system keeps the node from working well, and what mends it.
+    /// Returns the system's setting that keeps the node from working well, and the remedy.
     #[must_use]
     pub fn warning(&self) -> Option<Warning> {
         self.inner.budget.warning()
     }
 
-    /// What was counted since the node was opened; blocks for a turn of each thread.
+    /// Returns the counters since the node was opened; blocks for a cycle of each thread.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -297,7 +297,7 @@ impl SharedNode {
         Ok(sum(each.into_iter().map(|(counters, _)| counters)))
     }
 
-    /// What its sockets counted; blocks for a turn of each thread.
+    /// Returns the counters of its sockets; blocks for a cycle of each thread.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -493,7 +493,7 @@ impl SharedNode {
     // ---- the end
 
     /// Blocks until every peer has everything and knows of the end, for at most `patience` in all.
-    /// What had arrived, and the events, can still be taken. Messages to a peer that had closed its
+    /// Received messages and the events can still be taken. Messages to a peer that had closed its
     /// node before they were sent are not waited for, unless another process answers for it.
     ///
     /// # Errors

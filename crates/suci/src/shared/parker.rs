@@ -1,7 +1,7 @@
-//! A thread that sleeps on descriptors, and those who give it work.
+//! A thread that sleeps on descriptors, and the threads that give it work.
 //!
-//! It says that it sleeps, then looks once more for work; they leave work, then look whether it
-//! sleeps. With a full fence between the two steps on both sides one of them sees the other.
+//! The sleeper sets its mark, then looks once more for work. Another thread leaves work, then reads
+//! the mark. A full fence lies between the two steps on both sides, so one of them sees the other.
 //! Leaving work for a thread that is awake costs a fence and a load instead of a system call.
 
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
@@ -34,7 +34,7 @@ impl Parker {
         slept
     }
 
-    /// Rings if the thread sleeps and nobody rang yet. Call it after leaving the work.
+    /// Rings if the thread sleeps and was not rung yet. Call it after leaving the work.
     pub(crate) fn nudge(&self, ring: impl FnOnce()) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {

@@ -73,9 +73,9 @@ impl SharedNode {
         received.transpose()
     }
 
-    /// As [`SharedNode::recv_timeout`], and takes what else is there already, `most` messages in
-    /// all: appends them to `messages`. Returns how many; none if none came. For many small
-    /// messages, which it takes for less than one by one.
+    /// As [`SharedNode::recv_timeout`], and takes the messages that are already there, up to `most`
+    /// in all. Appends them to `messages` and returns their number; 0 if none came. For many small
+    /// messages this costs less than taking them one by one.
     ///
     /// # Errors
     /// As [`SharedNode::recv`].

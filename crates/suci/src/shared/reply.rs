@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-/// What lies between the two ends.
+/// The value on its way between the two ends.
 enum Value<T> {
     /// Nothing yet.
     Awaited,
     Given(T),
-    /// It was taken, or nobody waits for it any more.
+    /// The value was taken, or no caller waits for it any more.
     Over,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn pair<T>() -> (Answer<T>, Reply<T>) {
     pair_about(())
 }
 
-/// As [`pair`], about something that both ends can see.
+/// As [`pair`], with a value `about` that both ends can see.
 pub(super) fn pair_about<T, A>(about: A) -> (Answer<T, A>, Reply<T, A>) {
     let (value, settled) = (Mutex::new(Value::Awaited), AtomicBool::new(false));
     let slot = Arc::new(ReplySlot {
@@ -50,7 +50,7 @@ impl<T, A> Answer<T, A> {
         &self.0.about
     }
 
-    /// Gives the answer; gives it back if nobody waits for it any more.
+    /// Gives the answer; gives it back if no caller waits for it any more.
     pub(super) fn give(self, value: T) -> Result<(), T> {
         let mut place = lock(&self.0.value);
         match *place {
@@ -94,7 +94,7 @@ impl<T, A> Reply<T, A> {
         }
     }
 
-    /// Nobody waits for the answer any more. Returns it, if it is there.
+    /// The caller waits no longer. Returns the answer, if it is there.
     pub(super) fn close(&self) -> Option<T> {
         let before = std::mem::replace(&mut *lock(&self.0.value), Value::Over);
         match before {

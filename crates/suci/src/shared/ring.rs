@@ -87,7 +87,7 @@ impl<T> Ring<T> {
                 if place & CLOSED != 0 {
                     return None;
                 }
-                // Somebody else was faster.
+                // Another thread was faster.
                 hint::spin_loop();
                 place = counter.load(Ordering::Relaxed);
                 continue;

@@ -10,23 +10,21 @@ use suci_net::memory::{Hub, Memory};
 use suci_proto::types::Incarnation;
 use suci_proto::{Config, ControllerChoice, Engine, Identity};
 
-/// What a receive buffer of the in-memory network holds: everything that is recorded.
+/// Size of a receive buffer of the in-memory network: everything that is recorded fits.
 const BUFFER: u64 = 4 << 30;
-/// Peers of each thread. With more threads there are more of them, so that each thread does the
-/// same work.
+/// Peers of each thread. More threads have more peers in all, so that each thread does the same
+/// work.
 const PEERS: u32 = 8;
-/// Messages of each peer in a burst, over two channels. What a burst holds fits the caches, as what
-/// the kernel has just copied does; recorded by the gigabyte, packets would measure what the memory
-/// has to give.
+/// Messages of each peer in a burst, over two channels. A burst fits the caches, as data does that
+/// the kernel has just copied. Packets recorded by the gigabyte would measure the memory instead.
 const MESSAGES: u64 = 250;
 const LENGTH: usize = 1_400;
 
-/// What is measured of one configuration takes each thread at least so long, in as many bursts as
-/// that needs.
+/// The least time that a measurement takes in each thread, in as many bursts as that needs.
 const LASTS: Duration = Duration::from_millis(500);
 
-/// The first bursts do not count, in which the process gets its memory: in a virtual machine the
-/// first use of a page costs more than what is measured.
+/// The first bursts do not count: in them the process gets its memory. In a virtual machine the
+/// first use of a page costs more than the work that is measured.
 const WARM_UP: usize = 40;
 
 fn is_strict() -> bool {
@@ -85,9 +83,9 @@ struct Half {
 }
 
 impl Half {
-    /// That of `shard`, which serves what it owns of the peers of `threads`, their sessions up. As
-    /// in a node, who opens it makes the drivers, and each thread what it needs to receive from its
-    /// peers: what one allocates for two may share lines.
+    /// Makes the half of `shard`, with its part of the peers of `threads` and their sessions up. As
+    /// in a node, the opening thread makes the drivers, and each thread makes what it receives
+    /// with: memory that one thread allocates for two may share cache lines.
     fn new(hub: &Hub, shard: Driver, number: usize, threads: usize) -> Self {
         let mut half = Self {
             shard,
@@ -160,10 +158,10 @@ impl Half {
 
 /// Messages per second that threads take of what is recorded, one on each of `processors`.
 struct Rates {
-    /// The sum of what each does while the others do theirs: what they come to when nobody waits
+    /// Sum of the threads' own rates, each measured while the others work. It leaves out the wait
     /// for the end of a burst, which only recording needs.
     sum: f64,
-    /// As if all waited for the slowest in each burst.
+    /// The rate if all wait for the slowest in each burst.
     together: f64,
 }
 
@@ -173,7 +171,7 @@ struct Meeting {
     come: AtomicUsize,
     /// How many have taken bursts for long enough.
     enough: AtomicUsize,
-    /// Somebody panicked and will not come.
+    /// A thread panicked and will not come.
     is_off: AtomicBool,
 }
 
@@ -191,7 +189,7 @@ impl Meeting {
     }
 }
 
-/// Calls the meetings off when its thread panics: who waits there would wait for ever.
+/// Calls the meetings off when its thread panics: other threads would wait there for ever.
 struct Attendance<'a>([&'a Meeting; 2]);
 
 impl Drop for Attendance<'_> {
@@ -217,7 +215,7 @@ fn a_thread_that_panics_keeps_nobody_waiting() {
     });
 }
 
-/// Bursts until each thread took them for so long; they stop together.
+/// Runs bursts until each thread has taken them for this long. The threads stop together.
 fn rates(processors: &[usize], lasts: Duration) -> Rates {
     let (threads, warm_up) = (processors.len(), WARM_UP * usize::from(is_strict()));
     let (start, end) = (Meeting::default(), Meeting::default());
@@ -251,7 +249,8 @@ fn rates(processors: &[usize], lasts: Duration) -> Rates {
                             end.enough.fetch_add(enough.into(), Ordering::Relaxed);
                         }
                         end.meet(threads * number);
-                        // Nobody counts more before the next burst, at whose start all meet again.
+                        // No thread raises the count before the next burst, at whose start all meet
+                        // again.
                         let is_enough = end.enough.load(Ordering::Relaxed) == threads;
                         half.settle();
                         if is_enough {
@@ -302,8 +301,7 @@ fn bare_rate(processors: &[usize]) -> f64 {
     })
 }
 
-/// What all processors together spent on others than the idle process, or idle, and what the
-/// hypervisor took from them, in ticks since boot.
+/// Time of all processors together, in ticks since boot: busy, idle, and taken by the hypervisor.
 #[derive(Clone, Copy)]
 struct Ticks {
     busy: u64,
@@ -326,7 +324,7 @@ impl Ticks {
 
     fn since(self, before: Self) -> Self {
         Self {
-            // What waits for input may be counted back (proc_stat(5)).
+            // The time of waiting for input, counted as idle, may go back (proc_stat(5)).
             busy: self.busy.saturating_sub(before.busy),
             idle: self.idle.saturating_sub(before.idle),
             stolen: self.stolen.saturating_sub(before.stolen),

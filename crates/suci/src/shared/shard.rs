@@ -1,8 +1,8 @@
-//! What the handles and one of the I/O threads share: everything about the peers that this thread
-//! serves.
+//! The state that the handles share with one of the I/O threads: everything about the peers that
+//! this thread serves.
 //!
-//! Nothing of it is another thread's business, but for datagrams that came to a wrong socket. So
-//! each lies in memory apart from the others, and threads do not slow each other down.
+//! No other thread uses it, except for datagrams that came to a wrong socket. So each shard has
+//! cache lines of its own, and threads do not slow each other down.
 
 use super::calls::Asked;
 use super::cross_shard::CrossShardMessage;
@@ -43,14 +43,14 @@ pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
 /// most. What does not fit is lost, as on any network (F04).
 const LETTERS: usize = 256;
 
-/// What a handle asks of the thread.
+/// A command of a handle to the thread.
 pub(super) enum Command {
-    /// Send a message that its peer's gate has let in, counted in this class: a request, if
-    /// somebody waits for the reply.
+    /// Send a message that its peer's gate has let in, counted in this class: a request, if a
+    /// caller waits for the reply.
     Send(NodeId, u8, Outgoing, Option<Asked>),
     /// A call whose request waits for room: end it when its time is over.
     Await(Asked),
-    /// Nobody waits for the call any more. Whether its reply was there already.
+    /// The caller waits no longer. The flag tells whether the reply was there already.
     Cancel(CallId, bool),
     /// Cancel the messages for this node on this channel with this token, and say how many.
     CancelMessages(NodeId, ChannelId, u64, Answer<Result<u64, SendError>>),
@@ -66,7 +66,7 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// Takes all of them.
+    /// Takes all messages.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Message> {
         self.messages.drain(..)
     }
@@ -76,13 +76,13 @@ impl Rest {
         self.all
     }
 
-    /// How many of them were taken.
+    /// How many messages were taken.
     fn taken(&self) -> usize {
         self.all - self.messages.len()
     }
 }
 
-/// What a message counts of [`MESSAGE_BYTES`].
+/// The bytes of a message that count toward [`MESSAGE_BYTES`].
 pub(super) fn length(message: &Message) -> u64 {
     u64::try_from(message.payload.len()).unwrap_or(u64::MAX)
 }
@@ -96,8 +96,8 @@ pub(crate) fn owner(node: NodeId, count: usize) -> usize {
 /// The shared part of one shard.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    /// What the child of a fork closes: the bell, and the thread's descriptors: those of its
-    /// driver, at last its socket.
+    /// The descriptors that the child of a fork closes: the bell, then the thread's: those of its
+    /// driver, its socket last.
     pub(super) descriptors: Vec<Known>,
     /// The thread's are closed.
     pub(super) gone: AtomicBool,
@@ -111,10 +111,10 @@ pub(crate) struct Shard {
     pub(super) asks_room: AtomicBool,
     pub(super) gates: RwLock<BTreeMap<NodeId, Arc<Gate>>>,
     pub(super) messages: Ring<Message>,
-    /// Where they lie once a call wants some of them only, and how many those are.
+    /// The messages, once a call wants only some of them; and their number.
     pub(super) sorted: Mutex<Sorted>,
     pub(super) sorted_len: AtomicUsize,
-    /// Calls that want some of them only.
+    /// Calls that want only some of the messages.
     pub(super) wants: Wants,
     /// Messages that were left in the engine when the thread closed it; from then on.
     pub(super) rest: OnceLock<Mutex<Rest>>,
@@ -125,7 +125,7 @@ pub(crate) struct Shard {
     pub(super) reply_bytes: AtomicU64,
     /// The thread has replies that did not fit.
     pub(super) replies_wait: AtomicBool,
-    /// Calls were cancelled of which the ring had no room to tell.
+    /// Calls were cancelled, and the ring had no room to say so.
     pub(super) cancelled: AtomicBool,
     pub(super) events: Mutex<Events>,
     pub(super) unanswered: Unanswered,
@@ -370,7 +370,7 @@ impl Shard {
         }
     }
 
-    /// The program took messages of so many bytes: there is room for others.
+    /// The program took messages of this many bytes: there is room for others.
     pub(super) fn took(&self, bytes: u64) {
         self.message_bytes.fetch_sub(bytes, Ordering::AcqRel);
         fence(Ordering::SeqCst);
@@ -400,7 +400,7 @@ impl Shard {
         }
     }
 
-    /// Nobody waits for the call any more.
+    /// The caller of this call waits no longer.
     pub(super) fn cancel(&self, id: CallId, late: bool) {
         if self.push(Command::Cancel(id, late)).is_err() {
             self.cancelled.store(true, Ordering::Release);
@@ -429,13 +429,14 @@ impl Shard {
         self.messages.filled().wrapping_add(rest)
     }
 
-    /// How many of them were taken.
+    /// How many messages were taken.
     pub(super) fn taken(&self) -> usize {
         let rest = self.rest.get().map_or(0, |rest| lock(rest).taken());
         self.messages.emptied().wrapping_add(rest)
     }
 
-    /// The next message, unless so many were taken; and its bytes on their way to the program.
+    /// The next message, unless `end` messages were taken; and its bytes on their way to the
+    /// program.
     fn take_message_before(&self, end: Option<usize>) -> Option<(Message, u64)> {
         if let Some(message) = self.messages.pop_before(end) {
             let bytes = length(&message);
@@ -467,7 +468,7 @@ impl Shard {
             true => Poll::Pending,
         };
         let next = match next {
-            // It may have been closed meanwhile.
+            // The ring may have been closed meanwhile.
             Poll::Pending if self.messages.is_closed() => self.take_next_sorted(),
             next => next,
         };
@@ -542,8 +543,8 @@ impl Shard {
             || !lock(&self.events).is_empty()
     }
 
-    /// Adds what is not flushed, by peers: what the gates hold, and failures of which the program
-    /// was not told, which this does. Returns whether there are such failures.
+    /// Adds the messages that are not flushed, by peers: those in the gates, and failures of which
+    /// the program was not told. Counts those as told. Returns whether there are such failures.
     pub(super) fn count_unflushed(&self, counts: &mut BTreeMap<NodeId, u64>) -> bool {
         let mut failed = false;
         // While this is held, no failure moves from a gate to the events.
@@ -566,7 +567,7 @@ impl Shard {
         failed
     }
 
-    /// What the child of a fork closes.
+    /// Closes the descriptors in the child of a fork.
     pub(super) fn close_copies(&self) {
         let gone = self.gone.load(Ordering::Relaxed);
         let count = if gone { 1 } else { self.descriptors.len() };
@@ -578,7 +579,7 @@ impl Shard {
         }
     }
 
-    /// Everybody who waits for something of this shard looks again.
+    /// Wakes every waiter for something of this shard: it looks again.
     pub(super) fn wake_all(&self) {
         self.command_room.wake();
         self.wants.wake(|_| true);

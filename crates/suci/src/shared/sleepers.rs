@@ -1,11 +1,11 @@
-//! Those who wait for something that another thread makes true.
+//! Threads and tasks that wait for a condition that another thread makes true.
 //!
-//! A waiter enters its waker, then looks once more; the other thread makes it true, then looks
-//! whether anybody waits. With a full fence between the two steps on both sides one of them sees
-//! the other, so no wake-up is lost, and where nobody waits waking costs a fence and a load.
+//! A waiter registers its waker, then looks once more. The other thread makes the condition true,
+//! then looks for waiters. A full fence lies between the two steps on both sides, so one of them
+//! sees the other and no wake-up is lost. Without waiters, waking costs a fence and a load.
 //!
-//! Each waiter has a place of its own, also where two have the same waker: one that leaves takes no
-//! other's place.
+//! Each waiter has a place of its own, even if two have the same waker: a waiter that leaves takes
+//! no other's place.
 
 use crate::fork::Birth;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
@@ -44,7 +44,7 @@ impl Sleepers {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters the waiter that stays, of which there is at most one, to be woken by the next
+    /// Registers the waiter that stays, of which there is at most one, to be woken by the next
     /// [`Sleepers::wake`]. Look again after it.
     pub(crate) fn enter(&self, waker: Waker) {
         self.enter_at(Some(STAYS), waker);
@@ -67,12 +67,12 @@ impl Sleepers {
         place
     }
 
-    /// Whether somebody waits to be woken.
+    /// Whether a waiter is registered.
     pub(crate) fn has_any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Wakes everybody, if anybody waits. Call it after the change.
+    /// Wakes all waiters, if there are any. Call it after the change.
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
         if !self.any.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! Messages on their way to the program, once it receives from whom it wants: all that lie ready,
-//! by their places.
+//! Messages on their way to the program, once a call receives from one peer or channel: all
+//! received messages, by their places.
 //!
 //! A program that takes messages as they come takes them out of a lock-free ring. The first call
 //! that wants those of one peer or channel closes that ring for such calls: from then on every call
@@ -85,7 +85,7 @@ impl Shard {
         self.sorted_len.store(len, Ordering::Release);
         let left = sorted.rest.is_some_and(|rest| place >= rest);
         drop(sorted);
-        // What was left in the engine counts no more.
+        // A message that was left in the engine no longer counts toward the bound of the ring.
         self.took(if left { 0 } else { length(&message) });
         Some(message)
     }

@@ -41,8 +41,8 @@ fn socket_of(node: &SharedNode, place: usize) -> std::os::fd::RawFd {
     node.inner.shards[place].descriptors.last().unwrap().fd()
 }
 
-/// What became of messages sent with `notify` waits for the program, however many they are, and
-/// `flush` knows it.
+/// The outcomes of messages sent with `notify` wait for the program, however many there are, and
+/// `flush` knows of them.
 #[test]
 fn outcomes_that_nobody_takes_wait_for_the_program() {
     let count = EVENTS as u64 + 500;
@@ -178,7 +178,7 @@ fn a_node_that_was_removed_is_unknown() {
     assert_eq!(take(&b).payload, "three");
 }
 
-/// Where anybody may come, a node that was removed may come back, and is answered.
+/// If any node may come, a node that was removed may come back, and is answered.
 #[test]
 fn a_node_that_was_removed_is_answered_when_it_comes_back() {
     let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
@@ -245,8 +245,8 @@ fn commands_without_end_do_not_keep_a_thread_from_its_socket() {
 }
 
 /// Sends messages to a session that is closing, which are refused here, until the queue is full or
-/// there were `most`. Nobody takes events. Returns the node and how many were accepted, one before
-/// included.
+/// there were `most`. The program takes no events. Returns the node and how many were accepted, one
+/// before included.
 fn refused_here(notify: bool, most: usize) -> (SharedNode, u64) {
     let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
     let builder = builder.listen("127.0.0.1:0".parse().unwrap());
@@ -296,7 +296,7 @@ fn take_refusals(a: &SharedNode, refused: u64) {
     a.flush(LONG).unwrap();
 }
 
-/// So many messages a flush says that were not delivered.
+/// The number of messages that a flush reports as not delivered.
 fn unflushed(a: &SharedNode) -> u64 {
     // The thread that flushes may be the one that takes the events.
     let deadline = Deadline::after(LONG / 2);
@@ -310,8 +310,8 @@ fn unflushed(a: &SharedNode) -> u64 {
     count
 }
 
-/// Messages that are refused here and were sent with `notify` have an event each. If nobody takes
-/// those, the queue's bound holds.
+/// Messages that are refused here and were sent with `notify` have an event each. If the program
+/// does not take those, the queue's bound holds.
 #[test]
 fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
     // Twice as many as events and queue hold.
@@ -335,7 +335,7 @@ fn f04_messages_refused_here_do_not_fill_the_queue_of_a_program_that_takes_no_ev
     let (a, accepted) = refused_here(false, most);
     assert_eq!(accepted, most as u64);
     a.peer(NodeId(1)).reset().unwrap();
-    // The thread has dealt with all of them when it answers, and hands the end over after that.
+    // The thread has dealt with all messages when it answers, and hands the end over after that.
     a.peers().unwrap();
     let (and_the_end, deadline) = (EVENTS + 1, Deadline::after(LONG));
     let waiting = || lock(&a.inner.shards[0].events).len();
@@ -375,7 +375,7 @@ fn what_was_delivered_is_not_queued_any_more() {
     }
 }
 
-/// The lock of those who wait may be a thread's that the child does not have.
+/// The lock of the waiters may be held by a thread that the child does not have.
 #[test]
 fn f24_a_call_that_waited_is_dropped_in_a_child() {
     let a = node(0);
@@ -645,7 +645,8 @@ fn datagrams_that_come_to_a_wrong_thread_find_the_right_one() {
     }
 }
 
-/// What another thread does not take in time is dropped and counted, as a socket does (F04).
+/// Datagrams that another thread does not take in time are dropped and counted, as a socket does
+/// (F04).
 #[test]
 fn f04_datagrams_for_another_thread_wait_in_a_bounded_ring() {
     let (a, _) = star(2, 1);
@@ -684,8 +685,8 @@ fn f04_datagrams_for_another_thread_wait_in_a_bounded_ring() {
     );
 }
 
-/// What a failed thread leaves: calls say so, nothing hangs, and the peers of the others hear of
-/// the end.
+/// Checks a node with a failed thread: calls say so, nothing hangs, and the peers of the other
+/// threads hear of the end.
 fn is_over(a: &SharedNode, peers: &[SharedNode], said: &str) {
     let gone = |result: Result<(), Error>| match result {
         Err(Error::ThreadGone(why)) => assert!(why.contains(said), "{why}"),
@@ -736,7 +737,7 @@ fn a_thread_that_panics_ends_the_node_and_everybody_hears_of_it() {
             receiver.join().unwrap(),
             Err(Error::ThreadGone(_))
         ));
-        // Those of the one that panicked learn it by silence.
+        // The peers of the thread that panicked learn it by silence.
         peers.retain(|peer| peer.id().0 % 3 != victim);
         is_over(&a, &peers, "panicked");
     }
@@ -834,7 +835,7 @@ fn a_future_that_is_dropped_takes_its_call_along() {
     wait_until(|| client.counters().unwrap().late_replies == CALLS);
 }
 
-/// What callers do not take out of their futures is bounded. The rest waits in the engine, where
+/// The replies that callers leave in their futures are bounded. The rest waits in the engine, where
 /// its sender's memory credit pays for it.
 #[test]
 fn f04_replies_that_nobody_takes_wait_in_the_engine_and_follow() {

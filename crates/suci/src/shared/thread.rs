@@ -23,8 +23,8 @@ use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Event, Filter, Outgoing, SendError};
 
-/// Commands taken in one turn: all that wait when the node closes, and 20 ms of small messages, in
-/// which what arrives is not acknowledged. With a ring's length those who send such messages
+/// Commands taken in one cycle: all that wait when the node closes, and 20 ms of small messages,
+/// during which nothing is acknowledged. With only a ring's length, threads that send such messages
 /// without a pause got a quarter fewer through.
 const PER_TURN: usize = 16 * COMMANDS;
 
@@ -49,30 +49,30 @@ pub(super) struct Worker {
     calls: OpenCalls,
     /// Where the messages came from that were handed over just now.
     heads: Vec<(NodeId, ChannelId)>,
-    /// The last field, so that everything else is gone when everybody hears of the end.
+    /// The last field, so that everything else is gone when all callers hear of the end.
     ending: ThreadGuard,
 }
 
-/// What closing found out.
+/// The result of closing.
 type Closed = Result<(), Error>;
 
-/// Whatever ends the thread, everybody hears of it.
+/// Tells all callers that the thread has ended, for whatever reason.
 struct ThreadGuard {
     inner: Arc<Inner>,
     /// Which of the node's shards is this thread's.
     place: usize,
-    /// What is left of a thread that did not panic: its driver, and what it found out.
+    /// The rest of a thread that did not panic: its driver, and its result.
     left: Option<(Driver, Result<Closed, Error>)>,
 }
 
 impl ThreadGuard {
     fn shard(&self) -> &Shard {
-        // One of them is this thread's.
+        // One of the shards is this thread's.
         &self.inner.shards[self.place]
     }
 
-    /// Sleeps until the socket wants something, somebody leaves work, something is due, or
-    /// `deadline`; not at all, if the thread is not `idle`.
+    /// Sleeps until the socket is ready, a thread leaves work, something is due, or `deadline`; not
+    /// at all, if the thread is not `idle`.
     fn parker(
         &self,
         driver: &mut Driver,
@@ -88,7 +88,7 @@ impl ThreadGuard {
         Ok(ready)
     }
 
-    /// This thread needs its socket no more; those that stand by for others look whether all have
+    /// This thread no longer needs its socket. Threads that stand by for others check if all have
     /// said so.
     fn say_closed(&self) {
         self.shard().closed.store(true, Ordering::SeqCst);
@@ -162,7 +162,7 @@ impl Worker {
         ending.left = Some((driver, result));
     }
 
-    /// Serves until somebody closes the node. Returns what closing found out.
+    /// Serves until a handle closes the node. Returns the result of closing.
     fn serve(&mut self) -> Result<Closed, Error> {
         let mut look = true;
         loop {
@@ -189,10 +189,11 @@ impl Worker {
         }
     }
 
-    /// Executes what the handles asked for, [`PER_TURN`] of it at most. Returns how much that was.
+    /// Executes commands of the handles, [`PER_TURN`] at most. Returns how many.
     fn take_commands(&mut self) -> usize {
         let mut count = 0;
-        // What sets it after this may be taken here, too: then it ends one look early.
+        // A command that comes after this line may still be taken below. `urgent` then stays set,
+        // and the next look ends early, once.
         self.ending.shard().urgent.store(false, Ordering::Relaxed);
         while count < PER_TURN
             && let Some(command) = self.ending.shard().commands.pop()
@@ -212,7 +213,7 @@ impl Worker {
                     self.driver.engine.count_late_replies(u64::from(late));
                 }
                 Command::CancelMessages(to, channel, token, answer) => {
-                    // The asker waits for it, whatever happens.
+                    // The asker waits for the answer, whatever happens.
                     let _ = answer.give(self.cancel_messages(to, channel, token));
                 }
             }
@@ -277,7 +278,7 @@ impl Worker {
             let (channel, token, notify) = (message.channel, message.token, message.notify);
             let size = Held::of(&message);
             if call.is_some_and(|id| !calls.has(id)) {
-                // It was cancelled, or its time is over.
+                // The call was cancelled, or its time is over.
                 account.kept.change(class, |kept| kept.minus(size));
                 continue;
             }
@@ -393,7 +394,7 @@ impl Worker {
             return;
         }
         let mut came = false;
-        // Of whom the engine has nothing new to say but failures.
+        // The node whose account was balanced last: only failures require that again.
         let mut balanced = None;
         let mut ended = Vec::new();
         {
@@ -402,8 +403,8 @@ impl Worker {
             let mut events = lock(&shard.events);
             while let Some(event) = engine.poll_event() {
                 if let Event::Up { node, .. } = event {
-                    // A node that nobody entered, or that was removed, may be answered once it came
-                    // by itself.
+                    // A node that is not in the book, or that was removed, may be answered once it
+                    // came by itself.
                     let known = engine.knows(node);
                     shard.gate_or_new(node).set_removed(!known);
                     came = true;
@@ -451,8 +452,8 @@ impl Worker {
         }
     }
 
-    /// Forgets gates and accounts of nodes that the engine forgot, once they are more than those
-    /// that it knows: so whoever comes pays for one who left.
+    /// Forgets gates and accounts of nodes that the engine forgot, once there are more of them than
+    /// nodes that it knows. So each new node pays for a forgotten one.
     fn forget_strangers(&mut self) {
         let engine = &self.driver.engine;
         let shard = self.ending.shard();
@@ -577,8 +578,8 @@ impl Worker {
         result
     }
 
-    /// Leaves what the program has not taken where it finds it: it is bounded, and nobody will ask
-    /// the engine again.
+    /// Leaves the messages that the program has not taken where it finds them. They are bounded,
+    /// and the engine is not asked again.
     fn leave(&mut self) {
         self.deliver();
         self.end_calls();
@@ -603,15 +604,15 @@ impl Worker {
         let idle = || ending.shard().forwarded.is_empty() && !ending.inner.all_closed();
         while !ending.inner.all_closed() {
             let slept = ending.parker(&mut self.driver, Deadline::NEVER, idle);
-            // What closing found out stands, whatever becomes of the socket now.
+            // The result of closing stands, even if the socket fails now.
             if slept.is_err() || self.driver.turn().is_err() {
                 return;
             }
         }
     }
 
-    /// What the closed engine never took is not delivered: each message has its event, and what
-    /// closing found out counts it, unless the program could hear of it before.
+    /// Refuses the messages that the closed engine never took: each has its event, and the result
+    /// of closing counts it, unless the program could hear of it before.
     fn refuse_stashed(&mut self, closed: Result<(), Error>) -> Result<(), Error> {
         let stashed = |(&node, account): (&NodeId, &Account)| {
             let count = account.stash.len() + account.refused.len();

@@ -9,7 +9,7 @@ use suci_proto::Event;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId, SessionNumber};
 
 /// Announced messages of which neither an event nor a receiving call told the program. The engine
-/// tells of each once, so there are not more of them than it may have announced.
+/// tells of each once, so there are no more than it may have announced.
 pub(super) struct Unanswered {
     events: Mutex<VecDeque<(SessionNumber, Event)>>,
     /// How many, read without the lock by every call that finds no message.
@@ -41,8 +41,8 @@ impl Unanswered {
         }
     }
 
-    /// This session with the node ended, and those before it: nobody can answer what was announced
-    /// in them.
+    /// This session with the node ended, and those before it: messages announced in them cannot be
+    /// answered any more.
     pub(super) fn forget_until(&self, node: NodeId, ended: SessionNumber) {
         self.change(|all| all.retain(|(session, e)| e.node() != node || *session > ended));
     }

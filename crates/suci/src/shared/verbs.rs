@@ -1,6 +1,6 @@
-//! What the handles do with what they share, without the waiting: every verb returns at once, or
-//! makes what polls: that registers its caller's waker and says that it is pending, until it is
-//! dropped.
+//! The verbs of the handles on the shared state, without waiting. Each returns at once, or makes a
+//! poll function. That function registers its caller's waker and says that it is pending, until it
+//! is dropped.
 
 use super::calls::Asked;
 use super::inner::Inner;
@@ -138,8 +138,8 @@ impl Inner {
         }
     }
 
-    /// Polls for room in the ring for a command; there is some soon, because the thread empties it
-    /// whatever the peers do.
+    /// Polls for room in the ring for a command. There is some soon, because the thread empties the
+    /// ring whatever the peers do.
     pub(super) fn pushing(
         &self,
         shard: &Shard,
@@ -176,7 +176,7 @@ impl Inner {
         taken
     }
 
-    /// The same for a call that leaves something, perhaps, where it finds nothing.
+    /// The same for a call that may leave a trace, even if it finds nothing.
     fn take_any<T>(
         &self,
         turn: &AtomicUsize,
@@ -228,7 +228,7 @@ impl Inner {
         }
     }
 
-    /// What keeps a call waiting that only the program can end: ready with an error then.
+    /// Fails if the call waits for something that only the program can end.
     fn take_unanswered<T>(&self) -> Poll<Result<T, Error>> {
         let mut unanswered = self
             .shards
@@ -239,8 +239,8 @@ impl Inner {
             .map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
     }
 
-    /// What is there of the next messages, taken as many times as there are shards: once of each
-    /// that has some. Ready with an error when there will be none.
+    /// Takes messages that are there, once from each shard that has some. Ready with an error if
+    /// none will come any more.
     fn take_messages(
         &self,
         round_robin: &RoundRobin,
@@ -280,7 +280,8 @@ impl Inner {
         }
     }
 
-    /// Of how many ends of sessions the program knows, with the only peer that `wanted` admits.
+    /// The number of ends of sessions that the program knows, with the only peer that `wanted`
+    /// admits.
     pub(super) fn ends_told(&self, wanted: Filter) -> u64 {
         let gate = wanted
             .node()
@@ -398,7 +399,7 @@ impl Inner {
                 }
             }
             let (peers, failed) = self.unflushed()?;
-            // What others have sent since is theirs to wait for.
+            // Messages that others have sent since are not waited for.
             Poll::Ready(match failed {
                 true => Err(Error::NotFlushed { peers }),
                 false => Ok(()),
@@ -415,8 +416,8 @@ impl Inner {
         }
     }
 
-    /// Peers that do not have everything, with counts; and whether some never will, of which the
-    /// program was not told.
+    /// Peers that do not have everything, with counts; and whether some messages failed without the
+    /// program being told.
     fn unflushed(&self) -> Result<(Vec<(NodeId, u64)>, bool), Error> {
         self.check_open()?;
         let mut counts = BTreeMap::<NodeId, u64>::new();
@@ -444,15 +445,16 @@ impl Inner {
         }
     }
 
-    /// What closing found out. The threads are done; it takes no time to end them.
+    /// Returns the result of closing. The threads are done, so joining them takes no time.
     pub(super) fn take_result(&self) -> Result<(), Error> {
         let (result, threads) = {
             let mut life = lock(&self.life);
             (life.result.take(), std::mem::take(&mut life.threads))
         };
-        // A waker may have polled for it on one of them, which cannot wait for itself.
+        // A waker may have polled for the result on one of these threads, which cannot wait for
+        // itself.
         for thread in threads.into_iter().filter(|_| !self.is_served_here()) {
-            // One that panicked has said so on stderr.
+            // A thread that panicked has said so on stderr.
             let _ = thread.join();
         }
         result.unwrap_or_else(|| Err(self.end()))

@@ -1,8 +1,8 @@
 //! Calls that wait for messages of one peer, or on one channel.
 //!
-//! As for [`Sleepers`](super::sleepers::Sleepers): a waiter enters what it wants, then looks once
-//! more. The thread hands a message over, then looks whether anybody wants it. With a full fence
-//! between the two steps on both sides one of them sees the other.
+//! As for [`Sleepers`](super::sleepers::Sleepers): a waiter registers its filter, then looks once
+//! more. The thread hands a message over, then looks for waiters. A full fence lies between the two
+//! steps on both sides, so one of them sees the other.
 
 use crate::fork::Birth;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use std::task::Waker;
 use suci_proto::Filter;
 
-/// What calls wait for.
+/// The filters that waiting calls registered.
 #[derive(Debug)]
 pub(super) struct Wants {
     any: AtomicBool,
@@ -77,7 +77,7 @@ impl Wants {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// What is waited for now. The thread has looked at it.
+    /// Returns the filters registered now, and notes that the thread has seen them.
     pub(super) fn look(&self) -> Vec<Filter> {
         if !self.any.load(Ordering::Relaxed) {
             return Vec::new();

@@ -12,10 +12,11 @@ use suci_proto::{Counters, Link, PeerStats, Traffic, WaitReason, Waited, Waits};
 
 /// The first word of a file that is complete: `SUCISTAT`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"SUCISTAT");
-/// Of this layout.
+/// The version of this layout.
 pub(crate) const VERSION: u64 = 1;
 
-/// Peers in a file at most. Each costs the memory of a record; of more, the busiest are shown.
+/// The most peers in a file. Each costs the memory of a record; if there are more, the busiest are
+/// shown.
 pub(crate) const MAX_PEERS: usize = 128;
 
 /// Words of the header, a page of 4 KiB.
@@ -87,7 +88,7 @@ const _: () = assert!(node::SOCKET + SOCKET_FIELDS.len() <= node::END && node::E
 const _: () = assert!(peer::FIELDS + PEER_FIELDS.len() <= peer::WAITS);
 const _: () = assert!(peer::WAITS + 2 * WaitReason::COUNT <= RECORD);
 
-/// What kind of number a field is.
+/// The kind of number in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// Only rises.
@@ -98,14 +99,14 @@ pub enum FieldKind {
     Time,
 }
 
-/// One number of a `T`: its name, and how to get at it.
+/// One number of a `T`: its name, and a function that reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<T> {
     /// Lower case, words joined by underscores.
     pub name: &'static str,
-    /// What kind of number it is.
+    /// The kind of its number.
     pub kind: FieldKind,
-    /// What it means, in a sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
     /// Reads it.
     pub get: fn(&T) -> u64,
@@ -251,7 +252,7 @@ pub(crate) fn link_word(link: Link) -> u64 {
     }
 }
 
-/// What [`link_word`] made; a word that it never makes is an idle link.
+/// Decodes a word of [`link_word`]; an unknown word is an idle link.
 pub(crate) fn link_of(word: u64) -> Link {
     match word {
         1 => Link::Connecting,
@@ -269,8 +270,8 @@ pub(crate) fn mode_of(number: u64) -> Option<Mode> {
         .find(|mode| *mode as u64 == number)
 }
 
-/// What is asked of a node from outside: the mode of one peer. In one word, so that no half of it
-/// can be read; the number tells a request from the one before.
+/// A request to a node from outside: the mode of one peer. It is one word, so that no half of it
+/// can be read. The number tells a request from the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) node: NodeId,
@@ -284,7 +285,7 @@ impl Request {
         u64::from(self.node.0) | (self.mode as u64) << 32 | self.number << 40
     }
 
-    /// What [`Request::word`] made; nothing if it never makes that.
+    /// Decodes a word of [`Request::word`]; returns nothing if the word is invalid.
     pub(crate) fn of(word: u64) -> Option<Self> {
         Some(Self {
             node: NodeId(u32::try_from(word & 0xffff_ffff).ok()?),
@@ -314,7 +315,7 @@ pub(crate) fn address_words(address: Option<SocketAddr>) -> [u64; 3] {
     [u64::from(address.port()) | family << 16, high, low]
 }
 
-/// What [`address_words`] made; words that it never makes are no address.
+/// Decodes the words of [`address_words`]; invalid words are no address.
 pub(crate) fn address_of(words: [u64; 3]) -> Option<SocketAddr> {
     let [first, high, low] = words;
     let port = u16::try_from(first & 0xffff).ok()?;
@@ -352,7 +353,8 @@ pub(crate) fn put_peer(stats: &PeerStats, mut put: impl FnMut(usize, u64)) {
     }
 }
 
-/// What [`put_peer`] put; `word` answers for every place. Nothing if it cannot be a peer.
+/// Decodes the peer that [`put_peer`] wrote; `word` returns the word at a place. Returns nothing if
+/// it cannot be a peer.
 pub(crate) fn peer_of(word: impl Fn(usize) -> u64) -> Option<PeerStats> {
     let node = NodeId(u32::try_from(word(peer::NODE)).ok()?);
     let mut stats = PeerStats {

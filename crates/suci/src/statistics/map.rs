@@ -31,8 +31,8 @@ pub(super) struct Map {
     words: usize,
 }
 
-// SAFETY: the mapping belongs to nobody else, is reached through atomics only, and unmapped by
-// `drop` alone, which no thread is tied to.
+// SAFETY: nothing else owns the mapping. It is reached through atomics only, and unmapped by `drop`
+// alone, which no thread is tied to.
 unsafe impl Send for Map {}
 
 impl Map {
@@ -69,7 +69,7 @@ impl Map {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
     }
 
-    /// Stores a word; one beyond the end is nobody's.
+    /// Stores a word; does nothing if it is beyond the end.
     pub(super) fn put(&self, place: usize, value: u64) {
         if let Some(word) = self.words().get(place) {
             word.store(value.to_le(), Ordering::Relaxed);

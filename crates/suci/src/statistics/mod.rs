@@ -5,8 +5,8 @@
 //! anyway, without a system call. [`find`] lists these files, [`StatFile`] reads one.
 //! docs/statistics.md tells other programs how.
 //!
-//! What stands in a file is whatever some process wrote, and read as such: every word is checked,
-//! and a file is never mapped, since cutting a mapped file short would end its reader.
+//! Any process may have written such a file. So every word is checked, and a file is never mapped,
+//! since cutting a mapped file short would end its reader.
 
 mod layout;
 mod map;
@@ -44,7 +44,7 @@ pub struct Found {
     pub node: NodeId,
     /// Where it is.
     pub path: PathBuf,
-    /// This user may write there.
+    /// Whether this user may write there.
     ours: bool,
 }
 
@@ -118,7 +118,7 @@ impl AsRawFd for StatFile {
     }
 }
 
-/// What a file said at one moment.
+/// The content of a file at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The process.
@@ -127,23 +127,24 @@ pub struct Snapshot {
     pub program: String,
     /// The node.
     pub node: NodeId,
-    /// Where it listens.
+    /// The address where it listens.
     pub address: Option<SocketAddr>,
-    /// When it was opened.
+    /// When the node was opened.
     pub opened: SystemTime,
     /// When these numbers were stored.
     pub published: SystemTime,
-    /// The same by the node's monotonic clock: what rates are to be divided by.
+    /// The same by the node's monotonic clock. Divide by its differences to get rates.
     pub clock: Duration,
     /// The node's counters.
     pub counters: Counters,
-    /// Its socket's.
+    /// The counters of its socket.
     pub socket: crate::SocketCounters,
-    /// How many peers it knows; more than `peers` if they are too many for the file.
+    /// Number of peers that it knows; larger than the length of `peers` if they are too many for
+    /// the file.
     pub peers_known: u64,
     /// Its peers, by ID.
     pub peers: Vec<PeerStats>,
-    /// What [`StatFile::prefer`] asked last and the node has not done yet.
+    /// The last request of [`StatFile::prefer`], if the node has not done it yet.
     pub asked: Option<(NodeId, Mode)>,
 }
 
@@ -154,7 +155,7 @@ impl StatFile {
     /// Those of the system; `InvalidData` if it is no statistics file, is not complete yet, or of
     /// another version.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // Whatever may lie there instead of a file: opening it must neither block nor lead
+        // The path may name something other than a file: opening it must neither block nor lead
         // elsewhere.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new()
@@ -248,7 +249,7 @@ impl StatFile {
         file.write_all_at(&request.word().to_le_bytes(), at)
     }
 
-    /// What it says now.
+    /// Reads the file's content now.
     ///
     /// # Errors
     /// Those of the system; `InvalidData` if the node's record makes no sense or is always being
@@ -282,7 +283,7 @@ impl StatFile {
         }
         let mut peers: Vec<PeerStats> = whole.peers.into_values().collect();
         peers.sort_unstable_by_key(|stats| stats.node);
-        // One that moved between records while they were read is in two of them.
+        // A peer that moved between records while they were read is in two of them.
         peers.dedup_by_key(|stats| stats.node);
         Ok(Snapshot {
             pid: self.process.pid,

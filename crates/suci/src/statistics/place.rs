@@ -1,4 +1,4 @@
-//! Where statistics files are: one directory for each user, which nobody else can enter.
+//! The places of statistics files: one directory for each user, which no other user can enter.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -53,7 +53,7 @@ pub(super) fn is_in_memory(dir: &Path) -> bool {
     kind == libc::TMPFS_MAGIC || kind == RAMFS_MAGIC
 }
 
-/// Of linux/magic.h, as `libc::TMPFS_MAGIC`.
+/// From linux/magic.h, as `libc::TMPFS_MAGIC`.
 const RAMFS_MAGIC: libc::c_long = 0x8584_58f6;
 
 /// Where processes may have put theirs, of every user whose directories can be read: for most
@@ -80,8 +80,7 @@ pub(super) fn all() -> Vec<PathBuf> {
     found
 }
 
-/// Opens a directory if it is a user's own: not a link, and closed to everybody else. Returns whose
-/// it is.
+/// Opens a directory if it is a user's own: not a link, and closed to all others. Returns the user.
 pub(super) fn enter(path: &Path) -> io::Result<(File, u32)> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let dir = OpenOptions::new()
@@ -117,7 +116,7 @@ pub(super) fn create(dir: &Path, name: &str) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just returned this descriptor; nobody else knows it.
+    // SAFETY: the kernel just returned this descriptor; nothing else knows it.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -128,7 +127,7 @@ pub(super) fn anonymous() -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just returned this descriptor; nobody else knows it.
+    // SAFETY: the kernel just returned this descriptor; nothing else knows it.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 

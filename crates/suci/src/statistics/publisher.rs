@@ -15,8 +15,8 @@ use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Counters, Engine, PeerStats};
 
-/// How old what is published may be while something happens. Ten times a second is as often as
-/// anybody looks, and costs microseconds.
+/// The greatest age of published numbers while something happens. Readers look ten times a second
+/// at most, and publishing so often costs microseconds.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// With more peers than a file shows, how often the busiest are chosen anew: that looks at all of
@@ -39,14 +39,14 @@ pub(crate) struct NodeInfo {
 #[derive(Debug)]
 pub(crate) struct Publisher {
     sheet: Arc<Mutex<Sheet>>,
-    /// Where the file is, if it has a name.
+    /// The path of the file, if it has a name.
     path: Option<Arc<Path>>,
-    /// Which of the node's threads this is.
+    /// The index of this thread among the node's.
     place: usize,
-    /// How many there are.
+    /// The number of the node's threads.
     count: usize,
     due: Instant,
-    /// What had happened when it was last published.
+    /// The count of events at the last publication.
     published: u64,
     shown: Vec<NodeId>,
     choose_at: Instant,
@@ -64,7 +64,7 @@ struct Sheet {
     parts: Vec<Part>,
 }
 
-/// What one thread said.
+/// The numbers of one thread.
 #[derive(Clone, Debug, Default)]
 struct Part {
     counters: Counters,
@@ -112,7 +112,7 @@ impl Publisher {
         made
     }
 
-    /// Over memory that nobody can find, and a handle to read it.
+    /// Publishes to memory without a name. Also returns a handle to read it.
     pub(crate) fn anonymous(about: NodeInfo, now: Instant) -> io::Result<(Self, File)> {
         let file = place::anonymous()?;
         Ok((Self::over(&file, None, about, now)?, file))
@@ -155,7 +155,8 @@ impl Publisher {
         }
     }
 
-    /// One for each of the node's `count` threads. The file goes away with the last.
+    /// Makes one publisher for each of the node's `count` threads. The file goes away with the
+    /// last.
     pub(crate) fn divide(self, count: usize) -> Vec<Self> {
         self.sheet().parts = vec![Part::default(); count];
         let (sheet, path, now) = (&self.sheet, &self.path, self.due);
@@ -182,8 +183,7 @@ impl Publisher {
         (happened(engine) != self.published).then_some(self.due)
     }
 
-    /// Does what was asked from outside: the file can be written by the user whose process this is,
-    /// and by nobody else.
+    /// Does the request from outside. Only the user of this process can write to the file.
     pub(crate) fn serve(&self, now: Instant, engine: &mut Engine) {
         let sheet = self.sheet();
         let word = sheet.map.get(slot::REQUEST);
@@ -247,8 +247,8 @@ impl Publisher {
     }
 }
 
-/// Removes a few of the files in `dir` that processes left which were killed, so that they do not
-/// pile up where nobody calls `suci stat`.
+/// Removes a few of the files in `dir` of processes that were killed. So they do not pile up where
+/// `suci stat` is never called.
 pub(super) fn sweep(dir: &Path) {
     let found = super::find_in(dir).into_iter();
     let dead = found.filter(|found| !Path::new(&format!("/proc/{}", found.pid)).exists());
@@ -300,7 +300,7 @@ impl Sheet {
     }
 }
 
-/// Takes the file's name away. Whoever has it open reads what was published last.
+/// Removes the file's name. A reader that has the file open reads the last publication.
 impl Drop for Sheet {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {

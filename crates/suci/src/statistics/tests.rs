@@ -38,7 +38,7 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
     (all, dir)
 }
 
-/// A file with one publication of an engine with so many peers.
+/// A file with one publication of an engine with this many peers.
 fn published(dir: &Path, peers: u32) -> (Publisher, StatFile) {
     let mut publisher = Publisher::within(dir, about(), NOW).unwrap();
     publisher.publish(NOW, &engine(peers), &suci_net::Counters::default());
@@ -168,7 +168,7 @@ fn files_and_directories_are_for_one_user() {
     assert_eq!(mode(publisher.path().unwrap()), 0o600);
 }
 
-/// Somebody else could have made the directory before us, or put a link where we would write.
+/// Another user could have made the directory before us, or put a link where we would write.
 #[test]
 fn links_and_open_directories_are_not_used() {
     let (all, dir) = directory();
@@ -225,7 +225,7 @@ fn what_a_dead_process_left_is_removed() {
     assert_eq!(file.read().unwrap().peers_known, 2);
 }
 
-/// Those of the living stay, also of another namespace, whose processes cannot be seen.
+/// Files of live processes stay, also those of another namespace, whose processes cannot be seen.
 #[test]
 fn a_new_node_sweeps_after_the_dead() {
     let (_all, dir) = directory();
@@ -282,7 +282,7 @@ fn a_living_nodes_file_is_left_alone() {
     assert_eq!(file.read().unwrap().peers_known, 3);
 }
 
-/// Of a process that cannot be seen from here nothing is known, least of all that it is dead.
+/// About a process that cannot be seen from here nothing is known, least of all that it is dead.
 #[test]
 fn a_process_of_another_namespace_may_live() {
     let (own, here) = (Process::own(), place::namespace());
@@ -290,7 +290,7 @@ fn a_process_of_another_namespace_may_live() {
     let started = own.started + 1;
     let dead = Process { started, ..own };
     assert!(!dead.may_live(here));
-    // Of another namespace, and where /proc is missing here or was missing there.
+    // A process of another namespace, or one where /proc is missing here or was missing there.
     for namespace in [own.namespace + 1, 0] {
         assert!(Process { namespace, ..dead }.may_live(here));
     }

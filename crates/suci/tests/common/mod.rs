@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share.
 #![allow(dead_code, reason = "every test binary uses a part")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
@@ -11,7 +11,7 @@ use suci::{
     AddressBook, Error, Event, Message, Node, NodeBuilder, NodeId, Peer, PeerOptions, SharedNode,
 };
 
-/// Longer than anything here takes: a test that waits so long has failed.
+/// Longer than anything here takes: a test that waits this long has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// Node `id` on a port of its own.
@@ -110,7 +110,7 @@ impl Relay {
             while !stopped.load(Ordering::Relaxed) {
                 if let Ok((len, from)) = socket.recv_from(&mut packet) {
                     let to = if from == ends[0] { ends[1] } else { ends[0] };
-                    // What is not taken is lost, as on any network.
+                    // A packet that the socket does not take is lost, as on any network.
                     let _ = socket.send_to(&packet[..len], to);
                 }
             }
@@ -120,8 +120,8 @@ impl Relay {
         Self { stop, thread }
     }
 
-    /// Carries nothing more. Its port stays bound for as long as the socket is kept: else the
-    /// system would say that nobody has it.
+    /// Carries nothing more. Its port stays bound for as long as the socket is kept; otherwise the
+    /// system would report that the port is closed.
     pub(crate) fn silence(mut self) -> UdpSocket {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()

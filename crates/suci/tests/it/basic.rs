@@ -56,7 +56,7 @@ fn many_messages_are_taken_at_once_and_no_more_than_asked_for() {
     let mut messages = take_many(a.id(), 1_000, |messages, most, timeout| {
         b.recv_many(messages, most, timeout)
     });
-    // One that was put back is the first, and counts.
+    // A message that was put back is the first, and counts.
     a.send_copy(b.id(), b"long one").unwrap();
     a.send_copy(b.id(), b"short").unwrap();
     assert!(b.recv_into(&mut [0; 4], LONG).is_err());
@@ -193,7 +193,7 @@ fn broadcast_reaches_all_and_reports_for_each() {
 #[test]
 fn flush_waits_for_all_and_queue_len_tells() {
     let mut a = builder(0).open().unwrap();
-    // Nobody answers for it but the receiver, however long this thread is held up.
+    // Only the receiver itself answers, however long this thread is held up.
     let mut b = builder(1).unattended().open().unwrap();
     introduce(&mut a, &mut b);
     for _ in 0..10 {
@@ -349,7 +349,7 @@ fn abandoning_a_peer_tells_what_became_of_its_messages() {
     let mut a = builder(0).open().unwrap();
     let b = builder(1).unattended().open().unwrap();
     a.add_peer(b.id(), b.local_addr()).unwrap();
-    // Nobody calls b nor serves it, and it has no session yet: the message was never sent.
+    // Nothing calls or serves b, and it has no session yet: the message was never sent.
     a.send(b.id(), OutgoingMessage::new("never").token(3))
         .unwrap();
     a.peer(b.id()).reset().unwrap();

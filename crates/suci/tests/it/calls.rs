@@ -88,7 +88,7 @@ fn messages_that_come_during_a_call_are_received_later_in_order() {
     assert!(a.try_recv().unwrap().is_none(), "the reply was no message");
 }
 
-/// Sends more than the caller's memory holds on channels of which it takes nothing, then answers
+/// Sends more than the caller's memory holds, on channels from which it takes nothing. Then answers
 /// one request after the other.
 fn stuff_and_serve(mut node: Node, to: NodeId) -> std::thread::JoinHandle<Node> {
     for (channel, length) in [(5, 1_000), (6, 1_000), (7, 0)] {
@@ -220,8 +220,8 @@ fn the_end_of_a_session_ends_its_calls() {
     peer.join().unwrap();
 }
 
-/// Replies wait where a future holds a long one and nobody polls it; that another call failed is
-/// told.
+/// Replies wait while a future that is not polled holds a long one. The failure of another call is
+/// still told.
 #[test]
 fn the_end_of_a_session_ends_its_calls_beside_a_reply_that_nobody_takes() {
     let a = builder(0).open_threads(1).unwrap();
@@ -301,7 +301,7 @@ fn futures_call_at_once_and_a_cancelled_one_costs_nothing() {
             );
         }
     }
-    // Each of them was answered or never sent.
+    // Each request was answered or never sent.
     client.send(NodeId(1), "the end").unwrap();
     drop(server.join().unwrap());
 }
@@ -325,7 +325,7 @@ fn a_future_is_ready_at_its_limit() {
     assert_eq!(a.counters().unwrap().late_replies, 1);
 }
 
-/// The request waits for room in a queue that nobody empties.
+/// The request waits for room in a queue that nothing empties.
 #[test]
 fn a_future_whose_request_finds_no_room_is_ready_at_its_limit() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Messages that are cancelled, or expire, before any of them was sent.
+//! Messages that are cancelled, or expire, before any part of them was sent.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, await_event, builder, introduce, pair, set_option, shared_pair, take};
@@ -31,7 +31,7 @@ fn undelivered(event: &Event) -> Option<(u64, u64)> {
     }
 }
 
-/// A port at which nobody answers, until it is dropped.
+/// A port that does not answer, until it is dropped.
 fn nobody() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").unwrap()
 }
@@ -65,7 +65,7 @@ fn a_node_cancels_what_it_did_not_send() {
     }
 }
 
-/// Although nobody polls: the helper looks at the clock.
+/// Messages expire although the program does not poll: the helper looks at the clock.
 #[test]
 fn messages_of_a_node_expire() {
     let nobody = nobody();

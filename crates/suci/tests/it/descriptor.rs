@@ -27,7 +27,7 @@ impl Edges {
         // SAFETY: a call without pointers.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         assert!(epoll >= 0);
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
         let mut wanted = libc::epoll_event {
             events: (libc::EPOLLIN | libc::EPOLLET).cast_unsigned(),
@@ -89,15 +89,16 @@ fn a_program_that_waits_for_edges_misses_nothing() {
                 got += all_of(&mut a).len();
             }
         }
-        // A helper that serves who misses an edge, or a probe, comes too late for that.
+        // The helper, which serves a program that misses an edge, comes too late for that; so does
+        // a probe.
         assert!(begun.elapsed() < LONG);
         a.poll(Duration::ZERO).unwrap();
         b = echo.join().unwrap();
     }
 }
 
-/// The descriptor rings for what comes after a look in vain, though that look came before the one
-/// who rang was done.
+/// The descriptor rings for arrivals after a look that found nothing, even if that look came before
+/// the ringing thread was done.
 #[test]
 fn a_program_of_several_threads_that_waits_for_edges_misses_nothing() {
     let [a, b] = [0, 1].map(|id| builder(id).open_threads(1).unwrap());
@@ -161,7 +162,7 @@ fn a_program_that_only_waits_on_it_misses_nothing() {
         b
     });
     for round in 0..50_u64 {
-        // Longer than the helper waits before it serves a node that nobody calls.
+        // Longer than the helper waits before it serves a node that is not called.
         if round % 25 == 24 {
             std::thread::sleep(Duration::from_millis(250));
         }

@@ -74,8 +74,8 @@ fn there_is_nothing_to_end_with_a_stranger_nor_before_a_session() {
     await_event(&mut a, is_end);
 }
 
-/// Whatever it leaves is bounded: after four sessions the program is told, in the call that cannot
-/// go on.
+/// Messages left unread are bounded: after four sessions the program is told, in the call that
+/// cannot go on.
 #[test]
 fn who_leaves_messages_unread_is_told_to_receive_them() {
     let (mut a, mut b) = pair();
@@ -181,7 +181,7 @@ fn a_long_user_header_is_refused() {
 #[test]
 fn a_full_queue_gives_the_message_back() {
     let mut a = builder(0).send_queue(1 << 16).open().unwrap();
-    // Nobody lives there.
+    // No node is there.
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
     a.add_peer(NodeId(1), nobody.local_addr().unwrap()).unwrap();
     // Each counts 64 bytes more: two fill the queue.
@@ -234,7 +234,7 @@ fn a_queue_is_full_after_as_many_in_a_batch_as_one_by_one() {
     assert_eq!(batched.0, (1 << 16) / (40 + 64));
 }
 
-/// What a batch accepted is sent, although it never came to its end.
+/// Messages that a batch accepted are sent, even if the batch never came to its end.
 #[test]
 fn a_batch_that_panics_keeps_what_it_accepted() {
     let mut a = builder(0).open().unwrap();
@@ -354,7 +354,7 @@ fn a_bad_book_is_refused_with_file_and_line() {
     );
 }
 
-/// Those that a book may hold, but not for this node.
+/// Addresses that a book may hold, but not for this node.
 #[test]
 fn an_address_of_a_book_that_is_not_allowed_is_refused_with_file_and_line() {
     let path = std::env::temp_dir().join(format!("suci-allowed-{}", std::process::id()));

@@ -66,7 +66,7 @@ fn response_leaves_a_batch_at_once() {
     let (mut a, mut b) = pair();
     a.send(b.id(), "hello").unwrap();
     take(&mut b);
-    // The greeting may ride on the handshake, whose end nobody would see for the batch.
+    // The greeting may ride on the handshake, whose end would not be seen because of the batch.
     a.flush(LONG).unwrap();
     set_option(a.peer(b.id()), |o| o.mode = Mode::Response).unwrap();
     let to = b.id();

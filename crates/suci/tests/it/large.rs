@@ -119,7 +119,7 @@ fn recv_into_says_how_long_an_announced_message_is() {
         panic!("{short}")
     };
     assert_eq!((length, had), (5 << 20, 4 << 20));
-    // It waits still, for whatever takes it.
+    // The message still waits, for the call that takes it.
     assert_eq!(b.recv_into(&mut buffer, LONG).unwrap().unwrap().0, 5 << 20);
     stop.send(()).unwrap();
     sender.join().unwrap();
@@ -201,7 +201,7 @@ fn f22_both_send_huge_messages_first() {
     const LENGTH: usize = 32 << 20;
     let (mut a, mut b) = crate::common::pair();
     let (ids, payload) = ((a.id(), b.id()), Bytes::from(vec![3; LENGTH]));
-    // Both are queued before anybody receives.
+    // Both are queued before either side receives.
     a.send(ids.1, payload.clone()).unwrap();
     b.send(ids.0, payload.clone()).unwrap();
     let other = payload.clone();
@@ -242,7 +242,7 @@ fn a_message_withdrawn_after_its_announcement_is_no_error_of_recv_into() {
     assert!(matches!(done, Ok(None)), "{done:?}");
 }
 
-/// What a receiving call says of the message of 2 MiB that waits on channel 3.
+/// Checks the error of a receiving call while the message of 2 MiB waits on channel 3.
 fn is_told(told: &Error) {
     let Error::NeedsAnswer {
         from,
@@ -269,7 +269,7 @@ fn is_told(told: &Error) {
     }
 }
 
-/// What sends that message, and a small one on another channel whenever it is asked to.
+/// Sends that message, and a small one on another channel whenever it is asked to.
 fn sender(to: &Node) -> (std::sync::mpsc::Sender<()>, std::thread::JoinHandle<Node>) {
     let mut a = builder(0).max_message(LONGEST).open().unwrap();
     a.add_peer(to.id(), to.local_addr()).unwrap();

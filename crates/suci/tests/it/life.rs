@@ -11,7 +11,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 
 #[test]
 fn f25_a_peer_that_is_not_there_harms_no_other_and_may_come_later() {
-    // Of a host of its own: other tests take ports of 127.0.0.1 meanwhile, any of them.
+    // On a host of its own: meanwhile other tests take any ports of 127.0.0.1.
     let place = UdpSocket::bind("127.0.25.1:0").unwrap();
     let address = place.local_addr().unwrap();
     // From here on the port refuses.
@@ -84,7 +84,7 @@ fn f17_a_silent_unattended_peer_is_quiet_and_not_given_up() {
         b.poll(Duration::ZERO).unwrap();
     }
     a.events().unwrap();
-    // Nobody serves b while its program is elsewhere.
+    // Nothing serves b while its program is elsewhere.
     a.send(b.id(), "unheard").unwrap();
     assert_eq!(await_event(&mut a, |_| true), Event::Quiet { node: b.id() });
     assert!(a.recv_timeout(2 * SILENCE).unwrap().is_none());
@@ -191,7 +191,7 @@ fn f14_a_restarted_peer_is_a_new_session() {
     introduce(&mut a, &mut b);
     a.send(b.id(), "first life").unwrap();
     take(&mut b);
-    // As a process that was stopped for ever: no CLOSE leaves it, and its port stays taken.
+    // Like a process that was stopped for ever: no CLOSE leaves it, and its port stays taken.
     std::mem::forget(b);
     let mut b = builder(1).open().unwrap();
     b.add_peer(a.id(), a.local_addr()).unwrap();
@@ -244,7 +244,8 @@ fn f31_everything_arrives_through_a_bad_network() {
     assert!(a.socket_counters().unwrap().faults.lost > 0);
 }
 
-/// The answer finds nobody: its sender closed its node. Nothing is waited for.
+/// The question's sender closed its node, so nothing takes the answer. The close does not wait for
+/// it.
 #[test]
 fn f20_a_close_does_not_wait_for_an_answer_to_a_node_that_closed() {
     let (mut a, mut b) = pair();

@@ -1,4 +1,4 @@
-//! What `RUST_LOG=suci=debug` shows says why a connection does not come up.
+//! The log of `RUST_LOG=suci=debug` says why a connection does not come up.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, await_event, builder, introduce, take};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use suci::{AcceptPolicy, Event, Node, NodeId};
 use tracing_subscriber::EnvFilter;
 
-/// What was logged in this process.
+/// The log of this process.
 static TEXT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 struct Writer;

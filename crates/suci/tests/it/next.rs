@@ -12,7 +12,7 @@ const CLIENT: NodeId = NodeId(1);
 /// Sessions of the client with the server, one after the other.
 const SESSIONS: u32 = 3;
 
-/// Messages in each of them.
+/// Messages in each session.
 const MESSAGES: u32 = 5;
 
 /// Both kinds of node.
@@ -62,7 +62,7 @@ fn visit(server: SocketAddr) {
     }
 }
 
-/// What the server gets of all that, in order.
+/// The messages and events that the server gets in all, in order.
 fn expected() -> Vec<String> {
     let session = |session: u32| {
         let messages = (0..MESSAGES).map(move |message| format!("{session} {message} {session}"));
@@ -72,7 +72,7 @@ fn expected() -> Vec<String> {
     (0..SESSIONS).flat_map(session).collect()
 }
 
-/// One of them.
+/// Describes one message or event.
 fn describe(next: Next) -> String {
     match next {
         Next::Message(message) => {

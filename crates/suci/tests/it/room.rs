@@ -52,7 +52,7 @@ fn a_program_that_waits_for_room_sends_everything() {
             Ok(_) => number += 1,
             Err(Error::WouldBlock { .. }) => {
                 refused += 1;
-                // Another in vain: both hear of the room by one event.
+                // Another refused message: one event tells both of the room.
                 if let Err(error) = a.send_timeout(id, draft(number), Duration::ZERO) {
                     assert!(error.is_would_block(), "{error}");
                 } else {
@@ -117,7 +117,8 @@ fn a_program_that_waits_for_room_of_threads_sends_everything() {
     }
 }
 
-/// However often a message was refused, and although nobody takes events meanwhile.
+/// One event tells of room, however often a message was refused, and although the program takes no
+/// events meanwhile.
 #[test]
 fn room_is_one_event_of_threads_for_all_that_were_refused() {
     let (a, b) = shared();

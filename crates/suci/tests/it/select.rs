@@ -177,8 +177,8 @@ fn shared_center(threads: usize) -> (SharedNode, Node, Node) {
     (center, one, two)
 }
 
-/// What the program leaves alone fills what lies ready for it, and holds up neither other channels
-/// nor other peers.
+/// Messages that the program does not take fill the room for received ones, and hold up neither
+/// other channels nor other peers.
 #[test]
 fn a_shared_node_receives_from_whom_it_wants_although_others_fill_it() {
     for threads in [1, 2] {

@@ -26,7 +26,7 @@ fn await_event(node: &SharedNode, wanted: impl Fn(&Event) -> bool) -> Event {
     panic!("no such event");
 }
 
-/// Node 0 that knows node 1, where nobody answers.
+/// Node 0 that knows node 1, whose port does not answer.
 fn lonely(queue: u64) -> (SharedNode, UdpSocket) {
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
     let a = builder(0).send_queue(queue).open_threads(1).unwrap();
@@ -34,7 +34,7 @@ fn lonely(queue: u64) -> (SharedNode, UdpSocket) {
     (a, nobody)
 }
 
-/// What is queued on other channels leaves an urgent one its queue, however full theirs is.
+/// Messages queued on other channels leave an urgent channel its queue, however full theirs is.
 #[test]
 fn bulk_that_fills_its_queue_leaves_room_for_an_urgent_message() {
     const QUEUE: u64 = 64 << 10;
@@ -140,7 +140,7 @@ fn many_messages_are_taken_at_once_and_no_more_than_asked_for() {
     let mut messages = take_many(a.id(), 3_000, |messages, most, timeout| {
         b.recv_many(messages, most, timeout)
     });
-    // One that comes later wakes the call; what came before the end is taken after it.
+    // A later message wakes the call. Messages that came before the end are taken after it.
     let waiting = b.clone();
     let taken = std::thread::spawn(move || waiting.recv_many(&mut Vec::new(), 9, LONG).unwrap());
     send(0..1);
@@ -319,7 +319,7 @@ fn f26_both_kinds_of_nodes_queue_as_much() {
     }
 }
 
-/// What stays without a limit in bytes.
+/// The bound on the number of messages, which stays without a limit in bytes.
 #[test]
 fn f26_a_peer_that_takes_nothing_is_sent_a_million_messages_at_most() {
     const MOST: u64 = 1 << 20;
@@ -562,7 +562,7 @@ fn futures_run_under_tokio() {
     });
 }
 
-/// A task that whoever wakes it goes on with, on its own thread, until it has ended.
+/// A task that continues on the thread that wakes it, until it has ended.
 struct Inline<F>(Mutex<Option<Pin<Box<F>>>>);
 
 impl<F: Future<Output = ()> + Send + 'static> Inline<F> {
@@ -720,7 +720,7 @@ fn who_waits_for_room_hears_of_a_suspension() {
     a.peer(NodeId(1)).reset().unwrap();
 }
 
-/// What others send meanwhile is theirs to wait for.
+/// A flush does not wait for messages that others send meanwhile.
 #[test]
 fn a_flush_beside_others_who_send_does_not_fail() {
     let (a, b) = shared_pair();
@@ -754,8 +754,8 @@ fn a_flush_beside_others_who_send_does_not_fail() {
 fn room_that_a_thread_made_is_told_at_once() {
     const PAYLOAD: usize = 1_000;
     let mut a = builder(0).open().unwrap();
-    // What a window takes has room in the ring, so that nothing is left over for which the thread
-    // would look again.
+    // A whole window has room in the ring, so that nothing is left over that would make the thread
+    // look again.
     let b = builder(1).max_message(1 << 20).memory(4 << 20).max_peers(4);
     let b = b.statistics(false).open_threads(1).unwrap();
     a.add_peer(b.id(), b.local_addr()).unwrap();

@@ -65,7 +65,7 @@ fn start_again_and_again(mut listen: impl FnMut() -> SocketAddr) {
 
 #[test]
 fn f14_each_first_message_of_a_node_id_arrives_from_the_same_port() {
-    // Of a host of its own: no other test takes the port meanwhile.
+    // On a host of its own: no other test takes the port meanwhile.
     let first = builder(1).listen("127.0.14.1:0".parse().unwrap());
     let address = first.open().unwrap().local_addr();
     start_again_and_again(|| address);

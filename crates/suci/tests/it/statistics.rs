@@ -10,7 +10,7 @@ use suci::{AcceptPolicy, Link, Node, NodeBuilder, NodeId};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the file of this process's node `node` says, as soon as `enough`.
+/// Returns the content of the file of this process's node `node`, as soon as it is `enough`.
 fn read_until(node: NodeId, enough: impl Fn(&Snapshot) -> bool) -> Snapshot {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -31,7 +31,7 @@ fn has_file(node: NodeId) -> bool {
 }
 
 /// An address on loopback whose port was free a moment ago. Each is of another host than all others
-/// here, so that nobody takes it meanwhile.
+/// here, so that no other test takes it meanwhile.
 fn free() -> SocketAddr {
     static HOSTS: AtomicU8 = AtomicU8::new(1);
     let host = Ipv4Addr::new(127, 0, 26, HOSTS.fetch_add(1, Ordering::Relaxed));
@@ -77,12 +77,11 @@ fn the_file_follows_the_node_while_its_program_does_something_else() {
         traffic.is_some_and(|traffic| traffic.message_bytes_received == 50_000)
     };
     read_until(there.id(), got);
-    // What the program is told is what is published; it is asked once more should a packet have
-    // come since.
+    // The program's numbers are those published. If a packet came in between, both are read again.
     let end = Instant::now() + PATIENCE;
     loop {
         let own = here.peer(there.id()).stats().unwrap().unwrap();
-        // Longer than the helper waits before it serves a node that nobody calls.
+        // Longer than the helper waits before it serves a node that is not called.
         std::thread::sleep(Duration::from_millis(300));
         let read = read_until(here.id(), |_| true);
         if read.peers[0].traffic == own.traffic {
@@ -234,7 +233,7 @@ fn other_requests_are_answered_as_such() {
     }
 }
 
-/// Requests without end are cut off, by their length or by time; whoever comes next is answered.
+/// Requests without end are cut off, by their length or by time. The next client is answered.
 #[test]
 fn a_scraper_that_never_ends_its_request_does_not_last() {
     let address = free();

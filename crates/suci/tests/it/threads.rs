@@ -1,4 +1,4 @@
-//! Nodes served by several threads: whatever their number, they behave like one.
+//! Nodes served by several threads: with any number of them, they behave like one.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, builder, set_option};
@@ -162,7 +162,7 @@ fn what_is_the_nodes_is_divided_among_its_threads() {
     few.add_peer(NodeId(11), at).unwrap();
 }
 
-/// A second owner of a node's port is refused, whatever it is; and the node goes on.
+/// A second owner of a node's port is refused, whatever it is; the first node goes on.
 #[test]
 fn a_second_node_at_the_same_port_is_refused() {
     for threads in 1..=3 {
@@ -274,7 +274,7 @@ fn one_full_peer_blocks_no_other() {
     let others = [node(2, 1), node(3, 1)];
     introduce(&[a.clone(), others[0].clone()]);
     introduce(&[a.clone(), others[1].clone()]);
-    // One in each thread.
+    // One full peer in each thread.
     for full in [NodeId(4), NodeId(5)] {
         a.add_peer(full, nobody.local_addr().unwrap()).unwrap();
         while a.send(full, vec![0; 1 << 10]).is_ok() {}
@@ -304,7 +304,7 @@ fn one_full_peer_blocks_no_other() {
     }
 }
 
-/// Whatever waits in several threads is taken in turn.
+/// Messages that wait in several threads are taken in turn.
 #[test]
 fn a_handle_takes_from_all_threads_in_turn() {
     const MESSAGES: usize = 900;
@@ -342,8 +342,8 @@ fn a_handle_takes_from_all_threads_in_turn() {
 fn closing_delivers_what_every_thread_has() {
     const MESSAGES: u32 = 400;
     let (a, others) = star(4, 1..9);
-    // Acknowledged: whoever closes takes nothing more, and the thread of the other may not have
-    // begun to send by then.
+    // The messages are acknowledged: a closing node takes nothing more, and the other's thread may
+    // not have begun to send by then.
     for other in &others {
         other.send(a.id(), "before the end").unwrap();
         other.flush(LONG).unwrap();
@@ -369,7 +369,7 @@ fn closing_delivers_what_every_thread_has() {
     receivers
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
-    // What had arrived, and the events, can be taken from all threads.
+    // Received messages and the events can be taken from all threads.
     let mut delivered = 0;
     while let Ok(Some(event)) = a.next_event() {
         delivered += u32::from(matches!(event, Event::Delivered { .. }));
@@ -569,7 +569,7 @@ fn statistics_are_of_all_threads() {
     let mut wishes = others.iter().map(SharedNode::id);
     let mut wished: Vec<NodeId> = Vec::new();
     loop {
-        // Whatever happens makes turns.
+        // Each message makes the threads run cycles.
         for other in &others {
             other.send(a.id(), "x").unwrap();
             take(&a);
@@ -599,7 +599,7 @@ fn statistics_are_of_all_threads() {
         take(&a);
     }
     taken += each;
-    // Nobody calls the node meanwhile: its threads tell the rest by themselves.
+    // The program does not call the node meanwhile: its threads publish the rest by themselves.
     let end = Instant::now() + LONG;
     let read = loop {
         let read = file.read().unwrap();
@@ -648,7 +648,7 @@ impl Door {
                 for (place, socket) in sockets.iter().enumerate() {
                     while let Ok((length, _)) = socket.recv_from(&mut packet) {
                         idle = false;
-                        // What is not taken is lost, as on any network.
+                        // A packet that the socket does not take is lost, as on any network.
                         let _ = match place {
                             0 => sockets[chosen.load(Ordering::Relaxed)]
                                 .send_to(&packet[..length], b),

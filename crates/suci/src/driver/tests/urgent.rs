@@ -34,13 +34,13 @@ fn urgent(text: &'static str) -> OutgoingMessage {
     OutgoingMessage::new(text).channel(CONTROL)
 }
 
-/// So many trains were tried since the last call of this.
+/// Returns how many trains were tried since its last call.
 fn trains(script: &Mutex<Script>) -> usize {
     std::mem::take(&mut script.lock().unwrap().attempts).len()
 }
 
-/// What arrived is the program's before bulk is sent, if it is of a higher class; not for ever,
-/// since the program may not take it.
+/// A received message of a higher class reaches the program before bulk is sent. That lasts only a
+/// while, since the program may not take it.
 #[test]
 fn bulk_is_not_sent_before_the_program_has_its_urgent_message() {
     for (question, comes_first) in [(urgent("question"), true), ("question".into(), false)] {

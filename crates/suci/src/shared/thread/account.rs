@@ -1,4 +1,4 @@
-//! What the thread owes the gate of a peer.
+//! The messages of a peer's gate that the I/O thread still has to credit.
 
 use crate::shared::events::Events;
 use crate::shared::gate::Gate;
@@ -13,9 +13,9 @@ use suci_proto::{CANCELLED, CLASSES, CallId, EXPIRED, Engine, Event, Outgoing, U
 pub(super) struct Stashed {
     pub(super) class: u8,
     pub(super) message: Outgoing,
-    /// Of a request the call that it makes.
+    /// The call, if the message is a request.
     pub(super) call: Option<CallId>,
-    /// From when its deadline counts.
+    /// The time from which its deadline counts.
     since: Instant,
 }
 
@@ -49,10 +49,10 @@ pub(super) struct Refused {
     pub(super) reason: u64,
 }
 
-/// What a peer's gate has let through.
+/// The messages that a peer's gate has let through.
 pub(super) struct Account {
     pub(super) gate: Arc<Gate>,
-    /// What was taken out of the ring and not credited to the gate again.
+    /// Messages taken out of the ring and not yet credited to the gate.
     pub(super) held: ByClass,
     /// Messages that the engine did not take yet. It would have room for them, but the session is
     /// suspended, or the program has not received the messages of those before.
@@ -60,30 +60,29 @@ pub(super) struct Account {
     /// Messages that the engine refused, since the session is closing or has too many channels, and
     /// whose events were not handed over yet.
     pub(super) refused: VecDeque<Refused>,
-    /// What those in the stash hold, and those refused.
+    /// Messages in the stash, and refused ones.
     pub(super) kept: ByClass,
-    /// What those refused hold.
+    /// Refused messages.
     pub(super) refused_held: Held,
-    /// Refused messages of which no event tells: there were too many, and the program did not ask
-    /// to be told.
+    /// Refused messages without an event: there were too many, and the program did not ask to be
+    /// told.
     dropped: u64,
-    /// What the gate was told of messages that are over.
+    /// Acknowledged messages kept behind an unacknowledged one, as reported to the gate.
     pub(super) over: Held,
-    /// What the gate was told of refused ones.
+    /// Refused messages, as reported to the gate.
     pub(super) refused_told: Held,
-    /// What the gate was told of failures.
+    /// Failed messages, as reported to the gate.
     pub(super) failed: u64,
-    /// It is among the open ones.
+    /// The account is among the open ones.
     pub(super) open: bool,
-    /// The gate was told something for which those who wait at it look again. They are not woken
-    /// under a lock.
+    /// The gate changed so that its waiters should look again. They are not woken under a lock.
     pub(super) to_wake: bool,
-    /// The gate may have room of which the program is to hear.
+    /// The gate may have room, and the program waits to hear of it.
     pub(super) to_tell_room: bool,
 }
 
 impl Account {
-    /// Of a peer to which nothing was sent so far.
+    /// The account of a peer to which nothing was sent so far.
     pub(super) fn new(gate: Arc<Gate>) -> Self {
         Self {
             gate,
@@ -119,7 +118,8 @@ impl Account {
         count
     }
 
-    /// The message, whose deadline counts from `now` on, unless that has passed.
+    /// Returns the message with the rest of its deadline, counted from `now`, unless that has
+    /// passed.
     pub(super) fn unless_expired(&mut self, mut stashed: Stashed, now: Instant) -> Option<Stashed> {
         if let Some(deadline) = &mut stashed.message.deadline {
             let waited = now.since(stashed.since);
@@ -132,7 +132,7 @@ impl Account {
         Some(stashed)
     }
 
-    /// A message was cancelled that the engine did not take yet.
+    /// Takes note that a message was cancelled before the engine took it.
     fn take_back(&mut self, stashed: Stashed, reason: u64) {
         let Stashed { class, message, .. } = stashed;
         let size = Held::of(&message);
@@ -159,9 +159,10 @@ impl Account {
         }
     }
 
-    /// Hands over the events of refused messages until `most` wait for the program; those beyond
-    /// are kept for messages sent with `notify`, and dropped for others, which would hold the queue
-    /// of a program that takes none. Tells the gate what is kept, and returns whether anything is.
+    /// Hands over the events of refused messages until `most` wait for the program. Beyond that,
+    /// events of messages sent with `notify` are kept. Others are dropped: otherwise they would
+    /// fill the queue of a program that takes no events. Tells the gate what is kept, and returns
+    /// whether anything is.
     pub(super) fn tell_refused(
         &mut self,
         node: NodeId,
@@ -189,8 +190,8 @@ impl Account {
             };
             events.push(after, event.failures(), event);
         }
-        // Only now: a flush that comes before waits, since of most of them it would say twice that
-        // they failed, first as refused, then as dropped.
+        // Only now: a flush that comes before this waits. Otherwise it would count most failures
+        // twice, first as refused, then as dropped.
         if self.refused_told != self.refused_held {
             self.refused_told = self.refused_held;
             self.gate.set_refused(self.refused_held);
@@ -208,9 +209,9 @@ impl Account {
             .tell_room(|class| events.push(after, 0, Event::Writable { node, class }));
     }
 
-    /// Tells the gate of failures that are not among the events handed over, then credits it with
-    /// what is acknowledged or ended. Before the program can hear of it: whoever does finds the
-    /// room.
+    /// Tells the gate of failures without a handed-over event, then credits it with messages that
+    /// are acknowledged or ended. This comes before the program can hear of them, so that it finds
+    /// the room.
     pub(super) fn balance(&mut self, node: NodeId, engine: &Engine) {
         self.set_failed(engine.untold_failures(node).saturating_add(self.dropped));
         let queued = engine.queued(node);

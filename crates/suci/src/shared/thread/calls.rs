@@ -1,4 +1,4 @@
-//! The calls of a thread's peers: their results, their limits, and those that nobody waits for.
+//! The calls of a thread's peers: their results, their limits, and cancelled ones.
 
 use super::Worker;
 use crate::error::Error;
@@ -58,7 +58,7 @@ impl Worker {
         }
     }
 
-    /// Nobody waits for the call any more.
+    /// The caller waits no longer.
     pub(super) fn cancel_call(&mut self, id: CallId) {
         if self.calls.remove(id).is_some() {
             self.driver.engine.cancel_call(id);
