@@ -22,8 +22,8 @@ use crate::{
     Report, SendOutcome, Train,
 };
 
-/// When to try again to send due packets that found the backend full, in case nobody watches it
-/// for writability.
+/// When to try again to send due packets that found the backend full, in case its caller does not
+/// watch it for writability.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Faults injected so far.
@@ -77,8 +77,8 @@ impl std::ops::AddAssign for FaultCounters {
 
 /// A backend with faults on what it sends.
 ///
-/// Packets held back leave in `send`, `recv` and `wait`; who sleeps elsewhere must respect
-/// [`Backend::due_in`].
+/// Packets held back leave in `send`, `recv` and `wait`. A caller that sleeps elsewhere must
+/// respect [`Backend::due_in`].
 #[derive(Debug)]
 pub struct Fault<B> {
     inner: B,
@@ -91,7 +91,7 @@ pub struct Fault<B> {
     blocked: bool,
 }
 
-/// One datagram that goes out now: a segment of the train, or its flipped copy in the scratch.
+/// One datagram that leaves now: a segment of the train, or its flipped copy in the scratch.
 #[derive(Debug, Clone)]
 struct Copy {
     index: usize,
@@ -116,7 +116,7 @@ impl<B: Backend> Fault<B> {
         &self.spec
     }
 
-    /// What lies below.
+    /// Returns the wrapped backend.
     pub fn inner(&self) -> &B {
         &self.inner
     }

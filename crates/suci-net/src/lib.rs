@@ -77,7 +77,7 @@ pub const MAX_TRAIN_BYTES: usize = 65_507;
 /// would be mistaken for a path that shrank.
 pub const MAX_SLICES: usize = 1024;
 
-/// What a backend can do: asked once after opening, and again after [`SendOutcome::NoGso`].
+/// The abilities of a backend: asked once after opening, and again after [`SendOutcome::NoGso`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Most segments per train: 1 without segmentation offload, else at most
@@ -87,10 +87,10 @@ pub struct Capabilities {
     pub gro: bool,
     /// Whether ECN marks are sent and reported.
     pub ecn: bool,
-    /// Whether [`Meta::arrived`] is told by the kernel.
+    /// Whether the kernel reports [`Meta::arrived`].
     pub kernel_timestamps: bool,
     /// Receive buffer in bytes as the kernel charges them (`SO_RCVBUF` read back, on Linux the
-    /// doubled value). This, not the size asked for, is what credit may be granted from.
+    /// doubled value). Grant credit from this size, not from the size asked for.
     pub recv_buffer: usize,
     /// Send buffer in bytes, read back likewise.
     pub send_buffer: usize,
@@ -103,10 +103,10 @@ pub struct Capabilities {
 /// Each segment becomes one datagram. `len` of 0 is one empty datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Train<'a> {
-    /// Where to. IPv4 and IPv4-mapped IPv6 addresses mean the same.
+    /// The destination. IPv4 and IPv4-mapped IPv6 addresses mean the same.
     pub dest: SocketAddr,
-    /// The address of this host to send from, as [`Meta::to`] told it; where the socket has it no
-    /// more, the system chooses, as with `None`. Only the `udp` module heeds it.
+    /// The address of this host to send from, as [`Meta::to`] reported it. If the socket no longer
+    /// has it, or with `None`, the system chooses. Only the `udp` module uses it.
     pub source: Option<IpAddr>,
     /// Mark put on every segment.
     pub ecn: Ecn,
@@ -118,11 +118,11 @@ pub struct Train<'a> {
     pub len: usize,
 }
 
-/// What became of a train that the backend could look at.
+/// The result of sending a train that passed the backend's checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum SendOutcome {
-    /// The first so many segments were taken (at least one); the rest was not.
+    /// Number of segments taken from the front of the train (at least one); the rest was not.
     Sent(usize),
     /// No room now (`EAGAIN`; `ENOBUFS` where it speaks of the socket): keep the train and wait for
     /// writability. Not a loss. If the socket is writable at once, try a little later.
@@ -175,33 +175,33 @@ impl Ecn {
     }
 }
 
-/// What is known of received datagrams besides their bytes. There may be several, that the kernel
-/// joined: what it says holds for each of them.
+/// The properties of received datagrams, without their bytes. There may be several datagrams,
+/// joined by the kernel; the properties hold for each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// Sender. An IPv4-mapped address is given as the IPv4 address it stands for.
     pub from: SocketAddr,
-    /// The address of this host that they were sent to. Only the `udp` module tells it, of a socket
-    /// that is bound to a wildcard address.
+    /// The address of this host that they were sent to. Only the `udp` module reports it, for a
+    /// socket that is bound to a wildcard address.
     pub to: Option<IpAddr>,
     /// Mark it arrived with.
     pub ecn: Ecn,
-    /// When the kernel received it by the wall clock, since 1970; none where unknown. Whoever wants
-    /// to know how long ago that was looks at the clock, once for many.
+    /// When the kernel received it, by the wall clock, since 1970; `None` if unknown. To learn how
+    /// long ago that was, read the clock once for many datagrams.
     pub arrived: Option<Duration>,
     /// Bytes of each datagram but the last, which may have fewer.
     pub segment: usize,
 }
 
 impl Meta {
-    /// The datagrams, one by one, of which `bytes` are all.
+    /// Splits `bytes`, which are all the datagrams together, into the datagrams.
     pub fn datagrams<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let empty = bytes.is_empty().then_some(bytes);
         empty.into_iter().chain(bytes.chunks(self.segment.max(1)))
     }
 }
 
-/// What [`Backend::wait`] found.
+/// The result of [`Backend::wait`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ready {
     /// [`Backend::recv`] may find something.
@@ -218,7 +218,7 @@ impl Ready {
     }
 }
 
-/// What happened since the backend was opened. All count from 0; none is ever reset.
+/// Counts since the backend was opened. All count from 0; none is ever reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Calls that tried to send (system calls, or their equal in memory).
@@ -258,11 +258,11 @@ pub struct Counters {
     pub unreachable: u64,
     /// Errors that the network reported to `recv` and that were swallowed as hints.
     pub recv_errors: u64,
-    /// What a [`fault::Fault`] layer did; all 0 without one.
+    /// Faults made by a [`fault::Fault`] layer; all 0 without one.
     pub faults: fault::FaultCounters,
 }
 
-/// What several backends counted together.
+/// Adds the counts of another backend.
 impl std::ops::AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {
         // Naming every field, so that a new one cannot be forgotten.
@@ -315,7 +315,7 @@ impl std::ops::AddAssign for Counters {
 /// [`send`](Self::send), then [`wait`](Self::wait) or one's own epoll on
 /// [`raw_fd`](Self::raw_fd), which has to respect [`due_in`](Self::due_in).
 pub trait Backend: Send {
-    /// What this backend can do now.
+    /// Returns the abilities that this backend has now.
     fn capabilities(&self) -> Capabilities;
 
     /// The bound address, with the port the system chose.
@@ -337,11 +337,11 @@ pub trait Backend: Send {
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize>;
 
     /// [`recv`](Self::recv) of one group that sleeps if nothing is there, for at most
-    /// [`Capabilities::block_limit`], or until a signal: one system call where waiting and
-    /// receiving take two, and no precise timer to set and to take back, which costs a virtual
-    /// machine more than the call itself. Returns how many it handed on; `None` if nothing was
-    /// there to the end. 0 means that something came which is not handed on (a report of the
-    /// network, a datagram that was cut): more may wait behind it.
+    /// [`Capabilities::block_limit`], or until a signal. It is one system call, where waiting and
+    /// receiving take two, and needs no precise timer, which costs a virtual machine more than the
+    /// call itself. Returns how many datagrams it handed on; `None` if none came. 0 means that
+    /// something came which is not handed on (a report of the network, a datagram that was cut):
+    /// more may wait behind it.
     ///
     /// # Errors
     /// As `recv`.
@@ -350,9 +350,9 @@ pub trait Backend: Send {
         Ok((count > 0).then_some(count))
     }
 
-    /// For whoever drives a backend that has no descriptor to wait on beside others, as programs in
-    /// memory and tests do: waits until something may be readable, or writable if `want_write`, at
-    /// most `timeout` (`None`: for ever). May return early with nothing ready, for instance after a
+    /// Waits until something may be readable, or writable if `want_write`, at most `timeout`
+    /// (`None`: for ever). It is for drivers of a backend that has no descriptor to wait on, as
+    /// programs in memory and tests do. May return early with nothing ready, for instance after a
     /// signal.
     ///
     /// # Errors
@@ -370,11 +370,11 @@ pub trait Backend: Send {
     /// most [`MAX_TRAIN_BYTES`]; `None` if unknown or unreachable. Costs a few system calls.
     fn path_mtu(&self, dest: SocketAddr) -> Option<usize>;
 
-    /// What happened so far.
+    /// Returns the counts so far.
     fn counters(&self) -> Counters;
 
-    /// Bytes that the kernel charges to the receive buffer now: what waits to be read, and up to a
-    /// quarter of the buffer that was read and is not given back yet. `None` where nobody can tell.
+    /// Bytes that the kernel charges to the receive buffer now: datagrams that wait to be read, and
+    /// up to a quarter of the buffer that was read and is not given back yet. `None` if unknown.
     /// Costs a system call.
     fn charged(&mut self) -> Option<u64> {
         None

@@ -61,8 +61,8 @@ struct Queue {
     packets: VecDeque<Packet>,
     charged: usize,
     dropped: u64,
-    /// Its reader sleeps, and nobody wakes it yet. Only then is it woken: to wake nobody is a
-    /// system call, too (`Condvar` of the standard library, on Linux).
+    /// Its reader sleeps, and was not woken yet. Only then is it woken: waking without a sleeper is
+    /// a system call, too (`Condvar` of the standard library, on Linux).
     is_awaited: bool,
 }
 
@@ -79,8 +79,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What Linux charges a receive buffer for one datagram: the data, rounded up to the sizes its
-/// allocator has, and the bookkeeping. Measured on kernel 6.18 over veth.
+/// Bytes that Linux charges a receive buffer for one datagram: the data, rounded up to the sizes of
+/// its allocator, and the bookkeeping. Measured on kernel 6.18 over veth.
 #[must_use]
 pub const fn charge(len: usize) -> usize {
     match len {
@@ -191,8 +191,8 @@ pub struct Memory {
     /// Which of the endpoints there.
     number: usize,
     mtu: usize,
-    /// Endpoints found so far, so that threads that send need not ask the hub, whose lock is one
-    /// for all of them, each time.
+    /// Endpoints found so far. So threads that send need not ask the hub each time, whose lock they
+    /// all share.
     known: HashMap<SocketAddr, Arc<Place>>,
     /// Packets taken from the queue under the lock, to be shown to the sink without it.
     taken: Vec<Packet>,
@@ -202,7 +202,7 @@ pub struct Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Nobody takes it any more, and who has sent here may know this place for long.
+        // No reader takes the packets any more, and senders may know this place for long.
         locked(&self.inbox().queue).packets = VecDeque::new();
         if self.place.open.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.shared.write().remove(&self.local);
@@ -309,7 +309,7 @@ impl Backend for Memory {
                     None => {
                         let kind = io::ErrorKind::ConnectionRefused;
                         let first = train.slices.first().map_or(&[][..], |slice| slice);
-                        // Everybody in this network is in this process.
+                        // All nodes of this network are in this process.
                         self.reports
                             .push(Report::new(train.dest, kind, true, first));
                         SendOutcome::Unreachable(kind)

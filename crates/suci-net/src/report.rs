@@ -11,16 +11,16 @@ pub(crate) const QUOTED: usize = 32;
 /// repeats itself.
 const MOST: usize = 64;
 
-/// A datagram was not delivered, as an ICMP message says. Anybody can forge those, but for the ones
-/// that are `local`.
+/// A datagram was not delivered, as an ICMP message says. Any host can forge those, except the
+/// `local` ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Where the datagram was sent to.
     pub to: SocketAddr,
-    /// Why it did not arrive: `ConnectionRefused` (nobody has the port), `HostUnreachable`,
+    /// Why it did not arrive: `ConnectionRefused` (the port is closed), `HostUnreachable`,
     /// `NetworkUnreachable`, `PermissionDenied` or another.
     pub kind: io::ErrorKind,
-    /// This host's own kernel says that nobody has that port of this host.
+    /// Whether this host's own kernel says that the port is closed on this host.
     pub local: bool,
     quoted: [u8; QUOTED],
     len: usize,

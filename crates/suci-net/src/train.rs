@@ -11,27 +11,27 @@ pub enum TrainError {
     /// `len` is not the sum of the slices.
     #[error("the train says {len} bytes, its slices hold {held}")]
     Length {
-        /// What the train says.
+        /// The train's `len`, in bytes.
         len: usize,
-        /// What the slices hold.
+        /// Bytes in its slices.
         held: usize,
     },
     /// Bytes, but segments of none.
     #[error("the train has {len} bytes in segments of 0")]
     EmptySegments {
-        /// What the train says.
+        /// The train's `len`, in bytes.
         len: usize,
     },
     /// More slices than one system call takes.
     #[error("the train has {slices} slices, at most {MAX_SLICES} are allowed")]
     Slices {
-        /// How many there are.
+        /// Number of slices.
         slices: usize,
     },
     /// More segments than the backend's `max_segments`.
     #[error("the train has {segments} segments, this backend takes {max}")]
     Segments {
-        /// How many there are.
+        /// Number of segments.
         segments: usize,
         /// The backend's limit.
         max: usize,
@@ -39,7 +39,7 @@ pub enum TrainError {
     /// Several segments that together exceed [`MAX_TRAIN_BYTES`].
     #[error("the train has {len} bytes, at most {MAX_TRAIN_BYTES} are allowed")]
     Bytes {
-        /// What the train says.
+        /// The train's `len`, in bytes.
         len: usize,
     },
 }

@@ -1,6 +1,6 @@
 //! UDP by `std` and `socket2` alone: works on every system they do, one datagram per call.
 //!
-//! What it lacks against the fast path: segmentation offload, GRO, ECN, arrival times, and the
+//! Compared with the fast path, it lacks segmentation offload, GRO, ECN, arrival times, and the
 //! don't-fragment bit, for which neither crate has a call. Since the system may thus fragment,
 //! [`path_mtu`](Backend::path_mtu) answers `None`, and a probe that arrives proves nothing about
 //! the path.
@@ -73,7 +73,7 @@ impl UdpPortable {
     /// Opens and binds a socket. Port 0 lets the system choose.
     ///
     /// # Errors
-    /// What the system says: `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`, ...
+    /// The system's error: `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`, ...
     pub fn bind(addr: SocketAddr, options: &PortableOptions) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
         if addr.is_ipv6() {
@@ -86,7 +86,7 @@ impl UdpPortable {
     /// Takes over a bound socket and makes it non-blocking.
     ///
     /// # Errors
-    /// Whatever the system says to a descriptor that is no bound UDP socket.
+    /// The system's error for a descriptor that is no bound UDP socket.
     pub fn from_socket(socket: UdpSocket, options: &PortableOptions) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
@@ -271,7 +271,7 @@ impl Backend for UdpPortable {
     }
 }
 
-/// What an error of a send means.
+/// Translates an error of a send.
 fn judge(error: &io::Error) -> SendOutcome {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => SendOutcome::Again,

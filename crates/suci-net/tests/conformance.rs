@@ -1,4 +1,4 @@
-//! What every backend must do, asked of every backend: each test goes through all of [`worlds`].
+//! The requirements on every backend: each test goes through all of [`worlds`].
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -508,8 +508,8 @@ fn a_train_against_the_contract_is_an_error_and_harms_nothing() {
 #[test]
 fn f25_nobody_at_the_destination_is_a_hint_and_others_are_still_heard() {
     for mut world in worlds() {
-        // Connected elsewhere: keeps the port from other tests and refuses what we send. In memory
-        // nobody is there at all.
+        // Connected elsewhere: keeps the port from other tests and refuses our packets. In memory
+        // there is no endpoint at all.
         let ip = if world.to_b.is_ipv4() {
             "127.0.0.1"
         } else {

@@ -1,8 +1,8 @@
-//! What happens to the n-th packet: a pure function of the seed and n.
+//! The faults of the n-th packet: a pure function of the seed and n.
 //!
 //! Drawing by number instead of from a running generator keeps the decision when a full socket
-//! makes the caller offer the same packet again, so that a run repeats exactly whatever the
-//! timing. The generator is SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+//! makes the caller offer the same packet again, so that a run repeats exactly, with any timing.
+//! The generator is SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 //! generators", OOPSLA 2014), started per packet.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::spec::FaultSpec;
 /// Most later packets that a held-back one waits for.
 pub(super) const MAX_OVERTAKING: u64 = 8;
 
-/// What happens to one packet.
+/// The faults of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fate {
     pub(super) lost: bool,

@@ -160,7 +160,7 @@ fn byte_4_names_the_endpoint_of_a_group() {
     let mut from = hub.endpoint(addr("10.0.0.1:1")).unwrap();
     let mut group = hub.group(addr("10.0.0.2:1"), 3).unwrap();
     let to = group[0].local_addr();
-    // One train for all of them, and one datagram that is too short to tell.
+    // One train for all endpoints, and one datagram that is too short to name one.
     let bytes: Vec<u8> = (0..=255).flat_map(|byte| [0, 0, 0, 0, byte]).collect();
     for train in bytes.chunks(5 * MAX_TRAIN_SEGMENTS) {
         let slices = [IoSlice::new(train)];

@@ -92,11 +92,11 @@ impl<const N: usize> Control<N> {
     }
 }
 
-/// What the control messages of one receive said.
+/// The content of the control messages of one receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Received {
     pub(super) ecn: Ecn,
-    /// Which of this host's addresses it was sent to.
+    /// The address of this host that it was sent to.
     pub(super) to: Option<IpAddr>,
     /// Wall clock of arrival, since 1970.
     pub(super) arrived: Option<Duration>,
@@ -139,17 +139,17 @@ pub(super) fn parse(mut bytes: &[u8]) -> Received {
     received
 }
 
-/// What the kernel said of a datagram that was not delivered (`struct sock_extended_err`,
+/// The kernel's report of a datagram that was not delivered (`struct sock_extended_err`,
 /// linux/errqueue.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExtendedError {
     /// As in `errno`.
     pub(super) code: c_int,
-    /// Whether an ICMP message says so; else this host found out by itself.
+    /// Whether an ICMP message reports it. Otherwise this host found it out by itself.
     pub(super) is_icmp: bool,
     /// Whether that message is "port unreachable" (RFC 792; RFC 4443, section 3.1).
     pub(super) is_port: bool,
-    /// Who sent that message.
+    /// The sender of that message.
     pub(super) offender: Option<IpAddr>,
 }
 

@@ -4,18 +4,18 @@
 //! which of them a datagram is for. Ours takes byte 4 of the payload modulo the number of sockets,
 //! and the kernel counts them in the order in which they were bound (`reuseport_add_sock` appends).
 //!
-//! **Whoever comes second must be refused**, or two nodes would share what is meant for one. So the
-//! first socket is bound without the option, which fails if anybody is at the port, and sets it
-//! afterwards; the others join. Another node does the same, and fails, since what binds without the
-//! option joins nobody. A program of the same user that sets the option itself is let in by the
-//! kernel at any time. It comes last in the order then, where the program never points, and gets
-//! nothing, unless it came between our own: so the port is looked at once more when all of ours are
-//! bound ([`is_ours_alone`]). (Clearing the option afterwards would keep everybody out, but the
-//! kernel then stops choosing. Only one that binds a more specific address of the machine takes
-//! what is sent there, as with every group.)
+//! **A second node at the port must be refused**, or two nodes would share datagrams meant for one.
+//! So the first socket is bound without the option, which fails if another socket is at the port,
+//! and sets the option afterwards; the others join. Another node does the same, and fails, since a
+//! socket without the option cannot join. The kernel lets in a program of the same user that sets
+//! the option itself, at any time. Its socket comes last in the order, where the kernel's program
+//! never points, and gets nothing, unless it came between our own. So the port is checked once more
+//! when all of ours are bound ([`is_ours_alone`]). (Clearing the option afterwards would keep all
+//! others out, but the kernel then stops choosing. Only a socket bound to a more specific address
+//! of the machine takes the datagrams sent there, as with every group.)
 //!
-//! **All must close together**: when one of a group is closed, the last takes its place in the
-//! order.
+//! **All must close together**: when a socket of a group is closed, the last one takes its place in
+//! the order.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -34,16 +34,16 @@ const MOST: usize = 256;
 const STEERING_BYTE: u32 = 4;
 
 impl Udp {
-    /// This socket and others at its address, `count` in all: of what arrives there, each gets the
-    /// datagrams whose byte 4 is its place in the list modulo `count`; those that are shorter go to
-    /// the first. A few may go elsewhere while the group is made. Nobody else gets in, unless it
-    /// belongs to the same user and asks for `SO_REUSEPORT`, and then it gets nothing. Close all at
-    /// the same time.
+    /// Makes this socket and others at its address a group, `count` in all. Each gets the datagrams
+    /// whose byte 4 modulo `count` is its place in the list; shorter datagrams go to the first. A
+    /// few may go elsewhere while the group is made. No other socket gets in, unless it belongs to
+    /// the same user and asks for `SO_REUSEPORT`, and then it gets nothing. Close all at the same
+    /// time.
     ///
     /// # Errors
     /// `InvalidInput` for a count of 0 or more than 256, or with [`UdpOptions::reuse_port`];
-    /// `AddrInUse` if somebody got in; else what the system says, for instance that it cannot steer
-    /// (Linux before 4.5).
+    /// `AddrInUse` if another socket got in; else the system's error, for instance that it cannot
+    /// steer (Linux before 4.5).
     pub fn into_group(self, count: usize, options: &UdpOptions) -> io::Result<Vec<Self>> {
         let refused = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         if count == 0 || count > MOST {

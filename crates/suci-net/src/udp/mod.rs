@@ -33,8 +33,8 @@ use crate::{
 /// message, so a flood of them must not hold the caller.
 const MAX_RECV_ERRORS: usize = 64;
 
-/// A send is repeated so often after an error that may be the report of an earlier datagram.
-/// Another report may come meanwhile.
+/// Repetitions of a send after an error that may be the report of an earlier datagram. Another
+/// report may come meanwhile.
 const RETRIES: usize = 2;
 
 /// A port to which nothing is sent; some port has to be named.
@@ -70,16 +70,16 @@ pub struct Udp {
     control: Box<Control<RECV_CONTROL>>,
     counters: Counters,
     reports: Reports,
-    /// The socket may have more of them.
+    /// The socket may have more reports.
     unread_reports: bool,
 }
 
-/// What one receive found.
+/// The result of one receive.
 enum Got {
-    /// So many were handed on; 0 if they were damaged.
+    /// Number of datagrams handed on; 0 if they were damaged.
     Datagrams(usize),
     Nothing,
-    /// What became of a datagram sent before.
+    /// A report about a datagram sent before.
     Report,
 }
 
@@ -87,8 +87,8 @@ impl Udp {
     /// Opens and binds a socket. Port 0 lets the system choose.
     ///
     /// # Errors
-    /// What the system says: `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`, ...;
-    /// `InvalidInput` for a receive slot of 0 or more than 65,536 bytes.
+    /// The system's error: `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`, ...; `InvalidInput`
+    /// for a receive slot of 0 or more than 65,536 bytes.
     pub fn bind(addr: SocketAddr, options: &UdpOptions) -> io::Result<Self> {
         Self::from_socket(options::open(addr, options)?, options)
     }
@@ -98,7 +98,7 @@ impl Udp {
     /// [`UdpSocket`].
     ///
     /// # Errors
-    /// As [`Udp::bind`], and whatever the system says to a descriptor that is no bound UDP socket.
+    /// As [`Udp::bind`], and the system's error for a descriptor that is no bound UDP socket.
     pub fn from_socket(socket: UdpSocket, options: &UdpOptions) -> io::Result<Self> {
         if options.recv_slot == 0 || options.recv_slot > options::FULL_SLOT {
             let text = format!(
@@ -179,7 +179,7 @@ impl Udp {
         result
     }
 
-    /// What an error of `sendmsg` means. `Err` only if the socket itself is unusable.
+    /// Translates an error of `sendmsg`. Fails only if the socket itself is unusable.
     fn judge(
         &mut self,
         error: io::Error,
@@ -246,9 +246,9 @@ impl Udp {
         }
     }
 
-    /// Takes the reports of datagrams that were not delivered out of the socket, which says by an
-    /// error of any call that there is one. Returns whether this host itself was among those who
-    /// reported: of a datagram that is too long for its first hop the kernel says so here, too.
+    /// Takes the reports of datagrams that were not delivered out of the socket. An error of any
+    /// call tells that there is one. Returns whether one of them came from this host itself: the
+    /// kernel reports here, too, that a datagram is too long for its first hop.
     fn take_reports(&mut self) -> bool {
         let mut own = false;
         for _ in 0..MAX_RECV_ERRORS {
@@ -265,7 +265,7 @@ impl Udp {
                 continue;
             };
             own |= !error.is_icmp;
-            // What packets the path carries is found out by probes (RFC 8899), whatever ICMP says.
+            // Probes find the packet size that the path carries (RFC 8899), whatever ICMP says.
             if error.is_icmp && error.code != libc::EMSGSIZE {
                 let kind = io::Error::from_raw_os_error(error.code).kind();
                 let at_it = error.is_port && error.offender == Some(to.ip());
@@ -314,7 +314,7 @@ impl Udp {
         let segment = said.segment.unwrap_or(arrival.len).max(1);
         let expected = match segment < arrival.len {
             true => arrival.len.div_ceil(segment),
-            // As most are: nothing to divide.
+            // Most trains have one datagram: nothing to divide.
             false => 1,
         };
         let Some(from) = from.decode().filter(|_| !arrival.control_cut) else {

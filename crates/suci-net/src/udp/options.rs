@@ -52,7 +52,7 @@ impl Default for UdpOptions {
     }
 }
 
-/// What the kernel granted.
+/// The options that the kernel granted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Granted {
     pub(super) gso: bool,
@@ -78,7 +78,7 @@ pub(super) fn open(addr: SocketAddr, options: &UdpOptions) -> io::Result<UdpSock
     Ok(socket.into())
 }
 
-/// Sets up a bound socket, whoever opened it.
+/// Sets up a bound socket, opened here or elsewhere.
 pub(super) fn set_up(
     socket: &UdpSocket,
     family: Family,

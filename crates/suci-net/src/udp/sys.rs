@@ -36,13 +36,13 @@ pub(super) fn set_int(
     }
 }
 
-/// Gives the socket a filter that takes everything, unless it has one already, which whoever handed
-/// the socket over may need. Returns whether it has one now.
+/// Gives the socket a filter that takes everything, unless it has one already, which its former
+/// owner may need. Returns whether it has one now.
 pub(super) fn ensure_filter(fd: BorrowedFd<'_>) -> bool {
     match filter_length(fd) {
         Ok(0) => attach(fd, libc::SO_ATTACH_FILTER, &[TAKE_ALL]).is_ok(),
         Ok(_) => true,
-        // An eBPF program, of which the kernel tells nothing.
+        // The filter is an eBPF program, whose length the kernel does not tell.
         Err(error) => error.raw_os_error() == Some(libc::EACCES),
     }
 }
@@ -177,8 +177,8 @@ pub(super) fn send(
     }
 }
 
-/// The same for a single slice about which nothing else is to be said: the kernel has a header and
-/// a list less to copy, 0.1 us.
+/// The same for a single slice without control messages: the kernel has a header and a list less to
+/// copy, 0.1 us.
 fn send_one(fd: BorrowedFd<'_>, dest: &RawAddr, slice: &[u8]) -> io::Result<usize> {
     let length = dest.len.min(CAPACITY) as libc::socklen_t;
     loop {
@@ -200,10 +200,10 @@ fn send_one(fd: BorrowedFd<'_>, dest: &RawAddr, slice: &[u8]) -> io::Result<usiz
     }
 }
 
-/// What one receive brought.
+/// The result of one receive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
-    /// Bytes on the wire, more than the buffer holds if they were cut. Of a report: those in the
+    /// Bytes on the wire, more than the buffer holds if they were cut. For a report: bytes in the
     /// buffer.
     pub(super) len: usize,
     /// The control messages did not fit.
@@ -213,12 +213,13 @@ pub(super) struct Arrival {
 /// How a receive meets an empty buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Empty {
-    /// It returns.
+    /// The call returns.
     Return,
-    /// It sleeps, until the socket's time limit or a signal.
+    /// The call sleeps, until the socket's time limit or a signal.
     Sleep,
-    /// It returns, and does not look at the datagrams: it takes the next report of one that was not
-    /// delivered. What it receives is the beginning of that datagram, "from" where it was sent to.
+    /// The call returns, and does not look at the datagrams: it takes the next report of one that
+    /// was not delivered. It receives the beginning of that datagram, and "from" is that datagram's
+    /// destination.
     Reports,
 }
 
@@ -268,7 +269,7 @@ pub(super) fn recv(
 }
 
 /// Polls one descriptor. A signal ends the wait with nothing ready, so that the caller can act on
-/// whatever the signal meant.
+/// it.
 pub(super) fn wait(
     fd: BorrowedFd<'_>,
     timeout: Option<Duration>,

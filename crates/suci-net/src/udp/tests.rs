@@ -199,7 +199,7 @@ fn a_receive_that_blocks_takes_what_is_there_or_comes_and_ends_without_anything(
     assert_eq!(b.recv_blocking(&mut there).unwrap(), Some(1));
     let calls = b.counters().recv_calls - calls;
     assert_eq!((calls, b.counters().wait_calls), (2, 0));
-    // While somebody else sends later, one follows another.
+    // While another socket sends later, one receive follows another.
     let to = b.local_addr();
     let sender = std::thread::spawn(move || {
         std::thread::sleep(3 * limit);
@@ -225,7 +225,7 @@ fn a_receive_that_blocks_tells_what_it_does_not_hand_on_from_nothing() {
     assert_eq!(narrow.recv_blocking(&mut nothing).unwrap(), Some(0));
     assert_eq!(narrow.recv_blocking(&mut nothing).unwrap(), None);
     assert_eq!(narrow.counters().truncated, 1);
-    // Nobody is there any more, and only a connected socket hears of it.
+    // The port is closed, and only a connected socket hears of it.
     let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
     let nowhere = gone.local_addr().unwrap();
     a.socket.connect(nowhere).unwrap();
@@ -261,7 +261,7 @@ fn a_signal_ends_a_receive_that_blocks() {
         });
         let thread = thread.recv().unwrap();
         let begun = std::time::Instant::now();
-        // One that comes before it blocks ends nothing.
+        // A signal before it blocks ends nothing.
         while !receiver.is_finished() && begun.elapsed() < LIMIT / 4 {
             // SAFETY: the thread is not joined yet, so that its name is valid.
             unsafe { libc::pthread_kill(thread, signal) };
@@ -494,7 +494,7 @@ fn f25_a_closed_port_of_this_host_is_reported_with_what_was_sent_there() {
         let slices = [IoSlice::new(&bytes)];
         let lost = train(dest, 1_000, &slices);
         assert_eq!(udp.send(&lost).unwrap(), SendOutcome::Sent(3), "{at} {ip}");
-        // What is sent elsewhere meanwhile arrives.
+        // A train sent elsewhere meanwhile arrives.
         let to_other = Train::single(there, Ecn::NotEct, &slices);
         assert_eq!(udp.send(&to_other).unwrap(), SendOutcome::Sent(1));
         assert_eq!(lengths(&mut other), [3_000]);
@@ -505,7 +505,7 @@ fn f25_a_closed_port_of_this_host_is_reported_with_what_was_sent_there() {
             "{at} {ip}"
         );
         while udp.next_report().is_some() {}
-        // Nothing is left that would wake who waits.
+        // Nothing is left that would wake a waiting thread.
         assert_eq!(udp.recv(1, &mut |_, _| ()).unwrap(), 0);
         assert!(!udp.wait(Some(Duration::ZERO), false).unwrap().readable);
     }
