@@ -63,7 +63,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// What stands in front of its errors.
+    /// Returns the name that begins its error messages.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Run(_) => "suci run",
@@ -123,7 +123,7 @@ Examples:
   suci run -n 4 --faults loss=0.05,reorder=0.1,seed=7 ./my-program
   suci run -n 2 suci ping --count 5";
 
-/// What `suci run` takes.
+/// The arguments of `suci run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// How many processes
@@ -173,10 +173,10 @@ Examples:
   suci run -n 2 suci ping --count 5          node 0 pings, the others answer
   suci ping --listen 127.0.0.1:7000 --metrics 9464     counters at http://127.0.0.1:9464/metrics";
 
-/// What `suci ping` takes.
+/// The arguments of `suci ping`.
 #[derive(Debug, Args)]
 pub(crate) struct PingArgs {
-    /// Whom: address:port, or with a book a node ID
+    /// Peer to ping: address:port, or with a book a node ID
     pub(crate) target: Option<String>,
     /// Answer at this address until interrupted
     #[arg(long, value_name = "ADDR", value_parser = address, conflicts_with_all = ["target", "book"])]
@@ -184,7 +184,7 @@ pub(crate) struct PingArgs {
     /// The address book: lines of `id address:port`
     #[arg(long, value_name = "FILE", requires = "id")]
     pub(crate) book: Option<PathBuf>,
-    /// Who this is in the book
+    /// ID of this process in the book
     #[arg(long, requires = "book", value_parser = whole::<u32>(0, u32::MAX.into()), allow_negative_numbers = true)]
     pub(crate) id: Option<u32>,
     /// How many round trips
@@ -215,7 +215,7 @@ Examples:
   tar c dir | suci cat --plain 192.0.2.7:7000
   suci cat --faults loss=0.05,seed=7 127.0.0.1:7000 < original";
 
-/// What `suci cat` takes.
+/// The arguments of `suci cat`.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("end").args(["to", "listen"]).required(true)))]
 pub(crate) struct CatArgs {
@@ -243,7 +243,7 @@ Examples:
   suci run -n 4 suci demo
   suci run -n 4 suci demo --file big.iso --into /tmp/copies";
 
-/// What `suci demo` takes.
+/// The arguments of `suci demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Messages from each to each
@@ -281,7 +281,7 @@ Examples:
   suci stat --json | jq '.nodes[].peers[].rtt_ns'
   suci stat 4711 --watch 1           again every second";
 
-/// What `suci stat` takes.
+/// The arguments of `suci stat`.
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
     /// The process; default: all that can be seen
@@ -308,7 +308,7 @@ Examples:
   suci top                           all nodes of this user
   suci top 4711                      those of one process";
 
-/// What `suci top` takes.
+/// The arguments of `suci top`.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// The process; default: all that can be seen
@@ -326,7 +326,7 @@ Examples:
   suci completions elvish >> ~/.config/elvish/rc.elv
   suci completions powershell >> $PROFILE";
 
-/// What `suci completions` takes.
+/// The arguments of `suci completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// Which shell
@@ -342,7 +342,7 @@ Examples:
   suci man /usr/local/share/man/man1            as root; then: man suci, man suci-perf
   suci man ~/.cargo/share/man/man1              beside ~/.cargo/bin";
 
-/// What `suci man` takes.
+/// The arguments of `suci man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
     /// Write the pages of all commands into this directory, which must exist
@@ -350,7 +350,7 @@ pub(crate) struct ManArgs {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// What every command that opens a node takes.
+/// The arguments of every command that opens a node.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeArgs {
     /// Allow plain mode beyond loopback: it finds accidents, not attackers
@@ -483,7 +483,7 @@ const SHORTEST_PAUSE: f64 = 0.05;
 
 const SHORTEST_PATIENCE: f64 = 0.001;
 
-/// A day: longer than anybody waits, and far from any overflow.
+/// A day: longer than any user waits, and far from any overflow.
 const MAX_SECONDS: f64 = 86_400.0;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::args::{Cli, ManArgs};
 use crate::error::{Context, Failure, Result};
 use crate::output;
 
-/// What the paragraph of help that holds the examples begins with.
+/// The beginning of the paragraph of help that holds the examples.
 const EXAMPLES: &str = "Examples:\n";
 
 /// Prints the first page or writes all.

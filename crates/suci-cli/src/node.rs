@@ -1,4 +1,4 @@
-//! What commands that open a node have in common.
+//! Helpers for commands that open a node.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -36,7 +36,7 @@ pub(crate) fn builder(args: &NodeArgs) -> NodeBuilder {
     builder
 }
 
-/// Settings of a node that listens at `address` for anybody, whatever the environment says.
+/// Settings of a node that listens at `address` for any node, whatever the environment says.
 pub(crate) fn listener(args: &NodeArgs, id: NodeId, address: SocketAddr) -> NodeBuilder {
     let builder = builder(args)
         .id(id)
@@ -74,9 +74,9 @@ pub(crate) fn someone() -> NodeId {
     NodeId(u32::from_le_bytes([a, b, c, d]) | 1 << 31)
 }
 
-/// Ends a session when its peer was silent for so long, whether anything is under way or not.
+/// Ends a session when its peer was silent for this long, even while nothing is outstanding.
 pub(crate) fn watch(config: &mut Config, give_up_after: Duration) {
-    // What is lost is lost before it is given up.
+    // A peer must become lost before it is given up.
     config.silence_timeout = config
         .silence_timeout
         .min(give_up_after)
@@ -92,7 +92,7 @@ pub(crate) fn warn(command: &str, warning: Option<Warning>) {
     }
 }
 
-/// Whatever has happened so far.
+/// Takes all events so far.
 pub(crate) fn events(node: &SharedNode) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     while let Some(event) = node.next_event()? {

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, write};
 
-/// Writes all of `bytes`. A descriptor that somebody else set to non-blocking, which shells and
-/// remote logins leave behind, is waited for like any other: its "try again" is no failure.
+/// Writes all of `bytes`. It waits for a descriptor that another process set to non-blocking, as
+/// shells and remote logins do: "try again" is no failure.
 pub(crate) fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     let to = to.as_fd();
     while !bytes.is_empty() {

@@ -13,7 +13,7 @@ use crate::node;
 use crate::signals::Signals;
 use crate::stats::Samples;
 
-/// How often somebody who answers looks whether the others are still there.
+/// How often an answering node looks whether its clients are still there.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Pings, or answers.
@@ -161,13 +161,13 @@ fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
 struct Whom {
     peer: NodeId,
     name: String,
-    /// What to do if it does not answer.
+    /// The advice if it does not answer.
     remedy: String,
 }
 
 /// Round trips that are not reported yet.
 struct RecentTrips {
-    /// With whom.
+    /// Name of the other node.
     name: String,
     size: usize,
     json: bool,
@@ -233,7 +233,7 @@ fn lock(trips: &Mutex<RecentTrips>) -> MutexGuard<'_, RecentTrips> {
     trips.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Pings somebody, and reports what was measured, also when it comes to an early end.
+/// Pings a node, and reports the results, also after an early end.
 fn ping(args: &PingArgs, node: &mut Node, whom: &Whom, trips: &Mutex<RecentTrips>) -> Result<()> {
     lock(trips).name.clone_from(&whom.name);
     let done = measure(args, node, whom, trips);

@@ -17,7 +17,7 @@ const QUIET: Duration = Duration::from_millis(1_500);
 pub(crate) fn look(pid: Option<u32>) -> Vec<(StatFile, Snapshot)> {
     let found = statistics::find().into_iter();
     let wanted = found.filter(|found| pid.is_none_or(|pid| pid == found.pid));
-    // One that closes at this moment, or that is broken, is one that is not there.
+    // A file that is removed at this moment, or that is broken, does not count.
     let open = |found: statistics::Found| {
         let file = found.open().ok()?;
         let snapshot = file.read().ok()?;
@@ -32,7 +32,7 @@ pub(crate) fn nothing(pid: u32) -> Failure {
     let broken = found.filter(|found| found.pid == pid).find_map(|found| {
         let error = found.open().and_then(|file| file.read()).err()?;
         let problem = match error.kind() {
-            // It has ended.
+            // The process has ended.
             ErrorKind::NotFound => return None,
             ErrorKind::InvalidData => {
                 "no statistics that this release can read; use the program's, or remove the file"
@@ -55,7 +55,7 @@ pub(crate) fn require(pid: Option<u32>) -> Result<()> {
     }
 }
 
-/// Which peer of which node of which process.
+/// The name of a peer: its process, the node and the peer's ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
     pub(crate) pid: u32,
@@ -77,7 +77,7 @@ pub(crate) struct PeerRow {
     /// Messages per second.
     pub(crate) out_messages: f64,
     pub(crate) in_messages: f64,
-    /// Of the packets sent, the part that was lost.
+    /// The lost part of the packets sent.
     pub(crate) loss: f64,
     /// Why messages waited, in nanoseconds, and of how long.
     pub(crate) waits: Waits,
@@ -90,7 +90,7 @@ impl PeerRow {
         share(self.waits.get(reason).nanos, self.span)
     }
 
-    /// What messages waited for most, and its share.
+    /// The reason for which messages waited longest, and its share.
     pub(crate) fn worst(&self) -> Option<(WaitReason, f64)> {
         let worst = self.waits.worst()?;
         Some((worst, self.share(worst)))
@@ -156,7 +156,7 @@ impl Memory {
     }
 }
 
-/// `old`: what was known of the peer so long before.
+/// Makes a row. `old` is an earlier state of the peer, and the time since then.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn row(now: &Snapshot, stats: &PeerStats, old: Option<(&PeerStats, Duration)>) -> PeerRow {
     let (before, span) = old.unwrap_or((stats, Duration::ZERO));

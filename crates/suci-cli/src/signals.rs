@@ -13,11 +13,11 @@ use crate::error::{Context, Result};
 
 const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// What was caught.
+/// A signal that was caught.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caught {
     pub(crate) signal: Signal,
-    /// By the kernel, on behalf of the terminal; else by a process.
+    /// Whether the kernel sent it on behalf of the terminal; else a process did.
     pub(crate) by_kernel: bool,
 }
 
@@ -61,12 +61,12 @@ impl Signals {
         Ok(Self { pipes })
     }
 
-    /// What becomes readable when one is caught.
+    /// The pipes that become readable when a signal is caught.
     pub(crate) fn pipes(&self) -> impl ExactSizeIterator<Item = &UnixStream> {
         self.pipes.iter().map(|(_, pipe)| pipe)
     }
 
-    /// What was caught since the last call, once per arrival.
+    /// Returns the signals caught since the last call, once per arrival.
     pub(crate) fn take(&self) -> Vec<Caught> {
         let mut caught = Vec::new();
         for (signal, pipe) in &self.pipes {
@@ -119,8 +119,8 @@ impl Signals {
     }
 }
 
-/// Sees to it that children that end can be waited for, although who started this process ignores
-/// that its own do: such a process's children are taken away by the kernel.
+/// Makes ended children waitable, even if this process was started with SIGCHLD ignored: then the
+/// kernel would take its children away.
 pub(crate) fn notice_children() -> Result<()> {
     // SAFETY: the default action for CHLD runs no code of ours.
     let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };

@@ -1,4 +1,4 @@
-//! What `suci perf` is told.
+//! The arguments of `suci perf`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ Examples:
   suci perf --workload n-data --data 1 --size 1024 --vs tcp
   suci run -n 4 suci perf --workload broadcast --vs tcp";
 
-/// What `suci perf` takes.
+/// The arguments of `suci perf`.
 #[derive(Debug, Args)]
 pub(crate) struct PerfArgs {
     /// Servers (UDP and TCP port the same); several for broadcast, n-data and all-to-all
@@ -51,14 +51,14 @@ pub(crate) struct PerfArgs {
     /// Serve here, one client after the other, until interrupted
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// What to measure; default: everything that the number of servers allows
+    /// Workloads to measure; default: all that the number of servers allows
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) workload: Vec<Workload>,
     /// Payload of each message, as 64,4KiB or 64..1MiB, which doubles; default depends on the
     /// workload
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = sizes, allow_negative_numbers = true)]
     pub(crate) size: Vec<Sizes>,
-    /// Whom to compare with
+    /// Transports to compare with
     #[arg(long, value_enum, value_delimiter = ',', value_name = "RIVAL")]
     pub(crate) vs: Vec<Rival>,
     /// How Suci's traffic should flow; several are compared with one another
@@ -99,7 +99,7 @@ pub(crate) struct PerfArgs {
     pub(crate) node: NodeArgs,
 }
 
-/// Of the client, and of each server as far as named.
+/// The processors of the client, and of each server as far as named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Processors(pub(crate) Vec<usize>);
 
@@ -107,7 +107,7 @@ pub(crate) struct Processors(pub(crate) Vec<usize>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) Vec<usize>);
 
-/// What is measured.
+/// The workloads that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
@@ -234,7 +234,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// One size, or a sweep: the first, then each twice the one before, and at last the last.
+/// One size, or a sweep: the first, then each twice the one before, and finally the last.
 fn sizes(text: &str) -> Result<Sizes, String> {
     let Some((first, last)) = text.split_once("..") else {
         return Ok(Sizes(vec![size(text)?]));

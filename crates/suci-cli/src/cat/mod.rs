@@ -23,7 +23,7 @@ pub(crate) fn run(args: &CatArgs) -> Result<ExitCode> {
     let done = match (args.listen, args.to) {
         (Some(address), _) => receive::run(args, address),
         (None, Some(address)) => send::run(args, address),
-        // clap asks for one of them.
+        // clap asks for one of the two.
         (None, None) => Err(Failure::new("name an address, or --listen ADDR to receive")),
     };
     while SIGNALLED.load(Ordering::SeqCst) {
@@ -57,7 +57,7 @@ fn part_when_signalled(node: &SharedNode) -> Result<()> {
     Ok(())
 }
 
-/// What a message means, in its tag.
+/// The meaning of a message, in its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag {
     /// The next bytes.
@@ -68,7 +68,7 @@ enum Tag {
     Written,
     /// Not all could be written; the payload says why.
     Failed,
-    /// Somebody else is being served.
+    /// Another client is being served.
     Busy,
 }
 

@@ -31,7 +31,7 @@ impl Progress {
     /// `bytes` more went by.
     pub(super) fn add(&mut self, bytes: usize) {
         if self.bytes == 0 {
-            // Waiting for the first bytes is nobody's rate.
+            // The wait for the first bytes does not count in the rate.
             self.begun = Instant::now();
         }
         self.bytes = self

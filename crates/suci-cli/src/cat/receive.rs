@@ -26,7 +26,7 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
     node::warn("cat", node.warning());
     super::part_when_signalled(&node)?;
     if address.port() == 0 {
-        // Nobody else knows which port the system chose.
+        // Only this process knows which port the system chose.
         tell(format_args!("suci cat: receiving at {}", node.local_addr()));
     }
     let mut receiver = Receiver {
@@ -102,7 +102,7 @@ impl Receiver {
         let output = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned();
         let output = File::from(output.context("standard output")?);
         loop {
-            // Events first: whatever was sent before a session's end is there by now.
+            // Events first: messages sent before a session's end are there by now.
             let events = node::events(&self.node)?;
             while let Some(message) = self.node.try_recv()? {
                 if let Some(total) = self.take(&message, &output)? {
@@ -124,7 +124,7 @@ impl Receiver {
         if *self.from.get_or_insert(message.from) != message.from {
             if self.turned_away.replace(message.from) != Some(message.from) {
                 let busy = OutgoingMessage::new("").tag(Tag::Busy.number());
-                // One that does not take its answer is of no interest either.
+                // If the peer does not take its answer, that does not matter.
                 let _ = self.node.send(message.from, busy);
                 let _ = self.node.peer(message.from).close(node::CLOSING);
             }

@@ -1,8 +1,8 @@
 //! The end that reads standard input.
 //!
-//! One thread reads and sends, and may block in either; the other listens, so that a receiver that
-//! fails or goes away ends the command even while nobody types. The node has a thread of its own
-//! besides: acknowledgements and retransmissions wait for none of them.
+//! One thread reads and sends, and may block in either. The other thread listens, so that a
+//! receiver that fails or goes away ends the command even while no input comes. The node has a
+//! thread of its own besides: acknowledgements and retransmissions wait for neither.
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -24,7 +24,7 @@ use crate::output::wait;
 /// round trip each.
 const CHUNK: usize = 256 << 10;
 
-/// How long one wait lasts, before whatever else may have happened is looked at.
+/// How long one wait lasts, before other events are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long the end of a connection that has done its work may take.
@@ -33,7 +33,7 @@ const PARTING: Duration = Duration::from_secs(2);
 /// Sends everything, and returns when the other side has written it out.
 pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
     closed::need_input()?;
-    // A command that waits for input wants to know that nobody is there any more.
+    // A command that waits for input must learn if its receiver is gone.
     let node = node::caller(&args.node, address)?
         .config(|config| node::watch(config, args.give_up_after))
         .open_threads(1)?;
@@ -48,8 +48,8 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         .spawn(move || feed(&node, progress))
         .context("a thread for standard input")?;
     let done = sender.listen(feeder);
-    // After a failure the other side mostly is not there, and whoever waits for the reason should
-    // not wait for that.
+    // After a failure the other side mostly is not there, and a user who waits for the reason
+    // should not wait for it.
     let patience = if done.is_ok() {
         sender.await_close();
         PARTING
@@ -78,7 +78,7 @@ fn feed(node: &SharedNode, mut progress: Progress) -> Result<u64> {
                 progress.add(length);
             }
             Err(Errno::INTR) => {}
-            // Somebody else set it to non-blocking.
+            // Another process set it to non-blocking.
             Err(Errno::AGAIN) => wait(&input, PollFlags::IN).context("standard input")?,
             Err(error) => return Err(error).context("standard input"),
         }
@@ -107,7 +107,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Makes sure that somebody is there before anything is read. The empty message asks.
+    /// Makes sure that a receiver is there before anything is read. The empty message asks.
     fn connect(&self, limit: Duration) -> Result<()> {
         let end = Instant::now() + limit;
         self.node
@@ -132,7 +132,7 @@ impl Sender {
     fn listen(&self, feeder: JoinHandle<Result<u64>>) -> Result<()> {
         let (mut feeder, mut total, mut written) = (Some(feeder), None, None);
         loop {
-            // Events first: whatever was sent before a session's end is there by now.
+            // Events first: messages sent before a session's end are there by now.
             let events = node::events(&self.node)?;
             if let Some(message) = self.node.recv_timeout(LOOK)? {
                 written = Some(self.answer(&message)?);

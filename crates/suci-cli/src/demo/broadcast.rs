@@ -1,4 +1,4 @@
-//! One file to everybody.
+//! One file to all nodes.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -18,16 +18,16 @@ const WRITTEN: u64 = 5;
 /// Bytes per message: short enough to need no asking first.
 const CHUNK: usize = 256 << 10;
 
-/// What the sender may have resident beyond the file itself.
+/// Resident bytes of the sender allowed beyond the file itself.
 const ALLOWANCE: u64 = 64 << 20;
 
-/// Whether the file can be read and copies be written. Every process looks at both, so that none
-/// waits for another that has ended over it.
+/// Checks that the file can be read and copies can be written. Every process checks both, so that
+/// none waits for another that has ended because of it.
 pub(super) fn check(file: &Path, into: &Path) -> Result<()> {
     let name = file.display();
     let remedy = "name a regular file that can be read with --file";
     let trouble = |error| Failure::new(format!("{name}: {error}; {remedy}"));
-    // Looked at before it is opened, which waits for ever with some that are not regular.
+    // Checked before opening: opening waits for ever with some files that are not regular.
     if !std::fs::metadata(file).map_err(trouble)?.is_file() {
         return Err(Failure::new(format!("{name} is no regular file: {remedy}")));
     }
@@ -90,7 +90,7 @@ fn send(cluster: &mut Cluster, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Offers a message to all; whoever has no room now gets it when there is some.
+/// Offers a message to all. A peer without room now gets it when there is some.
 fn to_all(cluster: &mut Cluster, draft: &OutgoingMessage) -> Result<()> {
     let peers = cluster.peers.clone();
     for (peer, sent) in cluster.node.broadcast(&peers, draft.clone())? {

@@ -2,8 +2,8 @@
 //! saw.
 //!
 //! First every node sends numbered messages of different lengths to every other and checks each
-//! byte that it gets. Then node 0 broadcasts a file, from one buffer that all destinations share;
-//! whoever compares the copies should do it with a tool of his own.
+//! byte that it gets. Then node 0 broadcasts a file, from one buffer that all destinations share.
+//! Compare the copies with another tool.
 
 mod broadcast;
 mod exchange;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
             "this is a program for suci run: suci run -n 4 suci demo",
         ));
     }
-    // Before anything is sent: what cannot be read or written should not be news after the
+    // Before anything is sent: a file that cannot be read or written should fail before the
     // exchange.
     if let (Some(file), Some(into)) = (&args.file, &args.into) {
         broadcast::check(file, into)?;
@@ -62,7 +62,7 @@ impl Cluster {
     }
 
     /// Waits until there is something to do; fails when a peer is gone or nothing came for too
-    /// long. Node 0 releases everybody at the end, so any other may end while this one waits for
+    /// long. Node 0 releases all others at the end, so any of them may end while this one waits for
     /// that.
     fn wait(&mut self, end: Instant) -> Result<()> {
         self.node.poll(LOOK)?;

@@ -16,8 +16,8 @@ use crate::args::{PerfArgs, Prefer, Rival, Waiting, Workload};
 use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, PERF};
 
-/// Before the first round of a series everyone goes this long unmeasured, to open windows and warm
-/// caches.
+/// Before the first round of a series each contender runs unmeasured for this long, to open windows
+/// and warm caches.
 const WARM_UP: Duration = Duration::from_millis(100);
 
 /// Where the servers are.
@@ -112,7 +112,7 @@ fn default_size(workload: Workload) -> usize {
     match workload {
         Workload::PingPong => 64,
         Workload::Stream | Workload::Broadcast => 1 << 20,
-        // They never fit one packet, and are worth collecting.
+        // Such messages never fit one packet, and are worth collecting.
         Workload::StreamBatch => 1_472,
         Workload::NData | Workload::NDataBatch | Workload::AllToAll | Workload::AllToAllBatch => {
             1_024
@@ -253,8 +253,8 @@ impl Client {
         for round in 0..args.rounds {
             let count = all.len();
             for turn in 0..count {
-                // There and back: whoever went last goes first, so that none always follows
-                // another.
+                // The order alternates: the last contender of one round is the first of the next,
+                // so that none always follows another.
                 let at = if round % 2 == 0 {
                     turn
                 } else {
@@ -271,7 +271,8 @@ impl Client {
         Ok(all)
     }
 
-    /// A client that waits for an answer must know that it got the whole question, and all of them.
+    /// Whether raw UDP can take part: a client that waits for an answer must know that the server
+    /// got the whole question, and every question.
     fn udp_can(&self, workload: Workload, size: usize) -> Result<bool> {
         match workload {
             Workload::PingPong => {}
@@ -284,7 +285,7 @@ impl Client {
         Ok(size <= wire.room())
     }
 
-    /// One turn of one contender: what this side counted, and what all servers did together.
+    /// Runs one turn of one contender. Returns the counts of this side and of all servers together.
     fn round(
         &mut self,
         entrant: Entrant,
@@ -342,9 +343,9 @@ impl Client {
         Ok((account, theirs))
     }
 
-    /// Of a server that has gone other failures follow, and it may have said why it did.
+    /// Other failures follow if a server has gone, and it may have said why.
     fn reason(&mut self, failure: Failure) -> Failure {
-        // The connections of one that was killed end one after the other.
+        // The connections of a killed server end one after the other.
         std::thread::sleep(Duration::from_millis(50));
         let mut servers = self.servers.iter_mut();
         match servers.find(|server| server.control.has_hung_up()) {

@@ -1,4 +1,4 @@
-//! What client and server tell each other: one JSON object per line over TCP.
+//! The messages between client and server: one JSON object per line over TCP.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -50,11 +50,11 @@ impl Contender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entrant {
     pub(super) contender: Contender,
-    /// Of Suci, if the command line says.
+    /// The mode of Suci, if the command line names one.
     pub(super) prefer: Option<Prefer>,
 }
 
-/// What a client asks of a server.
+/// A request of a client to a server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Request {
@@ -67,7 +67,7 @@ pub(super) enum Request {
         pin: Option<usize>,
         #[serde(default = "yes")]
         payload_checksum: bool,
-        /// The other servers, whom this one sends to when all send to all.
+        /// The other servers, to which this one sends when all send to all.
         #[serde(default)]
         others: Vec<(u32, SocketAddr)>,
     },
@@ -78,7 +78,7 @@ pub(super) enum Request {
     Round(Round),
 }
 
-/// One turn of one contender.
+/// The parameters of one turn of one contender.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Round {
     pub(super) contender: Contender,
@@ -92,7 +92,7 @@ pub(super) struct Round {
     pub(super) udp_port: Option<u16>,
 }
 
-/// What a server answers.
+/// The answer of a server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reply {
@@ -106,17 +106,17 @@ pub(super) enum Reply {
     Failed(String),
 }
 
-/// What one side counted in one round.
+/// The counts of one side in one round.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Account {
     /// Messages (of raw UDP: datagrams) received by a server, round trips or messages sent by a
     /// client.
     pub(super) messages: u64,
-    /// Payload bytes of them.
+    /// Payload bytes of those messages.
     pub(super) bytes: u64,
     /// From the first message to the last.
     pub(super) seconds: f64,
-    /// By the process, from the first message to the last word.
+    /// Resources used by the process, from the first message to the last word.
     pub(super) spent: Spent,
     /// Packets that this side sent, acknowledgements included.
     pub(super) packets: u64,
@@ -140,7 +140,7 @@ pub(super) struct Trips {
 }
 
 impl Trips {
-    /// Of nanoseconds; nothing if there are none.
+    /// Statistics of nanoseconds; nothing if there are none.
     pub(super) fn of(mut nanos: Vec<u64>) -> Option<Self> {
         nanos.sort_unstable();
         let rank = |share: usize| {
@@ -181,7 +181,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Calls a server, which may take so long to `appear`.
+    /// Calls a server, which may take as long as `appear` to listen.
     pub(super) fn call(address: SocketAddr, appear: Duration) -> Result<Self> {
         let end = Instant::now() + appear;
         loop {
@@ -239,7 +239,7 @@ impl Control {
         let got = (&mut self.input)
             .take(LONGEST)
             .read_line(&mut line)
-            // One that was killed before it had read everything.
+            // A server that was killed before it had read everything.
             .or_else(|error| match error.kind() {
                 ErrorKind::ConnectionReset => Ok(0),
                 _ => Err(error),
@@ -278,7 +278,7 @@ impl Control {
         }
     }
 
-    /// What a reply out of turn means.
+    /// Makes the error for a reply out of turn.
     pub(super) fn unexpected(&self, reply: &Reply) -> Failure {
         Failure::new(format!(
             "server {} said {reply:?} out of turn: use the same release",
@@ -305,8 +305,8 @@ pub(super) fn watch<'a>(servers: impl Iterator<Item = &'a Control>) -> Result<()
     Ok(())
 }
 
-/// Fails when a server has hung up: its node, killed, would only be silent. This makes system
-/// calls, so it is for those who have waited in vain.
+/// Fails when a server has hung up: its node, if killed, would only be silent. This makes system
+/// calls, so call it only after a wait without result.
 #[cold]
 pub(super) fn check_servers() -> Result<()> {
     let watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -98,7 +98,7 @@ fn send_group(
     Ok(())
 }
 
-/// The same over `wires` by one thread: it is over when the slowest has it.
+/// The same over `wires` by one thread. It is over when the slowest has received everything.
 pub(super) fn n_data_by<'a, W: Wire + 'a>(
     wires: impl Iterator<Item = &'a mut W>,
     workload: Workload,
@@ -139,14 +139,14 @@ pub(super) fn n_data_by<'a, W: Wire + 'a>(
 /// When an exchange ends.
 #[derive(Clone, Copy)]
 pub(super) enum Until {
-    /// With the first group that begins after so long; the others are told.
+    /// With the first group that begins after this time; the others are told.
     Passed(Duration),
-    /// With the group of which this one marks its last message.
+    /// With the group whose last message this node marks.
     Told(NodeId),
 }
 
-/// Groups of `data` messages to all others, who do the same. Whoever has those of all others begins
-/// its next group, so nobody is ahead by more than one.
+/// Sends groups of `data` messages to all others, which do the same. A node that has those of all
+/// others begins its next group, so none is ahead by more than one.
 pub(super) fn exchange(
     node: &mut Node,
     peers: &[NodeId],
@@ -157,7 +157,7 @@ pub(super) fn exchange(
 ) -> Result<Account> {
     let mut came = Came::new(peers);
     if let Until::Told(leader) = until {
-        // It need not be known here before it has called.
+        // The leader need not be known here before it has called.
         while came.of(leader) == 0 {
             came.take(node, leader)?;
         }
@@ -192,13 +192,13 @@ pub(super) fn exchange(
     })
 }
 
-/// What has come of the others' groups.
+/// The messages that have come of the others' groups.
 struct Came {
-    /// Messages of each since the last group was over.
+    /// Messages of each peer since the last group was over.
     counts: Vec<(NodeId, usize)>,
-    /// How many of one had come with its last word.
+    /// How many messages of one peer had come with its last word.
     last: Option<usize>,
-    /// Of all messages.
+    /// Bytes of all messages.
     bytes: u64,
 }
 
@@ -216,13 +216,13 @@ impl Came {
         counts.find(|(peer, _)| *peer == node).map_or(0, |it| it.1)
     }
 
-    /// Somebody of whom messages of the group are missing.
+    /// A peer of whose group messages are missing.
     fn missing(&self, data: usize) -> Option<NodeId> {
         let mut counts = self.counts.iter();
         counts.find(|(_, count)| *count < data).map(|it| it.0)
     }
 
-    /// Waits for a message of anybody, at least of `whom`.
+    /// Waits for a message of any peer, at least of `whom`.
     fn take(&mut self, node: &mut Node, whom: NodeId) -> Result<()> {
         let (from, received) = suci_wire::await_any(node, whom)?;
         self.bytes = self.bytes.saturating_add(count([received.length]));
@@ -240,13 +240,13 @@ impl Came {
         for (_, count) in &mut self.counts {
             *count -= data;
         }
-        // Of a leader that goes on after its last message, too.
+        // Also for a leader that goes on after its last message.
         self.last = self.last.map(|last| last.saturating_sub(data));
         self.last == Some(0)
     }
 }
 
-/// The marks of `data` messages of which the last says more.
+/// The marks of `data` messages: the last one is `last`.
 fn marks(data: usize, last: Mark) -> impl Iterator<Item = Mark> {
     let before = std::iter::repeat_n(Mark::Data, data.saturating_sub(1));
     before.chain([last])

@@ -1,6 +1,6 @@
 //! Requests and replies of the sizes that a distributed shared memory was seen to send (DSE): most
-//! of them a few bytes, some a page. Several are under way. One by one each request and each reply
-//! is a message sent by itself; in batches what has come together is answered together.
+//! have a few bytes, some a page. Several are in flight. One by one, each request and each reply is
+//! a message sent by itself; in batches, requests that came together are answered together.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -29,7 +29,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// What a client asks; `full` has [`LONGEST`] bytes.
+    /// The requests of a client; `full` has [`LONGEST`] bytes.
     fn requests(full: &Bytes) -> Self {
         Self {
             full: full.clone(),
@@ -37,7 +37,7 @@ impl Messages {
         }
     }
 
-    /// What a server answers.
+    /// The replies of a server.
     fn replies(full: &Bytes) -> Self {
         Self {
             full: full.clone(),
@@ -129,7 +129,7 @@ fn send<W: Wire>(wire: &mut W, messages: &[Bytes], together: bool) -> Result<()>
     }
 }
 
-/// What a server answers.
+/// The replies of a server, and how they are sent.
 pub(super) struct Replies {
     messages: Messages,
     /// Whether replies wait to be sent together.

@@ -1,9 +1,9 @@
 //! `suci perf`: how fast, beside plain TCP and raw UDP in the same run.
 //!
-//! A client and one or more servers agree over a plain TCP connection (`control`) what to run next;
-//! each contender then does the same `work` over its own `Wire`. Contenders take turns within a
-//! round, in alternating order, and medians over rounds are reported: what disturbs the machine for
-//! a moment disturbs all of them or is outvoted.
+//! A client and one or more servers agree over a plain TCP connection (`control`) what to run next.
+//! Each contender then does the same `work` over its own `Wire`. Contenders take turns within a
+//! round, in alternating order, and medians over rounds are reported. So a short disturbance of the
+//! machine disturbs all contenders or is outvoted.
 
 mod client;
 mod control;

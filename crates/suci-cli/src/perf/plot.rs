@@ -20,7 +20,7 @@ const PANEL: (u32, u32) = (800, 460);
 /// Room on each side of what was measured, as a factor.
 const MARGIN: f64 = 1.3;
 
-/// Colours that also those tell apart who see no red or green (Okabe and Ito).
+/// Colours that people who see no red or green also tell apart (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -99,12 +99,12 @@ impl PlotTarget {
 /// A new file in the directory of `name`, which goes unless it takes that name.
 fn beside(name: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    // As any file: the umask decides who reads it.
+    // The mode of any file: the umask decides who reads it.
     builder.permissions(std::fs::Permissions::from_mode(0o666));
     builder.prefix(".suci-perf-").tempfile_in(parent(name))
 }
 
-/// Opens what stays. Without waiting: nobody would know for what.
+/// Opens a target that stays. It does not wait: the user would not know for what.
 fn open(path: &Path, there: &Metadata) -> io::Result<PlotTarget> {
     let mut options = File::options();
     let opened = options
@@ -130,7 +130,7 @@ fn is_output(there: &Metadata) -> io::Result<bool> {
     Ok((there.dev(), there.ino()) == (output.dev(), output.ino()))
 }
 
-/// What links lead to, whether it is there or not.
+/// Follows links to their target, which need not exist.
 fn followed(path: &Path) -> PathBuf {
     let next = |link: &PathBuf| Some(parent(link).join(std::fs::read_link(link).ok()?));
     let links = std::iter::successors(Some(path.to_owned()), next);
@@ -143,7 +143,7 @@ fn parent(path: &Path) -> &Path {
     dir.unwrap_or(Path::new("."))
 }
 
-/// What one workload showed.
+/// The results of one workload.
 #[derive(Debug, PartialEq)]
 struct Panel {
     name: &'static str,
@@ -151,7 +151,7 @@ struct Panel {
     lines: Vec<Line>,
 }
 
-/// One contender.
+/// The line of one contender.
 #[derive(Debug, PartialEq)]
 struct Line {
     name: &'static str,
@@ -282,7 +282,7 @@ fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     least / MARGIN..most * MARGIN
 }
 
-/// As people write sizes.
+/// A size as people write it.
 fn bytes(size: f64) -> String {
     let units = [
         (1_073_741_824.0, " Gi"),
@@ -418,7 +418,7 @@ mod tests {
         let inner = dir.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
         let (first, second) = (dir.path().join("first"), inner.join("second"));
-        // One link by another, relative, to a file that is not there at first.
+        // One link leads to another, relative, which leads to a file that is not there at first.
         symlink("inner/second", &first).unwrap();
         symlink("real.svg", &second).unwrap();
         for _ in 0..2 {

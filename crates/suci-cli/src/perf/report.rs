@@ -1,4 +1,4 @@
-//! What is printed: a table for people, JSON for programs.
+//! The output: a table for people, JSON for programs.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Who, as people call it.
+    /// The name of the contender in the table.
     pub(super) fn contender(&self) -> &'static str {
         match (self.contender, self.prefer) {
             (Contender::Tcp, _) => "tcp cubic",
@@ -94,7 +94,7 @@ struct Waits {
     server: BTreeMap<&'static str, f64>,
 }
 
-/// Where the time of both sides went; with several servers, of all of them together.
+/// The time of both sides, by use; with several servers, of all of them together.
 #[derive(Debug, PartialEq, Serialize)]
 struct Profile {
     client: Split,
@@ -106,7 +106,7 @@ struct Profile {
 struct Split {
     user: f64,
     kernel: f64,
-    /// What the processors did not spend on it: asleep, or without a processor to run on.
+    /// Time in which it did not use a processor: asleep, or without one to run on.
     waiting: f64,
 }
 
@@ -210,7 +210,8 @@ impl Series {
         Some(Samples::new(of_rounds)?.median())
     }
 
-    /// Parts of the time of all rounds; with several receivers, of all of them together.
+    /// The parts of the time of all rounds that messages waited, by reason; with several receivers,
+    /// of all of them together.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     fn shares(&self, waits: &Waited) -> BTreeMap<&'static str, f64> {
         let nanos = self.client.seconds * self.receivers as f64 * 1e9;
@@ -223,7 +224,7 @@ impl Series {
     }
 }
 
-/// As the command line has it.
+/// The name on the command line.
 pub(super) fn name(workload: Workload) -> &'static str {
     match workload {
         Workload::PingPong => "ping-pong",
@@ -303,7 +304,7 @@ impl Report {
         &self.rows
     }
 
-    /// Prints a row; whether anybody still reads them.
+    /// Prints a row. Returns whether a reader is left.
     pub(super) fn print(&mut self, series: &Series) -> Result<bool> {
         let Some(mut row) = series.row() else {
             return Ok(true);

@@ -55,7 +55,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener> {
 const IN_USE: &str =
     "stop whatever uses the port, or name an address of this machine and a free port";
 
-/// One client.
+/// Serves one client.
 fn serve(listener: &TcpListener, open: impl Fn(NodeId) -> NodeBuilder) -> Result<()> {
     let (stream, _) = listener.accept().context("waiting for a client")?;
     let mut control = Control::over(stream)?;
@@ -70,7 +70,7 @@ fn serve(listener: &TcpListener, open: impl Fn(NodeId) -> NodeBuilder) -> Result
     done
 }
 
-/// What one client agreed upon.
+/// The settings and sockets of one client's session.
 struct Session {
     node: Node,
     caller: NodeId,

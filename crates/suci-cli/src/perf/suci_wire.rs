@@ -13,7 +13,7 @@ use crate::node;
 /// How long one look for messages lasts, before it is seen whether the other side is still there.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// So many looks are [`PATIENCE`].
+/// This many looks take [`PATIENCE`].
 const LOOKS: u32 = 300;
 
 const _: () = assert!(LOOK.as_millis() * LOOKS as u128 == PATIENCE.as_millis());
@@ -55,7 +55,8 @@ pub(super) fn send(node: &mut Node, peer: NodeId, payload: &Bytes, mark: Mark) -
     }
 }
 
-/// The same of one for which there was no room for a while: apart, because the other is measured.
+/// The same for a message for which there was no room at first: apart, because the other is
+/// measured.
 #[cold]
 fn send_late(node: &mut Node, peer: NodeId, mut draft: OutgoingMessage) -> Result<()> {
     for _ in 0..LOOKS {
@@ -86,7 +87,7 @@ pub(super) fn send_to_all(
     Ok(())
 }
 
-/// The next message of anybody, who and what; nothing if none came for a while.
+/// The next message of any peer, with its sender; nothing if none came for a while.
 fn recv(node: &mut Node) -> Result<Option<(NodeId, Received)>> {
     match node.recv_timeout(LOOK)? {
         Some(message) => read(message).map(Some),
@@ -94,7 +95,7 @@ fn recv(node: &mut Node) -> Result<Option<(NodeId, Received)>> {
     }
 }
 
-/// The next message of anybody, at least of `whom`.
+/// The next message of any peer, at least of `whom`.
 pub(super) fn await_any(node: &mut Node, whom: NodeId) -> Result<(NodeId, Received)> {
     for _ in 0..LOOKS {
         if let Some(received) = recv(node)? {
@@ -154,7 +155,7 @@ fn silent(node: &mut Node, peer: NodeId) -> Failure {
     ))
 }
 
-/// How the node stands with a peer that is silent, for whoever has to find out why.
+/// The state of a silent peer, as the node knows it, for the error message.
 fn known(node: &Node, peer: NodeId) -> String {
     let stats = match node.peer(peer).stats() {
         Ok(Some(stats)) => stats,
@@ -184,7 +185,7 @@ impl<'a> Suci<'a> {
     }
 }
 
-/// Sends what goes to whom as one batch, or as several when there is no room.
+/// Sends messages to their peers as one batch, or as several when there is no room.
 pub(super) fn send_together<'p>(
     node: &mut Node,
     mut all: impl Iterator<Item = (NodeId, &'p Bytes, Mark)>,

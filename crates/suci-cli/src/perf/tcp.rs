@@ -35,7 +35,7 @@ impl Patient {
             match act(&mut self.0) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // One that blocks has waited for as long already.
+                    // A blocking socket has already waited for that long.
                     if begun.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
                         return Err(error);
                     }
@@ -53,7 +53,7 @@ impl Read for Patient {
     }
 }
 
-/// One connection.
+/// One TCP connection.
 pub(super) struct Tcp {
     input: BufReader<Patient>,
     message: Vec<u8>,
@@ -107,7 +107,7 @@ impl Tcp {
         write_all(self.input.get_mut(), &[&prefix, payload])
     }
 
-    /// One write for as many as are collected: what batching means to a program over TCP.
+    /// Writes all messages at once: what batching means to a program over TCP.
     fn transmit_together<'p>(
         &mut self,
         all: impl Iterator<Item = (&'p Bytes, Mark)>,
@@ -155,7 +155,7 @@ fn failure(error: &io::Error) -> Failure {
     ))
 }
 
-/// What a prefix says of the length.
+/// The length in a prefix.
 fn length(prefix: [u8; 4]) -> usize {
     let length = u32::from_le_bytes(prefix) & ((1 << LENGTH_BITS) - 1);
     usize::try_from(length).unwrap_or(usize::MAX)
@@ -211,7 +211,7 @@ impl Wire for Tcp {
 }
 
 mod usage {
-    //! What the kernel counted of a connection.
+    //! The kernel's counters of a connection.
 
     use super::{Context, Result, TcpStream};
     use std::os::fd::AsRawFd;

@@ -83,7 +83,8 @@ impl Udp {
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted | ErrorKind::WouldBlock => std::hint::spin_loop(),
-                    // A hint about an earlier datagram: lost, like any other, if somebody is there.
+                    // A hint about an earlier datagram: it is lost, like any other, if the server
+                    // is still there.
                     ErrorKind::ConnectionRefused => check_servers()?,
                     _ => return Err(Failure::new(format!("raw UDP: {error}"))),
                 },
@@ -136,7 +137,7 @@ impl Wire for Udp {
         }
     }
 
-    /// What is here is for the kernel to know.
+    /// Returns nothing: only the kernel knows if a datagram is already here.
     fn try_recv(&mut self) -> Result<Option<Received>> {
         Ok(None)
     }

@@ -15,7 +15,7 @@ pub(super) struct Spent {
     pub(super) wall: f64,
     /// Processor seconds, in the program and in the kernel.
     pub(super) cpu: f64,
-    /// Those in the kernel.
+    /// Seconds of them in the kernel.
     pub(super) kernel: f64,
 }
 
@@ -65,7 +65,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Those of them in the kernel.
+/// Seconds of the process in the kernel.
 #[expect(
     clippy::cast_precision_loss,
     reason = "seconds of processor time stay far below 2^52"
@@ -75,7 +75,7 @@ fn kernel_seconds() -> f64 {
     // SAFETY: the kernel writes a whole rusage there.
     let done = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
     if done != 0 {
-        // Of this process it cannot fail.
+        // For this process it cannot fail.
         return 0.0;
     }
     // SAFETY: the call succeeded, so it is written.

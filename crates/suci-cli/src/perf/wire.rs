@@ -1,20 +1,20 @@
-//! What every contender can do.
+//! The operations that every contender offers.
 
 use suci::Bytes;
 
 use super::control::Waited;
 use crate::error::{Failure, Result};
 
-/// What a message is for.
+/// The purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// It is measured.
+    /// The message is measured.
     Data,
     /// The client sends no more in this round.
     Last,
     /// The server has received everything.
     Done,
-    /// It is measured, and the server answers it.
+    /// The message is measured, and the server answers it.
     Ask,
 }
 
@@ -72,7 +72,7 @@ pub(super) trait Wire {
     /// The next message if it is here already.
     fn try_recv(&mut self) -> Result<Option<Received>>;
 
-    /// What it means that nothing came for [`PATIENCE`](super::control::PATIENCE).
+    /// Makes the error for [`PATIENCE`](super::control::PATIENCE) without a message.
     fn silent(&mut self) -> Failure;
 
     /// Packets sent so far.

@@ -66,13 +66,13 @@ pub(super) fn client<W: Wire>(
     })
 }
 
-/// What the client has done in one round.
+/// The client's work in one round.
 #[derive(Default)]
 pub(super) struct Done {
     /// Messages, or requests and round trips.
     pub(super) messages: u64,
     pub(super) bytes: u64,
-    /// Of each round trip.
+    /// The time of each round trip.
     pub(super) nanos: Vec<u64>,
 }
 
@@ -115,7 +115,7 @@ fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant
     Ok(done)
 }
 
-/// What was added to `before`.
+/// Returns the increase since `before`.
 pub(super) fn since(mut now: Waited, before: Waited) -> Waited {
     for (now, before) in now.iter_mut().zip(before) {
         *now = now.saturating_sub(before);

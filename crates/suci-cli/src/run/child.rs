@@ -1,4 +1,4 @@
-//! One process of a launch.
+//! One child process of a launch.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader};
@@ -17,7 +17,7 @@ use rustix::process::{
 use super::notices::{Notices, Outbox};
 use crate::error::{Context, Result};
 
-/// What a process is told of itself and the others.
+/// The facts about itself and the others that a process is given.
 pub(super) struct ChildPlace<'a> {
     pub(super) id: u32,
     pub(super) size: u32,
@@ -28,7 +28,7 @@ pub(super) struct ChildPlace<'a> {
 /// A program that could not be started.
 pub(super) struct Refused {
     pub(super) message: String,
-    /// As shells have it: 127 for a program not found, 126 for one that cannot be run.
+    /// As shells return it: 127 for a program not found, 126 for one that cannot be run.
     pub(super) status: u8,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Refused {
 pub(super) enum End {
     Well,
     Failed {
-        /// As an exit status of our own.
+        /// The launcher's own exit status for it.
         status: u8,
         /// `exited with 3`
         how: String,
@@ -50,7 +50,7 @@ pub(super) struct Child {
     id: u32,
     process: std::process::Child,
     pidfd: OwnedFd,
-    /// What it is told of the others.
+    /// Notices to it about the others.
     outbox: Outbox,
 }
 
@@ -115,7 +115,7 @@ impl Child {
         })
     }
 
-    /// What it is told of the others.
+    /// The notices to it about the others.
     pub(super) fn outbox(&self) -> &Outbox {
         &self.outbox
     }
@@ -147,8 +147,8 @@ impl Child {
         let _ = pidfd_send_signal(&self.pidfd, signal);
     }
 
-    /// Whether it is in the launcher's process group still. It was not reaped, so its ID is nobody
-    /// else's.
+    /// Whether it is still in the launcher's process group. It was not reaped, so its ID is not
+    /// used again.
     pub(super) fn is_in_group(&self) -> bool {
         getpgid(Some(Pid::from_child(&self.process))) == Ok(getpgrp())
     }
@@ -184,7 +184,7 @@ fn judge(status: ExitStatus) -> End {
     }
 }
 
-/// What to do where something of the system has run out.
+/// The remedy where a resource of the system has run out.
 fn scarce(error: Option<Errno>) -> Option<&'static str> {
     match error? {
         Errno::MFILE => Some("start fewer processes, or raise `ulimit -n`"),
@@ -228,7 +228,7 @@ fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader) {
     let before_exec = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(launcher) {
-            // The launcher was gone before the line above; nobody will send that signal.
+            // The launcher was gone before the line above; that signal will not come.
             return Err(io::Error::from_raw_os_error(Errno::SRCH.raw_os_error()));
         }
         fcntl_setfd(&socket, FdFlags::empty())?;

@@ -1,13 +1,13 @@
 //! `suci run`: local processes that know each other.
 //!
-//! The launcher binds every socket itself and hands each process its own, already bound: a port
-//! that is only looked up and then bound again by the process could be taken in between by anybody.
+//! The launcher binds every socket itself and hands each process its own, already bound. Another
+//! process could take a port that is only looked up and then bound again.
 //!
-//! A process that ended is told to the others at once, by a [pipe](notices) that each of them
+//! The end of a process is told to the others at once, by a [pipe](notices) that each of them
 //! inherits.
 //!
-//! One thread waits for everything at once, signals and ends alike. Processes are named by pidfd,
-//! so that no signal ever reaches a stranger that inherited the number of a process already reaped.
+//! One thread waits for everything: signals and ends alike. Processes are named by pidfd, so that
+//! no signal ever reaches a stranger that inherited the number of a process already reaped.
 
 mod child;
 mod notices;
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
             return Ok(ExitCode::from(refused.status));
         }
     }
-    // What the terminal sent meanwhile missed those that were not there yet; the others may hear it
-    // twice.
+    // A signal from the terminal did not reach processes that were not there yet. The others may
+    // get it twice.
     for Caught { signal, .. } in signals.take() {
         let by_kernel = false;
         launch.pass_on(Caught { signal, by_kernel });
@@ -74,13 +74,13 @@ const BOOK: &str = "suci-book-";
 /// a moment after it was made.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// Removes the books of one's own launchers that were killed before they could. Whatever cannot be
-/// looked at stays.
+/// Removes the books of this user's launchers that were killed before they could do so. A file that
+/// cannot be examined stays.
 fn sweep() {
     let is_left_over = |entry: &DirEntry| {
         let info = entry.metadata()?;
         let old = info.modified()?.elapsed().is_ok_and(|age| age > SETTLED);
-        // Of others' files not even the kind can be trusted.
+        // For files of other users not even the kind can be trusted.
         let mine = info.is_file() && info.uid() == geteuid().as_raw();
         let named = entry.file_name().to_string_lossy().starts_with(BOOK);
         std::io::Result::Ok(named && mine && old && File::open(entry.path())?.try_lock().is_ok())
@@ -128,7 +128,7 @@ fn free_port() -> std::io::Result<UdpSocket> {
     }
 }
 
-/// The processes and what became of them.
+/// The processes and their states.
 struct Launch<'a> {
     args: &'a RunArgs,
     book: &'a Path,
@@ -140,7 +140,7 @@ struct Launch<'a> {
     notices: Notices,
     tags: tag::Tags,
     first_failure: Option<u8>,
-    /// Those that failed for good.
+    /// Processes that failed for good.
     failed: BTreeSet<u32>,
     interrupts: u32,
     /// A signal asks all to end: none is started again.
@@ -260,7 +260,8 @@ impl<'a> Launch<'a> {
     }
 
     /// A key pressed at the terminal signals every process of the launcher's group, so those have
-    /// it already. But of the terminal's end the kernel tells whoever leads its session alone.
+    /// it already. But the kernel reports the end of the terminal only to the leader of its
+    /// session.
     fn pass_on(&mut self, Caught { signal, by_kernel }: Caught) {
         self.ending = true;
         self.interrupts += u32::from(signal == Signal::INT);
@@ -376,7 +377,7 @@ impl<'a> Launch<'a> {
         self.failed.insert(id);
         if self.first_failure.is_none() {
             self.first_failure = Some(status);
-            // Before anything is said: nobody may be reading.
+            // Before anything is printed: the output may have no reader.
             if self.args.kill_on_failure {
                 self.kill();
             }

@@ -19,7 +19,7 @@ pub(super) struct Notices(Vec<Notice>);
 #[derive(Clone, Copy)]
 struct Notice {
     id: u32,
-    /// It is not started again.
+    /// The process is not started again.
     for_good: bool,
 }
 
@@ -73,7 +73,7 @@ impl Outbox {
             }
             self.next += 1;
         }
-        // The process closed its end, or never knew of it: nobody is to be told.
+        // The process closed its end, or never knew of it, and gets no notices.
         if let Some(pipe) = &mut self.pipe
             && pipe.write_all(text.as_bytes()).is_err()
         {

@@ -1,4 +1,4 @@
-//! `--tag-output`: who printed what.
+//! `--tag-output`: marks each line with the process that printed it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
@@ -26,7 +26,7 @@ pub(super) struct Tags {
     lines: Arc<Lines>,
 }
 
-/// Lines that were read, and those of them that were written, or could not be.
+/// Lines that were read, and those that were written, or could not be.
 #[derive(Default)]
 struct Lines {
     read: AtomicU64,
@@ -88,7 +88,7 @@ impl Tags {
         Ok(())
     }
 
-    /// Waits until all was copied, or somebody has had enough of it.
+    /// Waits until all output was copied, or the user `had_enough`.
     pub(super) fn finish(self, had_enough: impl Fn() -> bool) -> Result<()> {
         let (mut left, mut before, mut result) = (self.running, self.lines.counts(), Ok(()));
         while left > 0 {

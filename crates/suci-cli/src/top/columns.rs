@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use crate::sight::{self, PeerRow, brief, short};
 
-/// What the table is sorted by.
+/// The sort key of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Out,
@@ -57,7 +57,7 @@ impl Key {
     }
 }
 
-/// One column.
+/// One column of the table.
 pub(super) struct Column {
     pub(super) title: &'static str,
     pub(super) width: u16,
@@ -87,7 +87,7 @@ const fn right(title: &'static str, width: u16, rank: u8, value: fn(&PeerRow) ->
     }
 }
 
-/// All of them, in their order on the screen.
+/// All columns, in their order on the screen.
 const ALL: &[Column] = &[
     left("PROGRAM", 15, 4, |row| row.program.clone()),
     right("PID", 7, 3, |row| row.name.pid.to_string()),
@@ -118,7 +118,7 @@ const ALL: &[Column] = &[
     left("WAITS FOR", 20, 0, waits),
 ];
 
-/// Those that fit into `width`: the most important ones.
+/// The columns that fit into `width`: the most important ones.
 pub(super) fn fitting(width: u16) -> Vec<&'static Column> {
     let highest = ALL.iter().map(|column| column.rank).max().unwrap_or(0);
     let up_to = |rank: u8| ALL.iter().filter(move |column| column.rank <= rank);
@@ -127,7 +127,7 @@ pub(super) fn fitting(width: u16) -> Vec<&'static Column> {
     up_to(rank.unwrap_or(0)).collect()
 }
 
-/// A node's ID. Commands that only call have long random ones, of which the end tells them apart.
+/// A node's ID. Commands that only call have long random IDs, which their ends tell apart.
 fn id(node: u32) -> String {
     let all = node.to_string();
     match all.get(all.len().saturating_sub(5)..) {

@@ -28,8 +28,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How soon after a node was asked for something: it stores its numbers every 100 ms.
 const SOON: Duration = Duration::from_millis(150);
 
-/// How long it may take to end by itself after a signal. It does not where the terminal has gone:
-/// who reads keys of that reads for ever.
+/// How long it may take to end by itself after a signal. It does not end if the terminal has gone:
+/// a read of its keys never returns.
 const PARTING: Duration = Duration::from_secs(1);
 
 /// Shows until told to quit.
@@ -41,15 +41,15 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode> {
     }
     let ended = Arc::new(AtomicBool::new(false));
     end_by_signal(Signals::catch()?, Arc::clone(&ended))?;
-    // This also restores the terminal should anything panic.
+    // This also restores the terminal if something panics.
     let mut terminal = ratatui::try_init().context("setting the terminal up")?;
     let done = App::new(args.pid).show(&mut terminal, &ended);
     ratatui::try_restore().context("restoring the terminal")?;
     done
 }
 
-/// Also when the terminal has gone and nobody says so, because that is ignored. Ctrl-C comes as a
-/// key.
+/// Ends the display after a signal. It also ends if the terminal has gone and its signal is
+/// ignored. Ctrl-C comes as a key.
 fn end_by_signal(signals: Signals, ended: Arc<AtomicBool>) -> Result<()> {
     let watch = std::thread::Builder::new().name("signals".into());
     let watching = watch.spawn(move || {
@@ -63,7 +63,7 @@ fn end_by_signal(signals: Signals, ended: Arc<AtomicBool>) -> Result<()> {
     watching.map(drop).context("a thread for signals")
 }
 
-/// What is shown, and what the keys have changed in it.
+/// The state of the display, with the changes that keys made.
 pub(crate) struct App {
     pid: Option<u32>,
     memory: Memory,
@@ -73,17 +73,17 @@ pub(crate) struct App {
     selected: Option<Name>,
     /// The first row that is on the screen.
     offset: usize,
-    /// What was asked for last, of each peer.
+    /// The mode asked for last, for each peer.
     asked: BTreeMap<Name, Mode>,
-    /// What went wrong with the last key.
+    /// The error of the last key.
     trouble: Option<String>,
 }
 
-/// What a key leads to.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Go,
-    /// Something was asked of a node, which it does when it stores its numbers next.
+    /// A node was asked for something, which it does when it stores its numbers next.
     LookSoon,
     Quit,
 }

@@ -15,7 +15,7 @@ const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 
-/// Draws everything into whatever room there is.
+/// Draws everything into the room there is.
 pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let lines = [1, 0, 3, 1].map(Constraint::Length);
     let [first, _, third, last] = lines;
@@ -153,7 +153,7 @@ mod tests {
         app
     }
 
-    /// What stands on a screen of that size, line by line, without the blanks at the ends.
+    /// Returns the lines of a screen of that size, without the blanks at the ends.
     fn screen(app: &mut App, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(app, frame)).unwrap();
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(lines[56].chars().next(), Some('p'), "{lines:#?}");
     }
 
-    /// Whatever the size, nothing panics, and columns are dropped rather than cut.
+    /// At any size, drawing does not panic, and columns are dropped rather than cut.
     #[test]
     fn any_size_can_be_drawn() {
         let mut app = app(300);
@@ -265,7 +265,8 @@ mod tests {
         press(&mut app, KeyCode::Home);
         press(&mut app, KeyCode::Char('k'));
         assert_eq!(chosen(&mut app), NodeId(99));
-        // It stays with its peer when the order changes, and goes on when the peer has gone.
+        // The selection stays with its peer when the order changes, and goes on when the peer has
+        // gone.
         while app.key != columns::Key::Name {
             press(&mut app, KeyCode::Char('s'));
         }

@@ -381,7 +381,7 @@ fn an_end_that_a_signal_ends_takes_leave() {
 fn a_sender_says_soon_that_its_receiver_has_gone() {
     let at = free_address();
     let (mut receive, mut send) = ends(at, at, &[], &[]);
-    // Nobody reads what arrives: most of it is under way still.
+    // The receiver's output is not read: most data is still in flight.
     send.feed(noise(20_000_000));
     let mut first = [0];
     let output = receive.0.stdout.as_mut().unwrap();
@@ -390,7 +390,7 @@ fn a_sender_says_soon_that_its_receiver_has_gone() {
     assert_eq!(receive.wait().signal(), Some(15));
     let begun = Instant::now();
     assert_eq!(send.wait().code(), Some(1));
-    // As long as the parting of one that has sent everything may take.
+    // The time that the parting of a sender that has sent everything may take.
     assert!(
         begun.elapsed() < Duration::from_secs(2),
         "{:?}",
@@ -428,7 +428,7 @@ fn a_closed_end_is_no_success() {
     assert_eq!(sent.status.code(), Some(1));
     assert!(errors(&sent).contains("standard input is closed"));
 
-    // What is thrown away on purpose is none of our business.
+    // If the shell throws the output away on purpose, that is no error.
     let mut receive = Running::start(&mut shell("exec \"$1\" cat --listen \"$2\" >/dev/null"));
     let sent = output(&mut shell("exec \"$1\" cat \"$2\" </dev/null"));
     assert!(sent.status.success(), "{}", errors(&sent));

@@ -1,4 +1,4 @@
-//! What `suci completions` prints.
+//! The output of `suci completions`.
 
 use crate::support::{commands, errors, output, printed, suci};
 

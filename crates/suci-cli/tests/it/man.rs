@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::support::{commands, errors, help, output, printed, suci};
 
-/// What the generator and we use. Any other line that begins like a request would vanish from the
-/// page.
+/// The requests that the generator and we use. Any other line that begins like a request would
+/// vanish from the page.
 const REQUESTS: [&str; 12] = [
     ".TH", ".SH", ".TP", ".PP", ".RS", ".RE", ".IP", ".br", ".nf", ".fi", ".ie", ".el",
 ];

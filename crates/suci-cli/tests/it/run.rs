@@ -12,7 +12,7 @@ fn pid(line: &str) -> Pid {
     Pid::from_raw(line.trim().parse().unwrap()).unwrap()
 }
 
-/// What a process does, as `ps` shows it.
+/// The state of a process, as `ps` shows it.
 fn state(pid: Pid) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     stat.rsplit(") ").next()?.chars().next()
@@ -221,7 +221,7 @@ fn has_started(launcher: Pid, count: usize) -> bool {
     processes.count() == count && state(launcher) == Some('S')
 }
 
-/// What the eight say, after which the launcher ends them.
+/// Returns the output of the eight processes, and ends the launcher.
 fn said_by_all(running: &mut Running, lines: impl Iterator<Item = String>) -> Vec<String> {
     let mut lines = lines;
     let mut said: Vec<String> = lines.by_ref().take(8).collect();
@@ -239,8 +239,8 @@ fn ctrl_c_reaches_each_process_once() {
     assert_eq!(said_by_all(&mut running, lines), ["INT"; 8]);
 }
 
-/// Those that heard it end, by the trap or of it; the second of two interrupts would have killed
-/// them.
+/// Every process hears it, and ends by the trap or by the signal. The second of two interrupts
+/// would have killed it.
 #[test]
 fn ctrl_c_while_processes_are_started_reaches_them_all() {
     let script =
@@ -253,7 +253,7 @@ fn ctrl_c_while_processes_are_started_reaches_them_all() {
     assert!(matches!(code, Some(0 | 130)), "{code:?}");
 }
 
-/// The launcher leads its session, so the kernel tells nobody else.
+/// The launcher leads its session, so the kernel tells no other process.
 #[test]
 fn the_end_of_the_terminal_reaches_each_process_once() {
     let (mut running, keys, lines) = at_terminal("HUP");
@@ -312,7 +312,7 @@ fn descriptors_that_have_run_out_are_not_the_programs_fault() {
     assert!(!said.contains("executable"), "{said}");
 }
 
-/// A program that fails so often and then ends well; each start leaves a mark in `dir`.
+/// A program that fails this many times and then ends well; each start leaves a mark in `dir`.
 fn fails(dir: &tempfile::TempDir, times: u32, how: &str) -> String {
     let dir = dir.path().display();
     format!(
@@ -418,7 +418,7 @@ fn nothing_is_started_again_after_a_signal_was_passed_on() {
     assert!(!errors(&output).contains("again"), "{}", errors(&output));
 }
 
-/// What the others are told stands in their pipes, one line for each process that ended.
+/// The notices stand in the pipes of the other processes, one line for each process that ended.
 #[test]
 fn processes_are_told_which_of_the_others_have_ended() {
     let script = r#"
@@ -445,7 +445,7 @@ fn processes_are_told_which_of_the_others_have_ended() {
     );
 }
 
-/// What the launcher itself kills is no news; what was killed by others is.
+/// A kill by the launcher itself is not reported; a kill by another process is.
 #[test]
 fn own_killing_is_not_reported() {
     let script = "if [ $SUCI_ID = 1 ]; then kill -9 $$; fi; exec sleep 60";
@@ -644,7 +644,7 @@ fn a_ping_alone_says_so() {
 
 #[test]
 fn signals_that_are_ignored_are_not_passed_on_and_stay_ignored() {
-    // As `nohup` starts it, and a shell what runs in the background.
+    // `nohup` starts a program so, and a shell its background commands.
     for (name, signal) in [("HUP", Signal::HUP), ("INT", Signal::INT)] {
         let launch = format!(
             "trap '' {name}; exec \"$0\" run -n 1 sh -c 'echo ready; kill -{name} $$; sleep 1; echo done'"
@@ -685,7 +685,7 @@ fn others_are_killed_although_nobody_reads_why() {
     let mut running = Running(command.spawn().unwrap());
     drop(command);
     let begun = Instant::now();
-    // A killed process is there until somebody asks how it ended.
+    // A killed process is there until its parent asks how it ended.
     let is_dead = |pid: &str| match std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())) {
         Ok(state) => state.contains(") Z "),
         Err(_) => true,

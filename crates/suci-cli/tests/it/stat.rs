@@ -64,7 +64,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let own = dir.path().join("suci");
     DirBuilder::new().mode(0o700).create(&own).unwrap();
-    // It runs, and has no other node.
+    // The process runs, and has no other node.
     let pid = std::process::id().to_string();
     let file = own.join(format!("{pid}-0.stat"));
     for bytes in [&b""[..], &[0xA5; 200_000]] {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// As much of a terminal as ratatui uses.
+/// The part of a terminal that ratatui uses.
 struct Screen {
     cells: Vec<Vec<char>>,
     at: (usize, usize),
@@ -208,7 +208,7 @@ fn top_is_legible_and_switches_a_mode() {
     assert!(top.screen.line(20).starts_with("peer 2 of node "));
     assert!(top.screen.line(23).ends_with("q: quit"));
 
-    // From whatever it is now, it becomes bulk after one press, two or three.
+    // From any mode, it becomes bulk after one press, two or three.
     let bulk = |screen: &Screen| words(screen).get(3).is_some_and(|mode| mode == "bulk");
     let limit = Duration::from_secs(5);
     let switched = (0..3).find_map(|_| {

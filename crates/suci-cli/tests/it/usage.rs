@@ -14,7 +14,7 @@ use crate::support::{
     PATIENCE, Running, await_node, errors, free_address, output, path, pings, printed, suci,
 };
 
-/// What is said of a command line that is refused with this status.
+/// The error message of a command line that is refused with this status.
 fn refusal(args: &[&str], status: i32) -> String {
     let output = output(&mut suci(args));
     assert_eq!(
@@ -111,7 +111,7 @@ fn bad_arguments_are_named_with_value_and_remedy() {
     }
 }
 
-/// What the library tells of its connections goes to standard error, if asked for.
+/// The library's log of its connections goes to standard error, if asked for.
 #[test]
 fn rust_log_shows_why_nobody_answers() {
     let nobody = free_address().to_string();
@@ -239,7 +239,7 @@ fn a_ping_that_a_signal_ends_reports_what_it_has() {
         let args = [&["ping", &at, "--count", "100000"][..], form].concat();
         let ping = Running::start(&mut suci(&args));
         await_node(&ping, |node| node["counters"]["messages_received"] != 0);
-        // It takes the time of a message after it has counted it.
+        // The command notes the time of a message after it has counted it.
         std::thread::sleep(Duration::from_millis(300));
         kill_process(Pid::from_child(&ping.0), Signal::INT).unwrap();
         let output = ping.finish();
@@ -297,7 +297,7 @@ fn what_is_said_comes_in_one_piece() {
     }
 }
 
-/// What runs so in a shell, which closes the standard output or sends it elsewhere.
+/// The output of a command that a shell runs with its standard output closed or redirected.
 fn redirected(redirection: &str, args: &[&str]) -> std::process::Output {
     let script = format!("\"$@\" {redirection}");
     let mut shell = std::process::Command::new("sh");
@@ -377,7 +377,7 @@ fn output_that_has_nowhere_to_go_is_an_error() {
         );
     }
     assert!(picture.exists());
-    // Those that print nothing mind nothing.
+    // Commands that print nothing do not fail.
     let written = redirected(">&-", &["man", dir.path().to_str().unwrap()]);
     assert!(written.status.success(), "{}", errors(&written));
     let at = free_address().to_string();
@@ -410,7 +410,7 @@ fn ping_names_who_is_not_in_the_book_and_who_does_not_answer() {
     assert!(!said.contains("--listen"), "{said}");
 }
 
-/// A process that is nobody's peer would wait for the others for ever.
+/// A process without an entry in the book would wait for the others for ever.
 #[test]
 fn an_id_of_the_environment_that_its_book_does_not_have_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -501,7 +501,7 @@ fn perf_measures_every_workload_beside_tcp_and_udp() {
     ] {
         let rivals = match workload {
             "all-to-all" | "all-to-all-batch" => &["suci"][..],
-            // It would wait for ever for what was lost.
+            // UDP would wait for ever for lost packets.
             "mix" | "mix-batch" | "n-data" | "n-data-batch" => &["suci", "tcp"][..],
             _ => &["suci", "tcp", "udp"],
         };
@@ -542,7 +542,7 @@ fn perf_tells_where_the_time_goes_and_draws_sizes() {
             let split = &row["profile"][side];
             let part = |name: &str| split[name].as_f64().unwrap();
             let (work, waiting) = (part("user") + part("kernel"), part("waiting"));
-            // What is no work is waiting; helper threads can only add work.
+            // The time without work is waiting; helper threads can only add work.
             assert!(
                 work > 0.0 && (waiting - (1.0 - work).max(0.0)).abs() < 1e-6,
                 "{row}"
@@ -572,7 +572,7 @@ fn a_picture_at_standard_output_follows_the_table() {
     let dir = tempfile::tempdir().unwrap();
     let both = dir.path().join("both");
     let redirected = std::fs::File::create(&both).unwrap();
-    // As /dev/stdout, which a test had better not name: code that is wrong might replace it.
+    // As /dev/stdout, which a test had better not name: wrong code might replace it.
     let link = dir.path().join("link");
     std::os::unix::fs::symlink("/proc/self/fd/1", &link).unwrap();
     let link = link.to_str().unwrap();
@@ -653,7 +653,7 @@ fn perf_takes_faults_and_processors() {
         1,
     );
     assert!(said.contains("--pin 99999"), "{said}");
-    // Nobody said `run`.
+    // The user did not use `run`.
     assert!(!said.contains("suci run"), "{said}");
 }
 
@@ -753,7 +753,7 @@ fn perf_notices_that_its_server_was_killed() {
     }
 }
 
-/// One client's ways are no reason to answer no other.
+/// The behaviour of one client does not keep others from being answered.
 #[test]
 fn ping_outlives_peers_that_send_and_suspend() {
     let at = free_address();
@@ -766,7 +766,7 @@ fn ping_outlives_peers_that_send_and_suspend() {
     node.send(to, "first").unwrap();
     assert!(node.recv_timeout(PATIENCE).unwrap().is_some());
     node.flush(PATIENCE).unwrap();
-    // It finds both in its socket, but may answer the one before it takes the other.
+    // The server finds both in its socket, but may answer the one before it takes the other.
     let refused = (0..200).any(|_| {
         kill_process(server, Signal::STOP).unwrap();
         node.send(to, "second").unwrap();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
 /// With it `env` starts a program that hears these signals: `nohup make test` ignores the one, a
-/// shell's `make test &` the others, and so do all whom they start.
+/// shell's `make test &` the others, and so do all processes that they start.
 pub(crate) const HEARING: &str = "--default-signal=HUP,INT,QUIT";
 
 /// The command, without what an outer launch may have set.
@@ -86,7 +86,7 @@ impl Running {
     pub(crate) fn feed(&mut self, bytes: Vec<u8>) {
         let mut input = self.0.stdin.take().unwrap();
         std::thread::spawn(move || {
-            // It may end before it has read everything; the test looks at its exit status.
+            // The process may end before it has read everything; the test looks at its exit status.
             let _ = input.write_all(&bytes);
         });
     }
@@ -145,17 +145,17 @@ pub(crate) fn output(command: &mut Command) -> Output {
     Running::start(command).finish()
 }
 
-/// What it wrote to its error output.
+/// The standard error of a finished command.
 pub(crate) fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What it printed.
+/// The standard output of a finished command.
 pub(crate) fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What follows the line `heading` of `suci ARGS --help`, up to an empty line.
+/// The text after the line `heading` of `suci ARGS --help`, up to an empty line.
 pub(crate) fn help(args: &[&str], heading: &str) -> Vec<String> {
     // So wide that nothing is wrapped.
     let text = printed(&output(suci(args).arg("--help").env("COLUMNS", "1000")));
@@ -176,13 +176,12 @@ pub(crate) fn commands() -> Vec<String> {
     names
 }
 
-/// So many round trips to `at`, one after the other at once.
+/// Makes this many round trips to `at`, one right after the other.
 pub(crate) fn pings(at: &str, count: &str) -> Command {
     suci(&["ping", at, "--interval", "0", "--count", count])
 }
 
-/// What `suci stat PID --json` says of the only node of `process`, once there is one and `enough`
-/// of it.
+/// Waits until `suci stat PID --json` shows the only node of `process`, and `enough` of it.
 pub(crate) fn await_node(process: &Running, enough: impl Fn(&Value) -> bool) -> Value {
     let (pid, end) = (process.0.id().to_string(), Instant::now() + PATIENCE);
     loop {
@@ -201,8 +200,8 @@ pub(crate) fn await_node(process: &Running, enough: impl Fn(&Value) -> bool) -> 
 }
 
 /// An address on loopback whose port, of UDP and TCP, was free a moment ago. Each is of another
-/// host than all others here, so that nobody takes it before the command does, nor while that opens
-/// it anew.
+/// host than all others here, so that no other process takes it before the command does, nor while
+/// the command opens it anew.
 pub(crate) fn free_address() -> SocketAddr {
     static HOSTS: AtomicU8 = AtomicU8::new(1);
     let host = Ipv4Addr::new(127, 0, 27, HOSTS.fetch_add(1, Ordering::Relaxed));
