@@ -1,5 +1,5 @@
-//! What messages say: bytes that follow from the message's name, so that the receiving side is
-//! compared with what must have been sent, not with what was kept.
+//! The content of messages: bytes that follow from the message's name. So a received message is
+//! compared with what must have been sent, without a copy of it.
 
 use std::sync::OnceLock;
 

@@ -1,9 +1,9 @@
-//! Somebody who means harm: overhears packets, repeats them, damages them, invents others.
+//! An attacker: overhears packets, repeats them, damages them, invents others.
 //!
 //! In plain mode the 64-bit tag and the checksum keep accidents out, not attackers on the path
-//! (plain mode: ARCHITECTURE.md). So this one may repeat what it overheard and lie in hints, but
-//! forges packets of a connection only with a wrong tag. Scenario tests play the peer that knows
-//! the tag and breaks the protocol.
+//! (plain mode: ARCHITECTURE.md). So this attacker may repeat overheard packets and lie in hints,
+//! but forges packets of a connection only with a wrong tag. Scenario tests play the peer that
+//! knows the tag and breaks the protocol.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,7 +32,7 @@ pub struct Hostile {
 }
 
 impl Hostile {
-    /// One that has heard nothing yet.
+    /// An attacker that has overheard nothing yet.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Hostile {
         }
     }
 
-    /// One packet to do harm with, if anything was overheard.
+    /// Makes one packet to do harm with, if anything was overheard.
     pub fn strike(&mut self, network: &Network) -> Option<Packet> {
         let at = self.rng.index(0, self.overheard.len());
         let mut packet = self.overheard.get(at)?.clone();
@@ -86,7 +86,7 @@ impl Hostile {
         }
         packet.bytes = Bytes::from(bytes);
         if self.rng.chance(300_000) {
-            // From where nobody is, or in somebody else's name.
+            // From an address without a node, or in another node's name.
             let place = self.rng.index(0, 4);
             packet.from = network.book_address(place);
             if self.rng.chance(500_000) {
@@ -98,8 +98,8 @@ impl Hostile {
         Some(packet)
     }
 
-    /// A well-formed HELLO for node `target`, from an address where nobody is: of a node that
-    /// nobody knows, or of one of the first `nodes`.
+    /// A well-formed HELLO for node `target`, from an address without a node: in the name of an
+    /// unknown node, or of one of the first `nodes`.
     pub fn hello(&mut self, target: u32, nodes: usize) -> Packet {
         let known = self.rng.chance(500_000);
         let index = match known {

@@ -1,4 +1,4 @@
-//! What must hold after every step, whatever the programs and the network do.
+//! Invariants: they hold after every step, for all programs and networks.
 
 use suci_proto::Engine;
 use suci_proto::limits::MAX_DATAGRAM;
@@ -25,7 +25,7 @@ pub fn audit(engine: &Engine, now: Instant) -> Result<(), Violation> {
     })
 }
 
-/// The same of these peers alone, and of what all share.
+/// The same for these peers alone, and for the state that all peers share.
 ///
 /// # Errors
 /// The limit that does not hold.
@@ -46,7 +46,7 @@ pub fn refused(engine: &Engine) -> u64 {
 /// A packet came a second time: it must have been dropped and counted (F10).
 ///
 /// # Errors
-/// It was taken again.
+/// The packet was taken again.
 pub fn repeated(engine: &Engine, before: u64, order: u64) -> Result<(), Violation> {
     if refused(engine) > before {
         return Ok(());
@@ -57,10 +57,10 @@ pub fn repeated(engine: &Engine, before: u64, order: u64) -> Result<(), Violatio
     )
 }
 
-/// A train must be what the kernel takes: equal segments except the last, and not too many.
+/// Checks that the kernel would take a train: equal segments except the last, and not too many.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the train.
 pub fn train(train: &Train, max_segments: usize) -> Result<(), Violation> {
     let (length, segment, segments) = (train.bytes.len(), train.segment, train.segments);
     let counted = if segment == 0 {

@@ -16,7 +16,7 @@ const OFFER_EVERY: Duration = Duration::from_micros(500);
 /// Length of a message in bytes.
 const MESSAGE: u64 = 65_536;
 
-/// One link and what is sent over it.
+/// One link and the traffic over it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rung {
     /// Loss in parts per million of packets, in each direction.
@@ -104,9 +104,9 @@ impl Rung {
 pub struct Spread {
     /// Bits per second of the slowest.
     pub least: u64,
-    /// Of the median.
+    /// Goodput of the median seed.
     pub median: u64,
-    /// Of the quickest.
+    /// Goodput of the quickest seed.
     pub most: u64,
 }
 

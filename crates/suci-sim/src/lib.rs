@@ -1,11 +1,11 @@
 //! Simulated clusters for Suci: many engines, virtual time, one seed that decides everything.
 //!
-//! A run has two phases, as in TigerBeetle's VOPR. *Safety*: faults throughout, and whatever
-//! happens, no promise may break. *Liveness*: the network is mended, every process runs, and
-//! everything that was accepted must arrive within bounded virtual time, after which the
-//! cluster must fall silent. The [`oracle`] judges what programs are told, the socket model
-//! judges the receive budget, and every engine's own audit runs after every turn (in clusters of
-//! more than 16 nodes of what the turn touched, and of all now and then).
+//! A run has two phases, as in TigerBeetle's VOPR. *Safety*: there are faults throughout, and no
+//! promise may break. *Liveness*: the network is mended, every process runs, and everything that
+//! was accepted must arrive within bounded virtual time, after which the cluster must fall silent.
+//! The [`oracle`] judges what programs are told, the socket model judges the receive budget, and
+//! every engine's own audit runs after every cycle (in clusters of more than 16 nodes it audits the
+//! peers that the cycle touched, and all of them now and then).
 //!
 //! # Replaying
 //! A seed that fails prints one command, which replays it event by event:

@@ -29,9 +29,9 @@ pub type Arrival = (Instant, PlaceId, Packet);
 /// All links between all places.
 #[derive(Debug)]
 pub struct Network {
-    /// What may change while a run goes on.
+    /// The properties that may change while a run goes on.
     pub links: Links,
-    /// What happens to packets.
+    /// The faults of packets.
     pub faults: Faults,
     rng: Rng,
     salt: u64,
@@ -84,7 +84,7 @@ impl Network {
             .unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
     }
 
-    /// A place's address in everybody's address book: the one it began with.
+    /// A place's address in the address books: the one it began with.
     #[must_use]
     pub fn book_address(&self, place: PlaceId) -> SocketAddr {
         address(place, 7_000, self.links.ipv6)

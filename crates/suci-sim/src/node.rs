@@ -25,11 +25,12 @@ use crate::workload::{RECENT, Sent, Workload};
 
 mod input;
 
-/// One in so many programs that could send their answer at once computes before...
+/// One in this many programs that could send their answer at once computes before...
 const THINKS: u64 = 4;
-/// ... for so long.
+/// ... for this long.
 const THOUGHT: Duration = Duration::from_millis(5);
-/// What a turn and each packet in it cost, so that no process is infinitely fast.
+/// The time that a driver cycle takes, and each packet in it, so that no process is infinitely
+/// fast.
 const TURN_COST: Duration = Duration::from_micros(1);
 const PACKET_COST: Duration = Duration::from_nanos(300);
 
@@ -39,7 +40,7 @@ const MAX_TRAINS: usize = 100_000;
 /// Segments of one train, as the Linux driver allows.
 const SEGMENTS: usize = 64;
 
-/// What a turn may use of the world around the process.
+/// The parts of the world around the process that a driver cycle may use.
 pub struct Context<'a> {
     /// Virtual time.
     pub now: Instant,
@@ -59,7 +60,7 @@ pub struct Context<'a> {
     pub socket_full: u32,
     /// Parts per million of trains refused for being segmented.
     pub no_gso: u32,
-    /// Parts per million of routes whose packet size nobody can tell.
+    /// Parts per million of routes whose packet size cannot be found out.
     pub route_unknown: u32,
     /// Whether a report of a closed port comes from the process's own kernel.
     pub one_machine: bool,
@@ -98,7 +99,7 @@ pub struct Process {
     recent: VecDeque<(u32, u32, u64)>,
     /// The process is stopped until then.
     pub paused_until: Instant,
-    /// It does nothing before then: it is busy.
+    /// The process does nothing before then: it is busy.
     pub busy_until: Instant,
     /// Its engine closed: how long it answers repeated CLOSEs at most.
     pub lingers_until: Option<Instant>,
@@ -106,9 +107,9 @@ pub struct Process {
     pub unreachable: u32,
     /// Packets that a kernel reported as not delivered since the last turn.
     pub undelivered: Vec<Packet>,
-    /// When it first heard of which process.
+    /// When it first heard of each process.
     pub heard: BTreeMap<ProcId, Instant>,
-    /// Somebody who knows its connections' tags lies to it, once.
+    /// A liar that knows its connections' tags lies to it, once.
     pub insider: bool,
     /// DATA packets that the engine took, undamaged.
     handed: BTreeSet<u64>,
@@ -166,7 +167,7 @@ impl Process {
         }
     }
 
-    /// One turn of the driving contract. Returns when the next one is due.
+    /// Runs one cycle of the driving contract. Returns when the next one is due.
     ///
     /// # Errors
     /// The promise or invariant that broke.
@@ -187,7 +188,7 @@ impl Process {
             };
             self.engine.on_undelivered(now, &report);
         }
-        // As drivers do: what is due without a deadline would never be done.
+        // As drivers do: work that is due without a deadline would never be done.
         if self.engine.next_timeout().is_some_and(|at| at <= now) {
             self.engine.handle_timeout(now);
         }
@@ -235,7 +236,7 @@ impl Process {
         Ok(self.next_wake(next, work > 0))
     }
 
-    /// Audits the peers that this turn was about, or all of them.
+    /// Audits the peers that this cycle touched, or all of them.
     fn audit(&mut self, cx: &Context<'_>) -> Result<(), Violation> {
         self.unaudited += 1;
         let mut touched = core::mem::take(&mut self.touched);
@@ -284,8 +285,8 @@ impl Process {
         row.filter(|_| spec.twin).map_or(own, |(first, _)| *first)
     }
 
-    /// A message got its number. A row ends where anything else comes between, and none begins with
-    /// a session: by its number each of them is told from the others then.
+    /// A message got its number. Any other message between ends a row, and no row begins with a
+    /// session: its messages are then told apart by their numbers.
     fn in_row(&mut self, spec: &Spec, own: u64, number: u64) {
         let key = (spec.to, spec.channel);
         let row = self.rows.remove(&key).filter(|_| spec.twin);
@@ -352,7 +353,7 @@ impl Process {
         }
     }
 
-    /// Cancels the message sent so many before the last one.
+    /// Cancels the message sent `before` messages before the last one.
     fn cancel(&mut self, cx: &mut Context<'_>, before: u8) -> Verdict {
         let Some(&(to, channel, token)) = self.recent.get(usize::from(before)) else {
             return Ok(());
@@ -525,7 +526,7 @@ impl Process {
         Err(invariants::endless(self.id))
     }
 
-    /// What the socket says to a train.
+    /// Returns the socket's answer to a train.
     fn verdict(&mut self, cx: &mut Context<'_>, train: &Train) -> TransmitResult {
         let result = if self.unreachable > 0 {
             self.unreachable -= 1;
@@ -611,7 +612,7 @@ impl Process {
         Ok(taken)
     }
 
-    /// What of the run's messages a new packet to a node carries.
+    /// Returns the parts of the run's messages that a new packet to a node carries.
     fn carried(&self, cx: &Context<'_>, node: Option<u32>, bytes: &Bytes) -> Rc<[Carried]> {
         let Some(node) = node else {
             return Rc::default();
@@ -634,7 +635,7 @@ pub struct Train {
     pub segment: usize,
     /// Segments.
     pub segments: usize,
-    /// All of them.
+    /// The bytes of all segments.
     pub bytes: Bytes,
 }
 
@@ -648,7 +649,7 @@ impl Train {
     }
 }
 
-/// What so many packets take a process.
+/// The time that a process takes for this many packets.
 fn cost(packets: usize) -> Duration {
     PACKET_COST * u32::try_from(packets).unwrap_or(u32::MAX)
 }

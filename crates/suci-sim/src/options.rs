@@ -6,7 +6,7 @@ use suci_proto::time::Duration;
 use suci_proto::wire::Mode;
 use suci_proto::{Config, Priority};
 
-/// What the network does to packets. Chances are parts per million of packets.
+/// The faults of the network. Chances are parts per million of packets.
 #[derive(Clone, Debug)]
 pub struct Faults {
     /// Packets that vanish.
@@ -45,18 +45,18 @@ impl Faults {
     };
 }
 
-/// What the network is made of.
+/// The properties of the network.
 #[derive(Clone, Debug)]
 pub struct Links {
-    /// Time that a packet takes at least; pairs differ by up to a factor of two.
+    /// The least time that a packet takes; pairs differ by up to a factor of two.
     pub latency: Duration,
-    /// What packets to the first place take beyond that: their route is another one.
+    /// Additional time of packets to the first place: they take another route.
     pub detour: Duration,
-    /// What is added at random, keeping the order of a pair's packets.
+    /// Additional random time, which keeps the order of a pair's packets.
     pub jitter: Duration,
     /// Bytes per second that one place can send, if there is a limit.
     pub rate: Option<u64>,
-    /// Longest queue at that limit; what would wait longer is dropped.
+    /// Longest queue at that limit; packets that would wait longer are dropped.
     pub queue: Duration,
     /// Largest UDP payload that the first hop takes: what the system can tell of a route.
     pub route_mtu: usize,
@@ -64,23 +64,23 @@ pub struct Links {
     pub mtu: usize,
     /// Whether the sending socket says so (EMSGSIZE), or the packet vanishes.
     pub mtu_announced: bool,
-    /// What becomes of packets that are marked as ECN-capable.
+    /// The treatment of packets that are marked as ECN-capable.
     pub marks: Marks,
     /// Addresses are IPv6.
     pub ipv6: bool,
 }
 
-/// What middle boxes do to packets that are marked as ECN-capable.
+/// The treatment by middle boxes of packets that are marked as ECN-capable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
-    /// They let them pass.
+    /// Middle boxes let marked packets pass.
     #[default]
     Pass,
-    /// They drop them.
+    /// Middle boxes drop marked packets.
     Dropped,
-    /// They erase the marks.
+    /// Middle boxes erase the marks.
     Erased,
-    /// They mark all of them as having met congestion.
+    /// Middle boxes mark all marked packets as having met congestion.
     Congested,
 }
 
@@ -89,14 +89,14 @@ pub enum Marks {
 pub enum Drive {
     /// Woken by packets and timers after at most this long (threads, event loops).
     Woken(Duration),
-    /// Polls every so often, whatever happens.
+    /// Polls at this interval, whatever happens.
     Polls(Duration),
 }
 
 /// How a program takes its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consume {
-    /// All of them in every turn.
+    /// Takes all messages in every cycle.
     Eager,
     /// At most `count` every `period`.
     Slow {
@@ -107,12 +107,12 @@ pub enum Consume {
     },
 }
 
-/// What programs send: sizes by weight, in bytes `low..=high`.
+/// The messages that programs send: sizes by weight, in bytes `low..=high`.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     /// Messages of each pair of nodes that talk.
     pub messages: u32,
-    /// Nodes that one node talks to at most.
+    /// The most nodes that one node talks to.
     pub fan_out: usize,
     /// All talk to node 0 only.
     pub to_first: bool,
@@ -160,14 +160,14 @@ pub enum Step {
     Rebind(usize, bool),
     /// The network's largest packet changes.
     Mtu(usize, bool),
-    /// What becomes of marked packets changes.
+    /// The treatment of marked packets changes.
     Marks(Marks),
-    /// The attacker sends so many packets.
+    /// The attacker sends this many packets.
     Attack(u32),
-    /// The attacker sends a place so many HELLOs, each of another node or of one that the place
-    /// knows.
+    /// The attacker sends a place this many HELLOs, each in the name of another node or of one that
+    /// the place knows.
     Flood(usize, u32),
-    /// Somebody who knows the tags of a place's connections lies to it once.
+    /// A liar that knows the tags of a place's connections lies to it once.
     Insider(usize),
     /// A program wants its traffic to another place's node to flow in that mode.
     Prefer(usize, usize, Mode),
@@ -180,7 +180,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether it disturbs nobody: no peer may be lost because of it.
+    /// Whether the step is harmless: no peer may be lost because of it.
     #[must_use]
     pub fn is_calm(&self) -> bool {
         matches!(
@@ -222,32 +222,33 @@ pub struct Options {
     pub drives: Vec<Drive>,
     /// How programs consume, by place, cycled.
     pub consumes: Vec<Consume>,
-    /// The last place's nodes know everybody, nobody has them in the book (`AcceptPolicy::Anyone`).
+    /// The nodes of the last `clients` places know all others, and no book has them
+    /// (`AcceptPolicy::Anyone`).
     pub clients: usize,
-    /// The others have only the first place in their books, who has all of them: a thousand books
-    /// of a thousand nodes take longer to fill than what is tested with them.
+    /// The others have only the first place in their books, which has all of them: a thousand books
+    /// of a thousand nodes take longer to fill than the test with them lasts.
     pub star: bool,
     /// Nodes have only those in their books to which their programs send, and serve anyone: a
     /// thousand books of a thousand nodes take longer to fill than what is tested with them.
     pub sparse: bool,
     /// Places whose process starts again and again.
     pub churn: Option<Churn>,
-    /// What programs send.
+    /// The messages that programs send.
     pub traffic: Traffic,
     /// The network.
     pub links: Links,
-    /// What it does to packets until it is mended.
+    /// The network's faults until it is mended.
     pub faults: Faults,
     /// Parts per million of trains that the socket takes only later (EAGAIN, ENOBUFS).
     pub socket_full: u32,
     /// Parts per million of trains refused for being segmented (EIO).
     pub no_gso: u32,
-    /// Parts per million of routes whose packet size nobody can tell.
+    /// Parts per million of routes whose packet size cannot be found out.
     pub route_unknown: u32,
     /// A closed port answers, and the next send fails with ECONNREFUSED.
     pub port_unreachable: bool,
-    /// All hosts are one machine: its kernel reports each packet to a port that is closed, and
-    /// everybody knows that it was this kernel.
+    /// All hosts are one machine: its kernel reports each packet to a port that is closed, and all
+    /// processes know that it was this kernel.
     pub one_machine: bool,
     /// Now and then a program that has a message to answer computes before it calls again.
     pub computes: bool,
@@ -256,7 +257,7 @@ pub struct Options {
     pub interrupts: bool,
     /// When processes start: at once, or spread over this time.
     pub start_within: Duration,
-    /// What happens when.
+    /// The steps, each with its time.
     pub script: Vec<(Duration, Step)>,
     /// How long faults go on.
     pub faults_for: Duration,
@@ -269,7 +270,7 @@ pub struct Options {
 /// stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Churn {
-    /// The last so many places.
+    /// The number of places, counted from the last.
     pub places: usize,
     /// Processes of each; the last one goes on.
     pub starts: u32,
@@ -286,7 +287,7 @@ pub struct Churn {
 /// A second process with the node ID of another place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateAt {
-    /// Whose node ID.
+    /// The place whose node ID it has.
     pub of: usize,
     /// When it starts. It dies when the network is mended.
     pub start: Duration,
@@ -400,7 +401,7 @@ impl Options {
 
     /// Whether the process at a place may never take a peer for lost: all processes run all the
     /// time, every path carries most packets of the sizes that its ends take it for, and within the
-    /// silence timeout there is time for so many probes that one of them and its answer arrive
+    /// silence timeout there is time for enough probes that one of them and its answer arrive
     /// (chance of the contrary: below 10^-6).
     #[must_use]
     pub fn is_steady(&self, place: usize) -> bool {
@@ -421,7 +422,7 @@ impl Options {
             && self.script.iter().all(calm)
             && self.churn.is_none()
             && self.faults.loss + self.faults.flip + self.faults.hold <= MOST_LOST
-            // Where few packets may go beyond the limit all of them may be lost, and the next goes
+            // If few packets may go beyond the limit, all of them may be lost, and the next goes
             // after 10 s.
             && (!drops || self.recv_buffer >= AMPLE)
             && rate.is_none()
@@ -444,7 +445,7 @@ impl Options {
     }
 
     /// Whether some path's round trip is so long that a receiver may grant beyond its buffer: 5 ms,
-    /// however packets are delayed.
+    /// even without delayed packets.
     #[must_use]
     pub fn has_long_paths(&self) -> bool {
         const LONG: Duration = Duration::from_millis(5);
@@ -478,16 +479,16 @@ impl Options {
     }
 
     /// The longest probe timeout of this run, with a lost or late packet, if first contacts can be
-    /// judged by it. They cannot where a queue of other traffic holds them up, and where a process
-    /// at another place has the same node ID. Nor can they where a receiver has few places for each
-    /// node: newcomers wait for room there, and first grants carry control packets only. When three
-    /// of these are lost the next one goes after 10 s.
+    /// judged by it. They cannot if a queue of other traffic holds them up, or if a process at
+    /// another place has the same node ID. Nor can they if a receiver has few places for each node:
+    /// newcomers then wait for room, and first grants carry control packets only. When three of
+    /// those are lost, the next one goes after 10 s.
     #[must_use]
     pub fn contact_probe(&self) -> Option<Duration> {
         /// The wait for an answer to the first HELLO or INIT.
         const FIRST_WAIT: Duration = Duration::from_millis(100);
-        /// So many nodes' first packets find room at once, where each has so many places of 6,656
-        /// B.
+        /// The first packets of this many nodes find room at once, if each has this many places of
+        /// 6,656 B.
         const FEW: usize = 16;
         const PLACES: u64 = 8;
         let judged = self.links.rate.is_none()
@@ -540,8 +541,8 @@ impl Traffic {
 mod tests {
     use super::*;
 
-    /// One that gives up while others take its predecessor for alive is told, and its message need
-    /// not arrive.
+    /// A process that gives up while others take its predecessor for alive is told so, and its
+    /// message need not arrive.
     #[test]
     fn a_first_message_must_arrive_if_its_sender_outlasts_the_silence_of_others() {
         let mut options = Options::quiet(2);

@@ -25,11 +25,11 @@ pub struct Carried {
     pub start: u64,
     /// One past the last byte.
     pub end: u64,
-    /// What that is.
+    /// The kind of the content.
     pub what: What,
 }
 
-/// What happened to a packet on its way.
+/// The faults that a packet met on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
     /// The network made this copy.
@@ -38,7 +38,7 @@ pub struct Fate {
     pub damaged: bool,
     /// An attacker made or repeated it.
     pub hostile: bool,
-    /// It was held back on purpose.
+    /// The packet was held back on purpose.
     pub held: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Packet {
     pub ecn: Ecn,
     /// Parts of messages in it, as far as its bytes are what was sent.
     pub carries: Rc<[Carried]>,
-    /// What happened to it.
+    /// The faults that it met.
     pub fate: Fate,
 }
 

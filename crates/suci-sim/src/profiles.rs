@@ -49,7 +49,7 @@ pub enum Profile {
     Huge,
     /// Processes close, sessions are closed or given up.
     Close,
-    /// Somebody sends garbage, copies and forgeries.
+    /// An attacker sends garbage, copies and forgeries.
     Hostile,
     /// Little memory, slow readers, more data than fits.
     Flow,
@@ -90,16 +90,16 @@ pub const PROFILES: [(&str, Profile); 21] = [
     ("channels", Profile::Channels),
 ];
 
-/// One seed in so many has 100 nodes when the seed chooses.
+/// One seed in this many has 100 nodes when the seed chooses.
 pub const BIG_EVERY: u64 = 500;
 
-/// One in so many has more nodes than places.
+/// One seed in this many has more nodes than places.
 pub const CROWD_EVERY: u64 = 50;
 
-/// In one of so many a node starts hundreds of times.
+/// In one seed of this many a node starts hundreds of times.
 pub const CHURN_EVERY: u64 = 25;
 
-/// From so many nodes on, nobody has all others in its book.
+/// From this many nodes on, no book has all others.
 const SPARSE: usize = 256;
 
 impl Profile {
@@ -206,8 +206,8 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
     run.clients = run
         .clients
         .min(nodes - doubled.max().unwrap_or(0).min(nodes));
-    // What the documents of `Config::memory` ask for: a node that has less refuses peers. It
-    // matters beyond 8 nodes.
+    // The memory that the documentation of `Config::memory` asks for: a node with less refuses
+    // peers. It matters beyond 8 nodes.
     let least = nodes as u64 * (128 << 10);
     run.configs
         .iter_mut()
@@ -281,7 +281,7 @@ fn marks(run: &mut Options, rng: &mut Rng) {
     }
 }
 
-/// What programs want of their traffic, and change their minds about.
+/// Draws the programs' wishes for their traffic, and later changes.
 fn wishes(run: &mut Options, rng: &mut Rng) {
     for _ in 0..rng.range(1, 12) {
         // Some from the beginning, some in the middle of it.
@@ -550,7 +550,8 @@ fn crowd(run: &mut Options, rng: &mut Rng) {
     // Each place takes two control packets of the quarter of the buffer that is for them.
     run.recv_buffer = rng.range(8, 16) * 6_656;
     for config in &mut run.configs {
-        // Whoever watches keeps its place in use. Who waits for one is to be served, not given up.
+        // A node that watches its peers keeps its place in use. A node that waits for a place is to
+        // be served, not given up.
         config.keep_alive = false;
         config.give_up_after = Duration::from_secs(3_600);
     }
@@ -570,7 +571,7 @@ fn crowd(run: &mut Options, rng: &mut Rng) {
 }
 
 fn counters(run: &mut Options, rng: &mut Rng) {
-    // Before the end, where a connection runs out of numbers, and across half-way points.
+    // Just before the end, where a connection runs out of numbers, and across half-way points.
     let room = rng.scale(50, 20_000);
     let first = rng.pick(&[
         u64::MAX - room,

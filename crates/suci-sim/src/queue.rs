@@ -1,4 +1,4 @@
-//! What happens next: a heap of events in the order of virtual time.
+//! The events to come: a heap in the order of virtual time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! What a run did, in numbers and words.
+//! The results of a run, in numbers and words.
 
 use std::fmt;
 

@@ -1,8 +1,7 @@
 //! The simulator's own generator: every choice of a run comes from its seed.
 //!
-//! xoshiro256++ (Blackman and Vigna, 2019) seeded through SplitMix64, as its authors advise.
-//! Written out because a run must replay from its seed years later, whatever a library's next
-//! version does.
+//! xoshiro256++ (Blackman and Vigna, 2019) seeded through SplitMix64, as its authors advise. It is
+//! written out because a run must replay from its seed years later, with any version of a library.
 
 use suci_proto::time::{Duration, nanos};
 

@@ -16,7 +16,7 @@ use crate::profiles::{self, Profile};
 use crate::report::Tally;
 use crate::world::{Failure, World};
 
-/// What came of one seed.
+/// The result of one seed.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The seed.
@@ -29,7 +29,7 @@ pub struct Outcome {
     pub tally: Tally,
     /// Equal for equal runs.
     pub trace: u64,
-    /// What broke, if anything did.
+    /// The failure, if there was one.
     pub failure: Option<Failure>,
 }
 
@@ -120,8 +120,8 @@ pub struct Plan {
     pub print: bool,
 }
 
-/// Runs all seeds of a plan; `each` sees the outcomes in the order of the seeds, whatever the
-/// order in which threads finish. Returns the sum and the number of failures.
+/// Runs all seeds of a plan; `each` sees the outcomes in the order of the seeds, whatever the order
+/// in which threads finish. Returns the sum and the number of failures.
 pub fn run_plan(plan: &Plan, each: impl FnMut(&Outcome) + Send) -> (Tally, u64) {
     let next = AtomicU64::new(plan.from);
     let stopped = AtomicBool::new(false);

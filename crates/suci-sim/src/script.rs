@@ -146,7 +146,7 @@ impl World {
         if let Some(id) = process.map(|process| process.id).filter(|_| on) {
             self.oracle.suspends(id, node.0);
         }
-        // Whoever does not know the node says so, and has nothing to suspend.
+        // An engine that does not know the node returns an error, and has nothing to suspend.
         self.each_process(place, |process| {
             process.withheld.insert(node);
             let _ = match on {
@@ -231,7 +231,7 @@ impl World {
                 process.consume = Consume::Eager;
                 process.consumes_from = now;
                 process.paused_until = now;
-                // What a program withheld it sends in the end.
+                // Messages that a program withheld are sent in the end.
                 for peer in core::mem::take(&mut process.withheld) {
                     let automatic = |o: &mut PeerOptions| o.manual_retransmission = false;
                     let _ = process.engine.change_options(now, peer, automatic);
@@ -244,7 +244,7 @@ impl World {
     /// Runs the mended world until everything is settled, then checks that it is.
     ///
     /// # Errors
-    /// What was not settled in time, or that packets go on although all is said.
+    /// Something was not settled in time, or packets go on although everything is settled.
     pub fn settle(&mut self) -> Result<(), Failure> {
         // Small buffers, long ways and programs that steer allow no more than a packet in each
         // round trip.
@@ -273,8 +273,9 @@ impl World {
     fn check_close(&mut self) -> Result<(), Failure> {
         const PATIENCE: Duration = Duration::from_secs(60);
         const PROBES: u32 = 5;
-        // As for first contacts: elsewhere some wait for room or for a process that is gone. Last
-        // words go to the address that is known to be good, and are lost if that is not the last.
+        // As for first contacts: in other runs some wait for room or for a process that is gone.
+        // The last packets go to the address that is known to be good, and are lost if that is not
+        // the latest.
         let probe = self.options.contact_probe();
         let Some(probe) = probe.filter(|_| self.tally.rebinds == 0) else {
             return Ok(());
@@ -314,7 +315,7 @@ impl World {
         (0..self.options.nodes).all(|other| !is_open(place, other) || is_open(other, place))
     }
 
-    /// Nobody measured a round trip that is shorter than the way there and back.
+    /// No process measured a round trip shorter than the way there and back.
     fn check_round_trips(&self) -> Result<(), Failure> {
         for (place, it) in self.places.iter().enumerate() {
             let Some(process) = &it.process else { continue };
@@ -358,9 +359,9 @@ impl World {
         OTHERS + u64::try_from(watching).unwrap_or(u64::MAX)
     }
 
-    /// What an idle cluster still has to do: sessions come up, are lost or end; probes are too
-    /// large for the path, whose size is searched with keep-alives (seed 373); messages come that
-    /// nobody waits for any more, since a process that claimed their receiver's ID died (seed
+    /// Counts work that an idle cluster may still do: sessions come up, are lost or end; probes are
+    /// too large for the path, whose size is searched with keep-alives (seed 373); messages come
+    /// that no program waits for, since a process that claimed their receiver's ID died (seed
     /// 2159); packets that were held come one by one, and are acknowledged (seed 26009).
     fn turns(&self) -> [u64; 4] {
         let under_way = self

@@ -9,7 +9,7 @@ use crate::packet::Packet;
 /// A stop longer than this (L) excuses overrun: promise 7 of ARCHITECTURE.md.
 pub const LONGEST_EXCUSED_STOP: Duration = Duration::from_secs(10);
 
-/// What the kernel charges a datagram with that many bytes of payload (measured true sizes).
+/// Bytes that the kernel charges a datagram with this many bytes of payload (measured true sizes).
 #[must_use]
 pub fn charge(payload: usize) -> u64 {
     match payload {
@@ -22,14 +22,15 @@ pub fn charge(payload: usize) -> u64 {
     }
 }
 
-/// What became of a datagram that reached the socket.
+/// The result for a datagram that reached the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// It is in the buffer.
+    /// The datagram is in the buffer.
     Queued,
     /// No room, for a reason that no receiver can prevent.
     Excused,
-    /// No room although only what the receiver allowed was in it: the promise is broken.
+    /// No room although the buffer had only datagrams that the receiver allowed: the promise is
+    /// broken.
     Overrun,
 }
 
@@ -42,7 +43,7 @@ pub struct Socket {
     used: u64,
     /// Read, not given back: the kernel returns up to a quarter late (udp_rmem_release).
     deficit: u64,
-    /// What would be charged if only packets the receiver must have room for had come.
+    /// The charge if only packets had come for which the receiver must have room.
     budgeted: u64,
     last_drained: Instant,
 }
@@ -61,8 +62,8 @@ impl Socket {
         }
     }
 
-    /// A datagram arrives. `excused`: nobody could have kept room for it. `beyond`: what the
-    /// process granted beyond the buffer to peers over long paths, in bytes as charged.
+    /// A datagram arrives. `excused`: no receiver could have kept room for it. `beyond`: the bytes,
+    /// as charged, that the process granted beyond the buffer to peers over long paths.
     pub fn offer(
         &mut self,
         now: Instant,

@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use suci_proto::time::{Duration, nanos};
 use suci_proto::{ControllerChoice, Decision, Observation, Steer};
 
-/// What a program decides about its traffic to another place's node.
+/// A program's decision about its traffic to another place's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Will {
     /// Another congestion controller.
@@ -17,7 +17,7 @@ pub enum Will {
     Manual(bool),
     /// Everything unacknowledged is sent again.
     Retransmit,
-    /// At most so many bytes per second, or as many as there may be.
+    /// At most this many bytes per second, or without a limit.
     Cap(Option<u64>),
 }
 
@@ -26,7 +26,7 @@ pub enum Will {
 pub enum Rein {
     /// Part of what the network would take, often less than a packet.
     Tight,
-    /// A pause now and then, and nobody who wakes it up.
+    /// Pauses now and then, without being woken up.
     Pauses,
     /// A slow pace.
     Slow,
@@ -35,7 +35,7 @@ pub enum Rein {
 }
 
 impl Rein {
-    /// The controller itself. It stays when faults end: whatever it wants, everything must arrive.
+    /// Makes the controller. It stays when faults end: whatever it decides, everything must arrive.
     #[must_use]
     pub fn make(self) -> Box<dyn Steer> {
         let mut asked = 0_u64;
@@ -76,7 +76,7 @@ pub fn controller(rng: &mut Rng) -> ControllerChoice {
     ])
 }
 
-/// What programs decide in a run, and when.
+/// Draws the decisions of programs in a run, and their times.
 pub fn draw(run: &mut Options, rng: &mut Rng) {
     for _ in 0..rng.range(1, 12) {
         let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));

@@ -1,8 +1,8 @@
 //! A listener on the wire: which parts of which messages a datagram carries.
 //!
-//! Written from the wire format's text and sharing no code with the engine, so that "delivered"
-//! can be compared with what really reached the other process. It reads plain packets and
-//! believes nothing: what does not parse carries nothing.
+//! It is written from the wire format's text and shares no code with the engine, so that
+//! "delivered" can be compared with the packets that really reached the other process. It reads
+//! plain packets and believes nothing: bytes that do not parse carry nothing.
 
 use std::fmt;
 
@@ -30,11 +30,11 @@ pub struct Part {
     pub start: u64,
     /// One past the last byte.
     pub end: u64,
-    /// What that is.
+    /// The kind of the content.
     pub what: What,
 }
 
-/// What stands in a packet of a message.
+/// The kind of content that a packet has of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// Its bytes.
@@ -45,7 +45,7 @@ pub enum What {
     Void,
 }
 
-/// What the header of a plain packet says.
+/// The header of a plain packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Version and type.
@@ -94,7 +94,7 @@ pub fn parts(bytes: &[u8]) -> Vec<Part> {
     found
 }
 
-/// The node that an INIT is for, whoever has the address that it goes to.
+/// The node that an INIT is for, whichever process has its destination address.
 #[must_use]
 pub fn target(bytes: &[u8]) -> Option<u32> {
     if bytes.first() != Some(&INIT) {
@@ -104,14 +104,14 @@ pub fn target(bytes: &[u8]) -> Option<u32> {
     target.try_into().ok().map(u32::from_le_bytes)
 }
 
-/// What a DATA packet says about credit.
+/// The credit frames of a DATA packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// The generation of a CREDIT or of the credit in an ACK.
     pub granted: Option<u64>,
     /// The generation of a RETURN.
     pub returned: Option<u64>,
-    /// It carries parts of messages.
+    /// The packet carries parts of messages.
     pub parts: bool,
 }
 
@@ -257,7 +257,7 @@ fn frame_name(kind: u8) -> &'static str {
 
 struct Cursor<'a> {
     rest: &'a [u8],
-    /// Numbers read, when somebody wants to see them.
+    /// Numbers read, if the caller wants to see them.
     seen: Option<Vec<u64>>,
 }
 

@@ -6,7 +6,7 @@ use suci_proto::time::Instant;
 
 use crate::rng::mix;
 
-/// What happened, in order.
+/// The events of a run, in order: their hash, and whether to print them.
 #[derive(Debug)]
 pub struct Trace {
     hash: u64,

@@ -1,4 +1,4 @@
-//! What simulated programs send, and when.
+//! The messages that simulated programs send, and their times.
 
 use std::collections::VecDeque;
 
@@ -46,11 +46,11 @@ struct Flow {
     next_at: Instant,
     pending: Option<Spec>,
     huge: bool,
-    /// What is sent next so many times more.
+    /// The message to repeat next, and how many times more.
     row: Option<(Spec, u64)>,
 }
 
-/// One program's intentions. They outlive its process: a successor goes on where it was.
+/// The plan of one program. It outlives its process: a successor goes on where it was.
 #[derive(Debug)]
 pub struct Workload {
     flows: Vec<Flow>,
@@ -60,14 +60,14 @@ pub struct Workload {
     stopped: bool,
 }
 
-/// What `send` made of a message.
+/// The result of `send` for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It has a number.
+    /// The message has a number.
     Accepted,
-    /// Later, perhaps.
+    /// The message may be accepted later.
     Blocked,
-    /// Never.
+    /// The message is never accepted.
     Refused,
 }
 
@@ -225,8 +225,8 @@ fn withdraw(rng: &mut Rng, traffic: &Traffic) -> bool {
     traffic.withdraw > 0 && rng.chance(traffic.withdraw)
 }
 
-/// What is sent next: now and then a row of messages that are alike, which the library keeps as one
-/// while they wait.
+/// Draws the next message. Now and then it begins a row of messages that are alike, which the
+/// library keeps as one while they wait.
 fn draw(rng: &mut Rng, traffic: &Traffic, flow: &mut Flow) -> Spec {
     if let Some((spec, left)) = flow.row.take_if(|(_, left)| *left > 0) {
         flow.row = Some((spec, left - 1));

@@ -27,7 +27,7 @@ use crate::workload::{Sent, Workload, targets};
 /// audits what it touched, and everything once in as many turns of a process as there are places.
 const AUDIT_ALL: usize = 16;
 
-/// A process whose engine closed answers repeated CLOSEs for so long at most, as a driver does.
+/// A process whose engine closed answers repeated CLOSEs for at most this long, as a driver does.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// Something that is due.
@@ -54,7 +54,7 @@ pub(crate) struct Place {
     pub(crate) restart_after: Option<Duration>,
     /// The newest packet of each place that was drained here, to tell which were overtaken.
     newest: BTreeMap<PlaceId, u64>,
-    /// What this place's processes logged before they ended.
+    /// The events that this place's processes logged before they ended.
     pub(crate) past: Vec<(Instant, Event)>,
 }
 
@@ -95,7 +95,7 @@ pub struct World {
     pub network: Network,
     /// Numbers for the report.
     pub tally: Tally,
-    /// What happened.
+    /// The events of the run.
     pub trace: Trace,
     /// For scenarios that are about certain packets.
     pub filter: Option<Filter>,

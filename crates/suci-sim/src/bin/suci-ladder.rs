@@ -94,7 +94,7 @@ fn rung(args: &LadderArgs, controller: ControllerChoice, round_trip: u64, loss: 
     }
 }
 
-/// All seeds of a rung, half of them at a time. A run that breaks a promise counts as 0.
+/// Runs all seeds of a rung, half of them at a time. A run that breaks a promise counts as 0.
 fn climb(args: &LadderArgs, rung: Rung) -> Spread {
     let time = Duration::from_millis(args.time);
     let run = |seed: u64| match rung.goodput(seed, time) {

@@ -1,4 +1,4 @@
-//! What arrived, out of the socket and into the engine.
+//! Takes packets out of the socket and hands them to the engine.
 
 use super::{Context, Process};
 use crate::invariants;
@@ -76,7 +76,7 @@ impl Process {
             return Ok(());
         };
         for packet in train {
-            // What is damaged or invented carries nothing; a repeated packet is as good as the
+            // A damaged or invented packet carries nothing; a repeated packet is as good as the
             // first.
             cx.oracle.handed(self.id, &packet.carries);
             if !packet.fate.damaged && !packet.fate.hostile {

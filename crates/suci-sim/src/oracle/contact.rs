@@ -37,21 +37,22 @@ pub(super) struct Contacts {
     probe: Option<Duration>,
     /// Processes whose programs take their messages at once.
     eager: BTreeSet<ProcId>,
-    /// Of two processes, the lower number first.
+    /// Contacts by pairs of processes, the lower number first.
     pairs: BTreeMap<(ProcId, ProcId), Contact>,
-    /// Who sent to a node at which no process ran. It may be in a long wait when one does.
+    /// Processes that sent to a node at which no process ran. They may be in a long wait when one
+    /// does.
     early: BTreeSet<(ProcId, u32)>,
     /// First messages that are open, and when they are judged.
     due: BTreeSet<(Instant, u64, (ProcId, ProcId))>,
     judged: u64,
 }
 
-/// What is known of two processes.
+/// The facts about a pair of processes.
 #[derive(Debug, Default)]
 struct Contact {
     /// Packets between them that were lost or late since one first sent to the other.
     losses: u32,
-    /// Who sent to the other.
+    /// The processes of the pair that sent to the other one.
     sent: BTreeSet<ProcId>,
 }
 

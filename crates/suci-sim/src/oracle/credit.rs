@@ -9,7 +9,7 @@ use super::{Kind, Violation, broken};
 use crate::packet::{Packet, ProcId};
 use crate::tap;
 
-/// Who returned what to whom, as the wire tells.
+/// The generations that processes returned and were granted, as the wire shows.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
     /// By sender, granter, index and tag: the newest generation returned, and in which packet of
@@ -41,8 +41,7 @@ impl Returns {
             }
         }
         if packet.fate.hostile {
-            // What was overheard and repeated may come before the packet itself: a grant in it
-            // counts.
+            // A repeated packet may come before the original: a grant in it counts.
             return Ok(());
         }
         let key = (packet.sender, at, head.index, head.tag);

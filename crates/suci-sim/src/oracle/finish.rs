@@ -15,11 +15,11 @@ impl Oracle {
         Ok(())
     }
 
-    /// All is said, and acknowledged since: does anybody still wait for room? Queues to processes
-    /// that died may be full.
+    /// Checks, when all messages are sent and acknowledged, that no process still waits for room.
+    /// Queues to processes that died may be full.
     ///
     /// # Errors
-    /// The first that does.
+    /// The first process that waits.
     pub fn finish_wants(&self) -> Verdict {
         let wants = self.wants.iter();
         for (process, node, class) in wants.filter(|(process, ..)| self.lives(*process)) {

@@ -8,7 +8,7 @@ use suci_proto::time::{Duration, Instant};
 use super::{Kind, MessageFate, Oracle, Verdict, broken};
 use crate::packet::ProcId;
 
-/// What is known of the first messages.
+/// The state of the first messages.
 #[derive(Debug, Default)]
 pub(super) struct Firsts {
     processes: BTreeMap<ProcId, First>,
@@ -51,7 +51,7 @@ impl Oracle {
     /// or need not be.
     ///
     /// # Errors
-    /// The first one that did not arrive, and of which its sender was not told.
+    /// The first message that did not arrive, and whose sender was not told so.
     pub fn judge_due(&mut self, now: Instant) -> Verdict {
         while let Some((_, process)) = self.firsts.due.pop_front_if(|(at, _)| *at <= now) {
             if self.lives(process) {
@@ -61,7 +61,7 @@ impl Oracle {
         self.judge_contacts_due(now)
     }
 
-    /// A process closed in order: whatever it sent is settled.
+    /// A process closed in order: every message that it sent is settled.
     ///
     /// # Errors
     /// Its first message did not arrive, and its program was not told.

@@ -1,13 +1,13 @@
 //! The oracle: it watches what programs hand in and what they are given, and knows the promises.
 //!
-//! It shares no code with the engine and asks it nothing. What it knows comes from four places:
-//! what `send` accepted, what `recv` returned, which events came, and what a tap on the wire
-//! saw going out of one process and into another ([`crate::tap`]). A session is what lies
-//! between two `Ended` events of one process about one node.
+//! It shares no code with the engine and asks it nothing. Its knowledge comes from four places: the
+//! messages that `send` accepted, those that `recv` returned, the events that came, and a tap on
+//! the wire, which sees the packets going out of one process and into another ([`crate::tap`]). A
+//! session is the time between two `Ended` events of one process about one node.
 //!
 //! Promises (ARCHITECTURE.md) and where they are checked: 1 in `receiver`, 2 in `finish`, 3 and 4
-//! in `sender`, `session` and `withdrawn`, 5 in `receiver` (nothing arrives twice, whoever receives
-//! it) and `suspension`. Promises 6 and 7 are the business of [`crate::invariants`] and
+//! in `sender`, `session` and `withdrawn`, 5 in `receiver` (nothing arrives twice, at any receiver)
+//! and `suspension`. Promises 6 and 7 are the business of [`crate::invariants`] and
 //! [`crate::socket`].
 
 mod contact;
@@ -38,13 +38,13 @@ use receiver::Inbound;
 /// A broken promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A message that nobody sent, or that was for somebody else.
+    /// A message that no process sent, or that was for another one.
     Invented,
-    /// Its bytes, tag, kind or user header are not what was sent.
+    /// Its bytes, tag, kind or user header differ from those sent.
     Modified,
-    /// It arrived a second time.
+    /// A message arrived a second time.
     Twice,
-    /// It arrived before or after its turn.
+    /// A message arrived before or after its turn.
     Order,
     /// An earlier message of its channel is missing.
     Gap,
@@ -60,7 +60,7 @@ pub enum Kind {
     OutcomeTwice,
     /// A message ended without the outcome that was due.
     OutcomeMissing,
-    /// An outcome about a message that does not exist or is somebody else's.
+    /// An outcome about a message that does not exist or that another process sent.
     OutcomeInvented,
     /// Accepted, both processes alive, the network mended: it must have arrived.
     Undelivered,
@@ -70,13 +70,13 @@ pub enum Kind {
     Events,
     /// A message was sent after its sender took it back, or taken back after some of it was sent.
     Withdrawn,
-    /// A suspended session accepts or sends messages, or nobody suspended it.
+    /// A suspended session accepts or sends messages, or it was not suspended by either side.
     Suspended,
     /// A limit of memory, credit, time or the network's interface.
     Invariant,
     /// The kernel dropped what the receiver had allowed.
     Overrun,
-    /// Packets go on although nobody has anything to say.
+    /// Packets go on although no process has anything to send.
     Chatter,
     /// The engine panicked.
     Panic,
@@ -87,7 +87,7 @@ pub enum Kind {
 pub struct Violation {
     /// The promise.
     pub kind: Kind,
-    /// What was seen.
+    /// The description of the violation.
     pub text: String,
 }
 
@@ -97,7 +97,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What checks answer.
+/// The result of a check.
 pub type Verdict = Result<(), Violation>;
 
 pub(crate) fn broken(kind: Kind, text: impl Into<String>) -> Verdict {
@@ -107,7 +107,7 @@ pub(crate) fn broken(kind: Kind, text: impl Into<String>) -> Verdict {
     })
 }
 
-/// What a program wants to send, apart from its content.
+/// A message that a program wants to send, without its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// The destination node.
@@ -118,18 +118,18 @@ pub struct Spec {
     pub length: u64,
     /// Bytes of user header.
     pub header: u8,
-    /// What it means to the program.
+    /// Its meaning to the program.
     pub kind: u8,
     /// Whether it carries a tag.
     pub tagged: bool,
     /// Whether `Delivered` was asked for.
     pub notify: bool,
-    /// It may have the token of the one before, so that the library may keep both as one.
+    /// The message may have the token of the one before, so that the library may keep both as one.
     pub twin: bool,
     /// How long it may wait before any of it is sent.
     pub deadline: Option<Duration>,
-    /// Once it is accepted, the program cancels the message to any node that it sent so many
-    /// before.
+    /// Once it is accepted, the program cancels the message that it sent this many messages before,
+    /// to any node.
     pub cancel: Option<u8>,
 }
 
@@ -148,7 +148,7 @@ enum MessageFate {
     Silent,
 }
 
-/// One accepted message.
+/// A record of one accepted message.
 #[derive(Debug)]
 struct Record {
     from: ProcId,
@@ -242,7 +242,7 @@ struct ProcessRecord {
     stopped_at: Option<Instant>,
     /// Its peers answer all the time: it may lose none.
     steady: bool,
-    /// It said that nobody serves it while it computes.
+    /// The process said that nothing serves it while it computes.
     unattended: bool,
 }
 
@@ -256,7 +256,7 @@ enum Link {
     Quiet,
 }
 
-/// What all programs of a run handed in and were given.
+/// The record of everything that the programs of a run handed in and were given.
 #[derive(Debug, Default)]
 pub struct Oracle {
     seed: u64,
@@ -268,7 +268,7 @@ pub struct Oracle {
     inbound: BTreeMap<(ProcId, u32), Inbound>,
     /// Channels that a process ever finished, with which node.
     finished: BTreeSet<(ProcId, u32, u32)>,
-    /// Who waits for room to which node, in which class.
+    /// Processes that wait for room: to which node, and in which class.
     wants: BTreeSet<(ProcId, u32, u8)>,
     links: BTreeMap<(ProcId, u32), Link>,
     sessions: BTreeMap<(ProcId, u32), session::Told>,
@@ -281,7 +281,7 @@ pub struct Oracle {
     /// Processes by node, in the order of their starts.
     by_node: BTreeMap<u32, Vec<ProcId>>,
     shaken: bool,
-    /// How often anybody's session came up, was lost or ended.
+    /// How often the sessions of all processes came up, were lost or ended.
     turns_of_links: u64,
     delivered: u64,
     withdrawn: u64,
@@ -302,7 +302,7 @@ impl Oracle {
     /// A packet reached a process: its sender kept to the credit that it had.
     ///
     /// # Errors
-    /// It used credit that it had returned.
+    /// The sender used credit that it had returned.
     pub fn arrived(&mut self, now: Instant, at: ProcId, packet: &Packet) -> Result<(), Violation> {
         self.returns.arrived(now, at, packet)
     }
@@ -358,7 +358,7 @@ impl Oracle {
         }
     }
 
-    /// A process announces that nobody serves it while it computes: its silence is no sign of its
+    /// A process announces that nothing serves it while it computes: its silence is no sign of its
     /// end.
     pub fn is_unattended(&mut self, process: ProcId) {
         if let Some(process) = self.processes.get_mut(process as usize) {
@@ -366,7 +366,7 @@ impl Oracle {
         }
     }
 
-    /// How often anybody's session came up, was lost or ended.
+    /// How often the sessions of all processes came up, were lost or ended.
     #[must_use]
     pub fn turns_of_links(&self) -> u64 {
         self.turns_of_links

@@ -10,7 +10,7 @@ use super::{Kind, MessageFate, Oracle, Record, Verdict, Violation, broken};
 use crate::content::token_of;
 use crate::packet::ProcId;
 
-/// What a process received from a node in the session that runs now.
+/// The messages that a process received from a node in the present session.
 #[derive(Debug, Default)]
 pub(super) struct Inbound {
     /// The process that all of it came from.
@@ -114,8 +114,8 @@ impl Oracle {
         }
     }
 
-    /// The peer closed: in order, if nothing is missing on the channels on which something came, or
-    /// before everything was there, if so much may be missing.
+    /// The peer closed: in order, if nothing is missing on the channels on which something came; or
+    /// before everything was there, if that many messages may be missing.
     pub(super) fn check_missing(
         &self,
         process: ProcId,
@@ -186,7 +186,7 @@ impl Oracle {
     /// and one that never comes is missed in the end.
     ///
     /// # Errors
-    /// Nobody did, or it was told before.
+    /// No process finished it, or it was told before.
     pub(super) fn channel_finished(
         &mut self,
         process: ProcId,
@@ -212,7 +212,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// The session of `process` with `node` is over: whatever comes next begins anew.
+    /// The session of `process` with `node` is over: the next message begins anew.
     pub(super) fn inbound_ended(&mut self, process: ProcId, node: u32) {
         self.inbound.remove(&(process, node));
     }
@@ -266,9 +266,9 @@ impl Oracle {
         })
     }
 
-    /// An untagged message, the first of its channel: by its content, among those that the library
-    /// was handed. What is short may be the same from several processes of one node ID, so the one
-    /// that the session is with comes first: whose it is otherwise, nobody could tell.
+    /// Finds an untagged message, the first of its channel, by its content, among those that the
+    /// library was handed. A short content may be the same from several processes of one node ID.
+    /// So the process of the session comes first; otherwise the sender could not be told.
     fn search(
         &self,
         process: ProcId,
@@ -290,7 +290,7 @@ impl Oracle {
                     && record.held_by(process)
                     && differs(record, message).is_none()
             });
-        // Of equals the first: the newest.
+        // Of equals, the first one: the newest.
         fitting
             .min_by_key(|(_, record)| source.is_some_and(|source| source != record.from))
             .map(|(token, _)| token)

@@ -135,7 +135,7 @@ impl Oracle {
             return broken(Kind::Events, text);
         }
         // A node that never answered in this session announced nothing yet. A process that the
-        // kernel reports dead is lost whatever it announced.
+        // kernel reports dead is lost, whatever it announced.
         let unheard = self.link_of(process, node) == Link::Idle;
         let fits = |process: &ProcessRecord| {
             process.unattended == quiet || (!quiet && process.stopped_at.is_some())
@@ -202,9 +202,9 @@ impl Oracle {
         }
     }
 
-    /// Messages of the session that ended and that no outcome named: on every channel of which
-    /// some message was named, all up to where numbers began again. Those of other channels are
-    /// looked at when the run is over.
+    /// Settles the messages of the ended session that no outcome named: on every channel with a
+    /// named message, all up to where numbers began again. Messages of other channels are checked
+    /// at the end of the run.
     fn check_unnamed(
         &mut self,
         process: ProcId,
@@ -258,9 +258,9 @@ impl Oracle {
         Ok(())
     }
 
-    /// What an event names, with its own token: that of a twin is the first one's of its row,
-    /// behind which they stand with consecutive numbers, except the last, which may be the first of
-    /// the next session.
+    /// Names the message of an event with its own token. A twin's event has the token of the first
+    /// message of its row. Twins follow the first with consecutive numbers. Only the last may have
+    /// a lower number, if it is the first message of the next session.
     fn named(
         &self,
         process: ProcId,

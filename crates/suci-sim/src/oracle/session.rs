@@ -6,12 +6,12 @@ use suci_proto::types::{NodeId, SessionNumber};
 use super::{Kind, Oracle, Verdict, broken};
 use crate::packet::ProcId;
 
-/// What a program was told of its sessions with one node.
+/// The sessions with one node that a program heard of.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// Sessions below this number ended.
     first: SessionNumber,
-    /// The one of which it heard, or got a message, and not the end.
+    /// The session that the program heard of or got a message of, and whose end it has not heard.
     present: Option<SessionNumber>,
 }
 
@@ -32,8 +32,8 @@ impl Oracle {
         broken(Kind::OldSession, text)
     }
 
-    /// A program hears of the end of this session, and of those just before that it was not told
-    /// of: so many in all.
+    /// A program hears of the end of this session, and of those just before it without an event:
+    /// `sessions` in all.
     pub(super) fn end_of_session(
         &mut self,
         process: ProcId,
@@ -55,7 +55,7 @@ impl Oracle {
         broken(Kind::Events, text)
     }
 
-    /// Of several sessions that ended, outcomes that were not asked for may be left out.
+    /// If several sessions ended together, outcomes that were not asked for may be left out.
     fn leave_out(&mut self, process: ProcId, node: u32, sessions: u32) {
         if sessions < 2 {
             return;

@@ -1,5 +1,5 @@
-//! Suspension: who holds a session back, that nothing is accepted meanwhile, and that nothing flows
-//! once the sending process knows.
+//! Suspension: which side holds a session back, that nothing is accepted meanwhile, and that
+//! nothing flows once the sending process knows.
 
 use suci_proto::Side;
 use suci_proto::types::NodeId;
@@ -7,7 +7,7 @@ use suci_proto::types::NodeId;
 use super::{Kind, Oracle, Verdict, broken};
 use crate::packet::{Carried, ProcId};
 
-/// Who suspended a session, as one of its processes was told.
+/// The sides that suspended a session, as one of its processes was told.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Held {
     here: bool,
@@ -59,8 +59,8 @@ impl Oracle {
         self.held.remove(&(process, node));
     }
 
-    /// A message was accepted. One that begins a channel may begin a session, too, of which the
-    /// program hears only when it took the messages of the one before.
+    /// A message was accepted. If it begins a channel, it may begin a session, too, of which the
+    /// program hears only after it took the messages of the one before.
     ///
     /// # Errors
     /// The process knows that the session is suspended.

@@ -18,7 +18,7 @@ struct Pair {
     sender: ProcId,
     receiver: ProcId,
     now: Instant,
-    /// Sessions of which the sender heard the end.
+    /// Sessions whose end the sender heard of.
     ends: u32,
 }
 
@@ -549,7 +549,7 @@ fn room_that_is_not_told_or_that_nobody_waits_for_is_found() {
     );
 }
 
-/// What a packet says of a message.
+/// The contents of a packet about a message.
 fn says(name: Name, what: What) -> [Carried; 1] {
     [Carried {
         token: name.token,

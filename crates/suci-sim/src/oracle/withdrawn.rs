@@ -1,7 +1,7 @@
-//! Messages that their sender took back: by a call, or because their deadline passed. None of such
-//! a message is sent, and the receiving program's channel has no gap where it was.
-//!  The wire says which ones they are: their numbers go to the peer as void messages. A message
-//! that has a deadline, was not asked about and of which nothing was sent may have expired, too.
+//! Messages that their sender took back: by a call, or because their deadline passed. No part of
+//! such a message is sent, and the receiving program's channel has no gap in its place.
+//! The wire names them: their numbers go to the peer as void messages. A message with a deadline,
+//! which the peer was not asked about and of which nothing was sent, may have expired, too.
 
 use suci_proto::time::Instant;
 use suci_proto::{CANCELLED, EXPIRED};
@@ -23,7 +23,7 @@ impl Record {
         deadline.is_some_and(|deadline| self.accepted_at + deadline <= now)
     }
 
-    /// Whether it was taken back, or may have been: then nobody has to receive it.
+    /// Whether it was taken back, or may have been: then it need not be received.
     pub(super) fn may_be_withdrawn(&self) -> bool {
         let may_expire = self.spec.deadline.is_some() && self.is_unsent();
         self.cancelled || self.void || may_expire
@@ -35,7 +35,7 @@ impl Oracle {
     /// library is `token`, and the library says that it took back `count` of them.
     ///
     /// # Errors
-    /// There were not so many of which nothing was sent.
+    /// Of one of them something was sent: it took back more than it could.
     pub fn cancelled(
         &mut self,
         process: ProcId,

@@ -21,7 +21,7 @@ pub(super) fn churn(run: &mut Options, rng: &mut Rng) {
     for config in &mut run.configs {
         config.unattended = false;
     }
-    // To one that stays, of whom everybody has the address.
+    // All send to one node that stays, whose address all have.
     run.traffic.to_first = true;
     run.traffic.messages = u32::try_from(rng.range(1, 200)).unwrap_or(1);
     run.traffic.sizes = vec![(90, 0, 200), (9, 200, 4_000), (1, 4_000, 40_000)];

@@ -1,4 +1,4 @@
-//! What happens to processes and the network in a run, drawn from its seed.
+//! The events of processes and the network in a run, drawn from its seed.
 
 use suci_proto::time::{Duration, nanos};
 

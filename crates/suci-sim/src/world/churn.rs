@@ -14,7 +14,7 @@ use crate::packet::{PlaceId, ProcId};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl World {
-    /// Before a process starts: the place may get another address.
+    /// Called before a process starts: the place may get another address.
     pub(super) fn move_before_start(&mut self, place: PlaceId) {
         let again = self.places.get(place).is_some_and(|it| it.starts > 0);
         if let Some(churn) = self.options.churn_at(place)
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// Checks every engine, whatever happened there.
+    /// Audits every engine, whatever happened there.
     ///
     /// # Errors
     /// The first limit that does not hold.

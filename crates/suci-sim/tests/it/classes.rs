@@ -30,7 +30,7 @@ const URGENT_CHANNEL: u32 = 7;
 /// The longest way of a packet through the network, and until its receiver is woken.
 const WAY: Duration = Duration::from_micros(100);
 
-/// What left a host while an urgent message waited there.
+/// The packets that left a host while an urgent message waited there.
 #[derive(Debug, Default)]
 struct Watch {
     /// The message and its sender's place, while none of it has left.

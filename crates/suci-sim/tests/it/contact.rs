@@ -1,4 +1,4 @@
-//! First contact: how long a newcomer waits for its first answer, whatever happens to one packet.
+//! First contact: how long a newcomer waits for its first answer, with any fault of one packet.
 
 use crate::scenario::{MS, SECOND, ok, receive, send, spec, world};
 use std::cell::RefCell;
@@ -29,11 +29,11 @@ const PACKETS: [(&str, u8, bool); 6] = [
     ("the server's first DATA", 0x10, false),
 ];
 
-/// What happens to the first packet of a kind.
+/// The fault of the first packet of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     Lost,
-    /// It arrives after the next packet in its direction, or after this time if none follows.
+    /// The packet arrives after the next one in its direction, or after this time if none follows.
     Overtaken(Duration),
     Doubled,
 }
@@ -44,7 +44,7 @@ const TROUBLES: [Trouble; 3] = [
     Trouble::Doubled,
 ];
 
-/// What a filter took out of the network or is to put into it again.
+/// A packet that a filter took out of the network, or is to put back.
 #[derive(Debug, Default)]
 struct Taken {
     seen: bool,
@@ -53,7 +53,7 @@ struct Taken {
     followed: bool,
 }
 
-/// A server at place 0 that knows nobody, and clients at the others that know it.
+/// A server at place 0 that knows no peer, and clients at the others that know it.
 fn newcomers(clients: usize, recv_buffer: u64) -> Options {
     let mut options = Options::quiet(clients + 1);
     options.clients = clients;
@@ -171,7 +171,7 @@ fn f31_one_faulty_packet_delays_a_first_answer_by_a_few_probe_timeouts() {
     assert!(late.is_empty(), "{}", late.join("\n"));
 }
 
-/// What the nodes do that called before.
+/// The state of the nodes that called before.
 #[derive(Clone, Copy, Debug)]
 enum Earlier {
     Answer,
@@ -201,7 +201,7 @@ fn all_answered(
     Some(world.now.since(begin))
 }
 
-/// Nobody is told that there is no room while there are places.
+/// The number of refusals for want of room: there must be none while there are places.
 fn refusals(world: &World, places: core::ops::Range<usize>) -> usize {
     let refused = |place| {
         let events = world.events(place);
@@ -267,8 +267,8 @@ fn f31_400_newcomers_that_nobody_knows_take_turns() {
     }
 }
 
-/// More nodes of the book than places call within half a second, and packets are lost: the turns of
-/// callers that come late or again hold up nobody while places are free.
+/// More nodes of the book than places call within half a second, and packets are lost: callers that
+/// come late or again hold up no other while places are free.
 #[test]
 fn f31_nodes_of_the_book_take_turns_while_packets_are_lost() {
     const CLIENTS: usize = 400;

@@ -112,9 +112,9 @@ fn close_too_early(lost: Range<usize>) -> (usize, u64, Vec<EndReason>) {
     (sent.get(), world.oracle.delivered(), ended(&world, 1))
 }
 
-/// F20: nobody is left to repeat the CLOSE of a close that gave messages up. Whichever packets near
-/// the end vanish, one or two in a row, the receiver hears how many messages are missing, and not
-/// minutes later that the peer fell silent.
+/// F20: no process is left to repeat the CLOSE of a close that gave messages up. If any packets
+/// near the end vanish, one or two in a row, the receiver hears how many messages are missing, and
+/// not minutes later that the peer fell silent.
 #[test]
 fn f20_a_close_that_gave_up_is_heard_though_packets_are_lost() {
     let (sent, ..) = close_too_early(0..0);
@@ -168,8 +168,9 @@ fn both_close(apart: Duration, from: usize, lost: Range<usize>) -> [usize; 2] {
     sent.get()
 }
 
-/// F20: whatever is lost near the end, `close` takes some round trips and probe timeouts, not its
-/// deadline: each process is gone within a second, half of which it may answer repeated CLOSEs.
+/// F20: whichever packets near the end are lost, `close` takes some round trips and probe timeouts,
+/// not its deadline. Each process is gone within a second, half of which it may answer repeated
+/// CLOSEs.
 #[test]
 fn f20_both_close_at_once_within_a_second() {
     for apart in [0, 1, 2, 4, 8].map(|n| MS * n / 10) {

@@ -137,7 +137,7 @@ fn f22_huge_messages_from_both_sides_at_once_make_progress() {
     }
 }
 
-/// F25, F26: sockets that are full, refuse segmentation or report somebody else's error.
+/// F25, F26: sockets that are full, refuse segmentation or report an error of another destination.
 #[test]
 fn f26_full_sockets_and_f25_stray_errors_lose_nothing() {
     let mut options = Options::quiet(3);

@@ -1,4 +1,4 @@
-//! Attackers: rows of docs/faults.md about packets that nobody honest would send.
+//! Attackers: rows of docs/faults.md about packets that no honest node would send.
 
 use std::rc::Rc;
 
@@ -176,7 +176,7 @@ fn f08_malformed_packets_are_counted_and_dropped() {
     arrive(&mut world, SECOND * 5);
 }
 
-/// F11: CLOSE with a wrong tag, and UNKNOWN, which anybody may send: no session ends.
+/// F11: CLOSE with a wrong tag, and UNKNOWN, which any host may send: no session ends.
 #[test]
 fn f11_a_forged_close_or_hint_ends_nothing() {
     let (mut world, packets) = three();
@@ -247,7 +247,7 @@ fn f15_packet_numbers_near_their_end_lose_nothing() {
     }
 }
 
-/// All of it at once, from somebody who overhears every packet.
+/// All attacks at once, from an attacker that overhears every packet.
 #[test]
 fn f10_f11_an_attacker_who_overhears_everything_ends_no_session() {
     let mut options = Options::quiet(3);

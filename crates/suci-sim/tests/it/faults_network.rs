@@ -1,4 +1,4 @@
-//! What the network does: rows of docs/faults.md about packets on their way.
+//! Faults of the network: rows of docs/faults.md about packets on their way.
 
 use crate::scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, record, send, spec, up, world};
 use std::cell::Cell;
@@ -90,8 +90,8 @@ fn f13_rebinding_amid_a_transfer_keeps_session_and_messages() {
 }
 
 /// F13: the address of one end changes amid a steady stream, of which the receiver has acknowledged
-/// everything so far, and the old address is dead. Of the two only the receiver can tell the sender
-/// where it is now, and nothing makes it speak but the silence. The stream goes on within a second.
+/// everything so far, and the old address is dead. Only the receiver can tell the sender its new
+/// address, and only the silence makes it do so. The stream goes on within a second.
 #[test]
 fn f13_a_receiver_that_moves_amid_a_stream_tells_its_new_address() {
     for moved in [1, 0] {
@@ -176,7 +176,7 @@ fn f36_a_path_that_drops_marked_packets_is_sent_packets_without_marks() {
             arrive(&mut world, SECOND * 5);
         }
         world.apply(&Step::Marks(Marks::Dropped));
-        // What rides on the first packet of all comes unmarked.
+        // Messages in the very first packet arrive, since that packet is unmarked.
         send(&mut world, 0, 60, spec(2, 0, 20_000));
         let before = world.oracle.delivered();
         // Some probe timeouts: one is two round trips and the peer's acknowledgement delay, at
@@ -247,8 +247,8 @@ fn f36_marks_that_are_erased_or_always_congested_stop_nothing() {
                 took < SECOND,
                 "{marks:?} {from_start} {latency:?}: {took:?}"
             );
-            // Amid a transfer and on a long path, where the bandwidth grows whatever marks say, the
-            // window may be large, which a single mark for each round trip hardly hurts.
+            // Amid a transfer and on a long path, the window may be large, since the bandwidth
+            // grows in spite of marks. A single mark for each round trip hardly hurts it.
             if from_start && latency < MS {
                 assert_eq!(marks_stopped(&world, 0), marks == Marks::Congested);
             }
@@ -266,8 +266,8 @@ fn marks_stopped(world: &World, place: usize) -> bool {
 }
 
 /// F27: the path carries less than every path must, from the beginning or from the middle of a
-/// transfer on, and nobody says so. Small messages arrive; of the others the program hears why they
-/// do not.
+/// transfer on, and no report says so. Small messages arrive. For the others the program hears the
+/// reason.
 #[test]
 fn f27_a_path_below_the_floor_is_told() {
     for (from_start, count, length) in [
@@ -296,8 +296,9 @@ fn f27_a_path_below_the_floor_is_told() {
 }
 
 /// F27: hosts with jumbo frames, and a path that carries Ethernet's size from the beginning or from
-/// the middle of a transfer on, of which nobody says so. Once that is found the receiver charges
-/// for what comes, and not for what both ends could receive: the buffer holds so many more.
+/// the middle of a transfer on, without a report. Once the size is found, the receiver charges for
+/// the size that comes, and not for the size that both ends could receive: the buffer holds more
+/// packets.
 #[test]
 fn f27_a_receiver_charges_for_the_size_that_the_path_carries() {
     for from_start in [true, false] {

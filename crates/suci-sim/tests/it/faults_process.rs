@@ -1,4 +1,4 @@
-//! What processes do: rows of docs/faults.md about starting, stopping and dying.
+//! Faults of processes: rows of docs/faults.md about starting, stopping and dying.
 
 use crate::scenario::{
     MS, SECOND, arrive, chatty, ended, lost, ok, outcomes, quiet, send, spec, up, world,
@@ -265,8 +265,8 @@ fn f23_a_client_that_starts_long_before_its_server_keeps_trying() {
     assert_eq!(ended(&world, 0), vec![]);
 }
 
-/// F17: a process that nobody serves while it computes, for longer than others would be borne: it
-/// is reported as quiet, not lost, and goes on where it was.
+/// F17: a process that nothing serves while it computes, for longer than the silence timeout, is
+/// reported as quiet, not lost, and goes on where it was.
 #[test]
 fn f17_an_unattended_program_that_computes_is_quiet_and_not_lost() {
     let mut options = Options::quiet(2);

@@ -15,7 +15,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// Payload of a message that fills a packet.
 const FULL: u64 = 1_400;
 
-/// A receiver that nobody wakes, and `senders` that have said a word to it.
+/// A receiver that is not woken, and `senders` that have sent it one message each.
 fn crowd(senders: usize) -> World {
     let mut options = Options::quiet(senders + 1);
     options.drives = vec![Drive::Woken(Duration::from_micros(20)); senders + 1];
@@ -43,9 +43,9 @@ fn queued(world: &World, place: usize) -> u64 {
     stats.map_or(0, |stats| stats.queued_messages)
 }
 
-/// The world fails on a packet that finds the receive buffer full (Overrun), so what is left to
-/// check is that this was not bought with emptiness, and that nobody was left out. All begin at
-/// once with `each` messages; what is moved counts from `from` to `to` after that.
+/// The world fails on a packet that finds the receive buffer full (Overrun). It remains to check
+/// that the buffer was not left empty instead, and that every sender had its part. All begin at
+/// once with `each` messages; the bytes moved count from `from` to `to` after that.
 fn moves_a_quarter(senders: usize, each: u64, from: Duration, to: Duration) {
     let mut world = crowd(senders);
     for place in 1..=senders {

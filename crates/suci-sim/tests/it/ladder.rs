@@ -15,7 +15,7 @@ const SEEDS: u64 = 3;
 /// Bytes per second of the link.
 const RATE: u64 = 25_000_000;
 
-/// What the seeds of a rung get, in bits per second.
+/// The goodput of the seeds of a rung, in bits per second.
 fn climb(rung: Rung, time: Duration) -> Spread {
     let run = |seed| match rung.goodput(seed, time) {
         Ok(figure) => figure,
@@ -69,7 +69,7 @@ fn a_small_buffer_is_no_reason_to_crawl() {
     assert!(spread.least > 80_000_000, "{spread:?}");
 }
 
-/// What Linux grants by default: 212,992 B, counted double.
+/// The buffer that Linux grants by default: 212,992 B, counted double.
 const STOCK: u64 = 425_984;
 
 /// The buffer holds a tenth of what the path does.
@@ -84,7 +84,7 @@ fn a_small_receive_buffer_fills_a_long_path_while_its_program_drains() {
     assert!(spread.least > RATE * 2 * 8 / 2, "{spread:?}");
 }
 
-/// One sends to another, with the stock buffer, as much as it can for a second.
+/// One node sends to another, with the stock buffer, as much as it can for a second.
 fn busy(latency: Duration) -> World {
     let mut options = Options::quiet(2);
     options.recv_buffer = STOCK;
@@ -103,7 +103,7 @@ fn busy(latency: Duration) -> World {
     world
 }
 
-/// What was granted beyond the buffer is lost then, and sent again. The world fails on a packet for
+/// Packets granted beyond the buffer are lost then, and sent again. The world fails on a packet for
 /// which a short path left no room.
 #[test]
 fn a_receiver_that_stops_drops_packets_of_a_long_path_only_and_no_message() {

@@ -15,7 +15,7 @@ use suci_sim::world::World;
 /// credit limits it.
 fn busy(controller: ControllerChoice, latency: Duration, recv_buffer: u64) -> World {
     let mut options = Options::quiet(2);
-    // One of those that make the direction from place 0 to place 1 the worse one.
+    // One of the seeds that make the direction from place 0 to place 1 the worse one.
     options.seed = 3;
     options.recv_buffer = recv_buffer;
     options.links.latency = latency;
@@ -47,9 +47,9 @@ fn run(world: &mut World, time: Duration) -> u64 {
     least
 }
 
-/// A quarter of the packets is late by up to so many round trips: of those in both directions, or
-/// of data alone. Once the thresholds have seen it nothing is lost, and what was done about losses
-/// that were none is undone.
+/// A quarter of the packets is late by up to this many round trips: packets in both directions, or
+/// data alone. Once the thresholds have adapted, nothing is lost, and the effects of spurious
+/// losses are undone.
 fn nothing_is_lost(controller: ControllerChoice, latency: Duration, recv_buffer: u64, both: bool) {
     let mut world = busy(controller, latency, recv_buffer);
     run(&mut world, latency * 60);

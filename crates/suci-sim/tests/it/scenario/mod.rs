@@ -1,4 +1,4 @@
-//! What scenario tests share.
+//! Helpers that the scenario tests share.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -82,7 +82,7 @@ pub(crate) fn arrive(world: &mut World, within: Duration) {
     }
 }
 
-/// Runs until programs received so many messages in all.
+/// Runs until programs received `count` messages in all.
 pub(crate) fn receive(world: &mut World, count: u64, within: Duration) {
     let end = world.now + within;
     while world.oracle.delivered() < count {
@@ -123,7 +123,7 @@ pub(crate) fn outcomes(world: &World, place: usize) -> Vec<Outcome> {
         .collect()
 }
 
-/// When a place lost somebody.
+/// The times at which a place lost a peer.
 pub(crate) fn lost(world: &World, place: usize) -> Vec<Instant> {
     let events = world.events(place);
     events
@@ -133,7 +133,7 @@ pub(crate) fn lost(world: &World, place: usize) -> Vec<Instant> {
         .collect()
 }
 
-/// How often somebody fell quiet for a place.
+/// How often a peer fell quiet for a place.
 pub(crate) fn quiet(world: &World, place: usize) -> usize {
     let events = world.events(place);
     events
@@ -142,7 +142,7 @@ pub(crate) fn quiet(world: &World, place: usize) -> usize {
         .count()
 }
 
-/// When somebody was up for a place.
+/// How often a peer was up for a place.
 pub(crate) fn up(world: &World, place: usize) -> usize {
     let events = world.events(place);
     events
