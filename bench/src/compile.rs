@@ -1,4 +1,4 @@
-//! The contenders in C: compiled when they are needed, by whoever has their libraries.
+//! The contenders in C: compiled when they are needed, on machines that have their libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

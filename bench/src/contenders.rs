@@ -2,19 +2,19 @@
 
 use crate::plan::{Net, SMALL, Task, Wait, Workload};
 
-/// One way to carry messages.
+/// A contender: one way to carry messages.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    /// What stands behind the name, and how it is tuned.
+    /// The library behind the name, and its tuning.
     pub(crate) what: &'static str,
     pub(crate) program: Program,
     pub(crate) waits: &'static [Wait],
-    /// What it can do.
+    /// The tasks in which it can take part.
     does: Does,
 }
 
-/// What is started.
+/// The program that is started.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Program {
     /// The shipped command.
@@ -27,14 +27,14 @@ pub(crate) enum Program {
     Mpi(&'static Library),
 }
 
-/// What a C program needs.
+/// The needs of a C program.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Library {
     /// contenders/SOURCE.c.
     pub(crate) source: &'static str,
     pub(crate) compiler: &'static str,
     pub(crate) link: &'static [&'static str],
-    /// What Debian does not have.
+    /// A library that Debian does not have.
     pub(crate) bundle: Option<&'static Bundle>,
     /// Debian's packages with its headers and tools.
     pub(crate) packages: &'static str,
@@ -62,12 +62,12 @@ enum Does {
     Fan,
     /// No more than a bound of what a network without loss allows.
     Bound,
-    /// As that, and only between two.
+    /// As `Bound`, and only between two.
     DatagramBound,
-    /// Where small messages can be collected: what its brother who sends one by one does as well is
+    /// If small messages can be collected: tasks that the variant without batches does as well are
     /// not repeated.
     Small,
-    /// Between two, and what one sends to several, where it is large: a variant of Suci beside it.
+    /// Between two, and large messages from one to several: a variant of Suci beside it.
     Variant,
 }
 
@@ -78,7 +78,7 @@ impl Contender {
         let lossless = matches!(task.net, Net::Veth | Net::Loopback);
         let in_groups = matches!(task.workload, Workload::Data | Workload::AllToAll);
         let between_two = !in_groups && task.workload != Workload::Broadcast;
-        // What offloads are worth is Suci's and TCP's own affair.
+        // Only Suci and TCP are compared with offloads and without.
         let is_plain = task.net == Net::VethPlain;
         match self.does {
             Does::Everything => true,
@@ -187,7 +187,7 @@ const AERON_SOURCES: Bundle = Bundle {
     ],
 };
 
-/// Everybody, in the order of the tables' first round.
+/// All contenders, in the order of the tables' first round.
 pub(crate) const CONTENDERS: &[Contender] = &[
     Contender {
         name: "suci",

@@ -1,4 +1,4 @@
-//! Whether anybody else uses the machine.
+//! Checks if other processes use the machine.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const BUSY: f64 = 0.08;
 /// How often it is said that we wait.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
-/// After so long nobody will go away any more.
+/// After this long, other processes are not expected to go away.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Waits until the machine is idle, and calls `say` with the share in use once it has to.

@@ -1,4 +1,4 @@
-//! One turn: starts both ends of a contender, and says what they counted.
+//! One turn: starts both ends of a contender, and returns their counts.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::{compile, mpi};
 /// The client's processor and the servers'.
 pub(crate) const CPUS: [&str; 2] = ["0", "1"];
 
-/// What a turn may take beyond its measurement: starting, warming up, parting.
+/// The longest time of a turn beyond its measurement: starting, warming up, parting.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Random drop of [`Net::VethLoss`], each way.
@@ -56,7 +56,7 @@ impl Site {
         }
     }
 
-    /// An address there that nobody has used in this run.
+    /// An address there that was not used before in this run.
     fn address(&self, side: usize) -> SocketAddr {
         static PORT: AtomicU16 = AtomicU16::new(0);
         // Below the ports that the kernel gives to clients, from 32,768 on.
@@ -86,7 +86,7 @@ fn await_carrier(pair: &Pair) -> Result<()> {
     Ok(())
 }
 
-/// What both ends counted in one turn.
+/// The counts of both ends in one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turn {
     pub(crate) messages: u64,
@@ -101,12 +101,12 @@ pub(crate) struct Turn {
     pub(crate) p99: Option<f64>,
 }
 
-/// What one end of a contender prints.
+/// The output of one end of a contender.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct Half {
     messages: u64,
     bytes: u64,
-    /// Of a server 0.
+    /// For a server, 0.
     pub(crate) seconds: f64,
     cpu_seconds: f64,
     p50: Option<f64>,
@@ -114,7 +114,7 @@ pub(crate) struct Half {
 }
 
 impl Half {
-    /// What all servers counted.
+    /// Sums the counts of all servers.
     pub(crate) fn of_all(servers: &[Self]) -> Self {
         Self {
             bytes: servers.iter().map(|one| one.bytes).sum(),
@@ -169,7 +169,7 @@ impl Programs {
         }
     }
 
-    /// One turn of `entrant`.
+    /// Runs one turn of `entrant`.
     pub(crate) fn turn(
         &self,
         site: &Site,
@@ -277,8 +277,8 @@ pub(crate) fn options(
     command.args(["--wait", entrant.wait.name(), "--pin", cpu]);
 }
 
-/// The side of the server `number`. Where all send to all, each side has as many of them, the
-/// client included.
+/// The side of the server `number`. If all send to all, each side has as many of them, the client
+/// included.
 fn side(task: &Task, number: usize) -> usize {
     match task.workload {
         Workload::AllToAll => (number + 1) % 2,
@@ -300,7 +300,7 @@ fn ends(
     let name = entrant.contender.name;
     let is_of_all = task.workload == Workload::AllToAll;
     let mut servers: Vec<Talker> = Vec::new();
-    // Of each process not yet started, in turn: whom it calls.
+    // For each process not yet started, in turn: the servers that it calls.
     let mut calls = vec![Vec::new(); task.receivers + 1];
     for number in 0..task.receivers {
         let side = side(task, number);
@@ -344,8 +344,8 @@ fn ends(
     joined(name, client, Half::of_all(&halves))
 }
 
-/// What all of one turn received in which each sent as much to all others; the client says how long
-/// it took.
+/// Sums the messages that all ends of one turn received, in which each sent as much to all others.
+/// The client measures the time.
 fn exchanged(name: &str, client: Half, servers: &[Half]) -> Result<Turn> {
     if let Some(other) = servers.iter().find(|other| other.bytes != client.bytes) {
         let (one, other) = (client.bytes, other.bytes);

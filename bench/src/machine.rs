@@ -21,7 +21,7 @@ impl Machine {
     }
 }
 
-/// What cannot be found out is left out.
+/// Properties of the machine, without those that cannot be found out.
 fn facts() -> Vec<(&'static str, String)> {
     let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -126,7 +126,7 @@ fn locked<'a>(lockfile: &'a str, name: &str) -> Option<&'a str> {
     after.split('"').next()
 }
 
-/// What a program prints, nothing if it is not there.
+/// Returns the output of a program, nothing if it is not there.
 fn said(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     output.map_or_else(

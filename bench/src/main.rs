@@ -1,8 +1,8 @@
 //! `make bench`: Suci side by side with its alternatives. Each contender is a pair of processes,
-//! one on each of two processors, started anew for every turn; contenders take turns within a round
-//! in alternating order, and medians over rounds are reported, so that what disturbs the machine
-//! for a moment disturbs all of them or is outvoted. Turns count only in one placement of the
-//! processors ([`xtask::distance`]).
+//! one on each of two processors, started anew for every turn. Contenders take turns within a round
+//! in alternating order, and medians over rounds are reported. So a short disturbance of the
+//! machine disturbs all of them or is outvoted. Turns count only in one placement of the processors
+//! ([`xtask::distance`]).
 
 mod compile;
 mod contenders;
@@ -41,13 +41,13 @@ struct Cli {
 enum Command {
     /// Measure
     Run(RunArgs),
-    /// What can be measured, and who takes part
+    /// Tasks that can be measured, and their contenders
     List,
     /// Tables and plots of what was measured, on the machine that measured
     Report(ReportArgs),
 }
 
-/// What is reported, and where to.
+/// The source and the destination of a report.
 #[derive(Clone, Debug, clap::Args)]
 struct ReportArgs {
     /// Rounds that `run --out` wrote
@@ -62,12 +62,12 @@ struct ReportArgs {
     into: PathBuf,
 }
 
-/// Where rounds are kept when nobody says otherwise.
+/// The default file for rounds.
 fn rounds_file() -> PathBuf {
     exec::target_dir().join("bench/rounds.jsonl")
 }
 
-/// What is measured, and how long.
+/// The choice of tasks, and the length of a measurement.
 #[derive(Clone, Debug, clap::Args)]
 struct RunArgs {
     /// Only tasks whose names contain one of these
@@ -108,7 +108,7 @@ struct RunArgs {
     suci: PathBuf,
 }
 
-/// What `suci perf` takes, too.
+/// Parses a size, with the bounds of `suci perf`.
 fn size(text: &str) -> Result<usize, String> {
     let size = text.parse().ok();
     size.filter(|size| (1..=64 << 20).contains(size))

@@ -13,12 +13,12 @@ use crate::launch::{self, CPUS, Half, Site, Turn};
 use crate::output::Talker;
 use crate::plan::{Entrant, Task};
 
-/// Nobody is called there: ranks find one another through mpiexec.
+/// No address is called there: ranks find one another through mpiexec.
 const NOWHERE: &str = "0:0";
 
 const MPIEXEC: &str = "mpiexec.mpich";
 
-/// One turn of a program that is started once for all ends.
+/// Runs one turn of a program that is started once for all ends.
 pub(crate) fn ranks(
     site: &Site,
     program: &Path,

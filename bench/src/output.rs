@@ -1,4 +1,4 @@
-//! What a process that we started prints, line by line, while it runs.
+//! The output of a process that we started, line by line, while it runs.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -55,7 +55,7 @@ impl Talker {
         Ok(self.lines.iter().collect())
     }
 
-    /// What went wrong, and the last that it complained about.
+    /// Makes the error, with the last lines of its complaints.
     fn failed(&mut self, how: &str) -> Failure {
         self.process.kill();
         let said: Vec<String> = self.complaints.iter().collect();
@@ -67,12 +67,12 @@ impl Talker {
     }
 }
 
-/// Reads on a thread of its own, so that nobody waits on a full pipe.
+/// Reads on a thread of its own, so that no process waits on a full pipe.
 fn reader(from: impl Read + Send + 'static) -> Receiver<String> {
     let (send, receive) = channel();
     std::thread::spawn(move || {
         let lines = BufReader::new(from).lines();
-        // Ends with the pipe, or when nobody listens any more.
+        // Ends with the pipe, or when the receiver is gone.
         lines
             .map_while(Result::ok)
             .all(|line| send.send(line).is_ok())

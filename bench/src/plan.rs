@@ -1,4 +1,4 @@
-//! What is measured: tasks, and who takes part in which.
+//! The plan: tasks, and the contenders of each.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use xtask::error::{Failure, Result};
 use crate::RunArgs;
 use crate::contenders::{CONTENDERS, Contender};
 
-/// What the two ends do.
+/// The work of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
@@ -23,9 +23,9 @@ pub(crate) enum Workload {
     Mix,
     /// One message to several receivers.
     Broadcast,
-    /// Several of them, then an answer of each receiver.
+    /// Several messages to several receivers, then an answer of each receiver.
     Data,
-    /// Several of each to all others, then the next.
+    /// Several messages of each to all others, then the next.
     AllToAll,
 }
 
@@ -45,7 +45,7 @@ impl Workload {
     }
 }
 
-/// What lies between the ends.
+/// The network between the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Net {
@@ -92,7 +92,7 @@ impl Wait {
     }
 }
 
-/// One table of the report.
+/// One task, which is one table of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) net: Net,
@@ -120,7 +120,7 @@ impl Task {
         }
     }
 
-    /// What it is, for people.
+    /// Its name in reports.
     pub(crate) fn title(&self) -> String {
         let size = bytes(self.size);
         let what = match self.workload {
@@ -166,8 +166,8 @@ impl Task {
         asked.unwrap_or(usual)
     }
 
-    /// Whether it shows what waiting costs: then those who can both sleep and spin do both, one
-    /// after the other.
+    /// Whether it shows the cost of waiting: then contenders that can both sleep and spin do both,
+    /// one after the other.
     fn waits(&self, wait: Wait) -> bool {
         let is_large = self.workload == Workload::Stream && self.size > SMALL;
         let is_lossless = matches!(self.net, Net::Veth | Net::Loopback);
@@ -220,7 +220,7 @@ const DATA: [usize; 2] = [1, 100];
 /// Messages of the tasks with loss and of the one that they are compared with.
 const LOSS_SIZE: usize = 65_536;
 
-/// Refuses names that nobody has.
+/// Refuses names that no contender has.
 pub(crate) fn check(args: &RunArgs) -> Result<()> {
     let all = || CONTENDERS.iter().map(|contender| contender.name);
     let is_nobody = |begin: &&String| !all().any(|name| name.starts_with(begin.as_str()));
@@ -247,7 +247,8 @@ pub(crate) fn tasks(args: &RunArgs) -> Vec<Task> {
     tasks
 }
 
-/// What can be measured, in the order in which it is: what nobody needs to ask for, then loopback.
+/// All tasks that can be measured, in the order of measurement: first those that run by default,
+/// then loopback.
 pub(crate) fn known() -> Vec<Task> {
     between(Net::value_variants(), &[])
 }
@@ -311,7 +312,7 @@ pub(crate) fn entrants(task: &Task, args: &RunArgs) -> Vec<Entrant> {
             continue;
         }
         for &wait in contender.waits {
-            // A contender that can wait in one way only does that, whatever the task is about.
+            // A contender that can wait in only one way does that, whatever the task is about.
             // Suci's default is one of three.
             let only = contender.waits.len() == 1
                 || (wait == Wait::Block && !contender.waits.contains(&Wait::Adaptive));

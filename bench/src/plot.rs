@@ -8,7 +8,7 @@ use xtask::plot::{self, Axes, Curve};
 use crate::plan::{Net, Wait, Workload};
 use crate::report::Row;
 
-/// What a plot shows.
+/// The kind of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     RoundTrip,
@@ -44,7 +44,8 @@ impl Kind {
     }
 }
 
-/// Whether a row belongs beside those who wait so: Suci as it is by default beside those who block.
+/// Whether a row belongs beside contenders that wait so: Suci with its defaults belongs beside
+/// those that block.
 fn belongs(row: &Row, wait: Wait) -> bool {
     match row.wait {
         Wait::Adaptive => wait == Wait::Block,
@@ -73,7 +74,7 @@ fn curves(rows: &[Row], kind: Kind, net: Net, wait: Wait) -> BTreeMap<&str, Curv
     curves
 }
 
-/// The plot of these rows, if there is anything to see.
+/// Draws the plot of these rows, if there is anything to see.
 pub(crate) fn svg(rows: &[Row], kind: Kind, net: Net, wait: Wait) -> Result<Option<String>> {
     let curves = curves(rows, kind, net, wait);
     let axes = Axes {

@@ -3,12 +3,12 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
-/// Beside its measurement a turn takes about so long: two processes start, warm up and part.
+/// The time of a turn beside its measurement: two processes start, warm up and part.
 const OVERHEAD: Duration = Duration::from_millis(300);
 
 pub(crate) struct Progress {
     begun: Instant,
-    /// What is planned, and what of it is over, turns weighed by their length.
+    /// The planned turns, and those that are over, by their length.
     planned: Duration,
     over: Duration,
     is_terminal: bool,
@@ -42,12 +42,12 @@ impl Progress {
         rest.mul_f64(self.begun.elapsed().as_secs_f64() / self.over.as_secs_f64())
     }
 
-    /// One line that replaces the one before; on no terminal only what is `worth` a line of its
-    /// own.
+    /// Prints one line that replaces the one before. Without a terminal only texts `worth` a line
+    /// of their own are printed.
     pub(crate) fn say(&self, text: &str, worth: bool) {
         let left = self.left().as_secs();
         let (minutes, seconds) = (left / 60, left % 60);
-        // Nobody is left to tell if that fails.
+        // If that fails, there is no reader to be told.
         if self.is_terminal {
             let _ = write!(stderr(), "\r\x1b[K{text}; {minutes}:{seconds:02} left");
         } else if worth {

@@ -9,7 +9,7 @@ use crate::launch::Turn;
 use crate::plan::{Net, Task, Wait, Workload};
 use crate::store::{Key, Outcome, Record};
 
-/// One contender in one task; the fields that `suci perf --json` has too are called as there.
+/// One contender in one task. Fields that `suci perf --json` has too have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
     /// The tree that was measured, by [`crate::tree::name`].
@@ -25,7 +25,7 @@ pub(crate) struct Row {
     pub(crate) rounds: usize,
     /// Rounds in which it failed.
     pub(crate) failures: usize,
-    /// Of each round, by its number.
+    /// The value of each round, by its number.
     pub(crate) values: BTreeMap<u32, f64>,
     /// Processor seconds per GB of both sides, likewise.
     pub(crate) cpu_values: BTreeMap<u32, f64>,
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     /// Median over rounds of Suci's figure by this one's, of the same round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) suci_ratio: Option<f64>,
-    /// The same of `suci-batch`, where that takes part.
+    /// The same for `suci-batch`, if that takes part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) batch_ratio: Option<f64>,
     /// Medians over rounds of the percentiles of each, in microseconds.
@@ -87,7 +87,7 @@ pub(crate) fn value(task: &Task, turn: &Turn) -> f64 {
         Workload::Rate | Workload::Mix => messages / turn.seconds,
         // Messages to all receivers; one after the other, as far as the program is concerned.
         Workload::Data => turn.seconds / (messages / task.receivers as f64) * 1e6,
-        // The same of each process at once.
+        // The same for all processes at once.
         Workload::AllToAll => {
             let each = messages / (task.receivers + 1) as f64;
             turn.seconds / (each / task.receivers as f64) * 1e6

@@ -1,4 +1,4 @@
-//! RESULTS.md: what was measured, on which machine, with whom.
+//! RESULTS.md: the figures, the machine and the contenders.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -72,7 +72,7 @@ pub(crate) fn write(from: &Path, into: &Path, mixed: bool) -> Result<()> {
                         std::fs::write(path, svg).context(&name)?;
                         let _ = writeln!(page, "\n![{name}](plots/{name})");
                     }
-                    // That of an earlier report would say what this one does not.
+                    // The plot of an earlier report would contradict this one.
                     None if path.exists() => std::fs::remove_file(path).context(&name)?,
                     None => {}
                 }
@@ -88,7 +88,7 @@ pub(crate) fn write(from: &Path, into: &Path, mixed: bool) -> Result<()> {
     std::fs::write(&path, page).context(path.display())
 }
 
-/// What there is of one task.
+/// The records of one task.
 struct Section {
     key: Key,
     day: String,
@@ -98,9 +98,9 @@ struct Section {
     apart: Vec<f64>,
 }
 
-/// A section for each task that was measured of the tree and on the machine of `last`, or, if they
-/// may be mixed, of the last one of which it was; of turns of several lengths the longest. In the
-/// order in which `make bench` goes.
+/// Makes a section for each task that was measured of the tree and on the machine of `last`. If
+/// trees may be `mixed`, a task without records of that tree takes the last tree that has some. Of
+/// turns of several lengths the longest count. Sections come in the order of `make bench`.
 fn sections(records: &[Record], last: &Record, mixed: bool) -> Vec<Section> {
     let mut keys: Vec<Key> = Vec::new();
     for record in records.iter().rev() {
@@ -190,8 +190,8 @@ fn about_machine(page: &mut String, last: &Record) {
     }
 }
 
-/// What can be measured and this report lacks, over loopback too, which `make bench` does only if
-/// it is asked to.
+/// The tasks that this report lacks. They include those over loopback, which `make bench` does only
+/// if it is asked to.
 fn missing(all: &[Section]) -> String {
     let measured = |task| all.iter().any(|section| section.key.task == task);
     let missing = plan::known()
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::report::tests::example_records;
 
-    /// As if everything had been measured of another tree before.
+    /// Records as if everything had been measured of another tree before.
     fn two_trees() -> Vec<Record> {
         let mut records = example_records();
         for record in &mut records {

@@ -19,14 +19,14 @@ use crate::report::{self, Row};
 use crate::store::{self, Key, Outcome, Record, Store};
 use crate::{idle, table, tree};
 
-/// Turns of so many seconds see several placements of virtual processors, wherever those are before
-/// and after.
+/// Turns of at least this many seconds see several placements of virtual processors, wherever those
+/// are before and after.
 const STEADY: f64 = 1.0;
 
-/// So often a round begins again because the processors were moved to stay.
+/// The most times that a round begins again because the processors were moved to stay.
 const MOST_MOVES: u32 = 10;
 
-/// A task, who takes part, and how many rounds of it were measured already.
+/// A task, its entrants, and the number of rounds that were measured already.
 struct Job {
     key: Key,
     entrants: Vec<Entrant>,
@@ -225,8 +225,9 @@ fn rounds(
     Ok(())
 }
 
-/// One round: a turn of everybody, or why there is none for those who have failed too often in this
-/// run. Nothing if one of them cannot be measured where the others were.
+/// Runs one round: a turn of each entrant. For an entrant that has failed too often in this run it
+/// records why there is none. Returns nothing if an entrant cannot be measured where the others
+/// were.
 fn round(
     job: &Job,
     number: u32,
@@ -237,7 +238,8 @@ fn round(
     let Job { key, entrants, .. } = job;
     let day = today()?;
     let mut turns = Vec::new();
-    // There and back: whoever went last goes first, so that none always follows another.
+    // The order alternates: the last of one round is the first of the next, so that none always
+    // follows another.
     let mut order: Vec<&Entrant> = entrants.iter().collect();
     if number % 2 == 1 {
         order.reverse();

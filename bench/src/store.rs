@@ -13,12 +13,12 @@ use crate::launch::Turn;
 use crate::machine::Machine;
 use crate::plan::{Entrant, Task, Wait};
 
-/// A contender that fails so often in a task is not tried again in the same run: some failures take
-/// long. Each failure counts as a turn, so another run tries again only in rounds that are still
-/// missing.
+/// After this many failures in a task a contender is not tried again in the same run: some failures
+/// take long. Each failure counts as a turn, so another run tries again only in rounds that are
+/// still missing.
 const GIVE_UP: usize = 3;
 
-/// One turn of one entrant.
+/// A record of one turn of one entrant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The tree that was measured, by [`crate::tree::name`].
@@ -33,8 +33,8 @@ pub(crate) struct Record {
     pub(crate) round: u32,
     pub(crate) contender: String,
     pub(crate) wait: Wait,
-    /// What a cache line took between the processors and back, in nanoseconds, before the turn and
-    /// after it; none if that was not asked.
+    /// The round-trip time of a cache line between the processors, in nanoseconds, before the turn
+    /// and after it; none if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) apart: Option<f64>,
     #[serde(flatten)]
@@ -56,7 +56,8 @@ impl Record {
     }
 }
 
-/// What is measured together: rounds of the same task, tree, machine and length can be compared.
+/// The key of rounds that are measured together: rounds of the same task, tree, machine and length
+/// can be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Key {
     pub(crate) commit: String,
@@ -82,7 +83,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the file to add to it. A last line that somebody was killed in is cut off.
+    /// Opens the file to add to it. An incomplete last line, of a killed process, is cut off.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.create(true).read(true).append(true).open(path);
@@ -99,7 +100,7 @@ impl Store {
         })
     }
 
-    /// One that forgets.
+    /// A store without a file.
     pub(crate) fn nowhere() -> Self {
         Self {
             file: None,
@@ -121,7 +122,7 @@ impl Store {
         Ok(())
     }
 
-    /// What there is of `key`.
+    /// The records of `key`.
     pub(crate) fn of(&self, key: &Key) -> Vec<Record> {
         let own = self.records.iter().filter(|record| key.has(record));
         own.cloned().collect()

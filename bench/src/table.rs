@@ -3,8 +3,7 @@
 use crate::plan::Workload;
 use crate::report::Row;
 
-/// What a row says: the heads of its columns, the same for all rows of a task, and what is below
-/// them.
+/// The columns of a row: their heads, the same for all rows of a task, and the values.
 fn columns(row: &Row) -> Vec<(String, String)> {
     let digits = |value: f64| match row.workload() {
         Workload::Rate | Workload::Mix => format!("{value:.0}"),
@@ -60,7 +59,7 @@ fn lines(rows: &[Row]) -> Vec<Vec<String>> {
     heads.into_iter().chain(rows).collect()
 }
 
-/// The rows of one task, those who wait alike together and the best first.
+/// The rows of one task: those that wait alike together, and the best first.
 pub(crate) fn sorted(rows: &[Row]) -> Vec<&Row> {
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort_by(|a, b| {

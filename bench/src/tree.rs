@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use xtask::error::{Context, Result};
 use xtask::exec;
 
-/// What the measured programs are made of. A commit that touches nothing else changes no figure.
+/// The sources of the measured programs. A commit that touches nothing else changes no figure.
 const MEASURED: [&str; 8] = [
     "crates",
     "Cargo.toml",
@@ -15,7 +15,7 @@ const MEASURED: [&str; 8] = [
     "bench/src",
     "bench/Cargo.toml",
     "rust-toolchain.toml",
-    // What lies between the two ends.
+    // The network between the two ends.
     "xtask/src/netns.rs",
 ];
 
@@ -50,7 +50,7 @@ fn name_of(root: &Path, measured: &[&str]) -> Result<String> {
     Ok(format!("{commit}-dirty-{:08x}", hash(&changes)))
 }
 
-/// FNV-1a: it tells apart, nobody attacks it.
+/// FNV-1a: the hash only tells trees apart; it need not withstand attacks.
 fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)

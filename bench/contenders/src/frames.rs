@@ -2,7 +2,7 @@
 
 use super::wire::{Received, Result};
 
-/// What is read ahead behind the message that is being read.
+/// Bytes read ahead behind the message that is being read.
 const AHEAD: usize = 256 << 10;
 
 pub(crate) struct Frames {

@@ -1,8 +1,8 @@
-//! The bound: what this kernel gives to packets shaped like ours when nobody cares for loss. Trains
-//! of 44 segments, each a header of 32 B and up to 1,440 B of payload; large messages are gathered
-//! from where they lie, small ones copied together; the receiver takes whole trains (GRO), copies
-//! each message once to its place, and grants 1 MiB. Messages are a stream of bytes, each behind
-//! its length, so that every segment but the last one of a train is full.
+//! The bound: the throughput of this kernel for packets shaped like ours without any loss recovery.
+//! Trains of 44 segments, each a header of 32 B and up to 1,440 B of payload; large messages are
+//! gathered from where they lie, small ones copied together; the receiver takes whole trains (GRO),
+//! copies each message once to its place, and grants 1 MiB. Messages are a stream of bytes, each
+//! behind its length, so that every segment but the last one of a train is full.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -109,7 +109,7 @@ struct Input {
     segment_end: usize,
     at: usize,
     consumed: u64,
-    /// As the last header said.
+    /// The grant in the last header.
     granted: u64,
     prefix: [u8; 4],
     prefix_have: usize,

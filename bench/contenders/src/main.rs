@@ -1,7 +1,7 @@
 //! One end of a measurement of one contender: `contender NAME --serve ADDR` and `contender NAME
 //! --call ADDR,...` with the same further options. The C programs beside this crate take the same
-//! command line. Where all send to all, each calls those that were there before it and serves those
-//! that come after it, at an address for each.
+//! command line. If all send to all, each calls the processes that were there before it and serves
+//! those that come after it, at an address for each.
 //!
 //! A server prints `ready` when it can be called. Each end does its half of the work twice, first
 //! for [`work::WARM_UP`], and prints what it counted the second time as one line of JSON.

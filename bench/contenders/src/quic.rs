@@ -1,5 +1,5 @@
 //! quinn: one bidirectional stream, a length before each message, windows of 8 MiB, full packets
-//! from the first one on. It encrypts, which nobody else here does.
+//! from the first one on. It encrypts, which no other contender here does.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -26,12 +26,12 @@ const WINDOW: u32 = 8 << 20;
 /// The longest QUIC packet at MTU 1500 over IPv4 that quinn looks for.
 const PACKET: u16 = 1452;
 
-/// What a user who batches collects before a write.
+/// Bytes that a user who batches collects before a write.
 const BATCH: usize = 64 << 10;
 
-/// After so many writes, or so many bytes, quinn's own tasks have their turn. A write that finds
-/// room is ready at once, so without this they would not run until the window is full, which costs
-/// small messages nine tenths of their rate; more turns than these cost more than they bring.
+/// After this many writes, or this many bytes, quinn's own tasks have their turn. A write that
+/// finds room is ready at once, so without this they would not run until the window is full, which
+/// costs small messages nine tenths of their rate; more turns than these cost more than they bring.
 const TURN_WRITES: usize = 512;
 const TURN_BYTES: usize = 64 << 10;
 
@@ -238,14 +238,14 @@ impl Wire for Quic {
         }
         self.runtime.block_on(async {
             let _ = tokio::time::timeout(Duration::from_secs(1), self.connection.closed()).await;
-            // What closes is still to be sent.
+            // The packets that close the connection are still to be sent.
             tokio::time::sleep(Duration::from_millis(5)).await;
         });
         Ok(())
     }
 }
 
-/// Two processes of one measurement need not prove who they are.
+/// Accepts any certificate: two processes of one measurement need not prove their identity.
 #[derive(Debug)]
 struct Anybody;
 

@@ -121,7 +121,7 @@ pub(crate) fn checked(done: isize) -> io::Result<usize> {
     usize::try_from(done).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sleeps until something can be read, for so many milliseconds at most.
+/// Sleeps until something can be read, for at most `millis` milliseconds.
 pub(crate) fn wait_readable(fd: i32, millis: i32) -> io::Result<()> {
     let mut wanted = libc::pollfd {
         fd,

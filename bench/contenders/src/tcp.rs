@@ -10,7 +10,7 @@ use super::frames::Frames;
 use super::wire::{Received, Result, Wire};
 use super::{Args, End, Wait, Workload, sys};
 
-/// What a user who batches collects before a write.
+/// Bytes that a user who batches collects before a write.
 const BATCH: usize = 64 << 10;
 
 /// Messages up to this long are copied behind their length, so that one plain write sends both.
@@ -41,8 +41,8 @@ impl Tcp {
         set_congestion_control(&stream, control)?;
         stream.set_nodelay(true)?;
         if args.workload == Workload::AllToAll {
-            // Nobody reads before it has written to all: what is under way must fit, or all wait
-            // for one another.
+            // No process reads before it has written to all: the data in flight must fit, or all
+            // wait for one another.
             sys::set_option(&stream, libc::SOL_SOCKET, libc::SO_SNDBUF, 4 << 20)?;
         }
         stream.set_nonblocking(args.wait == Wait::Spin)?;
@@ -56,8 +56,8 @@ impl Tcp {
         })
     }
 
-    /// A message of which the beginning is buffered: the rest goes straight to its place, and what
-    /// comes behind it into the buffer, by one call.
+    /// Takes a message whose beginning is buffered: by one call the rest goes straight to its
+    /// place, and later bytes into the buffer.
     fn take_long(&mut self, length: usize) -> Result<Received> {
         self.message.resize(length, 0);
         let mut have = self.frames.begin(&mut self.message);
@@ -84,7 +84,7 @@ fn patient(mut act: impl FnMut() -> io::Result<usize>) -> Result<usize> {
             Ok(count) => return Ok(count),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                // One that blocks has waited for as long already.
+                // A blocking socket has already waited for that long.
                 if begun.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
                     return Err(error.into());
                 }

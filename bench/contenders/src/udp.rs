@@ -93,7 +93,7 @@ impl Udp {
         }
     }
 
-    /// One datagram: its mark and payload length, unless it was a grant.
+    /// Takes one datagram: its mark and payload length, unless it was a grant.
     fn recv_datagram(&mut self) -> Result<Option<Received>> {
         let length = self.wait_for_datagram()?;
         if self.buffer[0] == GRANT {

@@ -1,19 +1,19 @@
-//! What every contender can do.
+//! The operations that every contender offers.
 
-/// What ends a measurement early, as a sentence.
+/// An error that ends a measurement early, as a sentence.
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a message is for: its first byte, so that contenders without tags can carry it.
+/// The purpose of a message: its first byte, so that contenders without tags can carry it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// It is measured.
+    /// The message is measured.
     Data = 0,
     /// The client sends no more in this phase.
     Last = 1,
     /// The server has received everything.
     Done = 2,
-    /// It is measured, and the server answers it.
+    /// The message is measured, and the server answers it.
     Ask = 3,
 }
 

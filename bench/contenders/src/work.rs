@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::wire::{Mark, Result, Wire};
 use super::{Args, Workload, sys};
 
-/// Before it counts everyone goes this long unmeasured, to open windows and warm caches.
+/// Before it counts, each contender runs unmeasured for this long, to open windows and warm caches.
 pub(crate) const WARM_UP: Duration = Duration::from_millis(100);
 
 /// Messages between two looks at the clock, at most, and their bytes.
@@ -19,13 +19,13 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Requests under way in the mix.
 pub(crate) const IN_FLIGHT: usize = 16;
 
-/// What one end counted.
+/// The counts of one end.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Half {
     messages: u64,
     bytes: u64,
     seconds: f64,
-    /// Of this process, all threads.
+    /// Processor time of this process, all threads.
     cpu_seconds: f64,
     /// Microseconds of round trips.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,9 +162,9 @@ fn part(wire: &mut dyn Wire) -> Result<()> {
     Ok(())
 }
 
-/// Groups of messages to all, the last of a group with a mark that asks for an answer; when all
-/// have answered comes the next group. One thread: a group is over when the slowest has it, whoever
-/// is served first.
+/// Groups of messages to all, the last of a group with a mark that asks for an answer. When all
+/// have answered, the next group follows. One thread: a group is over when the slowest has it, in
+/// whatever order they are served.
 fn data_phase(
     wires: &mut [Box<dyn Wire + Send>],
     args: &Args,
@@ -234,7 +234,8 @@ fn ping(
     Ok(())
 }
 
-/// Requests and replies of the mix. Whatever has come is answered by new requests together.
+/// Requests and replies of the mix. All replies that have come are answered by new requests
+/// together.
 fn ask(
     wire: &mut dyn Wire,
     full: &'static [u8],
@@ -286,7 +287,8 @@ pub(crate) fn server(mut wires: Vec<Box<dyn Wire + Send>>, args: &Args) -> Resul
     Ok(half)
 }
 
-/// Any of those who all send to all others. Who serves nobody came last, and says when it is over.
+/// One of several processes that all send to all others. The process that serves no other came
+/// last, and says when it is over.
 pub(crate) fn one_of_all(mut wires: Vec<Box<dyn Wire + Send>>, args: &Args) -> Result<Half> {
     let messages = [Mark::Data, Mark::Last].map(|mark| payload(args.size, mark));
     exchange(&mut wires, args, messages, WARM_UP)?;
@@ -296,9 +298,9 @@ pub(crate) fn one_of_all(mut wires: Vec<Box<dyn Wire + Send>>, args: &Args) -> R
     Ok(half)
 }
 
-/// Groups of messages to all others. Whoever has the groups of all others begins its next one, so
-/// nobody is ahead by more than one. The last message of the last group is marked by the one who
-/// decides.
+/// Groups of messages to all others. A process that has the groups of all others begins its next
+/// one, so none is ahead by more than one. The deciding process marks the last message of the last
+/// group.
 fn exchange(
     wires: &mut [Box<dyn Wire + Send>],
     args: &Args,
