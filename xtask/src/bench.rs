@@ -1,6 +1,5 @@
 //! The side-by-side bench: builds it, and runs it for people and for the lines that judge its rows.
-//! Its contenders are a workspace of their own, because what Suci is compared with is nobody else's
-//! concern.
+//! Its contenders are a workspace of their own: only the bench needs their libraries.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +21,7 @@ pub fn run(args: &[String]) -> Result<()> {
     exec::run(Command::new(build()?).args(args))
 }
 
-/// What the bench measures with further `args`, or has measured of this tree before.
+/// The bench's rows with further `args`, measured now or earlier of this tree.
 ///
 /// # Errors
 /// A build or a measurement fails.
@@ -44,7 +43,7 @@ pub(crate) fn rows(args: &[&str]) -> Result<Vec<Row>> {
     said.lines().map(Row::parse).collect()
 }
 
-/// The bench's binary, built now with everybody whom it starts.
+/// Builds the bench and all the programs that it starts. Returns the bench's binary.
 fn build() -> Result<PathBuf> {
     let bins = ["--bin", "suci", "--bin", "suci-bench"];
     exec::run(exec::cargo(["build", "--locked", "--release"]).args(bins))?;
@@ -64,7 +63,7 @@ pub fn contenders() -> PathBuf {
     dir().join("release")
 }
 
-/// One contender's row of one task.
+/// The row of one contender in one task.
 #[derive(Debug)]
 pub(crate) struct Row(Value);
 
@@ -72,7 +71,7 @@ impl Row {
     /// From a line of the bench's output.
     ///
     /// # Errors
-    /// It is not JSON.
+    /// The line is not JSON.
     pub(crate) fn parse(line: &str) -> Result<Self> {
         Ok(Self(serde_json::from_str(line).context(line)?))
     }
@@ -80,14 +79,14 @@ impl Row {
     /// A figure of it.
     ///
     /// # Errors
-    /// It has none of that name.
+    /// The row has no figure of that name.
     pub(crate) fn figure(&self, name: &str) -> Result<f64> {
         self.0[name]
             .as_f64()
             .context(format!("no {name} in {}", self.0))
     }
 
-    /// What each round came to, by its number: `values`, or what `name` says.
+    /// The results of each round, by its number: `values`, or those called `name`.
     pub(crate) fn rounds(&self, name: &str) -> BTreeMap<&str, f64> {
         let values = self.0[name].as_object().into_iter().flatten();
         values
@@ -95,7 +94,7 @@ impl Row {
             .collect()
     }
 
-    /// Describes the figures: how many rounds, of which tree, and how many of them are older than
+    /// Describes the figures: the number of rounds, their tree, and how many of them are older than
     /// this run.
     pub(crate) fn origin(&self) -> String {
         let commit = self.0["commit"].as_str().unwrap_or("?");
@@ -113,7 +112,7 @@ impl Row {
     }
 }
 
-/// The row of `who`, a contender's name and how it waits.
+/// Returns the row of `who`, a contender's name and how it waits.
 ///
 /// # Errors
 /// There is none: it is not installed, or it failed in each round.

@@ -22,11 +22,11 @@ const SEEDS: &str = "0..300";
 /// Time given to each fuzz target; `make fuzz` gives a minute.
 const FUZZ_TIME: Duration = Duration::from_secs(10);
 
-/// Tests that run at once, on each core. Most of them wait for a timer or for another process most
-/// of their time.
+/// Tests that run at once, on each core. Most tests wait for a timer or for another process most of
+/// their time.
 const TESTS_PER_CORE: usize = 3;
 
-/// One step: a name to report and to select by, and what it does.
+/// One step: its name, to report and to select by, and its work.
 struct Step {
     name: &'static str,
     run: fn() -> Result<()>,
@@ -117,8 +117,8 @@ pub fn run(only: Option<&str>) -> Result<()> {
         let step_begun = Instant::now();
         let outcome = (step.run)();
         if step.name == TESTS {
-            // What comes now depends on nobody's time, and would wait for builds that wait for
-            // everybody.
+            // The steps from here on are not sensitive to load. They would wait for builds that
+            // wait for all others.
             drop(ahead.take());
             ahead = only.is_none().then(|| Ahead::begin(exec::in_group));
         }
@@ -141,8 +141,8 @@ pub fn run(only: Option<&str>) -> Result<()> {
     }
 }
 
-/// Builds what steps after the tests need until this is dropped: on cores that nobody else wants
-/// while the tests run (`SCHED_IDLE`), so that they find the machine as they would without.
+/// Builds the parts that steps after the tests need, until it is dropped. While the tests run, it
+/// uses only cores that no other process wants (`SCHED_IDLE`), so that the tests are not disturbed.
 struct Ahead {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -158,18 +158,18 @@ impl Ahead {
 }
 
 impl Drop for Ahead {
-    /// What is not ready by now is built by the next one, or in its step.
+    /// A build that is not ready by now is done by the next builder, or in its step.
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It only panics if something is wrong that the step finds, too.
+            // The thread only panics if something is wrong that the step finds, too.
             let _ = thread.join();
         }
     }
 }
 
-/// One after the other, each in a directory that the steps up to the tests leave alone. One that
-/// fails is built again in its step, which says why.
+/// Builds one part after the other, each in a directory that the steps up to the tests leave alone.
+/// A build that fails is repeated in its step, which says why.
 fn build_ahead(class: fn(&mut Command) -> &mut Command, over: &AtomicBool) {
     let builds = [
         // Killed halfway, this alone would begin anew.
@@ -240,7 +240,7 @@ fn tests() -> Result<()> {
     command(test.env("RUST_TEST_THREADS", (TESTS_PER_CORE * cores).to_string()))
 }
 
-/// What the Makefile has pinned.
+/// Makes the pinned tool by the Makefile.
 fn getting_deny() -> Command {
     let mut make = Command::new("make");
     make.arg("setup-deny").current_dir(exec::root());

@@ -1,4 +1,5 @@
-//! What `make demo` shows: messages from all to all, a file to everybody, and figures beside TCP.
+//! The demonstration of `make demo`: messages from all to all, a file to all nodes, and figures
+//! beside TCP.
 
 use std::fs::File;
 use std::io::Read;

@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::error::{Context, Failure, Result};
 use crate::figures;
 
-/// Round trips in a batch, and batches in a look, of which the fastest counts: interrupts make
+/// Round trips in a batch, and batches in a look. Only the fastest batch counts: interrupts make
 /// others slower.
 const TRIPS: u32 = 1_000;
 const BATCHES: u32 = 5;
@@ -27,8 +27,9 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// from each other.
 const ALIKE: f64 = 1.4;
 
-/// Looks that find the usual distance, an odd number so that the median is one of them, and the
-/// pause between them: nobody was seen to stay where he is seldom for half of that time.
+/// Looks that find the usual distance, an odd number so that the median is one of them; and the
+/// pause between them. A placement that is not the usual one was never seen to last half of that
+/// time.
 const LOOKS: u32 = 81;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -56,15 +57,15 @@ impl Placement {
         Ok(Self { nanoseconds })
     }
 
-    /// What a cache line takes there and back, in nanoseconds.
+    /// Round-trip time of a cache line, in nanoseconds.
     #[must_use]
     pub fn nanoseconds(&self) -> f64 {
         self.nanoseconds
     }
 
-    /// What `measure` finds while the processors are here: it is asked again if they were elsewhere
-    /// before or after. Nothing if they were elsewhere for a minute, or kept moving: then another
-    /// placement may be the usual one.
+    /// Returns the result of `measure` while the processors are here. It measures again if they
+    /// were elsewhere before or after. Returns nothing if they were elsewhere for a minute, or kept
+    /// moving: then another placement may be the usual one.
     ///
     /// # Errors
     /// As [`Placement::usual`].
@@ -73,7 +74,8 @@ impl Placement {
     }
 }
 
-/// What `measure` finds while it `is_here` before and after, tried for so long.
+/// Returns the result of `measure` if `is_here` before and after it; tries for as long as
+/// `patience`.
 fn while_here<T>(
     patience: Duration,
     mut is_here: impl FnMut() -> Result<bool>,

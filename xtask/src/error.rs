@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// What went wrong, as a sentence.
+/// An error, as a sentence.
 #[derive(Debug)]
 pub struct Failure(String);
 

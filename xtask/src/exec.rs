@@ -30,7 +30,7 @@ pub fn target_dir() -> PathBuf {
 /// that do not own it.
 ///
 /// # Errors
-/// It has not been built: `cargo build -p suci-cli` comes before tests that use `suci`.
+/// The binary has not been built: `cargo build -p suci-cli` comes before tests that use `suci`.
 pub fn built(name: &str) -> Result<PathBuf> {
     // target/PROFILE/deps/TEST-HASH, or target/PROFILE/xtask.
     let own = std::env::current_exe()?;
@@ -109,7 +109,7 @@ pub fn in_group(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }
 
-/// As [`in_group`]; the kernel runs it only on cores that nobody else wants.
+/// As [`in_group`]; the kernel runs it only on cores that no other process wants.
 pub fn when_idle(command: &mut Command) -> &mut Command {
     // SAFETY: what runs between fork and exec calls one function that is async-signal-safe, and
     // allocates nothing.
@@ -124,10 +124,11 @@ pub fn when_idle(command: &mut Command) -> &mut Command {
     }
 }
 
-/// What `work` makes of each of `items`, in their order; as many at a time as there are cores.
+/// Applies `work` to each of `items`, as many at a time as there are cores. Returns the results in
+/// the order of the items.
 ///
 /// # Errors
-/// Those of `work`: the worker that met it begins nothing more, the others go on.
+/// Those of `work`: the worker that met an error begins nothing more, the others go on.
 pub fn side_by_side<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,
@@ -187,7 +188,7 @@ impl Process {
         })
     }
 
-    /// What errors call it.
+    /// Its name in errors.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -234,8 +235,8 @@ impl Process {
     /// SIGKILL to it and all that it started, if it was started [`in_group`].
     pub fn kill_group(&mut self) {
         if let Ok(group) = i32::try_from(self.pid()) {
-            // SAFETY: kill takes any numbers; the child is not reaped, so that nobody else's group
-            // has its number.
+            // SAFETY: kill takes any numbers; the child is not reaped, so that no other group has
+            // its number.
             unsafe { libc::kill(-group, libc::SIGKILL) };
         }
         self.kill();
@@ -253,7 +254,7 @@ fn die_with_parent(command: &mut Command) {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(std::io::Error::last_os_error());
             }
-            // It may have ended before that was said.
+            // The parent may have ended before the line above.
             match u32::try_from(libc::getppid()) {
                 Ok(now) if now == parent => Ok(()),
                 _ => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
@@ -293,7 +294,7 @@ mod tests {
         while std::io::Read::read(&mut output, &mut byte).unwrap() == 1 && byte != *b"\n" {}
         let begun = Instant::now();
         leader.kill_group();
-        // The end comes when nobody is left who could write.
+        // The end of the output comes when no process is left that could write.
         assert_eq!(std::io::Read::read(&mut output, &mut byte).unwrap(), 0);
         assert!(begun.elapsed() < Duration::from_secs(30), "it slept on");
     }

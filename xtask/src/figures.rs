@@ -1,4 +1,4 @@
-//! What is said of several measurements of one thing.
+//! Statistics of several measurements of one quantity.
 
 /// The middle one (of two in the middle, their mean); nothing of nothing.
 #[must_use]

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::error::{Context, Failure, Result};
 use crate::exec;
 
-/// What `cargo fuzz` passes too: the edge counters, tables and comparisons that libFuzzer reads,
-/// and overflow checks, since an overflow on a peer's numbers is a finding.
+/// The flags that `cargo fuzz` passes too: the edge counters, tables and comparisons that libFuzzer
+/// reads, and overflow checks, since an overflow on a peer's numbers is a finding.
 const FLAGS: &str = "--cfg fuzzing -D warnings -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -104,7 +104,7 @@ fn run(root: &Path, binary: &Path, name: &str, time: Duration) -> Result<()> {
         "-verbosity=0",
     ]);
     fuzzer.arg(&corpus);
-    // Inputs worth keeping for everybody; what a run discovers stays in the ignored corpus.
+    // Inputs in the repository; the finds of a run stay in the ignored corpus.
     let seeds = root.join("fuzz/seeds").join(name);
     if seeds.is_dir() {
         fuzzer.arg(seeds);

@@ -27,10 +27,10 @@ const STEP: f64 = 2.0;
 /// The share of BBR's goodput that Suci reaches at least.
 const OF_BBR: f64 = 0.8;
 
-/// Rounds of which the median counts.
+/// Rounds of each rung; their median counts.
 const ROUNDS: usize = 3;
 
-/// Beside its time a run takes about so long: namespaces come and go.
+/// The time of a run beside its measurement: namespaces come and go.
 const OVERHEAD: Duration = Duration::from_millis(700);
 
 /// The parameter that differs from rung to rung.
@@ -114,7 +114,7 @@ pub struct Choice<'a> {
     pub json: bool,
 }
 
-/// One rung for one contender: Mbit/s of each round.
+/// The rounds of one contender on one rung, in Mbit/s.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     contender: String,
@@ -417,7 +417,8 @@ impl Progress {
         each * u32::try_from(self.planned - self.over).unwrap_or(u32::MAX)
     }
 
-    /// One line that replaces the one before; elsewhere than on a terminal a line now and then.
+    /// Prints one line that replaces the one before. Without a terminal only some lines are
+    /// printed.
     fn say(&self, what: &str) {
         let left = self.left().as_secs();
         let (over, planned) = (self.over, self.planned);
@@ -426,7 +427,7 @@ impl Progress {
             left / 60,
             left % 60
         );
-        // Nobody is left to tell if that fails.
+        // If that fails, there is no reader to be told.
         if self.is_terminal {
             let _ = write!(stderr(), "\r\x1b[K{line}");
         } else if over.is_multiple_of(10) {

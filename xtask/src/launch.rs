@@ -1,4 +1,5 @@
-//! Programs under `suci run`, for tests: who is which process, a kill of one, and how all ended.
+//! Programs under `suci run`, for tests: which process has which ID, a kill of one, and how all
+//! ended.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::exec::{self, Process};
 /// Longer than any program in a test takes.
 const LONG: Duration = Duration::from_secs(100);
 
-/// What a program has printed so far, and the thread that reads it.
+/// The output of a program so far, and the thread that reads it.
 #[derive(Debug)]
 struct Printed {
     text: Arc<Mutex<String>>,
@@ -33,9 +34,9 @@ pub struct Launch {
 pub struct Ended {
     /// Its exit status.
     pub status: i32,
-    /// What its processes printed.
+    /// The standard output of its processes.
     pub out: String,
-    /// What they printed to standard error.
+    /// Their standard error.
     pub err: String,
 }
 
@@ -55,7 +56,7 @@ impl Launch {
     /// Starts one program, without `suci run`.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn begin(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -124,7 +125,7 @@ impl Launch {
     /// Waits for the end.
     ///
     /// # Errors
-    /// It does not end.
+    /// The program does not end.
     pub fn end(mut self) -> Result<Ended> {
         let begun = Instant::now();
         let status = loop {

@@ -39,7 +39,7 @@ const TEST_SUPPORT: &str = "xtask";
 /// The crate of tests across processes, whose every dependency is a test's.
 const TEST_CRATE: &str = "suci-tests";
 
-/// What the engine must not touch, and what the compiler for wasm32 lets through as stubs.
+/// Names that the engine must not use, although the compiler for wasm32 lets them through as stubs.
 const HOST: &[&str] = &[
     "std::env",
     "std::fs",

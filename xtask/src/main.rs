@@ -54,7 +54,7 @@ enum Chore {
     },
     /// Suci side by side with its alternatives: `bench run`, `bench list`, `bench report`
     Bench {
-        /// What the bench takes; `bench help` tells
+        /// Arguments of the bench; `bench help` tells
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -66,7 +66,7 @@ enum Chore {
         #[arg(long, value_name = "PART/PARTS")]
         shard: Option<String>,
     },
-    /// What a capability must show, measured now
+    /// Promises of a capability, measured now
     Show {
         /// The capability
         #[arg(default_value = "foundation")]

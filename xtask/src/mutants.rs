@@ -29,9 +29,9 @@ const FILES: &[&str] = &[
 /// hanging only if it hangs, even where other work slows the machine down.
 const PATIENCE: &str = "20";
 
-/// What judges a mutant: unit tests, random ones with fewer cases, at first without those of
-/// [`SLOW`]. These judge what the others missed. What they miss, tests beyond the crate may still
-/// find: the score is a lower bound.
+/// The tests that judge a mutant: unit tests, random ones with fewer cases, at first without those
+/// of [`SLOW`]. Those then judge the mutants that the others missed. Tests beyond the crate may
+/// still find the rest: the score is a lower bound.
 const JUDGES: &[&str] = &["--cargo-arg=--lib", "--", "--"];
 const CASES: &str = "12";
 
@@ -53,12 +53,12 @@ const SLOW: &[&str] = &[
 /// Share of viable mutants, in percent, that tests must catch.
 pub const BOUND: f64 = 85.0;
 
-/// What a run found.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Score {
     /// Mutants that a test caught, those that hung included.
     pub caught: u64,
-    /// Those of them that hung.
+    /// Mutants that hung; `caught` includes them.
     pub hung: u64,
     /// Mutants that every test passed.
     pub missed: u64,
@@ -105,7 +105,7 @@ pub fn measure(shard: Option<&str>) -> Result<Score> {
     let out = exec::target_dir().join("mutants");
     let mut first = mutants()?;
     if let Some(shard) = shard {
-        // One after the other, so that each part has some of every file.
+        // The parts take mutants in turn, so that each part has some of every file.
         first.args(["--shard", shard, "--sharding", "round-robin"]);
     }
     first.args(JUDGES);
@@ -130,7 +130,7 @@ pub fn measure(shard: Option<&str>) -> Result<Score> {
     })
 }
 
-/// cargo-mutants, up to who judges.
+/// The command of cargo-mutants, without the tests that judge.
 fn mutants() -> Result<Command> {
     let mut mutants = exec::cargo(["mutants", "--package", "suci-proto", "--jobs", "2"]);
     mutants.args(["--minimum-test-timeout", PATIENCE]);
@@ -141,7 +141,7 @@ fn mutants() -> Result<Command> {
         mutants.args(["--exclude-re", &pattern]);
     }
     mutants.env("PROPTEST_CASES", CASES);
-    // That it fails is all that is asked.
+    // Tests only need to fail.
     mutants.env("PROPTEST_MAX_SHRINK_ITERS", "0");
     mutants.env("CARGO_PROFILE_DEV_DEBUG", "0");
     // In one directory each build would wait for the other's.

@@ -39,7 +39,7 @@ pub const INTERFACE: &str = "eth0";
 /// The MTU of the cable, in bytes, until [`Pair::mtu`] changes it.
 pub const MTU: u32 = 1500;
 
-/// One namespace with a working loopback interface.
+/// One network namespace with a working loopback interface.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
@@ -65,8 +65,8 @@ impl Netns {
         signals::remember_namespace(&netns.name)?;
         ip(&["netns", "add", &netns.name])?;
         netns.ip(&["link", "set", "lo", "up"])?;
-        // No link-local addresses, router solicitations or duplicate detection: packets that
-        // nobody asked for disturb counting, and an address under detection cannot be used.
+        // No link-local addresses, router solicitations or duplicate detection: unasked packets
+        // disturb counting, and an address under detection cannot be used.
         let quiet = ["addr_gen_mode=1", "accept_dad=0", "router_solicitations=0"];
         for setting in quiet {
             let setting = format!("net.ipv6.conf.default.{setting}");
@@ -96,7 +96,7 @@ impl Netns {
         let (program, args) = line.split_first().context("an empty command line")?;
         let ran = exec::capture(self.command(program).args(args));
         ran.map_err(|error| {
-            // As `ip` says it.
+            // The error text of `ip`.
             let missing = format!("exec of \"{program}\" failed: No such file");
             match error.to_string() {
                 said if said.contains(&missing) => {
@@ -175,7 +175,7 @@ impl Netns {
         self.run(&[&qdisc[..], &shape[..]].concat()).map(drop)
     }
 
-    /// What the queue of [`INTERFACE`] has sent and dropped since it was set up.
+    /// Packets that the queue of [`INTERFACE`] has sent and dropped since it was set up.
     ///
     /// # Errors
     /// `tc` is missing or prints what we cannot read.
@@ -194,7 +194,7 @@ impl Netns {
         })
     }
 
-    /// What [`INTERFACE`] has sent so far, link headers included.
+    /// Packets that [`INTERFACE`] has sent so far, link headers included.
     ///
     /// # Errors
     /// `ip` prints what we cannot read.
@@ -257,11 +257,11 @@ impl Traffic {
 /// Two namespaces with a veth cable between them.
 #[derive(Debug)]
 pub struct Pair {
-    /// One end.
+    /// The first host.
     pub a: Netns,
     /// The other.
     pub b: Netns,
-    /// What stands between them, if not a cable alone.
+    /// The switch between them, if not a cable alone.
     switch: Option<Netns>,
 }
 
@@ -321,7 +321,7 @@ impl Pair {
         Ok((pair, devices))
     }
 
-    /// What the queue towards `b` has seen: the switch's, else `a`'s own.
+    /// Packets that the queue towards `b` has sent and dropped: the switch's, else `a`'s own.
     ///
     /// # Errors
     /// `tc` prints what we cannot read.
@@ -501,7 +501,7 @@ fn host_addr6(host: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host)
 }
 
-/// Locally administered, so that it is nobody's.
+/// A locally administered address, so that no real device has it.
 fn host_mac(host: u16) -> String {
     let [high, low] = host.to_be_bytes();
     format!("02:77:00:00:{high:02x}:{low:02x}")
@@ -513,7 +513,7 @@ fn ip(args: &[&str]) -> Result<String> {
 
 /// Removes a namespace; its interfaces go with it when the last process in it ends.
 pub(crate) fn remove(name: &str) {
-    // There is nobody left to tell: this runs in Drop and while being terminated.
+    // Errors have no reader: this runs in Drop and while the process is being terminated.
     let _ = Command::new("ip").args(["netns", "del", name]).output();
 }
 

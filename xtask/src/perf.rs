@@ -10,7 +10,7 @@ use crate::error::{Context, Result};
 use crate::exec::{self, Process};
 use crate::netns::Pair;
 
-/// The port of both contenders; nobody else lives in the namespaces.
+/// The port of both contenders; the namespaces have no other programs.
 const PORT: u16 = 7000;
 
 /// The rows of `suci perf --json` with further `args`.

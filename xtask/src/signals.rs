@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::error::{Failure, Result};
 use crate::netns;
 
-/// What must not outlive the process.
+/// Network namespaces that must not outlive the process.
 static NAMESPACES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The write end of the pipe; -1 before there is one.
@@ -76,7 +76,7 @@ fn clean_up_when_woken(read: libc::c_int) {
             break;
         }
     }
-    // The lock is kept: nobody makes another namespace from here on.
+    // The lock is kept: no thread makes another namespace from here on.
     let names = NAMESPACES.lock().unwrap_or_else(PoisonError::into_inner);
     for name in names.iter() {
         netns::remove(name);

@@ -26,12 +26,12 @@ pub(crate) const APART: u32 = 2;
 /// Port of the first process of each host.
 const PORT: u16 = 7_400;
 
-/// What stands around the figures in RESULTS.md.
+/// The lines around the figures in RESULTS.md.
 const BEGIN: &str = "<!-- written by cargo xtask tableau -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// Promises side by side, each kept so many moments after it was made: the tableau counts what is
-/// under way, in 3 times 2 to the power of all delays states. No model: the last two parts
+/// Promises side by side, each kept `delay` moments after it was made. The tableau counts open
+/// promises, in 3 times 2 to the power of all delays states. No model: the last two parts
 /// contradict one another.
 pub(crate) fn promises(delays: &[usize]) -> String {
     let numbered = delays.iter().enumerate();
@@ -41,13 +41,13 @@ pub(crate) fn promises(delays: &[usize]) -> String {
     format!("{} & G F z & F G !z", parts.join(" & "))
 }
 
-/// What one run tells.
+/// The results of one run.
 pub(crate) struct Outcome {
     /// The answer to the formula.
     pub(crate) answer: bool,
     /// Its time.
     pub(crate) seconds: f64,
-    /// What `--stats` wrote.
+    /// The output of `--stats`.
     stats: Value,
 }
 
@@ -81,7 +81,7 @@ impl Programs {
         answer["seconds"].as_f64().context("no time")
     }
 
-    /// Asks about one formula with so many workers, all on this machine.
+    /// Asks about one formula with this many workers, all on this machine.
     pub(crate) fn run(&self, workers: u32, modes: bool, formula: &str) -> Result<Outcome> {
         let mut command = Command::new(&self.suci);
         command.args(["run", "-n", &(workers + 1).to_string(), "--"]);
@@ -174,7 +174,7 @@ struct Setting {
     rounds: Vec<Outcome>,
 }
 
-/// Modes on and off, with so many workers each.
+/// Settings with modes on and off, for each number of workers.
 fn settings(workers: &[u32]) -> Vec<Setting> {
     let both = |workers: &u32| {
         let workers = *workers;
@@ -340,7 +340,7 @@ fn panel(
         .x_label_formatter(&|workers| format!("{workers:.0}"))
         .light_line_style(WHITE.mix(0.0))
         .draw()?;
-    // Told apart also by those who see no red or green.
+    // Colours that people who see no red or green also tell apart.
     for (modes, colour) in [(true, RGBColor(0, 114, 178)), (false, RGBColor(213, 94, 0))] {
         let ours = settings.iter().filter(|setting| setting.modes == modes);
         let points = ours.map(|setting| (f64::from(setting.workers), figure(setting)));

@@ -44,7 +44,7 @@ impl Flow {
         Self::tuned(pair, port, tuning)
     }
 
-    /// The same as `tuning` says.
+    /// The same with the settings of `tuning`.
     ///
     /// # Errors
     /// The kernel has no such congestion control, or the port is in use.

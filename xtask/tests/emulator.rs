@@ -101,7 +101,7 @@ fn a_change_waits_for_its_time() {
         .change_at(400 * MS, &Link::with_round_trip(50 * MS))
         .unwrap();
     let first = round_trip(&a, &b);
-    // Held up for so long the test says nothing.
+    // If the test was held up for that long, it shows nothing.
     if begun.elapsed() < 300 * MS {
         assert!(first < 50 * MS, "{first:?}");
     }

@@ -14,13 +14,13 @@ use xtask::exec::Process;
 use xtask::netns::{Cluster, Netns, Pair};
 use xtask::tcp;
 
-/// A test that makes a namespace removes what killed processes left. Held by all who do, and alone
-/// by the test that looks for what is left.
+/// A test that makes a namespace removes leftovers of killed processes. All such tests hold this
+/// lock together; the test that looks for leftovers holds it alone.
 static MAKERS: RwLock<()> = RwLock::new(());
 
-/// What `make` makes, while nobody looks for what is left.
+/// Runs `make` while no other test looks for leftovers.
 fn making<T>(make: impl FnOnce() -> T) -> T {
-    // A test that panicked while holding it left nothing half done.
+    // A test that panicked with the lock left nothing half done.
     let _others = MAKERS
         .read()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -158,8 +158,8 @@ fn a_slow_cable_drops_at_its_queue() {
     );
     pair.offloads_off().unwrap();
     pair.limit_rate(10, 10).unwrap();
-    // As many as take two seconds to pass: sending them takes no such part of that, whatever else
-    // the machine does.
+    // As many datagrams as take two seconds to pass. Sending them takes only a small part of that,
+    // whatever else the machine does.
     let sent = 2_000;
     for _ in 0..sent {
         // The queue holds 12 KB; the kernel may tell the sender what it dropped.
@@ -204,7 +204,7 @@ fn holder() -> (Process, Vec<String>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     let mut process = Process::spawn(command.arg("pair").stdout(Stdio::piped())).unwrap();
     let said = BufReader::new(process.child().stdout.take().unwrap());
-    // One line says what it is, then one per namespace.
+    // The first line names the program, then comes one line per namespace.
     let names = said.lines().skip(1).take(2).map(|line| {
         let line = line.unwrap();
         let name = line

@@ -10,7 +10,7 @@ pub(super) const NOT_ECT: u8 = 0;
 pub(super) const ECT_0: u8 = 2;
 pub(super) const CE: u8 = 3;
 
-/// The addresses of the router that drops large packets: nobody's on the link.
+/// The addresses of the router that drops large packets. No host on the link has them.
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 254);
 const ROUTER6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 0xfffe);
 
@@ -113,8 +113,8 @@ pub(super) fn translate_source(packet: &mut [u8], alias: Alias) {
     }
 }
 
-/// A packet for the host `own` behind `alias` passes its translator inwards. False if it is for
-/// another address, which nobody has.
+/// A packet for the host `own` behind `alias` passes its translator inwards. Returns false if it is
+/// for another address, which no host has.
 pub(super) fn translate_destination(packet: &mut [u8], alias: Alias, own: Ipv4Addr) -> bool {
     if version(packet) != 4 || packet.len() < V4 {
         return true;

@@ -107,7 +107,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// The same in both directions.
+    /// The same treatment in both directions.
     #[must_use]
     pub fn symmetric(direction: Direction) -> Self {
         Self {

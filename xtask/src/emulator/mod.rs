@@ -48,10 +48,11 @@ use pipe::Pipe;
 /// Packets read from one device before the other has its turn.
 const BATCH: usize = 64;
 
-/// Longest sleep: a new order is looked for so often.
+/// Longest sleep: new orders are looked for this often.
 const SLEEP: Duration = Duration::from_millis(5);
 
-/// Above that of programs that are measured on the link: a late link would look like a slow one.
+/// A priority above that of programs that are measured on the link: a late link would look like a
+/// slow one.
 const PRIORITY: i32 = 2;
 
 /// The longest IP packet.
@@ -69,9 +70,9 @@ pub enum Way {
 /// Which end of the link a packet passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It was read from the sending host.
+    /// The packet was read from the sending host.
     Enters,
-    /// It is about to be handed to the receiving host.
+    /// The packet is about to be handed to the receiving host.
     Leaves,
 }
 
@@ -124,7 +125,7 @@ impl Emulator {
     /// As [`Emulator::start`]; `observer` sees every packet.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Emulator::start`].
     pub fn observed(
         link: &Link,
         observer: impl FnMut(Passage<'_>) + Send + 'static,
@@ -202,7 +203,7 @@ impl Drop for Emulator {
         // Without a sender the thread ends.
         drop(self.orders.take());
         if let Some(thread) = self.thread.take() {
-            // It panics only if an observer does, which its owner sees.
+            // The thread panics only if an observer does, which its owner sees.
             let _ = thread.join();
         }
     }
@@ -229,7 +230,7 @@ impl Worker {
         loop {
             match self.orders.try_recv() {
                 Ok(order) => {
-                    // Of two at one time the one that was ordered first applies first.
+                    // Of two changes at one time, the first one ordered applies first.
                     let place = self.changes.partition_point(|(at, _)| *at > order.0);
                     self.changes.insert(place, order);
                 }
@@ -299,7 +300,7 @@ impl Worker {
         }
     }
 
-    /// Passes the translators of both ends; false if nobody has the destination.
+    /// Passes the translators of both ends; returns false if no host has the destination.
     fn translate(&self, from: usize, packet: &mut [u8]) -> bool {
         let aliases = [self.link.alias_of_a, self.link.alias_of_b];
         if let Some(alias) = aliases[from] {

@@ -34,7 +34,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Packets that did not arrive, for whatever reason.
+    /// Packets that did not arrive, for any reason.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         let Self {
@@ -58,7 +58,7 @@ struct UnderWay {
     packet: Vec<u8>,
 }
 
-/// One direction. All times are since the start of the emulation.
+/// One direction of the link. All times are since the start of the emulation.
 #[derive(Debug)]
 pub(super) struct Pipe {
     direction: Direction,

@@ -18,9 +18,9 @@ use crate::exec;
 /// A program of `guarded`.
 struct Workload {
     name: &'static str,
-    /// What is done, for the reader.
+    /// The work, for the reader.
     what: &'static str,
-    /// What the figures are for one of.
+    /// The unit of the figures.
     unit: &'static str,
     /// How often it is done, the first time; the second time it is done twice as often.
     rounds: u32,
@@ -133,7 +133,7 @@ pub fn check(write: bool) -> Result<()> {
     Err(Failure::new(said.join("\n")))
 }
 
-/// What the counts depend on beside the tree.
+/// The versions, beside the tree, on which the counts depend.
 fn tools() -> Result<String> {
     let valgrind = exec::capture(Command::new("valgrind").arg("--version")).map_err(|failure| {
         Failure::new(format!("{failure}; `make setup-host` installs valgrind"))

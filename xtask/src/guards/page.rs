@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{WORKLOADS, Workload};
 use crate::error::{Context, Result};
 
-/// What stands above the tables.
+/// The text above the tables.
 const HEAD: &str = "# What a message costs
 
 Counted, not timed: the same programs (`tests/guarded`) run under valgrind with a clock and with
@@ -20,7 +20,7 @@ everything else exactly, in both directions. To accept other figures run `cargo 
 --write`, and commit this page with what changed them.
 ";
 
-/// Before the line that says what the figures depend on.
+/// The text before the tools on which the figures depend.
 const TOOLS: &str = "Counted with ";
 
 /// The figures, and what they were counted with.
@@ -30,7 +30,7 @@ pub(super) struct Page {
     pub(super) rows: Vec<Row>,
 }
 
-/// One figure.
+/// One figure of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) workload: String,
@@ -43,8 +43,8 @@ impl Row {
         self.figure.starts_with("instructions")
     }
 
-    /// As it stands on the page, which is what counts: four digits tell one packet in a thousand
-    /// rounds.
+    /// The value as it stands on the page, which is compared. Its four digits tell one packet in a
+    /// thousand rounds.
     pub(super) fn shown(&self) -> String {
         shown(self.value)
     }
@@ -91,7 +91,7 @@ impl Page {
     /// Reads a page.
     ///
     /// # Errors
-    /// It is not one that [`Page::text`] wrote.
+    /// The text was not written by [`Page::text`].
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut workload = None;
         let mut tools = None;
@@ -123,7 +123,7 @@ fn cells(line: &str) -> Option<(&str, &str)> {
     (!figure.is_empty()).then_some((figure, value))
 }
 
-/// What differs, a sentence for each.
+/// The differences, a sentence for each.
 pub(super) fn differences(expected: &Page, measured: &Page, within: f64) -> Vec<String> {
     let keys: BTreeSet<_> = [expected, measured]
         .iter()

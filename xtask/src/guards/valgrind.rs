@@ -17,24 +17,24 @@ const PLACES: [(&str, &str); 2] = [
     ("guarded::second", "receiver"),
 ];
 
-/// What one run counted.
+/// The counts of one run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// How often the work was done that figures are given for.
+    /// How often the work was done to which the figures refer.
     pub(super) units: u64,
     /// By name, in the order of the page.
     pub(super) figures: Vec<(String, u64)>,
 }
 
-/// Runs `workload` of `guarded` for so many rounds under each tool.
+/// Runs `workload` of `guarded` for this many rounds under each tool.
 ///
 /// # Errors
-/// It fails, or a tool prints what cannot be understood.
+/// The run fails, or a tool's output cannot be parsed.
 pub(super) fn count(guarded: &Path, workload: &Workload, rounds: u32) -> Result<Tally> {
     let dir = tempfile::tempdir()?;
     let run = |tool: &[&str], out: &str| {
         let mut command = Command::new("valgrind");
-        // Of the environment nothing but where programs are: its length would move the stack.
+        // The environment has only the places of programs: its length would move the stack.
         command.env_clear().env("PATH", "/usr/bin:/bin");
         command
             .args(tool)
@@ -84,7 +84,7 @@ pub(super) fn count(guarded: &Path, workload: &Workload, rounds: u32) -> Result<
     Ok(tally)
 }
 
-/// What the program said of itself: lines of a name and a number.
+/// Reads a number from the program's output: lines of a name and a number.
 fn number(said: &str, name: &str) -> Result<u64> {
     let mut lines = said.lines().filter_map(|line| line.split_once(' '));
     let found = lines.find(|(key, _)| *key == name);

@@ -36,7 +36,7 @@ fn judge(output: &str) -> Result<Figure> {
     Ok(Figure::new(holds, output.trim().replace('\n', "\n    ")))
 }
 
-/// What stands behind `key` in the line of `contender`.
+/// Reads the value behind `key` in the line of `contender`.
 fn value(output: &str, contender: &str, key: &str) -> Result<f64> {
     let mut lines = output.lines().map(str::split_whitespace);
     let mut words = lines
@@ -51,8 +51,8 @@ fn value(output: &str, contender: &str, key: &str) -> Result<f64> {
 mod tests {
     use super::*;
 
-    /// What the program prints, with these percentiles, and the part of the rate that the node's
-    /// bulk kept.
+    /// The program's output, with these percentiles, and the part of the rate that the node's bulk
+    /// kept.
     fn output(node: u32, tcp: u32, kept: f64) -> String {
         format!(
             "five processes\n\

@@ -352,7 +352,8 @@ fn kill(_: &Ctx) -> Result<Figure> {
     tools::process_tests("f17_", &[("SUCI_TEST_STRICT", "1")])
 }
 
-/// What the project promises, where `make test` is content with three seconds.
+/// Measures the duration that the project promises, where `make test` is content with three
+/// seconds.
 fn computing(_: &Ctx) -> Result<Figure> {
     tools::process_tests("computing_caller", &[("SUCI_TEST_COMPUTE_MS", "30000")])
 }

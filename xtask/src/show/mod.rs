@@ -1,5 +1,5 @@
-//! What each capability must show: one line per promise, each measured anew and printed with
-//! its figures and its bound.
+//! The promises of each capability: one line per promise, each measured anew and printed with its
+//! figures and its bound.
 
 mod control;
 mod flow;
@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 use crate::error::{Context, Failure, Result};
 use crate::exec;
 
-/// One promise.
+/// One promise, and how it is measured.
 struct Line {
     /// A name to select by.
     name: &'static str,
-    /// What must hold, for the reader of the output.
+    /// The promise, for the reader of the output.
     must: &'static str,
     /// Measures it. An error is a failed line too: something that cannot run does not hold.
     run: fn(&Ctx) -> Result<Figure>,
 }
 
-/// What was measured, and whether it suffices.
+/// A measured figure, and whether it suffices.
 struct Figure {
     holds: bool,
     text: String,
@@ -43,7 +43,7 @@ impl Figure {
     }
 }
 
-/// What the lines share: release binaries, built at first use, and a scratch directory.
+/// The parts that the lines share: release binaries, built at first use, and a scratch directory.
 struct Ctx {
     suci: OnceCell<PathBuf>,
     simulator: OnceCell<PathBuf>,

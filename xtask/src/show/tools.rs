@@ -1,4 +1,4 @@
-//! What several lines need: files of noise, hashes, transfers by `suci cat`, and flows whose
+//! Helpers for several lines: files of noise, hashes, transfers by `suci cat`, and flows whose
 //! progress is the length of a file.
 
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::planted;
 /// Mebibyte.
 pub(super) const MIB: u64 = 1 << 20;
 
-/// The port of everything inside namespaces, where nobody else is.
+/// The port of everything inside namespaces, which have no other programs.
 pub(super) const PORT: u16 = 7000;
 
 /// Writes `length` bytes of noise that no compression and no repeated block can hide behind.
@@ -135,7 +135,7 @@ pub(super) fn length(path: &Path) -> Result<u64> {
     Ok(std::fs::metadata(path).context(path.display())?.len())
 }
 
-/// What each of `N` meters measures between two moments from now, in Mbit/s.
+/// The rate that each of `N` meters measures between two moments from now, in Mbit/s.
 pub(super) fn rates<const N: usize>(
     meters: [Meter<'_>; N],
     from: Duration,
@@ -204,7 +204,7 @@ pub(super) fn tests_of(package: &str, filter: &str, settings: &[(&str, &str)]) -
     Ok(Figure::new(passed > 0, text))
 }
 
-/// What the simulator says of a run; that everything passed is required.
+/// Returns the simulator's report of a run; fails unless everything passed.
 pub(super) fn simulate(ctx: &Ctx, args: &[&str]) -> Result<Value> {
     let mut run = Command::new(ctx.simulator()?);
     let said = exec::capture(run.args(args).arg("--json"))?;

@@ -1,4 +1,4 @@
-//! Programs as users write them: they get right results, and their mistakes harm nobody.
+//! Programs as users write them: they get right results, and their mistakes harm no other process.
 
 use std::time::{Duration, Instant};
 

@@ -1,12 +1,12 @@
-//! Ahead of every alternative, near the kernel's limit. Each line asks the bench for those whom it
-//! names, which measures what it has not measured of this tree before. Ratios, those of percentiles
-//! and of processor time too, are medians of the ratios of each round, between namespaces at MTU
-//! 1500; what a line says of one contender alone are medians over rounds. The share that loss
-//! leaves is of two such medians: it is between two tasks, which have no round in common. A ratio
-//! counts if at least half of the rounds have it, of which there must be nine; and Suci must finish
-//! each of its rounds. Goodput is judged by the bound without payload CRC, and by everybody else's
-//! with it; the other way round is reported, as is everything that no demand is about. Where others
-//! block, Suci does what it does by default (it looks for up to 50 us before it sleeps).
+//! Ahead of every alternative, near the kernel's limit. Each line asks the bench for the contenders
+//! that it names. The bench measures those that it has not measured of this tree before. Ratios,
+//! those of percentiles and of processor time too, are medians of the ratios of each round, between
+//! namespaces at MTU 1500. Figures of one contender alone are medians over rounds. The share that
+//! loss leaves is of two such medians: it is between two tasks, which have no round in common. A
+//! ratio counts if at least half of the rounds have it, of which there must be nine; and Suci must
+//! finish each of its rounds. For goodput, the bound is judged without payload CRC, and all other
+//! contenders with it. The other way round is reported, as are figures without a demand. Where
+//! others block, Suci has its defaults (it polls for up to 50 us before it sleeps).
 
 use crate::bench::{self, Row};
 use crate::error::{Failure, Result};
@@ -73,7 +73,7 @@ pub(super) const LINES: &[Line] = &[
 /// Rounds that Suci must finish at least.
 const ROUNDS: f64 = 9.0;
 
-/// What is demanded of a ratio.
+/// The bound on a ratio.
 #[derive(Clone, Copy)]
 enum Bound {
     AtLeast(f64),
@@ -114,7 +114,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Where something is demanded of whom `row` is about, it must have finished each of at least
+    /// If there is a demand on the contender of `row`, it must have finished each of at least
     /// [`ROUNDS`] rounds.
     fn finished(&mut self, row: &Row, bound: Bound) -> Result<()> {
         let (asked, failed) = (turns(row)?, row.figure("failures")?);
@@ -132,13 +132,13 @@ impl Judge {
         Ok(())
     }
 
-    /// The same by those of several, each with its bound.
+    /// Compares with several contenders, each with its bound.
     fn compare_with(&mut self, rows: &[Row], ours: &str, theirs: &[(&str, Bound)]) -> Result<()> {
         let mut all = theirs.iter();
         all.try_for_each(|(theirs, bound)| self.compare(rows, ours, theirs, *bound))
     }
 
-    /// The same by those of several, none of which is judged.
+    /// Reports several contenders, none of which is judged.
     fn report<'a>(
         &mut self,
         rows: &[Row],
@@ -149,7 +149,7 @@ impl Judge {
         all.try_for_each(|theirs| self.compare(rows, ours, theirs, Bound::Any))
     }
 
-    /// The same of Suci with payload CRC, which is judged, then without it, which is reported.
+    /// Compares Suci with payload CRC, which is judged, then without it, which is reported.
     fn compare_both(
         &mut self,
         rows: &[Row],
@@ -160,7 +160,7 @@ impl Judge {
         self.report(rows, without, theirs.iter().map(|(theirs, _)| *theirs))
     }
 
-    /// The same of round trips, and of their 99th percentiles.
+    /// Compares round trips, and their 99th percentiles.
     fn compare_trips(
         &mut self,
         rows: &[Row],
@@ -192,12 +192,12 @@ fn ratio(rows: &[Row], what: &str, ours: &str, theirs: &str) -> Result<f64> {
     Ok(median(ratios))
 }
 
-/// The rounds in which somebody had a turn, finished or not.
+/// The rounds in which the contender had a turn, finished or not.
 fn turns(row: &Row) -> Result<f64> {
     Ok(row.figure("rounds")? + row.figure("failures")?)
 }
 
-/// Refuses figures of a few lucky rounds: who fails in most of them was not measured.
+/// Refuses figures of a few lucky rounds: a contender that fails in most of them was not measured.
 fn enough(who: &str, finished: f64, asked: f64) -> Result<()> {
     if finished * 2.0 >= asked {
         return Ok(());
@@ -206,7 +206,8 @@ fn enough(who: &str, finished: f64, asked: f64) -> Result<()> {
     Err(Failure::new(few))
 }
 
-/// The rows of one task with the contenders named, and to begin with the figure of one of them.
+/// Returns the rows of one task with the contenders named, and a judge that begins with the figure
+/// of one of them.
 fn measured(task: &str, versus: &str, ours: &str) -> Result<(Vec<Row>, Judge)> {
     let rows = bench::rows(&["--only", task, "--vs", versus])?;
     let judge = begun(bench::of(&rows, ours)?)?;
@@ -374,7 +375,7 @@ fn broadcast(_: &Ctx) -> Result<Figure> {
     judge.figure()
 }
 
-/// Judged by what a program does that sends whatever it has to say at once, on both sides.
+/// Judges a program that sends each message at once, on both sides.
 fn mix(_: &Ctx) -> Result<Figure> {
     let (rows, mut judge) = measured("mix@", "tcp-cubic", "suci adaptive")?;
     let demanded = Bound::AtLeast(5.0);
