@@ -1,5 +1,5 @@
-//! What tests across processes share: starting the `subject` program in a namespace, driving it by
-//! lines, and reading what it tells.
+//! Helpers of tests across processes: they start the `subject` program in a namespace, drive it by
+//! lines, and read its output.
 //!
 //! Everything panics on failure: this crate is part of tests and of nothing else.
 #![expect(
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use xtask::exec::{self, Process};
 use xtask::netns::{Netns, Pair};
 
-/// Longer than anything here takes: a test that waits so long has failed.
+/// Longer than anything here takes: a test that waits this long has failed.
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// Set when figures are to be judged by what the project promises (`cargo xtask show`), on a
@@ -228,10 +228,10 @@ impl Cast {
     }
 }
 
-/// What a subject told of itself, and when that was heard.
+/// A statement of a subject about itself, and when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// When.
+    /// When it was read.
     pub at: Instant,
     /// Such as `lost 2`, or `ended 2 Silent delivered=0 not_delivered=3 unknown=5`.
     pub what: String,
@@ -306,7 +306,7 @@ impl Subject {
         self.process.kill();
     }
 
-    /// What it counts now.
+    /// Returns its counters now.
     pub fn stat(&mut self) -> Value {
         self.say("stat");
         self.until("stat", |subject| subject.stats.pop_front())

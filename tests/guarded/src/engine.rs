@@ -13,13 +13,13 @@ use crate::{BATCH, Done, LARGE, MIDDLE, SMALL, TINY, of};
 /// Between a packet's departure and its arrival.
 const LATENCY: Duration = Duration::from_micros(20);
 
-/// Of each socket, as the kernel counts it.
+/// Receive buffer of each socket, as the kernel counts it.
 const BUFFER: u64 = 8 << 20;
 
 /// UDP payload of a packet on Ethernet.
 const MTU: usize = ETHERNET_MTU;
 
-/// What Linux sends as one train.
+/// Most segments that Linux sends as one train.
 const MAX_SEGMENTS: usize = 64;
 
 pub(crate) fn round_trip(rounds: usize) -> Done {
@@ -34,7 +34,7 @@ pub(crate) fn round_trip(rounds: usize) -> Done {
     pair.done(rounds as u64)
 }
 
-/// As [`round_trip`], but by a request and its reply.
+/// As [`round_trip`], but with a request and its reply.
 pub(crate) fn call(rounds: usize) -> Done {
     let mut pair = Pair::new();
     let payload = Bytes::from_static(&SMALL);
@@ -86,7 +86,7 @@ pub(crate) fn large(rounds: usize) -> Done {
 struct Pair {
     now: Instant,
     engines: [Engine; 2],
-    /// The trains that arrive next and how long their packets are, by whom they are for.
+    /// The trains that arrive next, with their packet lengths, by receiver.
     wires: [Vec<(usize, Vec<u8>)>; 2],
     /// Sides whose program has done something since it last waited.
     busy: [bool; 2],
@@ -210,7 +210,7 @@ impl Pair {
         self.now = next.expect("nothing more would happen").max(self.now);
     }
 
-    /// What arrived, what is due and what is to be sent, unless nothing is.
+    /// Runs a driver cycle, unless nothing arrived and nothing is due.
     fn turn(&mut self, host: usize) {
         let arrived = std::mem::take(&mut self.wires[host]);
         let (now, engine) = (self.now, &mut self.engines[host]);
@@ -258,8 +258,8 @@ impl Pair {
         usize::from(taken)
     }
 
-    /// Everything that may go. What a driver hands to the kernel is copied to the wire here, which
-    /// is nobody's work.
+    /// Sends all that may be sent. A driver hands it to the kernel; here it is copied to the wire,
+    /// and the copy does not count.
     fn output(&mut self, host: usize) {
         let (now, engine) = (self.now, &mut self.engines[host]);
         while let Some(query) = engine.poll_route() {

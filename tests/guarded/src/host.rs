@@ -1,5 +1,5 @@
-//! What a machine makes different in every run, and here is the same in each: time and chance. Both
-//! take the place of the C library's for the whole process.
+//! Time and chance, made the same in every run. Both take the place of the C library's functions
+//! for the whole process.
 //!
 //! Time passes by being read, so that timers, rates and round trips are the same beside any other
 //! load.
@@ -7,11 +7,12 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What passes with each reading, in nanoseconds. As much as passes between two of a node that
-/// waits for messages and answers them: what comes sooner has waited in the socket.
+/// Nanoseconds that pass with each reading. As many pass between two readings of a node that waits
+/// for messages and answers them. A message that comes sooner counts as having waited in the
+/// socket.
 static STEP: AtomicU64 = AtomicU64::new(5_000);
 
-/// What passed so far.
+/// Nanoseconds so far.
 static NOW: AtomicU64 = AtomicU64::new(SECOND);
 
 /// The readings so far.
@@ -24,16 +25,16 @@ pub(crate) fn set_step(step: Duration) {
     STEP.store(step.as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// How often anybody asked what time it is.
+/// How often the time was read.
 pub(crate) fn readings() -> u64 {
     READINGS.load(Ordering::Relaxed)
 }
 
-/// Of every clock, since 1970 or since the start alike. What the kernel stamps on packets lies in
-/// the future then, which is to say that it counts as now.
+/// The time of every clock, since 1970 or since the start alike. The kernel's time stamps on
+/// packets therefore lie in the future, so that they count as now.
 ///
 /// # Safety
-/// As of the C library's: `time` is valid for a write.
+/// As for the C library's: `time` is valid for a write.
 // SAFETY: the name is taken on purpose, and the signature is that of the C library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(_: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
@@ -51,7 +52,7 @@ unsafe extern "C" fn clock_gettime(_: libc::clockid_t, time: *mut libc::timespec
 /// The seeds of engines and of hash tables: other bytes in each call, the same in each run.
 ///
 /// # Safety
-/// As of the C library's: `buffer` is valid for writes of `length` bytes.
+/// As for the C library's: `buffer` is valid for writes of `length` bytes.
 // SAFETY: the name is taken on purpose, and the signature is that of the C library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getrandom(
@@ -61,7 +62,7 @@ unsafe extern "C" fn getrandom(
 ) -> libc::ssize_t {
     static CALLS: AtomicU8 = AtomicU8::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the caller gives memory for so many bytes.
+    // SAFETY: the caller gives memory for this many bytes.
     unsafe { buffer.write_bytes(call, length) };
     length as libc::ssize_t
 }

@@ -17,7 +17,7 @@ mod engine;
 mod host;
 mod node;
 
-/// What a workload did in so many rounds.
+/// The work of a workload in its rounds.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     units: u64,
@@ -28,7 +28,7 @@ struct Done {
 const SMALL: [u8; 64] = [7; 64];
 const TINY: [u8; 32] = [9; 32];
 
-/// Messages in a batch: several packets of them.
+/// Messages in a batch: they fill several packets.
 const BATCH: usize = 256;
 
 /// Bytes of a message that fits a packet, in which another begins.
@@ -64,7 +64,7 @@ fn of<R>(node: usize, work: impl FnOnce() -> R) -> R {
     if node == 0 { first(work) } else { second(work) }
 }
 
-/// Does the work so many times.
+/// Does the work this many times.
 type Workload = fn(usize) -> Done;
 
 const WORKLOADS: &[(&str, Workload)] = &[
@@ -78,7 +78,8 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("node-large", node::large),
 ];
 
-/// Seconds after which something waits in vain: both nodes have one thread.
+/// The process is killed after this many seconds: both nodes have one thread, so a wait could last
+/// for ever.
 const PATIENCE: u32 = 60;
 
 fn main() {

@@ -93,7 +93,7 @@ fn pair() -> (Node, Node) {
     (a, b)
 }
 
-/// Leaves the nodes open: to close them is nobody's work here.
+/// Leaves the nodes open: closing them must not count.
 fn done(a: Node, b: Node, units: u64) -> Done {
     let packets = [a, b].map(|node| {
         let packets = node.counters().unwrap().packets_out;

@@ -13,7 +13,7 @@ const NEWCOMERS: u32 = 60;
 const SOON: Duration = Duration::from_millis(500);
 
 /// F31: each newcomer is answered at once, although those before it keep their sessions and compute.
-/// What the first ones were given must leave the least grant to every place that is free.
+/// The credit of the first peers must leave the least grant to every place that is free.
 #[test]
 fn f31_newcomers_are_answered_whatever_those_before_them_do() {
     let _alone = heavy();

@@ -54,8 +54,8 @@ fn f08_garbage_and_other_versions_are_counted_and_disturb_nobody() {
     server.finish();
 }
 
-/// Somebody sends datagrams with wrong UDP checksums, less than a tick of the kernel apart: a node
-/// that waits for a message keeps its time.
+/// An attacker sends datagrams with wrong UDP checksums, less than a tick of the kernel apart. A
+/// node that waits for a message keeps its time.
 #[test]
 fn f08_wrong_checksums_keep_no_receive_from_ending() {
     let _together = light();
@@ -74,7 +74,7 @@ fn f08_wrong_checksums_keep_no_receive_from_ending() {
             std::thread::sleep(Duration::from_micros(500));
         }
     });
-    // It is on its way.
+    // The first datagram is on its way.
     while netns.counter("UdpInCsumErrors").unwrap() == 0 {
         assert!(!noise.is_finished(), "the kernel takes it for good");
         node.poll(Duration::ZERO).unwrap();
@@ -95,7 +95,7 @@ fn raw_socket() -> UdpSocket {
     // SAFETY: makes a descriptor; no pointers are involved.
     let fd = unsafe { libc::socket(libc::AF_INET, kind, libc::IPPROTO_RAW) };
     assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: the descriptor was made above, and nobody else has it.
+    // SAFETY: the descriptor was made above and has no other owner.
     unsafe { UdpSocket::from_raw_fd(fd) }
 }
 
@@ -143,8 +143,8 @@ fn f24_a_forked_child_gets_errors_and_its_parent_goes_on() {
     peer.finish();
 }
 
-/// Nobody listens at one address of the book: the kernel's reports of it are hints, other peers are
-/// served meanwhile, and when the process comes it gets what waited for it.
+/// One address of the book has no listener. The kernel's reports of it are hints, other peers are
+/// served meanwhile, and when the process comes it gets the messages that waited for it.
 #[test]
 fn f25_a_port_that_refuses_is_a_hint_and_may_open_later() {
     let _together = light();

@@ -20,7 +20,7 @@ struct Incast {
 }
 
 impl Incast {
-    /// All of them, sending as fast as they may.
+    /// Starts all nodes, sending as fast as they may.
     fn new(receiver: &[&str], sender: &[&str]) -> Self {
         let pair = Pair::new().unwrap();
         let address = |id| SocketAddr::from((pair.a_addr(), 7000 + id as u16));
@@ -50,12 +50,12 @@ impl Incast {
         counts.collect()
     }
 
-    /// Messages that arrived from everybody.
+    /// Messages that arrived from all senders.
     fn received(&mut self) -> u64 {
         self.by_sender().iter().sum()
     }
 
-    /// Waits until everybody has come through.
+    /// Waits until all senders have come through.
     fn all_send(&mut self) {
         let deadline = Instant::now() + LONG;
         loop {
@@ -75,7 +75,7 @@ impl Incast {
         rest.split_once(',').unwrap().0.parse().unwrap()
     }
 
-    /// Everybody stops: whatever was accepted arrives, once, and the kernel dropped nothing.
+    /// All senders stop: every accepted message arrives, once, and the kernel dropped nothing.
     /// Returns the packets that were sent again.
     fn finish(self) -> u64 {
         let (lost, dropped) = self.drain();
@@ -83,7 +83,7 @@ impl Incast {
         lost
     }
 
-    /// As [`Incast::finish`]; returns what the kernel dropped, too.
+    /// As [`Incast::finish`]; also returns the number of datagrams that the kernel dropped.
     fn drain(mut self) -> (u64, u64) {
         for sender in &mut self.senders {
             sender.say("rest 0");
@@ -167,9 +167,9 @@ fn stopped_for_five_seconds(controller: &[&str]) {
     );
 }
 
-/// The same with grants that know no limit: the kernel drops what the buffer does not hold. Else
-/// these tests would show nothing. CUBIC, because `Lan` keeps queues so short that they hardly fill
-/// the buffer.
+/// The same with grants without a limit: the kernel drops packets that the buffer does not hold.
+/// Otherwise these tests would show nothing. CUBIC, because `Lan` keeps queues so short that they
+/// hardly fill the buffer.
 #[cfg(suci_plant)]
 #[test]
 fn unlimited_grants_overrun_the_receiver() {

@@ -76,7 +76,7 @@ fn f17_kill_of_one_of_four_processes_under_load() {
             "ended after {ended:?}"
         );
     }
-    // Later events of the same kind would have come meanwhile; nobody else is affected.
+    // Later events of the same kind would have come meanwhile; no other process is affected.
     std::thread::sleep(SILENCE / 2);
     for subject in &mut subjects {
         assert_eq!(subject.events("lost").len(), 1);
@@ -132,7 +132,7 @@ fn f14_a_killed_process_starts_again() {
 }
 
 /// A process is killed and started again on another port of the same machine, whether its peer was
-/// talking to it or not: the kernel says that nobody has the old port, so that the peer need not
+/// talking to it or not. The kernel reports that the old port is closed, so that the peer need not
 /// wait for the silence timeout of 10 s.
 #[test]
 fn f14_a_killed_process_starts_again_on_another_port_at_once() {

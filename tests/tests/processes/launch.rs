@@ -19,7 +19,8 @@ struct Greeters {
 }
 
 impl Greeters {
-    /// They have greeted one another. A process that is started again takes a second to begin.
+    /// Starts processes that greet one another. A process that is started again takes a second to
+    /// begin.
     fn start(options: &[&str], kind: &str) -> Self {
         let dir = TempDir::with_prefix("suci-tests-").unwrap();
         let greeter = exec::built("greeter").unwrap();

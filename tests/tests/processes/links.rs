@@ -33,8 +33,8 @@ fn go_on([mut a, mut b]: [Subject; 2]) {
     b.finish();
 }
 
-/// One side suspends and resumes: meanwhile nothing arrives, writes are refused on both sides with
-/// an error that says by whom, and nobody is lost.
+/// One side suspends and resumes. Meanwhile nothing arrives, both sides refuse writes with an error
+/// that names the suspending side, and no peer is lost.
 #[test]
 fn suspend_under_load_and_resume() {
     let _together = light();
@@ -46,7 +46,7 @@ fn suspend_under_load_and_resume() {
     a.event("held 1 Here");
     b.event("held 0 There");
     let mut received = || [a.number("/received/1"), b.number("/received/0")];
-    // What was under way arrives first.
+    // Packets in flight arrive first.
     let (mut before, end) = (received(), Instant::now() + LONG);
     loop {
         std::thread::sleep(Duration::from_millis(200));

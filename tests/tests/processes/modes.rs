@@ -1,4 +1,4 @@
-//! What modes, priorities and controllers do between real processes.
+//! Effects of modes, priorities and controllers between real processes.
 
 use std::time::{Duration, Instant};
 
@@ -50,8 +50,8 @@ fn goodput(to: &mut Subject, from: u32) -> f64 {
 }
 
 /// Acknowledgements per packet, Mbit/s, and the median round trip in microseconds. On a slow cable:
-/// at full speed a receiver finds hundreds of packets whenever it looks, and acknowledges them
-/// together whatever the mode.
+/// at full speed a receiver finds hundreds of packets in each look, and acknowledges them together
+/// in any mode.
 fn figures(mode: &str) -> [f64; 3] {
     let pair = Pair::across_switch(200, 10).unwrap();
     pair.offloads_off().unwrap();
@@ -104,7 +104,7 @@ fn modes_differ_as_documented() {
     }
 }
 
-/// What became of requests and bulk that met.
+/// The results of requests and bulk that met.
 struct Meeting {
     /// The 99th percentile of requests beside bulk, in that of requests alone.
     slower: f64,
@@ -112,7 +112,7 @@ struct Meeting {
     share: f64,
 }
 
-/// How often requests go alone and beside bulk, in turns: once where nobody judges the figures.
+/// How often requests go alone and beside bulk, in turns: once if the figures are not judged.
 fn turns() -> usize {
     if strict() { 9 } else { 1 }
 }
@@ -192,7 +192,7 @@ fn requests_and_bulk_meet_on_a_gigabit() {
     }
 }
 
-/// As fast as the machine is, which decides the figures; they are for people to read.
+/// Runs as fast as the machine allows, which decides the figures; they are for people to read.
 #[test]
 fn requests_and_bulk_meet_at_full_speed() {
     let _alone = heavy();
@@ -210,7 +210,7 @@ fn standing_queue(controller: &str) -> [f64; 2] {
     let mut b = cast.start(&pair.b, 1, &[&setting]);
     ping(&mut a, 1);
     a.say(&format!("load 1 64 {BULK}"));
-    // It finds its share.
+    // The flow finds its share.
     std::thread::sleep(MEASURED);
     let (begun, before) = (Instant::now(), b.number("/received/0"));
     let mut queue = Vec::new();

@@ -11,7 +11,7 @@ use suci_tests::{Cast, DOWN, LONG, Subject, heavy, light};
 use xtask::exec::{self, Process};
 use xtask::netns::{INTERFACE, Netns, Pair};
 
-/// One node at each end.
+/// Starts one node at each end.
 fn at_both_ends(pair: &Pair, settings: [&[&str]; 2]) -> (Subject, Subject) {
     let cast = Cast::new(&[(pair.a_addr(), 7000).into(), (pair.b_addr(), 7000).into()]);
     let a = cast.start(&pair.a, 0, settings[0]);
@@ -40,7 +40,7 @@ fn noise(path: &Path, length: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// `suci cat` of `length` bytes by the two commands, to `address`; whatever was sent arrives.
+/// Sends `length` bytes by `suci cat` with the two commands, to `address`; all bytes arrive.
 fn cat([mut receiver, mut sender]: [Command; 2], address: &str, length: usize) {
     let dir = tempfile::TempDir::with_prefix("suci-tests-").unwrap();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));

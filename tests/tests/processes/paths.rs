@@ -96,9 +96,9 @@ fn f36_a_path_that_marks_or_bleaches_everything_stops_nothing() {
     }
 }
 
-/// F27: hosts with jumbo frames, and a path that carries 1,500 bytes, of which nobody says so. Once
-/// that is found a receiver charges for what comes: as much is under way as between hosts without
-/// jumbo frames, and not a sixth of it.
+/// F27: hosts with jumbo frames, and a path that carries 1,500 bytes, without a report. Once the
+/// size is found, a receiver charges for the size that comes: as much is in flight as between hosts
+/// without jumbo frames, and not a sixth of it.
 #[test]
 fn f27_jumbo_frames_on_hosts_of_a_smaller_path_slow_nothing_down() {
     let _together = light();
@@ -162,15 +162,15 @@ fn f27_a_path_below_1200_bytes_carries_small_messages_and_is_told() {
         let what = format!("below 1,200 B is told, from the start: {from_start}");
         in_time(begun, Duration::from_secs(5), &what);
         assert_eq!(a.events("refused").len(), 1);
-        // They wait for a path that carries them, which would hold a close up.
+        // The messages wait for a path that carries them, which would hold a close up.
         a.kill();
         b.kill();
     }
 }
 
 /// F13: the address of one end changes in the middle of a steady stream in one direction, when the
-/// receiver has acknowledged everything: only its own question tells the sender where it is now.
-/// The old address reaches nobody.
+/// receiver has acknowledged everything: only its own question tells the sender its new address.
+/// The old address is dead.
 #[test]
 fn f13_a_stream_goes_on_when_an_address_changes_midway() {
     let _together = light();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use suci_tests::{COMPUTES, Cast, light, time};
 use xtask::netns::Netns;
 
-/// A program that computes for long is answered for by its helper: nobody takes it for lost.
+/// The helper answers for a program that computes for long: its peer does not take it for lost.
 #[test]
 fn computing_caller_is_not_lost() {
     let _together = light();

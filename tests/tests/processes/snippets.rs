@@ -23,8 +23,8 @@ const ROUNDS: &str = "SUCI_TEST_ROUNDS";
 /// `net.core.rmem_max` of an untuned Linux.
 const STOCK: &str = "212992";
 
-/// What does not run here, by the beginning of its line or snippet, and why. An entry that fits
-/// nothing fails the test.
+/// Snippets that do not run here, by the beginning of their line or snippet, and why. An entry that
+/// fits nothing fails the test.
 const NOT_RUN: &[(&str, &str)] = &[
     ("make demo", "`cargo xtask show foundation` runs it"),
     ("make test", "this test is part of it"),
@@ -42,7 +42,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("satisfiable:", "output"),
 ];
 
-/// What else must run beside a line that begins like this.
+/// Commands that must run beside a line that begins like this.
 const BESIDE: &[(&str, &str)] = &[
     (
         "tar c dir | suci cat",
@@ -75,7 +75,7 @@ const FORMULAS: &str = "G F p\n(a U b) & X !a\n";
 /// A fenced block of a document.
 struct Snippet {
     document: PathBuf,
-    /// Of its first line, from 1.
+    /// The number of its first line, from 1.
     line: usize,
     language: String,
     text: String,
@@ -246,7 +246,7 @@ impl Running {
         let log = dir.join(format!("log-{}", fs::read_dir(dir).unwrap().count()));
         let output = File::create(&log).unwrap();
         let mut command = netns.command("env");
-        // What a shell runs in the background ignores interrupts, and so do all whom that starts.
+        // A command that a shell runs in the background ignores interrupts, and so do its children.
         command.args([
             "--default-signal=INT",
             "bash",

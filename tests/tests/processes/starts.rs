@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use suci_tests::{Cast, STARTS, Subject, count, light};
 use xtask::netns::Netns;
 
-/// The server's memory may grow by so many KiB from the first fifth of the starts to the last
-/// start.
+/// KiB that the server's memory may grow from the first fifth of the starts to the last start.
 const GROWTH: u64 = 1_024;
 
 /// Where the server is.

@@ -4,8 +4,8 @@
 //! parameters, again and again. A fifth process asks the server a question every millisecond. The
 //! contenders take turns: a `Node`, a `SharedNode`, TCP with two sockets for each process, and
 //! `spin`, which has no bulk: its four processes compute, and the server looks for questions all
-//! the time. `spin` shows what the scheduler alone costs a server of one thread. In every other
-//! turn nobody asks, which gives the rate of bulk alone.
+//! the time. `spin` shows the cost of the scheduler alone for a server of one thread. Every other
+//! turn has no questions, which gives the rate of bulk alone.
 //!
 //! `control [ROUNDS] [SECONDS]` prints one line for each contender: a name, then keys with values.
 
@@ -35,7 +35,7 @@ const TICKS: f64 = 100.0;
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// One process of a turn.
+/// The role of one process in a turn.
 pub(crate) struct Role {
     /// 0 the server, then the workers, then the asker.
     pub(crate) id: u32,
@@ -49,7 +49,7 @@ impl Role {
         WORKERS + 1
     }
 
-    /// Whether the turn that `began` then is over, also for whoever began a little later.
+    /// Whether the turn that `began` then is over, also for processes that began a little later.
     pub(crate) fn is_over(&self, began: Instant) -> bool {
         began.elapsed() > 2 * WARM_UP + Duration::from_secs_f64(self.seconds)
     }
@@ -173,7 +173,7 @@ pub(crate) fn await_start() -> Outcome<()> {
     Ok(())
 }
 
-/// What one turn of a contender showed.
+/// The results of one turn of a contender.
 #[derive(Default)]
 struct Turn {
     /// Microseconds until the answer, and from when a pause should have ended to when it did;
@@ -242,7 +242,7 @@ impl Process {
     }
 }
 
-/// One turn of a contender. All processes end in it.
+/// Runs one turn of a contender. All processes end in it.
 fn turn(contender: &str, seconds: f64, asks: bool) -> Outcome<Turn> {
     let count = WORKERS + 2;
     let addresses = (0..count).map(|_| free_address());
@@ -335,7 +335,7 @@ fn measure(rounds: usize, seconds: f64) -> Outcome<()> {
     Ok(())
 }
 
-/// What a contender's turns showed: without questions and with them.
+/// One line of results of a contender: its turns without questions and with them.
 fn line(contender: &str, turns: &[(Turn, Turn)], seconds: f64) -> String {
     let beside = |f: fn(&Turn) -> f64| spread(turns.iter().map(|(_, asked)| f(asked)));
     let [_, p50, _] = beside(|turn| percentile(&turn.times, 0.5));

@@ -7,12 +7,12 @@ use suci::{
     PeerStats, Priority, SharedNode,
 };
 
-/// Of questions and answers.
+/// The channel for questions and answers.
 const CONTROL: ChannelId = ChannelId(1);
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// What both kinds of nodes do here.
+/// The operations that both kinds of nodes offer here.
 trait Any {
     fn send(&mut self, to: NodeId, draft: OutgoingMessage) -> Result<(), Error>;
     fn wait(&mut self, limit: Duration) -> Result<Option<Message>, Error>;

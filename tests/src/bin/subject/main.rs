@@ -20,8 +20,8 @@
 //! * `stat`: tells all numbers;
 //! * `close`, or the end of the input: closes, and ends successfully if everything arrived.
 //!
-//! It checks what it is promised as it goes: every message that arrives has the right bytes and the
-//! right place, and every message that it sent gets exactly one outcome. Anything else is a panic.
+//! It checks the promises as it goes: every message that arrives has the right bytes and the right
+//! place, and every message that it sent gets exactly one outcome. Anything else is a panic.
 #![expect(
     clippy::expect_used,
     reason = "a test program: whatever goes wrong must be seen"
@@ -101,13 +101,13 @@ fn main() {
 enum Manner {
     /// Whenever there is something.
     Eager,
-    /// So often, and not in between.
+    /// Looks at this interval, and not in between.
     Every(Duration),
     /// A thread of the library does.
     Threads,
 }
 
-/// What is said on the standard input; says itself that there is a node.
+/// Receives the lines of the standard input. Prints `ready` itself: there is a node.
 fn commands() -> Receiver<String> {
     println!("ready");
     let (said, commands) = channel();
@@ -301,7 +301,7 @@ impl Subject {
         }
     }
 
-    /// A child of a fork must find the node unusable, at once, and harm nobody.
+    /// A child of a fork must find the node unusable, at once, and must not disturb the parent.
     fn fork(&mut self) {
         // SAFETY: the child calls the node, which must answer with an error before it touches
         // anything, and leaves by _exit.
@@ -372,7 +372,7 @@ impl Subject {
         closed.expect("everything arrives before the end");
     }
 
-    /// What had arrived before the close is still there.
+    /// Takes the messages that had arrived before the close.
     fn take_rest(&mut self) {
         while let Ok(Some(message)) = self.node.try_recv() {
             if message.tag != REQUEST {

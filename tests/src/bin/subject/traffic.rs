@@ -1,4 +1,4 @@
-//! What is sent and what arrives, with every message checked.
+//! Messages sent and received, with every message checked.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -32,7 +32,7 @@ fn is_right(index: u64, filling: &[u8]) -> bool {
         && words.next().is_some_and(|word| word.starts_with(rest))
 }
 
-/// What goes to one peer.
+/// The messages to one peer.
 #[derive(Default)]
 pub(crate) struct Outflow {
     left: u64,
@@ -58,7 +58,7 @@ impl Outflow {
         self.left = 0;
     }
 
-    /// What to send now, if anything.
+    /// The next message to send now, if any.
     pub(crate) fn next(&self) -> Option<OutgoingMessage> {
         if self.left == 0 || self.outstanding.len() as u64 >= self.window {
             return None;
@@ -116,7 +116,7 @@ impl Outflow {
     }
 }
 
-/// What came from one peer.
+/// The messages from one peer.
 #[derive(Default)]
 pub(crate) struct Inflow {
     pub(crate) messages: u64,
@@ -124,7 +124,7 @@ pub(crate) struct Inflow {
     life: u64,
     /// The index that must come next; unknown at the beginning of a session.
     next: Option<u64>,
-    /// One more than the last index.
+    /// The last index plus one.
     reached: u64,
 }
 
