@@ -70,8 +70,8 @@ fn twice<T: PartialEq + std::fmt::Debug>(
     assert_eq!(read(&again), Ok(value));
 }
 
-/// Decodes frames, checks what their types promise, and encodes them again. Runs of them say the
-/// same.
+/// Decodes frames, checks what their types promise, and encodes them again. Runs of frames must
+/// give the same.
 fn payload(bytes: &[u8]) {
     both_ways::read_both_ways(bytes);
     let mut again = Vec::new();

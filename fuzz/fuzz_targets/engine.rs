@@ -1,10 +1,10 @@
-//! Two engines that exchange packets through a network which the input commands: it delivers,
-//! drops, repeats, delays, replays and damages packets, lets time pass, and forges packets as a
-//! peer could that lies.
+//! Two engines that exchange packets through a network that the input commands: it delivers, drops,
+//! repeats, delays, replays and damages packets, lets time pass, and forges packets as a lying peer
+//! could.
 //!
-//! Whatever happens, no engine panics, sends without end, or breaks an invariant. As long as only
+//! For every input, no engine panics, sends without end, or breaks an invariant. As long as only
 //! accidents happened, every message arrives unchanged and in order, and once the accidents stop,
-//! all of them do.
+//! every message arrives.
 #![no_main]
 
 use bytes::Bytes;
@@ -25,11 +25,11 @@ const LATENCY: Duration = Duration::from_micros(50);
 const WIRE: usize = 256;
 /// Packets that may be replayed.
 const REMEMBERED: usize = 64;
-/// More trains than all credit allows: whoever sends so many at once never stops.
+/// More trains than all credit allows: an engine that sends this many at once never stops.
 const TRAINS: usize = 5_000;
 /// Turns after which a driver oversleeps, so that one input does not take long.
 const AWAKE: usize = 100;
-/// Within so much virtual time everything arrives once the network is sound.
+/// Within this much virtual time everything arrives once the network is sound.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 fuzz_target!(|data: &[u8]| {
@@ -70,7 +70,7 @@ impl<'a> Input<'a> {
 
 struct Side {
     engine: Engine,
-    /// What it asked last about its route.
+    /// Its last question about its route.
     route: Option<RouteQuery>,
     /// Packets on their way to this side.
     wire: VecDeque<Vec<u8>>,
@@ -83,7 +83,7 @@ struct Side {
 struct World {
     now: Instant,
     sides: [Side; 2],
-    /// Nobody lied and no program ended a session: all promises hold.
+    /// No lies were told and no program ended a session: all promises hold.
     honest: bool,
 }
 
@@ -347,7 +347,7 @@ impl World {
         self.now = end.max(self.now);
     }
 
-    /// One turn of a driver: time, events, messages, output.
+    /// Runs one driver cycle: time, events, messages, output.
     fn turn(&mut self, side: usize) {
         let now = self.now;
         self.sides[side].engine.begin_turn(now);
@@ -414,8 +414,8 @@ impl World {
             (second, first)
         };
         while let Some(query) = from.engine.poll_route() {
-            // What is asked before there is a connection stays open: so it is asked for the
-            // connection, too.
+            // The first query, from before the connection, gets no answer, so that the connection
+            // asks, too.
             if from.route.replace(query).is_some() {
                 from.engine.set_route_mtu(query, Some(MTU));
             }

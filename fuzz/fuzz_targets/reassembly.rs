@@ -16,7 +16,7 @@ const LARGE: u64 = 8_000;
 const MAX_MESSAGE: u64 = 4_000;
 const CHANNELS: u64 = 4;
 
-/// What a message counts beside its length and its user header.
+/// The bytes that a message counts beside its length and its user header.
 const MESSAGE: u64 = 64;
 
 /// The naive opinion.
@@ -86,13 +86,13 @@ impl Pieces {
     }
 }
 
-/// What a message of `total` bytes that asked first counts at least.
+/// The least bytes that a message of `total` bytes counts if it asked first.
 fn budgeted(total: u64) -> u64 {
     total.max(256)
 }
 
 impl Model {
-    /// What is known of a message, from now on.
+    /// The pieces of a message; it is known from now on.
     fn pieces(&mut self, name: Name) -> &mut Pieces {
         let span = self.channels.entry(name.0).or_default();
         span.end = span.end.max(name.1 + 1);
@@ -146,8 +146,8 @@ impl Model {
         self.settle();
     }
 
-    /// Messages that were refused or cancelled are passed over, and who waits longest has the
-    /// memory that is free.
+    /// Passes over messages that were refused or cancelled, and gives free memory to the message
+    /// that has waited longest.
     fn settle(&mut self) {
         for (channel, span) in &mut self.channels {
             let passed_over = |name: Name| {
@@ -261,7 +261,7 @@ fn frag<'a>(input: &mut Input<'_>, filler: &'a [u8]) -> Option<Frag<'a>> {
     })
 }
 
-/// Whole messages side by side, most of them in a row.
+/// Whole messages side by side, most of them with consecutive numbers.
 fn whole_ones(input: &mut Input<'_>, filler: &[u8]) -> Vec<u8> {
     let ((channel, first), shape) = (name(input), input.byte());
     let (count, odd) = (u64::from(shape & 7) + 1, u64::from(shape >> 3 & 7));
@@ -287,7 +287,8 @@ fn whole_ones(input: &mut Input<'_>, filler: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What the frames of a packet do, runs of them together. False if the connection would be closed.
+/// Takes the frames of a packet, runs of them together. Returns false if the connection would be
+/// closed.
 fn take_all(bytes: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
     let mut frames = frames(bytes);
     loop {
@@ -306,10 +307,10 @@ fn take_all(bytes: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
     }
 }
 
-/// What a run does. False if the connection would be closed.
+/// Takes a run. Returns false if the connection would be closed.
 fn take_run(inbox: &mut Inbox, model: &mut Model, run: &Run<'_>) -> bool {
     let taken = inbox.on_run(run).is_ok();
-    // Of one that breaks a rule some messages were taken, too, but none beyond all credit.
+    // Of a run that breaks a rule some messages were taken, too, but none beyond all credit.
     for frame in frames(run.frames()) {
         if let Ok(Frame::Frag(frag)) = frame {
             let next = model
@@ -324,7 +325,7 @@ fn take_run(inbox: &mut Inbox, model: &mut Model, run: &Run<'_>) -> bool {
     taken
 }
 
-/// What a frame does. False if the connection would be closed.
+/// Takes a frame. Returns false if the connection would be closed.
 fn take(inbox: &mut Inbox, model: &mut Model, frame: Frame<'_>) -> bool {
     match frame {
         Frame::Frag(frag) => inbox.on_frag(&frag).map(|()| model.take(&frag)).is_ok(),
@@ -463,8 +464,8 @@ fuzz_target!(|data: &[u8]| {
         assert!(inbox.memory_used() <= WINDOW + LARGE, "promise 6");
         assert!(inbox.large_held() <= LARGE);
         model.settle();
-        // What broke a rule may have been taken in part: from then on the model knows only what was
-        // good.
+        // A packet that broke a rule may have been taken in part: from then on the model knows only
+        // the good part.
         if alive {
             model.compare(&inbox);
         }

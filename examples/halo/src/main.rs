@@ -12,7 +12,7 @@ use suci::{ChannelId, Error, Node, NodeId, OutgoingMessage};
 /// Processes 0 and 1 have the upper half of the plate, processes 0 and 2 the left half.
 const PROCESSES: u32 = 4;
 
-/// This process compares the result and collects what all have to know.
+/// This process compares the result and collects the values that all have to know.
 const ROOT: NodeId = NodeId(0);
 
 /// The channels: halos, residuals, and parts of the result.
@@ -23,7 +23,7 @@ const PARTS: ChannelId = ChannelId(3);
 /// Iterations after which all processes learn the residual.
 const INTERVAL: usize = 20;
 
-/// A process that is silent for so long is dead: nobody can go on without its part.
+/// A process that is silent for this long is dead: no other can go on without its part.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The longest wait for the slowest process.

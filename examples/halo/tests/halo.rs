@@ -35,7 +35,7 @@ fn four_processes_compute_it_over_a_network_with_faults() {
     is_right(&run(&faults, "128", "100"));
 }
 
-/// Kills a process. Nobody can go on without its part: the others say so and fail.
+/// Kills a process. No other can go on without its part: the others say so and fail.
 fn others_fail_without(killed: u32) {
     let arguments = ["64", "1000000000"];
     let mut halo = Launch::start(4, &[], Path::new(HALO), &arguments).unwrap();

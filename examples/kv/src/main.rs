@@ -18,7 +18,7 @@ const SERVER: NodeId = NodeId(0);
 /// Clients that are there at the same time, at most.
 const AT_ONCE: usize = 16;
 
-/// How long anybody waits for an answer.
+/// The longest wait for an answer.
 const SOON: Duration = Duration::from_secs(10);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -65,7 +65,7 @@ fn answer(store: &mut HashMap<String, Bytes>, request: &Message) -> Option<Bytes
     Some(store.get(key).cloned().unwrap_or_default())
 }
 
-/// Runs so many clients, some at a time, each with a node of its own.
+/// Runs this many clients, some at a time, each with a node of its own.
 async fn visit(server: SocketAddr, clients: u32) -> Result<(), Failure> {
     let (places, cancelled) = (
         Arc::new(Semaphore::new(AT_ONCE)),
@@ -100,7 +100,7 @@ async fn be_client(node: &SharedNode, number: u32, cancelled: &AtomicU32) -> Res
             .call_async(SERVER, format!("{key}={value}"), SOON)
             .await?;
         let abandoned = node.call_async(SERVER, key.clone(), SOON);
-        // It is asked once whether the reply is there, which it never is, and dropped.
+        // The future is polled once, which never finds the reply, and dropped.
         tokio::select! {
             biased;
             _ = abandoned => {}

@@ -1,5 +1,5 @@
-//! A service whose members come and go: process 0 stays and knows who is up, the others join and
-//! leave again and again.
+//! A service whose members come and go: process 0 stays and knows which members are up, the others
+//! join and leave again and again.
 //!
 //! `suci run -n 5 members 125` makes 500 joins under four node IDs.
 
@@ -10,7 +10,7 @@ use suci::{Error, Event, Next, Node, NodeId};
 
 const SEED: NodeId = NodeId(0);
 
-/// How long anybody waits for an answer.
+/// The longest wait for an answer.
 const SOON: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-/// Joins with a node of its own, asks who is up, and leaves.
+/// Joins with a node of its own, asks which members are up, and leaves.
 fn join_and_leave() -> Result<(), Error> {
     let mut node = Node::from_env()?;
     let up = node.call(SEED, "who is up?", SOON)?;
@@ -35,7 +35,7 @@ fn join_and_leave() -> Result<(), Error> {
     node.close(SOON)
 }
 
-/// Tells members who is up, until each of the others has left for the last time.
+/// Tells members which others are up, until each of the others has left for the last time.
 fn keep(times: u32) -> Result<(), Box<dyn std::error::Error>> {
     let mut node = Node::from_env()?;
     let others = node.peers()?.len();

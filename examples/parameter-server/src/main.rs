@@ -21,10 +21,10 @@ const URGENT: u8 = 6;
 /// Bytes of a gradient.
 const GRADIENT: usize = 4 << 20;
 
-/// After so much silence the others go on without a worker.
+/// After this much silence the others go on without a worker.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Longer than anybody waits.
+/// Longer than any process waits.
 const LONG: Duration = Duration::from_secs(600);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut number = |otherwise| arguments.next().map_or(Ok(otherwise), |word| word.parse());
     let (size, steps) = (number(64)? << 20, number(10)?);
     let last = NodeId(suci::env::size()?.unwrap_or(2) - 1);
-    // One message more than the parameters may wait for each worker.
+    // For each worker, one more message than the parameters may wait.
     let queue = 2 * size as u64;
     let builder = Node::builder().send_queue(queue).keep_alive();
     let mut node = builder
@@ -93,9 +93,9 @@ fn serve(node: &mut Node, size: usize, steps: usize, workers: Vec<NodeId>) -> Re
 }
 
 struct Server {
-    /// Those that are alive.
+    /// The live workers.
     workers: BTreeSet<NodeId>,
-    /// What they gave in this step.
+    /// Their gradients of this step.
     gradients: BTreeMap<NodeId, Message>,
     step: usize,
     /// Whether the monitor was told this step.

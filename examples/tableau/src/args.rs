@@ -1,4 +1,4 @@
-//! What the command takes.
+//! The arguments of the command.
 
 use std::path::PathBuf;
 

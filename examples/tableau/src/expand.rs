@@ -10,7 +10,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::formula::{Formula, Formulas, Id, Literal};
 
-/// What must hold from some moment on: a set of formulas.
+/// The formulas that must hold from some moment on: a set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct State(Box<[Id]>);
 
@@ -30,12 +30,12 @@ impl Name {
 /// One way to go on from a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What the moment must be like; what is not named is free.
+    /// The literals of the moment; other propositions are free.
     pub when: Box<[Literal]>,
     /// The untils that must hold and are not fulfilled at this moment, in order. A run that owes
     /// one for ever is no model: promises are kept some day.
     pub owed: Box<[Id]>,
-    /// What must hold from the next moment on.
+    /// The formulas that must hold from the next moment on.
     pub next: State,
 }
 
@@ -45,8 +45,7 @@ impl State {
     pub fn new(table: &Formulas, formulas: impl IntoIterator<Item = Id>) -> Self {
         let mut todo: Vec<Id> = formulas.into_iter().collect();
         let mut parts = Vec::with_capacity(todo.len());
-        // Formulas share their parts: without this the paths to one could be more than anybody
-        // counts.
+        // Formulas share their parts: without this the paths to one could be too many to follow.
         let mut seen = Bits::new(table.len());
         while let Some(id) = todo.pop() {
             if !seen.insert(id) {
@@ -62,12 +61,12 @@ impl State {
         Self(parts.into())
     }
 
-    /// What another process says that it contains: formulas in order, each once.
+    /// Makes a set from the formulas that another process names, in order, each once.
     pub(crate) fn from_set(ids: Box<[Id]>) -> Self {
         Self(ids)
     }
 
-    /// What it contains, in order.
+    /// Its formulas, in order.
     pub(crate) fn ids(&self) -> &[Id] {
         &self.0
     }
@@ -92,13 +91,13 @@ pub fn expand(table: &Formulas, state: &State) -> Vec<Step> {
     expansion.steps()
 }
 
-/// An expansion that can be left and taken up again: the branches of one state can be more than
-/// anybody waits for, and who expands may have to listen meanwhile.
+/// An expansion that can be left and taken up again: one state can have more branches than any
+/// caller waits for, and the expanding process may have to listen meanwhile.
 #[derive(Debug)]
 pub(crate) struct Expansion {
     open: Vec<Branch>,
-    /// To each state the steps that owe least, as they were found: whoever can take another can
-    /// take one of these.
+    /// For each next state the steps that owe least, in the order found. Any other step can be
+    /// replaced by one of these.
     found: BTreeMap<State, Vec<Way>>,
 }
 
@@ -118,7 +117,7 @@ impl Expansion {
         }
     }
 
-    /// Looks at so many branches more. Returns whether there are no others.
+    /// Looks at up to `branches` more branches. Returns whether no others are left.
     pub(crate) fn go_on(&mut self, table: &Formulas, branches: u32) -> bool {
         for _ in 0..branches {
             let Some(mut branch) = self.open.pop() else {
@@ -154,7 +153,7 @@ impl Expansion {
         }
     }
 
-    /// What was found.
+    /// Returns the steps that were found.
     pub(crate) fn steps(self) -> Vec<Step> {
         let mut steps = Vec::with_capacity(self.found.len());
         for (next, mut ways) in self.found {
@@ -178,7 +177,7 @@ struct Branch {
     choices: Vec<Id>,
     /// Holds in this branch.
     holds: Bits,
-    /// What the propositions are, where that is settled.
+    /// The values of the propositions, where settled.
     values: Vec<Option<bool>>,
     /// Must hold from the next moment on.
     next: Bits,
@@ -194,9 +193,9 @@ struct Ways {
 
 #[derive(Clone, Copy)]
 enum Second {
-    /// This one holds.
+    /// This formula holds.
     Now(Id),
-    /// This one holds now, and the whole at the next moment, where it is still owed.
+    /// This formula holds now, and the whole at the next moment, where it is still owed.
     Owe(Id),
     /// The whole holds at the next moment.
     Later,
@@ -225,7 +224,7 @@ fn literal(table: &Formulas, id: Id) -> Option<Literal> {
     }
 }
 
-/// What is known of a formula with two ways.
+/// The judgement on a formula with two ways.
 enum Judgement {
     Holds,
     Fails,
@@ -320,8 +319,8 @@ impl Branch {
         }
     }
 
-    /// What is known of a formula at this moment. Looks only so deep: a guess that is found wrong
-    /// later costs less than looking through everything.
+    /// The value of a formula at this moment, if it is known. Looks only to this depth: a guess
+    /// that is found wrong later costs less than looking through everything.
     fn value(&self, table: &Formulas, id: Id, depth: u8) -> Option<bool> {
         if self.holds.contains(id) {
             return Some(true);
@@ -447,7 +446,7 @@ mod tests {
             let tree = crate::parse(text).unwrap();
             table.read(&tree, true)
         });
-        // More paths than anybody counts lead from the last one down.
+        // Too many paths to follow lead from the last one down.
         for _ in 0..200 {
             last = [last[1], table.and(last[0], last[1])];
         }

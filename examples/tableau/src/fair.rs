@@ -23,7 +23,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// Whether to look now that so many states are expanded.
+    /// Whether to look now that this many states are expanded.
     pub(crate) fn due(&mut self, expanded: usize) -> bool {
         let due = expanded >= self.0;
         while expanded >= self.0 {

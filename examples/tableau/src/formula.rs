@@ -17,12 +17,12 @@ impl Id {
     const FALSE: Self = Self(0);
     const TRUE: Self = Self(1);
 
-    /// As a place in a table.
+    /// The ID as a place in a table.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// As it is told to another process, which must know how many formulas there are.
+    /// The ID as it is told to another process, which must know how many formulas there are.
     pub(crate) fn number(self) -> u32 {
         self.0
     }
@@ -32,7 +32,7 @@ impl Id {
         ((number as usize) < formulas).then_some(Self(number))
     }
 
-    /// As bytes that are the same on every machine.
+    /// The ID as bytes that are the same on every machine.
     pub(crate) fn to_bytes(self) -> [u8; 4] {
         self.0.to_le_bytes()
     }
@@ -147,7 +147,7 @@ impl Formulas {
         &self.atoms
     }
 
-    /// What was read, or its negation. Propositions of several trees are the same if their names
+    /// Reads a tree, or its negation. Propositions of several trees are the same if their names
     /// are.
     pub fn read(&mut self, tree: &Tree, positive: bool) -> Id {
         let atoms: Vec<usize> = tree.atoms.iter().map(|name| self.atom(name)).collect();
@@ -168,7 +168,7 @@ impl Formulas {
             .map_or(Id::FALSE, |root| root[usize::from(positive)])
     }
 
-    /// One node or its negation, when its operands have been read.
+    /// Makes one node or its negation, when its operands have been read.
     fn node(
         &mut self,
         node: Node,
@@ -210,7 +210,7 @@ impl Formulas {
             (Binary::Or, true) | (Binary::And, false) => self.or(a, b),
             (Binary::Implies, true) => self.or(not_a, b),
             (Binary::Implies, false) => self.and(not_a, b),
-            // The four operands of both signs, whichever of them is the plain one.
+            // Both operands in both signs, whichever operator is the plain one.
             (Binary::Iff, true) | (Binary::Xor, false) => {
                 let (first, second) = (self.or(not_a, b), self.or(a, not_b));
                 self.and(first, second)

@@ -18,7 +18,7 @@ pub(crate) struct Edge {
 /// States are expanded in any order; in which they were found, their numbers tell.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
-    /// Of each state; nothing while it is not expanded.
+    /// The edges of each state; nothing while it is not expanded.
     edges: Vec<Option<Box<[Edge]>>>,
     expanded: usize,
     edge_count: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// There are so many states at least.
+    /// Makes room for at least this many states.
     pub(crate) fn grow(&mut self, found: usize) {
         if found > self.edges.len() {
             self.edges.resize(found, None);
@@ -77,7 +77,7 @@ impl Graph {
         self.edges.len()
     }
 
-    /// How many of them were expanded.
+    /// The number of expanded states.
     pub(crate) fn expanded(&self) -> usize {
         self.expanded
     }

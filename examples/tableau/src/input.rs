@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::args::Args;
 
-/// A formula that somebody asks about.
+/// A formula that the user asks about.
 pub(crate) struct Asked {
     pub(crate) text: String,
     /// The file and the line, if it came from one.
@@ -20,8 +20,8 @@ const AHEAD: usize = 64;
 
 type Next = Result<Asked, String>;
 
-/// The formulas, each as soon as it can be read, by a thread: who waits for one may have other
-/// things to do.
+/// The formulas, read by a thread, each as soon as it can be read. So the caller can do other
+/// things while it waits.
 pub(crate) struct Input {
     formulas: Receiver<Next>,
 }
@@ -33,7 +33,7 @@ impl Input {
         std::thread::spawn(move || {
             for next in read(file.as_deref(), texts) {
                 if to.send(next).is_err() {
-                    // Nobody asks any more.
+                    // The receiver of the formulas is gone.
                     return;
                 }
             }
@@ -86,7 +86,7 @@ fn lines(name: String, from: impl BufRead) -> impl Iterator<Item = Next> {
             // alone.
             let text = |line: Vec<u8>| {
                 let line = line.strip_suffix(b"\r").unwrap_or(&line);
-                // As some editors begin a file.
+                // Some editors begin a file with this mark.
                 let mark = line.strip_prefix("\u{feff}".as_bytes());
                 let line = mark.filter(|_| before == 0).unwrap_or(line);
                 String::from_utf8_lossy(line).into_owned()

@@ -8,7 +8,7 @@ use tableau::{Decision, Formulas, Id, Lasso, Literal, Moment, SyntaxError, Tree,
 use crate::args::Args;
 use crate::input::Asked;
 
-/// What is asked about each formula.
+/// The question about each formula.
 pub(crate) enum Question {
     Satisfiable,
     Valid,
@@ -67,7 +67,7 @@ impl Question {
     }
 }
 
-/// What is told of one formula.
+/// The answer about one formula.
 pub(crate) struct Answer {
     pub(crate) yes: bool,
     question: &'static str,
@@ -98,7 +98,7 @@ impl Answer {
         }
     }
 
-    /// One line.
+    /// The answer as one line.
     pub(crate) fn shown(&self, asked: &Asked, json: bool) -> String {
         if json {
             return self.json(asked).to_string();
@@ -127,7 +127,7 @@ impl Answer {
     }
 }
 
-/// What is said in JSON of a text that is no formula: as many objects as there were questions.
+/// JSON about a text that is no formula: as many objects as there were questions.
 pub(crate) fn mistake(asked: &Asked, error: &SyntaxError) -> String {
     let mut object = json!({
         "formula": asked.text,
@@ -162,7 +162,7 @@ fn text(formulas: &Formulas, lasso: &Lasso) -> String {
 
 fn literal(formulas: &Formulas, literal: &Literal) -> String {
     let name = &formulas.atoms()[literal.atom];
-    // What reads as something else needs quotes: `G`, `a b`, `(p)`.
+    // A name that reads as something else needs quotes: `G`, `a b`, `(p)`.
     let plain =
         parse(name).is_ok_and(|tree| tree.nodes.len() == 1 && tree.atoms == [name.as_str()]);
     let sign = if literal.positive { "" } else { "!" };

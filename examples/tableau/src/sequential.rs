@@ -8,7 +8,7 @@ use crate::formula::{Formulas, Id};
 use crate::graph::{Edge, Graph};
 use crate::witness::{Lasso, Path};
 
-/// What became of a question.
+/// The answer to a question.
 #[derive(Debug)]
 pub struct Decision {
     /// A model of the formula, unless it has none.
@@ -24,7 +24,7 @@ pub struct Decision {
 pub struct Extent {
     /// States that were found.
     pub found: usize,
-    /// Those of them that were expanded.
+    /// The number of expanded states.
     pub expanded: usize,
 }
 
@@ -64,7 +64,7 @@ struct Tableau {
 }
 
 impl Tableau {
-    /// One state, which holds `root` and is not expanded.
+    /// Makes a tableau of one state, which holds `root` and is not expanded.
     fn new(table: &Formulas, root: Id) -> Self {
         let mut tableau = Self::default();
         tableau.number(State::new(table, [root]));

@@ -6,7 +6,7 @@ use crate::expand::{State, expand};
 use crate::formula::{Formulas, Id, Literal};
 use crate::graph::{Edge, Graph};
 
-/// What a moment is like: propositions that hold or do not hold. The others are free.
+/// A moment: propositions that hold or do not hold. The others are free.
 pub type Moment = Box<[Literal]>;
 
 /// A model of a formula: the moments of `stem`, then those of `cycle` again and again.
@@ -14,7 +14,7 @@ pub type Moment = Box<[Literal]>;
 pub struct Lasso {
     /// The beginning; may be empty.
     pub stem: Vec<Moment>,
-    /// What is repeated; at least one moment.
+    /// The part that repeats; at least one moment.
     pub cycle: Vec<Moment>,
 }
 
@@ -34,7 +34,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// One that ends in the fair component `members`.
+    /// Makes a path that ends in the fair component `members`.
     pub(crate) fn new(graph: &Graph, members: &HashSet<u32>) -> Self {
         let stem = match members.contains(&0) {
             true => Vec::new(),
@@ -55,8 +55,8 @@ impl Path {
         self.stem.iter().chain(&self.cycle).map(|hop| hop.from)
     }
 
-    /// What the moments are like. `None` if the states of these numbers are not those of which the
-    /// graph tells.
+    /// The moments of the path as a lasso. `None` if the states of these numbers are not those of
+    /// the graph.
     pub(crate) fn lasso<'a>(
         &self,
         table: &Formulas,
@@ -71,7 +71,7 @@ impl Path {
     }
 }
 
-/// What the moment of a step from one state to another must be like.
+/// The moment of a step from one state to another.
 fn moment(table: &Formulas, hop: &Hop, from: &State, to: &State) -> Option<Moment> {
     let steps = expand(table, from);
     let mut steps = steps.into_iter();

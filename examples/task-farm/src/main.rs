@@ -15,11 +15,11 @@ const MASTER: NodeId = NodeId(0);
 /// Numbers in one task.
 const TASK: u64 = 20_000;
 
-/// After so much silence a worker's task goes to another. A worker that was only slow has done it
-/// twice, which is no harm.
+/// After this much silence a worker's task goes to another. If the worker was only slow, the task
+/// is done twice, which does no harm.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Longer than anybody waits.
+/// Longer than any process waits.
 const LONG: Duration = Duration::from_secs(3600);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,10 +54,10 @@ fn work(node: &mut Node, below: u64) -> Result<(), Error> {
     }
 }
 
-/// What the master knows.
+/// The master's state.
 struct Farm {
     below: u64,
-    /// Tasks that nobody does.
+    /// Tasks that no worker does.
     waiting: BTreeSet<u64>,
     /// The role of a process.
     running: BTreeMap<NodeId, u64>,
@@ -180,7 +180,7 @@ fn bytes<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
     numbers.iter().flat_map(|n| n.to_le_bytes()).collect()
 }
 
-/// The numbers in a payload, if there are just so many.
+/// The numbers in a payload, if there are exactly `N`.
 fn numbers<const N: usize>(payload: &[u8]) -> Option<[u64; N]> {
     let (words, rest) = payload.as_chunks();
     let numbers: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();

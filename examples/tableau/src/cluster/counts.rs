@@ -1,4 +1,4 @@
-//! What processes counted: for `--stats`.
+//! Counters of the processes, for `--stats`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const PLACES: usize = (u64::BITS * PARTS) as usize;
 pub(super) struct RoundTrips {
     /// When those under way began.
     begun: VecDeque<Instant>,
-    /// How many took so long: see [`place`].
+    /// Round trips by duration: see [`place`].
     counts: Vec<u64>,
 }
 
@@ -40,7 +40,7 @@ impl RoundTrips {
         }
     }
 
-    /// Those under way will not be answered.
+    /// Forgets the questions in flight, which will not be answered.
     pub(super) fn forget(&mut self) {
         self.begun.clear();
     }
@@ -63,7 +63,7 @@ fn micros(place: usize) -> f64 {
     (parts + place % parts) as f64 / parts as f64 * 2_f64.powi(power) / 1e3
 }
 
-/// What a worker did, as the body of a message: states that it expanded, and time in which it had
+/// A worker's counters, as the body of a message: states that it expanded, and time in which it had
 /// nothing to do.
 pub(super) fn told(
     node: &Node,
@@ -78,7 +78,7 @@ pub(super) fn told(
     Ok(told.to_string().into_bytes())
 }
 
-/// What a process's library counted: what it sent, and why messages waited.
+/// The counters of a process's library: what it sent, and why messages waited.
 pub(super) fn traffic(node: &Node) -> Result<Value, Failure> {
     let counters = node.counters().map_err(failure)?;
     let mut waits = Map::new();
@@ -101,7 +101,7 @@ pub(super) fn traffic(node: &Node) -> Result<Value, Failure> {
     }))
 }
 
-/// What a worker told, with its round trips apart.
+/// Parses a worker's counters; its round trips come apart.
 pub(super) fn read(body: &[u8]) -> Option<(Value, Vec<u64>)> {
     let mut told: Value = serde_json::from_slice(body).ok()?;
     let counts = told.as_object_mut()?.remove("round_trips")?;
@@ -113,7 +113,7 @@ pub(super) fn read(body: &[u8]) -> Option<(Value, Vec<u64>)> {
 /// Median, 99th percentile and longest of all workers' round trips.
 pub(super) fn quantiles(workers: &[Vec<u64>]) -> Value {
     let longest = workers.iter().map(Vec::len).max().unwrap_or(0);
-    // Wide enough for whatever they say.
+    // Wide enough for any counts of the workers.
     let sum = |place: usize| -> u128 {
         let all = workers.iter().filter_map(|one| one.get(place));
         all.map(|&count| u128::from(count)).sum()

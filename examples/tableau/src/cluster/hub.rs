@@ -56,7 +56,7 @@ fn stats_file(args: &Args) -> Result<Option<(File, String)>, Failure> {
     }
 }
 
-/// What the searching thread is told.
+/// The orders to the searching thread.
 enum Order {
     Begin(usize),
     Steps {
@@ -68,7 +68,7 @@ enum Order {
     Finish,
 }
 
-/// What it says: once for each question, unless something is wrong.
+/// The thread's answers: one for each question, unless something is wrong.
 enum Found {
     Path(Path, u64),
     Nothing(u64),
@@ -83,7 +83,7 @@ pub(crate) struct Coordinator {
     interrupts: Interrupts,
     orders: Sender<Order>,
     results: Receiver<Found>,
-    /// Of each worker what it counted, when it is asked with [`Kind::Count`].
+    /// The counters of each worker, when it is asked with [`Kind::Count`].
     counted: Vec<Option<Bytes>>,
 }
 
@@ -160,7 +160,8 @@ impl Coordinator {
         }
     }
 
-    /// What the search has found; waits a little for it if it is all that is missing.
+    /// Returns the result of the search, if it is there; waits a little for it if only that is
+    /// missing.
     fn result(&mut self, wait: bool) -> Result<Option<Found>, Failure> {
         let gone = || Failure::Run("the search for a model ended".to_owned());
         if wait {

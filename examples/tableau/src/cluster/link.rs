@@ -1,4 +1,4 @@
-//! One process's node: packets out, packets in, and the news that end a run.
+//! One process's node: packets out, packets in, and the events that end a run.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use tableau::parallel::{HUB, Kind, Malformed, Packet};
 use crate::Failure;
 use crate::args::Args;
 
-/// What only has to come some time.
+/// The channel for messages that only have to come some time.
 const BULK: ChannelId = ChannelId(0);
-/// What somebody waits for.
+/// The channel for messages for which a process waits.
 const URGENT: ChannelId = ChannelId(1);
 
 /// How long a process that ends waits for others to take what it said last.
@@ -104,7 +104,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends: puts it into the peer's queue, which takes it whatever is there already.
+    /// Sends a packet: puts it into the peer's queue, however full that is.
     pub(super) fn send(&mut self, packet: Packet) -> Result<(), Failure> {
         let channel = match self.modes && packet.kind.is_urgent() {
             true => URGENT,
@@ -172,7 +172,7 @@ impl Link {
 
     fn ended(&self, peer: u32, reason: EndReason) -> Result<(), Failure> {
         let how = match reason {
-            // Of a worker the hub knows, too, and why.
+            // If a worker closed, the hub knows it, too, and why.
             EndReason::Closed if peer != HUB && self.me != HUB => return Ok(()),
             EndReason::Closed | EndReason::PeerEnded => "ended before the work was done".to_owned(),
             EndReason::Silent => format!("has not answered for {} s", self.patience.as_secs()),
@@ -183,10 +183,10 @@ impl Link {
         Err(Failure::Run(format!("process {peer} {how}")))
     }
 
-    /// Tells why this process ends, to those who must know, and ends.
+    /// Tells the processes that must know why this one ends, and ends.
     pub(super) fn stop(mut self, failure: &Failure) {
         let (kind, body) = match failure {
-            // It is told here, and nobody's fault.
+            // The user is told here, and no process is at fault.
             Failure::Problem(_) if self.me == HUB => (Kind::Bye, Vec::new()),
             Failure::Signal(signal) => (Kind::Stop, vec![*signal]),
             Failure::Problem(reason) | Failure::Run(reason) => {
@@ -216,12 +216,12 @@ impl Link {
 
     /// Ends in order.
     pub(super) fn close(mut self) {
-        // Those who do not answer now have ended, too.
+        // Processes that do not answer now have ended, too.
         let _ = self.node.close(FAREWELL);
     }
 }
 
-/// What another process said when it ended the run.
+/// Makes the error from the message of another process that ended the run.
 fn stopped(body: &[u8]) -> Failure {
     match body.split_first() {
         Some((&signal @ 1.., _)) => Failure::Signal(signal.min(127)),
@@ -237,7 +237,7 @@ pub(super) fn failure(error: Error) -> Failure {
     Failure::Run(error.to_string())
 }
 
-/// What a message that cannot be means.
+/// Makes the error for a message that cannot be.
 pub(super) fn misfit(from: u32, what: &str, why: &dyn std::fmt::Display) -> Failure {
     Failure::Run(format!(
         "process {from} sent {what} that cannot be: {why} (do all processes run the same program?)"

@@ -1,6 +1,6 @@
 //! The processes of a run that `suci run` started, and how they talk.
 //!
-//! What they say is decided in [`tableau::parallel`]; here it is sent and received.
+//! The content of their messages is decided in [`tableau::parallel`]; here it is sent and received.
 
 mod counts;
 mod hub;
@@ -19,18 +19,18 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// what its other threads found. More may come for as long as others work.
 const TURN: usize = 256;
 
-/// What this process is.
+/// The role of this process.
 pub(crate) enum Role {
     /// The only one.
     Alone,
     /// Process 0, which reads, gives numbers, and prints.
     Hub { workers: u32 },
-    /// One that expands states.
+    /// A process that expands states.
     Worker { me: u32, workers: u32 },
 }
 
 impl Role {
-    /// What `suci run` says, if it started us.
+    /// Returns the role that `suci run` gives, if it started us.
     pub(crate) fn from_env() -> Result<Self, String> {
         let id = suci::env::id().map_err(|error| error.to_string())?;
         let size = suci::env::size().map_err(|error| error.to_string())?;

@@ -21,8 +21,8 @@ pub struct Hub {
     answered: u64,
     /// States whose steps came: never more than have numbers.
     expanded: u64,
-    /// Contents that owners compared: never more than were answered for. And how many of them each
-    /// worker did.
+    /// Contents that owners compared, never more than were answered for; and the number of each
+    /// worker.
     compared: u64,
     compared_by: Vec<u64>,
     out: VecDeque<Packet>,
@@ -36,11 +36,11 @@ enum Phase {
     /// Which workers are ready.
     Gathering(Vec<bool>),
     Building,
-    /// What the states of a model contain, as far as that came.
+    /// The contents of the states of a model, as far as they came.
     Showing(HashMap<u32, Option<State>>),
 }
 
-/// What the driver must do after a message, beside sending.
+/// The work of the driver after a message, beside sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
@@ -53,7 +53,7 @@ pub enum Effect {
 }
 
 impl Hub {
-    /// The hub of so many workers.
+    /// The hub of this many workers.
     #[must_use]
     pub fn new(workers: u32) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Hub {
         }
     }
 
-    /// What is to be sent next.
+    /// The next message to send.
     pub fn poll(&mut self) -> Option<Packet> {
         self.out.pop_front()
     }
@@ -208,8 +208,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Of a worker: how many contents it has compared in all, and how many steps it tells of now.
-    /// More than there can be would end the question before its time.
+    /// Takes the counts of a worker: the contents that it has compared in all, and the number of
+    /// steps that it sends now. Counts that are too large would end the question before its time.
     fn count(&mut self, place: usize, compared: u64, expanded: u64) -> Result<(), Malformed> {
         let found = self.numbers.len() as u64;
         let sum = self.expanded.checked_add(expanded);
@@ -226,7 +226,7 @@ impl Hub {
         Ok(())
     }
 
-    /// A model was found: asks what its states contain, and lets everybody stop.
+    /// A model was found: asks for the contents of its states, and lets all workers stop.
     pub fn show(&mut self, path: &Path) {
         let wanted: HashMap<u32, Option<State>> =
             path.states().map(|state| (state, None)).collect();
@@ -241,7 +241,7 @@ impl Hub {
     /// The model, when all its states were shown.
     ///
     /// # Errors
-    /// They do not fit what was told of their steps.
+    /// The states do not fit the steps that were sent before.
     pub fn model(&mut self, table: &Formulas, path: &Path) -> Result<Option<Lasso>, Malformed> {
         let Phase::Showing(states) = &self.phase else {
             return Ok(None);

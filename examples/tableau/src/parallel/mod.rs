@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Everything here is a pure state machine, from one message to the messages that follow from it
-//! ([`Hub`], [`Worker`]), or a function of what came ([`Search`]). Who drives them owns sockets,
-//! clocks and threads.
+//! ([`Hub`], [`Worker`]), or a function of the messages that came ([`Search`]). The driver owns
+//! sockets, clocks and threads.
 //!
 //! # When the tableau is complete
 //! The hub says so when each state that it numbered has its steps, and as many contents were
@@ -23,15 +23,15 @@
 //! tells the owner what the state contains; the first state is told by the hub).
 //!
 //! *It is complete then.* A worker sends the steps of a state only when all states that they lead
-//! to have numbers. So the graph at the hub is closed: whatever can be reached from state 0 is in
-//! it, with all its steps. This needs no assumption about what is under way: it is a property of
-//! what the hub holds. In particular nobody is expanding anything, since every state is expanded
-//! once and its steps are here.
+//! to have numbers. So the graph at the hub is closed: it has every state that can be reached from
+//! state 0, with all its steps. This needs no assumption about messages in flight: it is a property
+//! of the hub's own data. In particular no worker is expanding anything, since every state is
+//! expanded once and its steps are here.
 //!
-//! *It is said at last.* Every numbered state's contents are sent to its owner by whoever asked
-//! first, and messages arrive. The owner expands it; its names are asked for and answered; its
-//! steps are sent when the batch is full, or when the owner has nothing left to do. There are
-//! finitely many states. The last count of compared contents is sent then, too.
+//! *It is said at last.* The process that asked first for a state sends its contents to the owner,
+//! and messages arrive. The owner expands it; its names are asked for and answered; its steps are
+//! sent when the batch is full, or when the owner has nothing left to do. There are finitely many
+//! states. The last count of compared contents is sent then, too.
 //!
 //! No message is sent for this while there is work: the counts ride on the steps.
 

@@ -16,8 +16,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// For a table of so many formulas ([`Formulas::len`](crate::Formulas::len)), told of by so
-    /// many workers.
+    /// A search in a table of this many formulas ([`Formulas::len`](crate::Formulas::len)), with
+    /// steps from this many workers.
     #[must_use]
     pub fn new(formulas: usize, workers: u32) -> Self {
         let mut graph = Graph::default();

@@ -1,4 +1,4 @@
-//! What processes tell one another, as bytes.
+//! The messages between processes, as bytes.
 //!
 //! Numbers are varints (LEB128). Nothing here is trusted: every count is bounded by the bytes that
 //! are left, every number by what there is of its kind.
@@ -8,7 +8,7 @@ use std::fmt;
 use crate::expand::{Name, State};
 use crate::formula::{Formula, Formulas, Id, Literal};
 
-/// What a message is about.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -17,9 +17,9 @@ pub enum Kind {
     Begin = 128,
     /// Worker to hub: ready for it. The worker's version. Before the first question: it is there.
     Ready,
-    /// Worker to hub: which numbers have the states of these names?
+    /// Worker to hub: which numbers do the states of these names have?
     Ask,
-    /// Hub to worker: these, in the order in which they were asked for.
+    /// Hub to worker: the numbers, in the order of the names.
     Numbers,
     /// To the owner of states: what they contain, for it to expand.
     States,
@@ -61,7 +61,7 @@ impl Kind {
         Self::ALL.into_iter().find(|&kind| kind as u8 == number)
     }
 
-    /// Whether somebody waits for it; the others only have to come some time.
+    /// Whether a process waits for it. Other kinds only have to come some time.
     #[must_use]
     pub fn is_urgent(self) -> bool {
         !matches!(self, Self::States | Self::Steps | Self::Shown)
@@ -71,11 +71,11 @@ impl Kind {
 /// A message to another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// To whom.
+    /// The destination process.
     pub to: u32,
-    /// What it is about.
+    /// The kind of the message.
     pub kind: Kind,
-    /// Of which question, from 1.
+    /// The number of its question, from 1.
     pub question: u64,
     /// The rest.
     pub body: Vec<u8>,
@@ -99,8 +99,8 @@ impl fmt::Display for Malformed {
 
 type Read<T> = Result<T, Malformed>;
 
-/// What both ends must agree on: the release, and within it the number of this protocol, which
-/// changes with every change of messages, names or expansion.
+/// The version on which both ends must agree: the release, and within it the number of this
+/// protocol, which changes with every change of messages, names or expansion.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 
 /// No version is as long.

@@ -36,7 +36,7 @@ pub struct Worker {
     out: VecDeque<Packet>,
 }
 
-/// What belongs to one question.
+/// The state of one question.
 #[derive(Debug)]
 struct Job {
     table: Formulas,
@@ -44,11 +44,11 @@ struct Job {
     owned: Vec<(u32, State)>,
     next: usize,
     known: HashMap<Name, Known>,
-    /// Of the state at `next`, if it is begun.
+    /// The expansion of the state at `next`, if it is begun.
     expansion: Option<Expansion>,
     expanded: VecDeque<Expanded>,
-    /// What each question to the hub was about, the oldest first, and how many were asked and
-    /// answered.
+    /// The states of each question to the hub, the oldest first; and the numbers of questions and
+    /// answers.
     asked: VecDeque<Vec<(Name, State)>>,
     questions: u64,
     answers: u64,
@@ -57,12 +57,12 @@ struct Job {
     steps: Batch,
     owed: HashMap<Box<[Id]>, u64>,
     new_owed: Batch,
-    /// Contents that came and were compared, and those of them that the hub knows of.
+    /// Contents that came and were compared; and how many of them the hub knows of.
     compared: u64,
     reported: u64,
 }
 
-/// What is known of a state. One without a number was asked for.
+/// The facts about a state. A state without a number was asked for.
 #[derive(Debug, Default)]
 struct Known {
     number: Option<u32>,
@@ -76,7 +76,7 @@ struct Expanded {
     number: u32,
     /// The number of the set of untils that it owes, and where it leads.
     steps: Vec<(u64, Name)>,
-    /// After so many answers all successors have numbers.
+    /// After this many answers all successors have numbers.
     after: u64,
 }
 
@@ -95,8 +95,8 @@ impl Batch {
 }
 
 impl Worker {
-    /// Process `me` (from 1) of a run with so many workers. It says that it is there: only of
-    /// somebody who was told something does a network know that he does not answer.
+    /// Process `me` (from 1) of a run with this many workers. It announces itself: a network
+    /// notices that a process does not answer only after something was sent to it.
     #[must_use]
     pub fn new(me: u32, workers: u32) -> Self {
         let mut worker = Self {
@@ -117,7 +117,7 @@ impl Worker {
         self.expanded
     }
 
-    /// What is to be sent next.
+    /// The next message to send.
     pub fn poll(&mut self) -> Option<Packet> {
         self.out.pop_front()
     }
@@ -424,7 +424,8 @@ impl Job {
         body
     }
 
-    /// What the wanted states contain, as far as they are one's own: a few bodies of messages.
+    /// The contents of the wanted states, as far as this worker owns them: a few bodies of
+    /// messages.
     fn shown(&self, reader: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, Malformed> {
         let mut wanted = std::collections::HashSet::new();
         while reader.end().is_err() {

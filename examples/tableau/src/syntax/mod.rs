@@ -58,9 +58,8 @@ pub enum Node {
 
 /// A formula as it was written.
 ///
-/// Operands stand before their operators and the whole stands last, so that who walks it needs a
-/// loop and no recursion: the depth of a formula is its author's choice, the depth of the stack is
-/// not.
+/// Operands stand before their operators and the whole stands last, so that walking it needs a loop
+/// and no recursion: the depth of a formula is its author's choice, the depth of the stack is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// The nodes; at least one.
@@ -79,7 +78,7 @@ pub struct SyntaxError {
     pub line: usize,
     /// In characters, from 1.
     pub column: usize,
-    /// What was expected and what was found.
+    /// The expected and the found text.
     pub message: String,
     /// The line of the text.
     pub excerpt: String,

@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<Tree, SyntaxError> {
     Ok(reader.tree)
 }
 
-/// What waits for its operand to be complete.
+/// An operator that waits for its operand, or an open parenthesis.
 enum Waiting {
     Unary(Unary),
     Binary(Binary),

@@ -16,7 +16,7 @@ fn tableau(args: &[&str], input: impl AsRef<[u8]>) -> Said {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that needs no input may have ended.
+    // A command that needs no input may have ended.
     let _ = child.stdin.take().unwrap().write_all(input.as_ref());
     let done = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -37,7 +37,7 @@ fn suci() -> PathBuf {
 
 fn run(processes: u32, args: &[&str]) -> Command {
     let mut command = Command::new("env");
-    // What a shell runs in the background ignores interrupts, and so do all whom that starts.
+    // A command that a shell runs in the background ignores interrupts, and so do its children.
     command.arg("--default-signal=INT").arg(suci());
     command.args(["run", "-n", &processes.to_string(), "--"]);
     command.arg(env!("CARGO_BIN_EXE_tableau")).args(args);
@@ -68,7 +68,7 @@ impl Run {
                     .any(|entry| entry == wanted.as_bytes())
             };
             if let Some(pid) = children.split_whitespace().find(is_it) {
-                // It was just started: what is to be tested is a process at work.
+                // The process was just started; the test is about a process at work.
                 std::thread::sleep(Duration::from_millis(700));
                 return pid.parse().unwrap();
             }
@@ -97,7 +97,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -133,7 +133,7 @@ fn words(model: &Value) -> [Word; 2] {
 struct Known {
     text: String,
     satisfiable: bool,
-    /// As the oracle holds it, which checks models.
+    /// The formula in the oracle's form, which checks models.
     formula: Option<Ltl>,
 }
 
@@ -246,7 +246,7 @@ fn a_worker_that_is_killed_ends_the_run_and_all_say_so() {
     assert_eq!(status, 137, "{said}");
 }
 
-/// One state whose branches nobody can count: who expands it must hear of what has happened.
+/// A state with too many branches to finish: its worker must hear of events meanwhile.
 fn one_endless_state() -> String {
     let choices: Vec<String> = (0..30).map(|i| format!("(X a{i} | X b{i})")).collect();
     choices.join(" & ")

@@ -15,7 +15,7 @@ struct Cluster {
     hub: Hub,
     workers: Vec<Worker>,
     search: Search,
-    /// What was given to the search and not looked at yet: it has a thread of its own.
+    /// Messages given to the search and not yet looked at: the search has a thread of its own.
     unread: VecDeque<(u32, Vec<u8>, u32)>,
     network: Network,
     random: Random,
@@ -27,7 +27,7 @@ struct Cluster {
     seen: Seen,
 }
 
-/// What runs have come to, which they should.
+/// The situations that runs have met, which they should.
 #[derive(Default)]
 struct Seen {
     /// Models that were found while states were being expanded.
@@ -38,7 +38,7 @@ struct Seen {
     full_questions: u32,
 }
 
-/// What came out of a question: whether there is a model, and how many states there were.
+/// The answer to a question: whether there is a model, and the number of states.
 type Outcome = (bool, usize);
 
 impl Cluster {
@@ -89,7 +89,8 @@ impl Cluster {
         None
     }
 
-    /// The tableau is said to be complete: nobody may have anything left to say or do.
+    /// Checks a tableau that is said to be complete: no process may have anything left to send or
+    /// do.
     fn assert_quiet(&mut self) {
         assert_eq!(self.under_way(), 0, "complete, but something is under way");
         assert_eq!(self.hub.poll(), None, "complete, but the hub has news");
@@ -215,8 +216,8 @@ fn compare(cluster: &mut Cluster, text: &str) -> Outcome {
     (model, states)
 }
 
-/// One run after the other in the same cluster, so that messages of the last question meet the next
-/// one.
+/// Runs one question after the other in the same cluster, so that messages of the last question
+/// meet the next one.
 #[test]
 fn the_end_is_seen_at_last_and_never_early() {
     let (mut models, mut busy, mut full) = (0, 0, 0);
@@ -295,7 +296,7 @@ fn counts_that_cannot_be_are_refused() {
     assert!(steps(&mut hub, &[1, 1, 0]).is_err(), "one too many");
 }
 
-/// What is cut or damaged is refused, or taken for something else; it never ends a process.
+/// A message that is cut or damaged is refused, or taken for another one. It never ends a process.
 #[test]
 fn damaged_messages_do_no_harm() {
     let mut damage = Damage::default();

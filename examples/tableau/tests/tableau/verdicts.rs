@@ -132,9 +132,9 @@ fn turns(n: usize) -> Ltl {
     all([owed(), globally(next(owed())), globally(all(pairs))])
 }
 
-/// Promises side by side, each kept so many moments after it was made: 3 states for each set of
-/// those that are under way, 3 * 2 to the power of all delays, and many steps from each. The last
-/// two contradict one another: no model.
+/// Promises side by side, each kept `delay` moments after it was made: 3 states for each set of
+/// open promises, 3 * 2 to the power of all delays, and many steps from each. The last two
+/// contradict one another: no model.
 pub(crate) fn promises(delays: &[usize]) -> String {
     let promise = |(i, delay): (usize, &usize)| format!("G(p{i} -> {}q{i})", "X ".repeat(*delay));
     let promises = delays.iter().enumerate().map(promise);
@@ -156,7 +156,7 @@ fn families_have_their_known_verdicts() {
     }
 }
 
-/// What holds at each of a row of moments: `a & X b & X X c`, or linear, `a & X (b & X c)`.
+/// A formula for each of a row of moments: `a & X b & X X c`, or linear, `a & X (b & X c)`.
 fn row(linear: bool, moments: Vec<Ltl>) -> Ltl {
     if linear {
         let last_first = moments.into_iter().rev();
@@ -231,7 +231,7 @@ fn counters(n: usize) -> [(&'static str, Ltl); 4] {
     ]
 }
 
-/// The first of them.
+/// The first of these counters.
 pub(crate) fn counter(n: usize) -> Ltl {
     plain_counter(n, false)
 }

@@ -1,4 +1,4 @@
-//! What a formula means, operator by operator, on a lasso.
+//! The meaning of a formula on a lasso, operator by operator.
 
 use super::Ltl;
 

@@ -15,7 +15,7 @@ impl Random {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    /// One of several.
+    /// Picks one of several values.
     pub(crate) fn of<T: Copy>(&mut self, several: &[T]) -> T {
         several[usize::try_from(self.below(several.len() as u64)).unwrap()]
     }
@@ -25,7 +25,7 @@ impl Random {
 pub(crate) const ATOMS: u64 = 3;
 
 /// The formula of a seed. Every fourth contradicts itself in a way that only temporal reasoning
-/// finds; the others are conjunctions of small ones, of which some do.
+/// finds; the others are conjunctions of small formulas, and some of them contradict themselves.
 pub(crate) fn formula(seed: u64) -> Ltl {
     let mut random = Random(seed);
     if seed.is_multiple_of(4) {
