@@ -1,8 +1,8 @@
-//! A layer any backend can wear, which damages what is sent as a seed commands.
+//! A layer any backend can wear, which damages sent packets as a seed commands.
 //!
-//! Faults strike single packets, after segmentation: a train is taken apart, and what survives
-//! untouched goes on as trains again, so that a damaged link stays fast. Corruption happens before
-//! the backend computes a checksum and thus passes it, as bits flipped inside a switch do.
+//! Faults strike single packets, after segmentation: a train is taken apart, and its undamaged
+//! packets go on as trains again, so that a damaged link stays fast. Corruption happens before the
+//! backend computes a checksum and thus passes it, as bits flipped inside a switch do.
 
 mod dice;
 mod held;
@@ -75,7 +75,7 @@ impl std::ops::AddAssign for FaultCounters {
     }
 }
 
-/// A backend with faults on what it sends.
+/// A backend with faults on the packets that it sends.
 ///
 /// Packets held back leave in `send`, `recv` and `wait`. A caller that sleeps elsewhere must
 /// respect [`Backend::due_in`].
@@ -121,8 +121,8 @@ impl<B: Backend> Fault<B> {
         &self.inner
     }
 
-    /// Decides the fate of every segment and sends those that go out now. Only what the backend
-    /// took is committed: a segment offered again meets the same fate.
+    /// Decides the fate of every segment and sends those that go out now. It commits only segments
+    /// that the backend took: a segment offered again meets the same fate.
     fn send_faulty(&mut self, train: &Train<'_>) -> io::Result<SendOutcome> {
         let segments = train.segments();
         let first = self.counters.packets;
@@ -148,7 +148,7 @@ impl<B: Backend> Fault<B> {
     }
 
     /// Sends copies in as few trains as possible. Returns how many segments of the original are
-    /// done with, and what to answer.
+    /// done with, and the outcome to answer.
     fn send_copies(
         &mut self,
         train: &Train<'_>,
@@ -208,7 +208,7 @@ impl<B: Backend> Fault<B> {
         ))
     }
 
-    /// Counts what happened to a segment that is done with, and keeps what goes out later.
+    /// Counts the faults of a segment that is done with, and keeps it if it goes out later.
     fn commit(&mut self, train: &Train<'_>, index: usize, fate: &Fate) {
         self.counters.packets += 1;
         self.counters.lost += u64::from(fate.lost);
@@ -253,7 +253,7 @@ impl<B: Backend> Fault<B> {
         }
     }
 
-    /// Sends what became due, in trains where neighbours are alike.
+    /// Sends packets that became due, in trains where neighbours are alike.
     fn flush(&mut self) -> io::Result<()> {
         self.blocked = false;
         if self.held.is_empty() {

@@ -69,8 +69,8 @@ pub use train::TrainError;
 /// asking for more would fail on the older ones, and 64 already fill a train of ordinary packets.
 pub const MAX_TRAIN_SEGMENTS: usize = 64;
 
-/// Most bytes in one train or one datagram: what an IPv4 total length of 65,535 leaves after an
-/// IP header of 20 and a UDP header of 8 bytes. The kernel builds a train as one such packet.
+/// Most bytes in one train or one datagram: an IPv4 total length of 65,535, less an IP header of 20
+/// and a UDP header of 8 bytes. The kernel builds a train as one such packet.
 pub const MAX_TRAIN_BYTES: usize = 65_507;
 
 /// Most slices in one train: `IOV_MAX` of Linux. Beyond it the kernel answers `EMSGSIZE`, which
@@ -110,7 +110,7 @@ pub struct Train<'a> {
     pub source: Option<IpAddr>,
     /// Mark put on every segment.
     pub ecn: Ecn,
-    /// Bytes per segment; the last holds what is left.
+    /// Bytes per segment; the last one has the rest.
     pub segment: usize,
     /// The bytes of the whole train, in order, at most [`MAX_SLICES`] pieces cut anywhere.
     pub slices: &'a [IoSlice<'a>],
@@ -127,7 +127,8 @@ pub enum SendOutcome {
     /// No room now (`EAGAIN`; `ENOBUFS` where it speaks of the socket): keep the train and wait for
     /// writability. Not a loss. If the socket is writable at once, try a little later.
     Again,
-    /// A segment exceeds what the path's first hop carries (`EMSGSIZE`): send smaller ones.
+    /// A segment exceeds the size that the path's first hop carries (`EMSGSIZE`): send smaller
+    /// ones.
     TooBig,
     /// Segmentation offload was refused (`EIO`, `EINVAL`). Nothing was sent, `max_segments` is 1
     /// from now on, and the segments are to be sent singly.
@@ -246,7 +247,7 @@ pub struct Counters {
     pub recv_drops: u64,
     /// Bytes charged to the receive buffer when [`Backend::charged`] was last asked.
     pub recv_charged: u64,
-    /// The most that it ever answered. (Of several backends together: the sum of what each did.)
+    /// The most that it ever answered. (For several backends together: the sum of their values.)
     pub recv_charged_max: u64,
     /// Answers [`SendOutcome::Again`].
     pub again: u64,
@@ -333,7 +334,7 @@ pub trait Backend: Send {
     /// group may exceed `max`. Returns how many; 0 means that nothing is there. Never blocks.
     ///
     /// # Errors
-    /// Only if the backend is unusable: what the network reports is counted and swallowed.
+    /// Only if the backend is unusable: reports of the network are counted and swallowed.
     fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize>;
 
     /// [`recv`](Self::recv) of one group that sleeps if nothing is there, for at most

@@ -1,9 +1,9 @@
 //! A network within the process: endpoints of one hub reach each other by address.
 //!
-//! Each endpoint has one bounded queue that is charged as Linux charges a socket's receive buffer,
-//! and drops what does not fit, so that code which keeps its promises here does so on a socket.
-//! There is no loss otherwise, no reordering, and ECN marks arrive as sent. Several endpoints may
-//! share an address, as the sockets of a group do (`Udp::into_group`).
+//! Each endpoint has one bounded queue that is charged as Linux charges a socket's receive buffer.
+//! Datagrams that do not fit are dropped, so that code that keeps its promises here does so on a
+//! socket. There is no loss otherwise, no reordering, and ECN marks arrive as sent. Several
+//! endpoints may share an address, as the sockets of a group do (`Udp::into_group`).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -23,7 +23,7 @@ use crate::{
 /// First port handed out for port 0: the ephemeral range of RFC 6335, section 6.
 const FIRST_EPHEMERAL: u16 = 49_152;
 
-/// Which byte of a datagram names one of several endpoints at its address.
+/// The byte of a datagram that names one of several endpoints at its address.
 const STEERING_BYTE: usize = 4;
 
 /// Where endpoints find each other. Clones are the same hub.
@@ -121,8 +121,8 @@ impl Hub {
         alone.pop().ok_or_else(|| io::ErrorKind::AddrInUse.into())
     }
 
-    /// Opens `count` endpoints at one address. Of what arrives there, each gets the datagrams whose
-    /// byte 4 is its place in the list modulo `count`; those that are shorter go to the first.
+    /// Opens `count` endpoints at one address. Each gets the datagrams whose byte 4 modulo `count`
+    /// is its place in the list; shorter datagrams go to the first.
     ///
     /// # Errors
     /// `InvalidInput` for a count of 0; else as [`Hub::endpoint`].
@@ -188,7 +188,7 @@ pub struct Memory {
     shared: Arc<Shared>,
     local: SocketAddr,
     place: Arc<Place>,
-    /// Which of the endpoints there.
+    /// Its number among the endpoints there.
     number: usize,
     mtu: usize,
     /// Endpoints found so far. So threads that send need not ask the hub each time, whose lock they

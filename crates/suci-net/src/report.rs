@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 /// Bytes of a datagram that a report quotes at most.
 pub(crate) const QUOTED: usize = 32;
 
-/// Reports that wait to be taken at most. What comes then is dropped: a report is a hint, and
-/// repeats itself.
+/// The most reports that wait to be taken. Later ones are dropped: a report is a hint, and repeats
+/// itself.
 const MOST: usize = 64;
 
 /// A datagram was not delivered, as an ICMP message says. Any host can forge those, except the
@@ -45,7 +45,7 @@ impl Report {
         }
     }
 
-    /// How the datagram began, as far as the report tells: 32 bytes at most.
+    /// The beginning of the datagram, as far as the report tells: 32 bytes at most.
     #[must_use]
     pub fn quoted(&self) -> &[u8] {
         self.quoted.get(..self.len).unwrap_or_default()

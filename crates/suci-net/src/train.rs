@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::{Ecn, MAX_SLICES, MAX_TRAIN_BYTES, SendOutcome, Train};
 
-/// How a [`Train`] broke its contract. The caller's mistake; nothing was sent.
+/// The way in which a [`Train`] broke its contract. It is the caller's mistake; nothing was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TrainError {
     /// `len` is not the sum of the slices.
@@ -59,13 +59,14 @@ impl<'a> Train<'a> {
         }
     }
 
-    /// How many datagrams the train becomes: at least 1, since an empty train is an empty datagram.
+    /// The number of datagrams that the train becomes: at least 1, since an empty train is an empty
+    /// datagram.
     #[must_use]
     pub fn segments(&self) -> usize {
         self.len.div_ceil(self.segment.max(1)).max(1)
     }
 
-    /// Checks the contract, and answers at once what needs no system call.
+    /// Checks the contract, and answers at once if no system call is needed.
     ///
     /// A destination port of 0 is such a case: the kernel answers `EINVAL`, which on a train would
     /// look like refused segmentation offload, and a spoofed source port could switch it off.

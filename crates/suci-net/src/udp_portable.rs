@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn f25_an_icmp_report_is_swallowed() {
-        // Connected elsewhere: keeps the port from others and refuses what we send.
+        // Connected elsewhere: keeps the port from others and refuses our datagrams.
         let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
         deaf.connect("127.0.0.1:1").unwrap();
         let mut udp = open();

@@ -201,7 +201,7 @@ impl AddressBook {
         self.source.as_deref()
     }
 
-    /// How many nodes are entered.
+    /// The number of nodes in the book.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -239,7 +239,8 @@ fn wrong(source: &str, line: usize, problem: String) -> BookError {
     BookError::Line { place, problem }
 }
 
-/// Bytes of a file. What never ends, such as a device named by mistake, must not fill the memory.
+/// Reads the bytes of a file. An endless file, such as a device named by mistake, must not fill the
+/// memory.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     Patient::open(path)?

@@ -37,7 +37,7 @@ impl Budget {
         }
     }
 
-    /// A program that asked for little got what it wanted.
+    /// The warning, unless the program itself asked for a small buffer.
     pub(crate) fn warning(self) -> Option<Warning> {
         (self.granted < SENSIBLE && self.granted < self.asked).then_some(Warning::SmallBuffer {
             granted: self.granted,
@@ -47,8 +47,8 @@ impl Budget {
     }
 }
 
-/// Something about the system that a node works with, but not well. Says what follows and what to
-/// do.
+/// A property of the system with which a node works, but not well. Its text names the consequence
+/// and the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
@@ -74,7 +74,7 @@ impl fmt::Display for Warning {
                 f,
                 "the socket's receive buffer has only {granted} bytes, which serve {peer_limit} peers and slow \
                  each of them down; as root, before the next start: sysctl -w net.core.rmem_max={}",
-                // The kernel counts twice what it is asked for.
+                // The kernel doubles the size that it is asked for.
                 asked.div_ceil(2)
             ),
         }

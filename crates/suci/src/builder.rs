@@ -37,8 +37,8 @@ const MOST_THREADS: usize = 256;
 /// Memory that an engine needs.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// Settings of a node to be opened. Every setting has a default; what is not given is looked up in
-/// the environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`, `SUCI_NOTICES`).
+/// Settings of a node to be opened. Every setting has a default. Missing ones are looked up in the
+/// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`, `SUCI_NOTICES`).
 #[derive(Clone, Debug)]
 pub struct NodeBuilder {
     id: Option<NodeId>,
@@ -181,9 +181,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Silence after which a session ends. Default 5 min. A peer that sends on and never answers
-    /// what it is asked to give back keeps its part of the receive buffer for as long, and four
-    /// minutes at least.
+    /// Silence after which a session ends. Default 5 min. A peer that goes on sending and never
+    /// gives back credit when asked keeps its part of the receive buffer for as long, and for at
+    /// least four minutes.
     #[must_use]
     pub fn give_up_after(mut self, timeout: Duration) -> Self {
         self.config.give_up_after = timeout;
@@ -222,8 +222,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Which congestion controller connections begin with. Default [`ControllerChoice::Auto`]. For
-    /// one peer it is changed at run time by [`Peer::set_options`](crate::Peer::set_options).
+    /// The congestion controller with which connections begin. Default [`ControllerChoice::Auto`].
+    /// Change it for one peer at run time by [`Peer::set_options`](crate::Peer::set_options).
     #[must_use]
     pub fn controller(mut self, choice: ControllerChoice) -> Self {
         self.config.controller = choice;
@@ -305,7 +305,7 @@ impl NodeBuilder {
     /// Each thread has a socket of its own at the node's port and serves an equal part of all node
     /// IDs: those whose lowest byte modulo `threads` is its place. So give the nodes of a cluster
     /// IDs in a row. More threads than processors, or than peers that are busy at once, gain
-    /// nothing, and what a single peer sends is one thread's work.
+    /// nothing, and the messages of a single peer are one thread's work.
     ///
     /// [`memory`](Self::memory) and [`max_peers`](Self::max_peers) are the node's, and each thread
     /// has an equal part; [`max_message`](Self::max_message) can be at most half of a thread's part
@@ -422,7 +422,7 @@ impl NodeBuilder {
         Ok(())
     }
 
-    /// The settings of each of `count` engines: what is the node's is divided.
+    /// The settings of each of `count` engines: values for the whole node are divided.
     fn part_of_config(&self, count: usize) -> Result<Config, Error> {
         let mut config = self.config.clone();
         let parts = u64::try_from(count).unwrap_or(u64::MAX);

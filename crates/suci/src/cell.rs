@@ -120,8 +120,8 @@ impl<T> Deref for Taken<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: while this `Taken` exists the word is odd and no other one exists, so nobody has
-        // a mutable reference; the borrow of `self` keeps `deref_mut` from making one.
+        // SAFETY: while this `Taken` exists the word is odd and no other one exists, so there is no
+        // mutable reference; the borrow of `self` keeps `deref_mut` from making one.
         self.cell.value.with(|value| unsafe { &*value })
     }
 }

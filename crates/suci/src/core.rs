@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// How soon a program that waits on the node's descriptor tries a socket again that is full, or
-/// that the kernel does not watch.
+/// How soon a program that waits on the node's descriptor tries again a socket that is full or that
+/// the kernel does not watch.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// A driver that the program and the helper use in turn, and one descriptor for both to wait on.
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) helper_bell: Bell,
     /// Output that calls left for the next call.
     pub(crate) holds: Holds,
-    /// The helper has ended: nothing sends what waits but the program's calls.
+    /// The helper has ended: only the program's calls send output that waits.
     pub(crate) alone: AtomicBool,
     pub(crate) stop: AtomicBool,
 }
@@ -114,7 +114,7 @@ impl Core {
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
             for copy in &self.copies {
                 // SAFETY: the descriptor belongs to this core, whose memory is never dropped in
-                // this process (`Node::drop` leaks it), so nobody uses or closes it after this.
+                // this process (`Node::drop` leaks it), so nothing uses or closes it after this.
                 unsafe { copy.close_if_same() };
             }
         }

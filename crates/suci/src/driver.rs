@@ -335,8 +335,8 @@ impl Driver {
         self.engine.next_timeout().is_some_and(|at| at <= now)
     }
 
-    /// Runs the timers that are due, after all input: an acknowledgement may still be in the
-    /// socket.
+    /// Runs the timers that are due, after all input: an acknowledgement that is still in the
+    /// socket must not count as missing.
     fn expire(&mut self, mut now: Instant) -> Result<Instant, Error> {
         self.take_reports(now);
         let due = |launcher: &Launcher| launcher.is_due(now);
@@ -392,7 +392,7 @@ impl Driver {
         }
     }
 
-    /// Takes note of what a sleep on the [interest](Self::interest) found.
+    /// Takes note of the result of a sleep on the [interest](Self::interest).
     pub(crate) fn on_slept(&mut self, ready: sys::Ready) {
         if let Some(launcher) = self.launcher.as_mut().filter(|_| ready.told) {
             launcher.on_readable();

@@ -23,8 +23,8 @@ pub const FD: &str = "SUCI_FD";
 /// [`notice`] makes them. The first node that is opened with the environment's ID reads it. The
 /// library skips lines that it does not know.
 pub const NOTICES: &str = "SUCI_NOTICES";
-/// Faults to inject into what nodes send whose builders name none, as [`FaultSpec`] is written: for
-/// tests of any program.
+/// Faults to inject into the packets of nodes whose builders name none, written as a [`FaultSpec`]:
+/// for tests of any program.
 pub const FAULTS: &str = "SUCI_FAULTS";
 /// The most bytes of receive buffer that a node may ask the system for, as if `net.core.rmem_max`
 /// were that: to try a program with another system's buffer. Linux ships with 212,992.
@@ -80,7 +80,7 @@ pub fn id() -> Result<Option<NodeId>, Error> {
     }
 }
 
-/// How many processes `suci run` started, if the environment tells it (`SUCI_SIZE`).
+/// The number of processes that `suci run` started, if the environment tells it (`SUCI_SIZE`).
 ///
 /// # Errors
 /// [`Error::Variable`] if it is not a number.

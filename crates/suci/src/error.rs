@@ -33,9 +33,9 @@ pub enum Error {
         /// The message.
         message: Box<OutgoingMessage>,
     },
-    /// Four sessions with this peer ended and left messages that the program has not received: no
-    /// other one begins, so that what a peer leaves stays bounded. The message comes back in the
-    /// error.
+    /// Four sessions with this peer ended and left messages that the program has not received. No
+    /// other session begins, so that the messages left by a peer stay bounded. The message comes
+    /// back in the error.
     #[error(
         "messages of four ended sessions with node {to} are unread: receive them, then send again"
     )]
@@ -275,12 +275,12 @@ pub enum Error {
         /// The buffer's.
         buffer: u64,
     },
-    /// A message waits that is too long to be taken unasked, and nothing else does: it comes once
-    /// the program answers ([`Node::accept_into`](crate::Node::accept_into),
+    /// A message waits that is too long to be taken unasked, and no other does. It comes once the
+    /// program answers ([`Node::accept_into`](crate::Node::accept_into),
     /// [`Node::accept`](crate::Node::accept) or [`Node::refuse`](crate::Node::refuse)), and until
-    /// then none of its channel. A receiving call says so once for each such message whose
-    /// [`Event::Incoming`](crate::Event::Incoming) was not taken; the next call receives what other
-    /// channels bring.
+    /// then no other message of its channel comes. A receiving call says so once for each such
+    /// message whose [`Event::Incoming`](crate::Event::Incoming) was not taken; the next call
+    /// receives messages of other channels.
     #[error(
         "message {number} of {length} bytes on channel {} from node {from} waits for an answer, since it is longer than {limit} \
          bytes (max_message, at most half of memory): take it with accept_into, refuse it, or raise the setting",
@@ -336,7 +336,7 @@ pub enum Error {
     /// A number of threads that is not possible.
     #[error("{0} I/O threads: 1 to 256 are possible")]
     Threads(usize),
-    /// A controller, or a waker, called what waits for the I/O thread that runs it.
+    /// A controller, or a waker, made a call that waits for the I/O thread that runs it.
     #[error(
         "an I/O thread of this node cannot wait for itself: call this from a thread of the program, or what does not wait"
     )]
@@ -477,7 +477,7 @@ impl Error {
         }
     }
 
-    /// Names what was being done when the system refused.
+    /// Makes an error that names the operation that the system refused.
     pub(crate) fn io(doing: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }

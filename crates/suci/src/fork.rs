@@ -99,7 +99,7 @@ mod tests {
     /// Runs `child` in a child. It must not allocate, nor panic: other threads of this process do
     /// not exist in it.
     fn in_child(child: impl FnOnce() -> i32) -> i32 {
-        // SAFETY: the child calls `child`, which keeps to what is said above, and `_exit`; `status`
+        // SAFETY: the child calls `child`, which keeps to the rules above, and `_exit`; `status`
         // outlives the call that writes it.
         unsafe {
             match libc::fork() {
@@ -121,7 +121,7 @@ mod tests {
     /// make one may do so in a new user namespace, if it has one thread.
     fn in_new_namespace(child: impl FnOnce() -> i32) -> i32 {
         let unshare = |what| {
-            // SAFETY: changes what this process's children belong to.
+            // SAFETY: changes the namespaces of this process's children.
             unsafe { libc::unshare(what) == 0 }
         };
         if !unshare(libc::CLONE_NEWPID) && !unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) {

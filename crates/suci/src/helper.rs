@@ -326,7 +326,7 @@ mod tests {
         assert!(packets(&a) > before);
     }
 
-    /// The helper ended because of an error, say: what waited for it would wait for ever.
+    /// The helper ended, because of an error, say: output that waited for it would wait for ever.
     #[test]
     fn where_the_helper_is_gone_nothing_waits() {
         let (mut a, b) = left_alone();
@@ -360,8 +360,8 @@ mod tests {
         assert!(packets(&a) > before);
     }
 
-    /// A program that computes after it sent much: the helper sends what its call left, long before
-    /// it takes the program for away.
+    /// A program that computes after it sent much: the helper sends the rest of its call's output,
+    /// long before it takes the program for away.
     #[test]
     fn the_rest_of_a_large_message_is_sent_while_the_program_computes() {
         let (mut a, mut b) = acquainted(node(0));

@@ -56,7 +56,7 @@ fn parse(line: &[u8]) -> Option<Notice> {
     Some(Notice { node, for_good })
 }
 
-/// The pipe, and what was read of a line that is not complete.
+/// The pipe, and the beginning of an incomplete line.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     pipe: File,
@@ -99,7 +99,7 @@ impl Launcher {
         self.watched || now >= self.look_at
     }
 
-    /// Reads what is there into `notices`. Returns false when nothing more will come.
+    /// Reads the notices that are there. Returns false when no more will come.
     pub(crate) fn read(&mut self, now: Instant, notices: &mut Vec<Notice>) -> bool {
         self.look_at = now + PERIOD;
         let mut buffer = [0; 1024];

@@ -19,7 +19,7 @@ pub(crate) fn is_wanted() -> bool {
     enabled!(target: TARGET, Level::DEBUG)
 }
 
-/// A node is open: what a peer must know to reach it, and how many the receive buffer serves.
+/// A node is open: logs its address for peers, and the number of peers that its buffer serves.
 pub(crate) fn opened(node: NodeId, address: SocketAddr, recv_buffer: usize, peer_limit: u64) {
     debug!(target: TARGET, node = node.0, %address, recv_buffer, peer_limit, "node opened");
 }
@@ -47,7 +47,7 @@ impl Driver {
     }
 }
 
-/// Writes what happened at `node`.
+/// Writes a record of `node`.
 fn write(node: NodeId, record: &LogRecord) {
     let node = node.0;
     match *record {

@@ -13,8 +13,7 @@ use suci_proto::{Data, Outgoing, SmallOutgoing};
 pub struct Message {
     /// The node that sent it.
     pub from: NodeId,
-    /// Which of this node's sessions with the sender it came in. A sender that started anew has a
-    /// new one.
+    /// The session with the sender in which it came. A sender that started anew has a new one.
     pub session: SessionNumber,
     /// The channel it came on.
     pub channel: ChannelId,
@@ -127,7 +126,7 @@ impl Message {
     }
 }
 
-/// A message to be sent: a payload, and what else the receiver should know.
+/// A message to be sent: a payload, and other values for the receiver.
 ///
 /// Anything that becomes [`Bytes`] without copying (`Bytes`, `Vec<u8>`, `String`, `&'static str`)
 /// is a draft on channel 0 by itself.
@@ -229,8 +228,8 @@ impl OutgoingMessage {
         self.outgoing.payload
     }
 
-    /// Refuses what programs may not send: kinds of the library, and channels of its other layers.
-    /// The library's own messages do not pass here.
+    /// Refuses values that programs may not use: kinds of the library, and channels of its other
+    /// layers. The library's own messages do not pass here.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Outgoing { kind, channel, .. } = self.outgoing;
         if !kind.is_user() {
@@ -247,7 +246,8 @@ impl OutgoingMessage {
         self.outgoing.as_small()
     }
 
-    /// Checks that it can become a request: what names the call is not used otherwise.
+    /// Checks that it can become a request: the tag names the call, and a request has no kind,
+    /// token, deadline or notification.
     pub(crate) fn check_request(&self) -> Result<(), Error> {
         let of = "a request";
         self.check_unused("the tag", self.outgoing.tag != 0, of)?;

@@ -25,14 +25,14 @@ use suci_proto::Waited;
 /// Longest request that is read.
 const LONGEST: usize = 8 << 10;
 
-/// How long a request and its answer may take in all.
+/// The longest time for a request and its answer in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many connections are served at once.
 const PLACES: usize = 16;
 
-/// How often connections that are open are looked at. That takes no descriptor which a fork would
-/// leave to its child, and most requests are there when their connection is.
+/// How often open connections are looked at. Polling takes no descriptor that a fork would leave to
+/// its child, and most requests are there when their connection is.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// How long to wait after an error that is not a client's: no descriptors left, no memory.
@@ -170,7 +170,7 @@ impl Exchange {
         }
     }
 
-    /// Reads and writes what can be now. Whether anything is left to do.
+    /// Reads and writes as much as is possible now. Returns whether anything is left to do.
     fn go_on(&mut self, file: &StatFile) -> io::Result<bool> {
         match self.all_that_can_be(file) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -75,7 +75,7 @@ impl Names {
         self.names.remove(&node);
     }
 
-    /// Begins a lookup if one is due, and enters what the last one found. Never blocks.
+    /// Begins a lookup if one is due, and enters the result of the last one. Never blocks.
     pub(crate) fn renew(&mut self, now: Instant, engine: &mut Engine) {
         while let Some(node) = engine.poll_lost() {
             if self.names.contains_key(&node) {
@@ -123,7 +123,7 @@ impl Names {
         }
     }
 
-    /// Enters what a name stands for now, as far as it can be reached from here.
+    /// Enters the addresses that a name stands for now, if they can be reached from here.
     fn enter(&self, now: Instant, node: NodeId, found: Option<Addresses>, engine: &mut Engine) {
         let current = self.names.contains_key(&node) && is_lost(engine, node);
         let Some(found) = found.filter(|_| current) else {

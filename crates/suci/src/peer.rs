@@ -119,10 +119,10 @@ impl Peer<'_> {
         })
     }
 
-    /// Installs the program's own controller, in place of the one before: it is asked at once, when
+    /// Installs the program's own controller, in place of the one before. It is asked at once, when
     /// the peer acknowledges something, and when it wanted to be asked again. It may only hold back
-    /// what network and receiver would allow. It survives connections. A [`SharedNode`] calls it in
-    /// the thread that serves the peer. `examples/yield_to_urgent.rs` has one.
+    /// messages that network and receiver would allow. It survives connections. A [`SharedNode`]
+    /// calls it in the thread that serves the peer. `examples/yield_to_urgent.rs` has one.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -342,7 +342,7 @@ impl Peer<'_> {
         }
     }
 
-    /// Runs what changes something, and sends what may go then.
+    /// Runs a change, and sends the output that it allows.
     fn change<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Driver) -> T + Send + 'static,

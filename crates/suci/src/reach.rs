@@ -1,4 +1,4 @@
-//! Which addresses can be reached from where.
+//! Checks which addresses a socket can reach.
 
 use crate::book::{self, AddressBook};
 use crate::error::{Error, NO_ZONE};
@@ -6,8 +6,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use suci_proto::Addresses;
 use suci_proto::types::NodeId;
 
-/// Refuses the address of a peer that is beyond what was allowed, or beyond what this socket can
-/// reach.
+/// Refuses a peer's address that is not allowed, or that this socket cannot reach.
 pub(crate) fn check_peer(
     allow_insecure_network: bool,
     local: SocketAddr,

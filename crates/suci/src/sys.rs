@@ -31,7 +31,7 @@ fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A duration as the kernel takes it; what does not fit is for ever.
+/// A duration as the kernel takes it; one that does not fit is for ever.
 fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -240,7 +240,7 @@ pub(crate) fn watch(epoll: &OwnedFd, member: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`. A fraction of what `std::time::Instant` costs, whose checked
+/// Nanoseconds of `CLOCK_MONOTONIC`. It costs a fraction of `std::time::Instant`, whose checked
 /// arithmetic on seconds and nanoseconds is not needed.
 pub(crate) fn monotonic_nanos() -> u64 {
     nanos_of(libc::CLOCK_MONOTONIC)
@@ -285,8 +285,8 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     }
 }
 
-/// A descriptor, and what it stood for. In the child of a fork its number may stand for something
-/// else by now, if the child closed what it inherited, as daemons do.
+/// A descriptor, and the identity of its file. In the child of a fork its number may stand for
+/// another file by now, if the child closed its inherited descriptors, as daemons do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     fd: RawFd,

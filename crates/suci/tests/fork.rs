@@ -15,7 +15,7 @@ const FINE: i32 = 0;
 /// Forks, runs `child` there, and returns its exit status. `child` must not allocate much, nor
 /// panic: other threads of this process do not exist in it.
 fn in_child(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child calls `child`, which keeps to what its callers promise, and `_exit`.
+    // SAFETY: the child calls `child`, which keeps the promises of its callers, and `_exit`.
     match unsafe { libc::fork() } {
         0 => {
             let status = child();
@@ -152,8 +152,8 @@ fn f24_a_fork_leaves_the_parent_alone() {
         .into_iter()
         .filter(|fd| !before.contains(fd))
         .collect();
-    // Socket, epoll, timer and two bells; socket and bell of each thread, and one for
-    // the program to wait on; and what answers Prometheus, from its file.
+    // Socket, epoll, timer and two bells; socket and bell of each thread, and one for the program
+    // to wait on; and the descriptors of the Prometheus responder, with its file.
     assert_eq!(nodes.len(), 2 * 5 + 2 * (2 + 1) + 2 + 1 + 3 + 3 * 2 + 1);
     assert!(has_statistics());
     for &fd in &nodes {

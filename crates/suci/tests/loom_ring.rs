@@ -138,8 +138,8 @@ fn what_is_left_in_the_ring_is_dropped_once() {
     });
 }
 
-/// From the moment that a ring is closed one thread takes what is left, all of it younger than what
-/// the other took.
+/// When a ring is closed, one thread takes all that is left, all of it younger than the values that
+/// the other thread took.
 #[test]
 fn what_is_left_in_a_closed_ring_is_younger_than_what_was_taken() {
     loom::model(|| {
@@ -172,8 +172,9 @@ impl Wake for Signal {
     }
 }
 
-/// While `sleep` runs with a place to sleep, a task to wake, and what it looks for, another thread
-/// does what it waits for. A lost wake-up would wait for ever, which loom reports as a deadlock.
+/// While `sleep` runs with a place to sleep, a task to wake, and a condition to check, another
+/// thread makes the condition true. A lost wake-up would wait for ever, which loom reports as a
+/// deadlock.
 fn while_woken(sleep: fn(&Sleepers, &std::sync::Arc<Signal>, &mut dyn FnMut() -> Poll<()>)) {
     loom::model(move || {
         let shared = Arc::new((Sleepers::new(), AtomicBool::new(false)));
@@ -406,7 +407,7 @@ impl Wake for Keeper {
     }
 }
 
-/// Takes what is there. Says whether there was something.
+/// Takes a value, if there is one. Returns whether there was.
 fn visit(house: &Arc<Lighthouse>) -> bool {
     let found = house.ring.pop().is_some();
     if !found {
@@ -476,7 +477,7 @@ fn a_beacon_is_rung_for_all_that_comes_after_a_look_in_vain() {
     });
 }
 
-/// Whether it said that it would ask soon or not, the helper hears of what a call leaves.
+/// The helper hears of output that a call leaves, whether it looks again soon or not.
 #[test]
 fn what_waits_for_the_next_call_is_never_forgotten() {
     loom::model(|| {

@@ -36,7 +36,7 @@ const ROUNDS: usize = 9;
 const TRIPS: u32 = 2_000;
 const STREAM: u32 = 10_000;
 const LENGTH: usize = 1_024;
-/// How much worse it may be.
+/// The highest allowed cost with silent peers, as a multiple of the cost without.
 const WORSE: f64 = 1.05;
 /// Peers that come at once.
 const CROWD: usize = 200;
@@ -107,7 +107,7 @@ impl Spoke {
         self.engine.send(now, Id(0), message).unwrap();
     }
 
-    /// A turn: takes what came, answers what asks for it, sends.
+    /// Runs one cycle: takes input, answers it, sends.
     fn turn(&mut self, now: time::Instant, buffer: &mut [u8]) {
         self.engine.begin_turn(now);
         while let Ok((length, from)) = self.socket.recv_from(buffer) {

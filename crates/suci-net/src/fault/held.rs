@@ -76,7 +76,7 @@ impl Held {
         self.delayed.push(Reverse((until, self.arrivals, packet)));
     }
 
-    /// Moves what is free at `now`, with `sent` packets sent, to the queue of due packets.
+    /// Moves packets that are free at `now`, with `sent` packets sent, to the queue of due packets.
     pub(super) fn release(&mut self, now: Instant, sent: u64) {
         let free = |held: &mut Overtaken| held.after <= sent || held.until <= now;
         self.due

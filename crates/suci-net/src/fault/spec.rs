@@ -1,4 +1,4 @@
-//! Which faults to inject, and how that is written on a command line.
+//! The faults to inject, and their notation on a command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Longest delay that may be asked for.
 pub const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// Faults to inject into what is sent, each decided per packet.
+/// Faults to inject into sent packets, each decided per packet.
 ///
 /// Written as `loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=1ms..5ms,seed=7`, every part
 /// optional; times in `ns`, `us`, `ms` or `s`. Probabilities outside 0..=1 cannot be parsed; set

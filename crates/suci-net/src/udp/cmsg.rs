@@ -24,7 +24,7 @@ pub(super) const RECV_CONTROL: usize = 256;
 /// the larger packet info.
 pub(super) const SEND_CONTROL: usize = 96;
 
-/// Bytes of `struct in6_pktinfo` with what pads it.
+/// Bytes of `struct in6_pktinfo` with its padding.
 const INFO: usize = size_of::<libc::in6_pktinfo>().next_multiple_of(WORD);
 
 const _: () = assert!(3 * HEADER + 2 * WORD + INFO <= SEND_CONTROL);
@@ -69,7 +69,8 @@ impl<const N: usize> Control<N> {
         }
     }
 
-    /// Appends one message. What does not fit is left out; the sizes above leave room for all.
+    /// Appends one message. A message that does not fit is left out; the sizes above leave room for
+    /// all.
     pub(super) fn push(&mut self, level: c_int, kind: c_int, data: &[u8]) {
         let Some(space) = self.bytes.get_mut(self.len..) else {
             return;
@@ -104,7 +105,7 @@ pub(super) struct Received {
     pub(super) segment: Option<usize>,
 }
 
-/// Reads what the kernel wrote; unknown or malformed messages are passed over.
+/// Reads the control messages of the kernel; unknown or malformed ones are passed over.
 pub(super) fn parse(mut bytes: &[u8]) -> Received {
     let mut received = Received::default();
     while let Some((level, kind, data, rest)) = next(bytes) {
@@ -184,7 +185,7 @@ pub(super) fn parse_error(mut bytes: &[u8]) -> Option<ExtendedError> {
     None
 }
 
-/// First message of `bytes`: level, type, data, and what follows.
+/// First message of `bytes`: level, type, data, and the remaining bytes.
 fn next(bytes: &[u8]) -> Option<(c_int, c_int, &[u8], &[u8])> {
     let length = usize::from_ne_bytes(array_at::<WORD>(bytes, 0)?);
     let level = int_at(bytes, WORD)?;

@@ -30,7 +30,7 @@ use super::{Udp, sys};
 /// Most sockets of a group: one for each value of a byte.
 const MOST: usize = 256;
 
-/// Which byte of a datagram names its socket.
+/// The byte of a datagram that names its socket.
 const STEERING_BYTE: u32 = 4;
 
 impl Udp {
@@ -79,7 +79,8 @@ impl Udp {
     }
 }
 
-/// Tells the kernel which socket of the group a datagram is for. What it cannot read counts as 0.
+/// Tells the kernel which socket of the group a datagram is for. A byte that it cannot read counts
+/// as 0.
 fn steer(socket: &impl AsFd, count: usize) -> io::Result<()> {
     let instruction = |code: u32, k: u32| libc::sock_filter {
         code: code as u16,
@@ -248,7 +249,7 @@ mod tests {
     }
 
     /// Everything that can come to the port of a group: other nodes, of one thread or more, are
-    /// refused; what insists gets nothing.
+    /// refused; a socket that insists gets nothing.
     #[test]
     fn whoever_comes_second_is_refused_or_gets_nothing() {
         for (local, from) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::]:0", "[::1]:0")] {

@@ -190,9 +190,9 @@ impl Udp {
         match code {
             libc::EAGAIN | libc::ENOMEM => Ok(SendOutcome::Again),
             // A device dropped it: Linux says so to sockets that ask for error reports
-            // (IP_RECVERR), and hides it from others. It is lost, like what any other hop drops.
-            // The device may drop every packet of this size, so to keep the train and try again
-            // might never end.
+            // (IP_RECVERR), and hides it from others. It is lost, like a datagram that any other
+            // hop drops. The device may drop every packet of this size, so to keep the train and
+            // try again might never end.
             libc::ENOBUFS => Ok(SendOutcome::Sent(segments)),
             libc::EMSGSIZE => Ok(SendOutcome::TooBig),
             libc::EBADF | libc::ENOTSOCK | libc::EFAULT => Err(error),
@@ -422,8 +422,8 @@ impl Backend for Udp {
         sys::wait(self.socket.as_fd(), timeout, want_write)
     }
 
-    /// Connects a scratch socket, which sends nothing, and reads what the route allows, including
-    /// what ICMP taught the kernel.
+    /// Connects a scratch socket, which sends nothing, and reads the size that the route allows,
+    /// with the sizes that ICMP taught the kernel.
     fn path_mtu(&self, dest: SocketAddr) -> Option<usize> {
         let dest = unmapped(dest);
         let (headers, level, name) = match dest {
@@ -485,7 +485,7 @@ fn may_lack_source(result: &io::Result<usize>) -> bool {
     )
 }
 
-/// Errors that a socket reports of what it sent before: those that the kernel makes of ICMP
+/// Errors that a socket reports about earlier datagrams: those that the kernel makes of ICMP
 /// messages (`icmp_err_convert`, `icmpv6_err_convert`).
 fn may_be_report(result: &io::Result<usize>) -> bool {
     let Err(error) = result else { return false };

@@ -18,8 +18,8 @@ pub struct UdpOptions {
     /// it for its own overhead, and reports that in
     /// [`Capabilities::recv_buffer`](crate::Capabilities::recv_buffer). Default 8 MiB.
     pub recv_buffer: usize,
-    /// Send buffer to ask for, in bytes, limited by `net.core.wmem_max`. It bounds what waits in
-    /// this host's queues before `Again`. Default 1 MiB: sixteen full trains.
+    /// Send buffer to ask for, in bytes, limited by `net.core.wmem_max`. It bounds the datagrams
+    /// that wait in this host's queues before `Again`. Default 1 MiB: sixteen full trains.
     pub send_buffer: usize,
     /// Whether to send trains with `UDP_SEGMENT` if the kernel can. Default true.
     pub gso: bool,
@@ -29,9 +29,9 @@ pub struct UdpOptions {
     pub reuse_port: bool,
     /// Whether an IPv6 socket bound to `::` refuses IPv4. Default false.
     pub only_v6: bool,
-    /// Bytes of the one receive buffer in user space, at most 65,536, which holds anything that
-    /// can arrive. A smaller one saves memory and stays in cache, and cuts what is larger, which
-    /// then counts as truncated and lost. Default 65,536.
+    /// Bytes of the one receive buffer in user space, at most 65,536, which holds every datagram. A
+    /// smaller one saves memory and stays in cache, but cuts larger datagrams, which then count as
+    /// truncated and lost. Default 65,536.
     pub recv_slot: usize,
 }
 
@@ -135,8 +135,8 @@ fn block_limit(socket: &UdpSocket) -> Option<Duration> {
     Some(2 * tick)
 }
 
-/// Sets DF and ignores what the kernel believes about the path, so that `EMSGSIZE` speaks of the
-/// first hop only and probes beyond a stale estimate leave the host (RFC 8899, section 4.6).
+/// Sets DF and ignores the kernel's estimate of the path, so that `EMSGSIZE` speaks of the first
+/// hop only and probes beyond a stale estimate leave the host (RFC 8899, section 4.6).
 fn never_fragment(fd: BorrowedFd<'_>, family: Family) -> io::Result<()> {
     let v4 = sys::set_int(
         fd,

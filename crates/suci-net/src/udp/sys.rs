@@ -61,7 +61,7 @@ pub(super) const TAKE_ALL: libc::sock_filter = libc::sock_filter {
 };
 
 /// Attaches a program of classic BPF, which needs no privilege: as the socket's filter
-/// (`SO_ATTACH_FILTER`), or as what chooses among the sockets of its group
+/// (`SO_ATTACH_FILTER`), or as the program that chooses among the sockets of its group
 /// (`SO_ATTACH_REUSEPORT_CBPF`).
 pub(super) fn attach(
     fd: BorrowedFd<'_>,
@@ -210,7 +210,7 @@ pub(super) struct Arrival {
     pub(super) control_cut: bool,
 }
 
-/// How a receive meets an empty buffer.
+/// The behaviour of a receive at an empty buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Empty {
     /// The call returns.

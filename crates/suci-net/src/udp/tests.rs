@@ -14,7 +14,7 @@ fn train<'a>(dest: SocketAddr, segment: usize, slices: &'a [IoSlice<'a>]) -> Tra
     }
 }
 
-/// Receives what is there, as lengths.
+/// Receives the datagrams that are there, as lengths.
 fn lengths(udp: &mut Udp) -> Vec<usize> {
     let mut lengths = Vec::new();
     udp.wait(Some(Duration::from_secs(5)), false).unwrap();
@@ -58,7 +58,7 @@ fn f28_an_unroutable_destination_does_not_switch_offload_off() {
     let bytes = [5; 2_500];
     let slices = [IoSlice::new(&bytes)];
     // The loopback address cannot speak to another host (TEST-NET, RFC 5737): the kernel answers
-    // EINVAL before anything is sent, whatever the segments.
+    // EINVAL before anything is sent, with any segments.
     let whole = train("192.0.2.1:9".parse().unwrap(), 1_000, &slices);
     let outcome = udp.send(&whole).unwrap();
     assert!(
@@ -304,8 +304,8 @@ fn buffers_are_read_back_as_the_kernel_charges_them() {
 
 #[test]
 fn f26_a_full_send_buffer_is_again_and_not_a_loss() {
-    // A path that holds packets would be needed to fill the buffer for real; a receiver on
-    // loopback frees it at once. The judgement of the codes is what is ours.
+    // A path that holds packets would be needed to fill the buffer for real; a receiver on loopback
+    // frees it at once. Only the judgement of the codes is our own.
     let mut udp = open(&UdpOptions::default());
     let slices = [];
     let single = Train::single("127.0.0.1:9".parse().unwrap(), Ecn::NotEct, &slices);
@@ -465,7 +465,7 @@ fn control_messages_survive_writing_and_reading() {
     }
 }
 
-/// A port of this host that refuses what we send, and keeps it from other tests: its socket is
+/// A port of this host that refuses our datagrams, and that other tests cannot take: its socket is
 /// connected elsewhere.
 fn closed_port(ip: &str) -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind(format!("{ip}:0")).unwrap();
@@ -572,7 +572,7 @@ fn addresses_of_this_host_are_known() {
     }
 }
 
-/// Receives one datagram, and says what is known of it.
+/// Receives one datagram, and returns its properties.
 fn meta(udp: &mut Udp) -> Meta {
     let mut found = None;
     udp.wait(Some(Duration::from_secs(5)), false).unwrap();

@@ -1,4 +1,4 @@
-//! Taking what arrived out of the socket.
+//! Takes datagrams out of the socket.
 
 use super::Driver;
 use crate::clock::Clock;
@@ -79,8 +79,8 @@ impl Driver {
         Ok(if self.bulk { self.clock.now() } else { now })
     }
 
-    /// Hands to the engine what other shards' sockets got.
-    /// Returns the time afterwards: no earlier than the arrival of what was handed over.
+    /// Hands datagrams and reports from other shards' sockets to the engine. Returns the time
+    /// afterwards: no earlier than the arrival of those datagrams.
     pub(super) fn take_forwarded(&mut self, mut now: Instant) -> Instant {
         let Some(cross_shard) = &self.cross_shard else {
             return now;
@@ -101,9 +101,8 @@ impl Driver {
         now
     }
 
-    /// Hands to the engine what the socket reported of datagrams that were not delivered, and tells
-    /// the other shards: the kernel gives a report to any of the node's sockets. Returns whether
-    /// there was one.
+    /// Hands the socket's reports of undelivered datagrams to the engine, and to the other shards:
+    /// the kernel gives a report to any of the node's sockets. Returns whether there was one.
     #[inline]
     pub(super) fn take_reports(&mut self, now: Instant) -> bool {
         let mut any = false;
@@ -332,7 +331,7 @@ fn undelivered(engine: &mut Engine, now: Instant, report: &Report) {
     engine.on_undelivered(now, &report);
 }
 
-/// Translates the system's error into what it says about the destination.
+/// Translates the system's error about a destination.
 pub(super) fn unreachable(kind: ErrorKind) -> Unreachable {
     match kind {
         ErrorKind::ConnectionRefused => Unreachable::Port,

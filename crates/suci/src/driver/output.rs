@@ -1,4 +1,4 @@
-//! Sending what may go.
+//! Sends output.
 
 use super::Driver;
 use crate::clock::Deadline;
@@ -71,8 +71,8 @@ impl Driver {
         self.coalescer.on_tx_incomplete();
     }
 
-    /// Sends what is more urgent than what the last output left, and nothing else: it waits for no
-    /// look at the socket.
+    /// Sends only output that is more urgent than the rest of the last output. It does not wait for
+    /// a look at the socket.
     pub(crate) fn send_urgent(&mut self) -> Result<(), Error> {
         while !self.want_write && self.engine.has_urgent_output() {
             match self.transmit_one(self.clock.now())? {
@@ -89,8 +89,8 @@ impl Driver {
         self.tx_incomplete
     }
 
-    /// The number of what waits for the program's next call, if something does: messages or
-    /// acknowledgements that wait for more, or what the last output left.
+    /// The number of the hold, if output waits for the program's next call: messages or
+    /// acknowledgements that wait for more, or the rest of the last output.
     pub(crate) fn hold_number(&self) -> Option<u32> {
         match self.tx_incomplete {
             true => Some(self.coalescer.last_hold()),
@@ -109,7 +109,7 @@ impl Driver {
         Ok(self.engine.has_event())
     }
 
-    /// Shows the node's numbers, and does what was asked from outside. It takes longer than a
+    /// Publishes the node's numbers, and does requests from outside. It takes longer than a
     /// message, so none waits for it.
     #[cold]
     fn publish(&mut self, now: Instant) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! The program's side: what it sends.
+//! The program's side: sending messages.
 
 use super::Driver;
 use crate::error::Error;
@@ -117,7 +117,7 @@ impl Driver {
         self.engine.lend(to, channel)
     }
 
-    /// Takes back what was lent, with the messages that it accepted.
+    /// Takes back a lease, with the messages that it accepted.
     pub(crate) fn give_back(&mut self, now: Instant, lease: Lease) {
         let accepted = lease.accepted().messages;
         if accepted > 0 {
@@ -126,7 +126,7 @@ impl Driver {
         self.engine.give_back(now, lease);
     }
 
-    /// Tries once more what was not accepted, if a turn may have changed that.
+    /// Offers the message of `error` once more, if a cycle may have changed the reason.
     fn push_again(
         &mut self,
         now: &mut Instant,
@@ -234,7 +234,7 @@ impl Driver {
         })
     }
 
-    /// Sends what was accepted, and looks at the socket if that is too long ago.
+    /// Sends accepted messages, and looks at the socket if the last look is too long ago.
     pub(crate) fn send_on(&mut self) {
         self.send_on_at(self.clock.now());
     }
@@ -260,8 +260,8 @@ impl Driver {
         self.refresh(now)
     }
 
-    /// Sends what was accepted if some of it should not wait for others, and says whether it tried.
-    /// Not again after an output that did not send everything: the turn that follows does.
+    /// Sends accepted messages if some should not wait for others. Returns whether it tried. It
+    /// does not try again after an output that did not send everything: the next cycle does.
     pub(crate) fn flush_if_wanted(&mut self) -> bool {
         let wants = self.engine.wants_flush() && !self.tx_incomplete;
         if wants {

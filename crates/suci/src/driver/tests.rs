@@ -785,8 +785,8 @@ fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Durati
     usize::try_from(a.engine.counters().datagrams_in - before).unwrap()
 }
 
-/// A call that waits for a message gets it although others keep coming; what is due waits for all
-/// that was there, and so does a program that leaves messages unread.
+/// A call that waits for a message gets it although others keep coming. A due timer waits for all
+/// datagrams that were there; so does a program that leaves messages unread.
 #[test]
 fn a_look_ends_when_the_program_has_something_to_do() {
     let (mut a, script, mut b) = connected();
@@ -845,8 +845,8 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
     assert!(shortest >= least, "{shortest:?}");
 }
 
-/// While packets arrive as fast as they are taken, what is due waits only for those that were
-/// there.
+/// While packets arrive as fast as they are taken, a due timer waits only for those that were
+/// already there.
 #[test]
 fn a_look_before_time_ends_with_what_was_there_when_it_began() {
     let (mut a, script, mut b) = connected();

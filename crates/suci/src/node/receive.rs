@@ -174,8 +174,8 @@ impl Node {
     }
 }
 
-/// Waits for what `take` finds, which has found nothing so far; nothing if the deadline comes
-/// first.
+/// Waits until `take` finds something, after it has found nothing so far; returns nothing if the
+/// deadline comes first.
 pub(super) fn wait_to_take<T>(
     turn: &mut Turn<'_>,
     deadline: Deadline,
@@ -196,7 +196,7 @@ pub(super) fn wait_to_take<T>(
             turn.spin_policy.learn(&spinner);
             return Ok(taken);
         }
-        // Something came, but not what is waited for: an acknowledgement that was to ride on its
+        // Something else came than the call waits for. The acknowledgement that was to ride on its
         // answer goes now.
         if !turn.tx_incomplete() {
             turn.send_rest()?;

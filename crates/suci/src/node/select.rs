@@ -35,7 +35,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Ended`] when nothing of the peer is left and its session ended: once for each end
-    /// of which the program has not heard by an event or by this. The event stays.
+    /// that the program has not heard of by an event or by this. The event stays.
     /// [`Error::MemoryFull`] when one peer and one channel are wanted, and nothing can come there
     /// before the program takes other messages of the peer. As [`Node::recv`].
     pub fn recv_from(&mut self, from: impl Into<Filter>) -> Result<Message, Error> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-/// The descriptor, and what it says.
+/// The descriptor, and its state.
 pub(super) struct Sign {
     bell: Bell,
     event_fd: EventFd,

@@ -45,7 +45,8 @@ impl EventFd {
     }
 
     /// Clears the descriptor after a reader found nothing. `hush` makes it unreadable, and `enter`
-    /// registers it to be woken by what comes next. If something `waits` by then, it is rung again.
+    /// registers it to be woken by the next arrival. If something `waits` by then, it is rung
+    /// again.
     pub(crate) fn clear(
         &self,
         hush: impl FnOnce(),

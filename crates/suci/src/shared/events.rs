@@ -166,7 +166,7 @@ impl Events {
         failures.filter(|(_, failed)| *failed > 0)
     }
 
-    /// How many wait beside the ends of channels, which have a bound of their own.
+    /// How many events wait beside the ends of channels, which have a bound of their own.
     fn others(&self) -> usize {
         let others = self.queue.iter();
         others
@@ -174,10 +174,9 @@ impl Events {
             .count()
     }
 
-    /// Drops what later events replace. Of one node stay: the newest event about each [`State`] of
-    /// the present session, what became of messages that the program sent, room, and the ends of
-    /// sessions, which become one where `is_between` finds none of the node's messages after the
-    /// one event and before the other.
+    /// Drops events that later ones replace. For one node these stay: the newest event about each
+    /// [`State`] of the present session, outcomes of messages, room, and the ends of sessions. Two
+    /// ends become one if `is_between` finds none of the node's messages between them.
     fn compact(&mut self, is_between: impl Fn(NodeId, usize, usize) -> bool) {
         let mut later: BTreeMap<NodeId, Later> = BTreeMap::new();
         let mut kept: Vec<Placed> = Vec::new();
@@ -214,8 +213,8 @@ impl Events {
 }
 
 impl Shard {
-    /// Bounds what waits for a program that takes no events. Of nodes that the engine forgot
-    /// nothing stays if that is too much, as in the engine.
+    /// Bounds the events that wait for a program that takes none. Events of nodes that the engine
+    /// forgot are dropped if there are too many, as in the engine.
     pub(super) fn compact(&self, events: &mut Events, engine: &Engine) {
         if events.len() < events.compact_at {
             return;

@@ -194,8 +194,7 @@ impl Inner {
         let _ = self.begin_end(Duration::ZERO);
     }
 
-    /// A thread has ended, and left its driver unless it failed. `closed` is what closing found
-    /// out.
+    /// A thread has ended, and left its driver unless it failed. `closed` is the result of closing.
     pub(super) fn retire(&self, driver: Option<Driver>, closed: Option<Result<(), Error>>) {
         let retired = {
             let mut life = lock(&self.life);

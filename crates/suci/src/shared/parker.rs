@@ -19,13 +19,13 @@ impl Parker {
         }
     }
 
-    /// Sleeps, if `idle` finds no work. Returns what `sleep` does, if it slept.
+    /// Sleeps, if `idle` finds no work. Returns the result of `sleep`, if it slept.
     pub(crate) fn parker<T>(
         &self,
         idle: impl FnOnce() -> bool,
         sleep: impl FnOnce() -> T,
     ) -> Option<T> {
-        // A swap, so that it comes after what several nudges swapped, which loom does not conclude
+        // A swap, so that it comes after the swaps of several nudges, which loom does not conclude
         // of a store.
         self.asleep.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

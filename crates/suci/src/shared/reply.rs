@@ -22,8 +22,8 @@ struct ReplySlot<T, A> {
     ready: Sleepers,
 }
 
-/// The thread's end. Dropping it without an answer tells the asker that there is none. It knows
-/// what it is about.
+/// The thread's end. Dropping it without an answer tells the asker that there is none. It has the
+/// description of the question.
 pub(super) struct Answer<T, A = ()>(Arc<ReplySlot<T, A>>);
 
 /// The asker's end.

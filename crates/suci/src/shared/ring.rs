@@ -8,7 +8,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{UnsafeCell, hint};
 use std::mem::MaybeUninit;
 
-/// Keeps what different threads write on different cache lines (pairs of 64 B are fetched
+/// Puts values that different threads write on different cache lines (pairs of 64 B are fetched
 /// together).
 #[repr(align(128))]
 #[derive(Debug)]

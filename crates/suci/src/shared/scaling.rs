@@ -75,8 +75,8 @@ fn pin(place: usize) {
     assert_eq!(done, 0);
 }
 
-/// A thread of a node and the peers that it serves. The thread that reads has recorded, too: with a
-/// socket, what one thread allocates and frees is no other's business either.
+/// A thread of a node and the peers that it serves. The reading thread has recorded its own input:
+/// with a socket, memory of one thread is of no concern to another either.
 struct Half {
     shard: Driver,
     peers: Vec<Driver>,
@@ -156,7 +156,7 @@ impl Half {
     }
 }
 
-/// Messages per second that threads take of what is recorded, one on each of `processors`.
+/// Messages per second that threads take of recorded input, one thread on each of `processors`.
 struct Rates {
     /// Sum of the threads' own rates, each measured while the others work. It leaves out the wait
     /// for the end of a burst, which only recording needs.
@@ -275,8 +275,8 @@ fn rates(processors: &[usize], lasts: Duration) -> Rates {
     }
 }
 
-/// Arithmetic per second of a thread on each of `processors`, the same for each: what the machine
-/// itself has to give.
+/// Arithmetic per second of a thread on each of `processors`, the same for each: the machine's own
+/// scaling.
 fn bare_rate(processors: &[usize]) -> f64 {
     let seconds = |processor: usize| {
         pin(processor);

@@ -37,7 +37,7 @@ impl SharedNode {
     }
 
     /// The next message that `from` admits, if it lies ready now. While more lie ready than the
-    /// program takes, the thread hands over what a call waits for only once it waits.
+    /// program takes, the thread hands over the messages that a call waits for only once it waits.
     ///
     /// # Errors
     /// As [`SharedNode::recv_from`].

@@ -35,12 +35,12 @@ pub(super) const COMMANDS: usize = 4_096;
 /// Messages on their way to the program.
 pub(super) const MESSAGES: usize = 1_024;
 
-/// Payload bytes on their way to the program, replies apart; one message more fits. What waits
-/// beyond stays in the engine, where it counts against its sender's memory credit.
+/// Payload bytes on their way to the program, replies apart; one message more fits. Messages beyond
+/// that stay in the engine, where they count against their sender's memory credit.
 pub(super) const MESSAGE_BYTES: u64 = 4 << 20;
 
 /// Datagrams that other threads' sockets got and that wait for this one: 16 MiB of the largest at
-/// most. What does not fit is lost, as on any network (F04).
+/// most. Datagrams beyond that are lost, as on any network (F04).
 const LETTERS: usize = 256;
 
 /// A command of a handle to the thread.
@@ -61,7 +61,7 @@ pub(super) enum Command {
 /// Messages that were left in the engine when the thread closed it.
 pub(super) struct Rest {
     messages: VecDeque<Message>,
-    /// How many there were.
+    /// The number of messages at the beginning.
     all: usize,
 }
 
@@ -71,7 +71,7 @@ impl Rest {
         self.messages.drain(..)
     }
 
-    /// How many there were.
+    /// The number of messages at the beginning.
     pub(super) fn all(&self) -> usize {
         self.all
     }
@@ -104,7 +104,7 @@ pub(crate) struct Shard {
     send_queue: u64,
     pub(super) commands: Ring<Command>,
     pub(super) command_room: Sleepers,
-    /// An urgent message is among the commands: the thread should not go on with what it does.
+    /// An urgent message is among the commands: the thread should interrupt its work.
     pub(super) urgent: Arc<AtomicBool>,
     /// Peers of whose gates the program asked when they have room, and whether there are any.
     room_asked: Mutex<BTreeSet<NodeId>>,
@@ -141,7 +141,7 @@ pub(crate) struct Shard {
     pub(super) bell: Bell,
 }
 
-/// Locks what no code leaves half changed.
+/// Locks state that no code leaves half changed.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -312,8 +312,8 @@ impl Shard {
 
     /// The next message; ready with none when there will be none.
     pub(super) fn take_message(&self) -> Poll<Option<Message>> {
-        // Asked before looking: what came before the rest, and the rest before the end, is there by
-        // then.
+        // Read before looking: messages from before the rest, and the rest before the end, are
+        // there by then.
         let done = self.done.load(Ordering::Acquire);
         let rest = self.rest.get();
         if let Some(message) = self.messages.pop() {
@@ -423,7 +423,7 @@ impl Shard {
         Poll::Ready(event)
     }
 
-    /// How many messages the thread has handed over; wraps. Only the thread asks.
+    /// How many messages the thread has handed over; wraps. Only the thread calls it.
     pub(super) fn delivered(&self) -> usize {
         let rest = self.rest.get().map_or(0, |rest| lock(rest).all);
         self.messages.filled().wrapping_add(rest)
@@ -520,7 +520,7 @@ impl Shard {
                 self.took(bytes);
                 return Poll::Ready(Some(Next::Message(message)));
             }
-            // Others may have taken what came before the event.
+            // Another handle may have taken the messages before the event.
             if !end.is_some_and(|end| has_reached(self.taken(), end)) {
                 return if done {
                     Poll::Ready(None)
@@ -573,8 +573,8 @@ impl Shard {
         let count = if gone { 1 } else { self.descriptors.len() };
         for copy in self.descriptors.iter().take(count) {
             // SAFETY: the descriptors belong to this node. Its I/O threads, which own the sockets,
-            // do not exist in this process, and what owns the bell is never dropped here
-            // (`SharedNode::drop` leaks it), so nobody uses or closes them after this.
+            // do not exist in this process, and the owner of the bell is never dropped here
+            // (`SharedNode::drop` leaks it), so nothing uses or closes them after this.
             unsafe { copy.close_if_same() };
         }
     }

@@ -1,9 +1,9 @@
 //! Messages on their way to the program, once a call receives from one peer or channel: all
 //! received messages, by their places.
 //!
-//! A program that takes messages as they come takes them out of a lock-free ring. The first call
-//! that wants those of one peer or channel closes that ring for such calls: from then on every call
-//! takes, under a lock, what it wants from here.
+//! A program that takes messages in order takes them out of a lock-free ring. The first call that
+//! wants messages of one peer or channel closes that ring for such calls: from then on every call
+//! takes its messages from here, under a lock.
 
 use super::shard::{Shard, length, lock};
 use crate::message::Message;
@@ -43,7 +43,7 @@ impl Shard {
     pub(super) fn sort(&self) -> MutexGuard<'_, Sorted> {
         self.messages.close();
         let mut sorted = lock(&self.sorted);
-        // Asked before looking: what came before the rest is there by then.
+        // Read before looking: messages from before the rest are there by then.
         let rest = self.rest.get();
         while let Some((place, message)) = self.messages.pop_closed() {
             sorted.messages.insert(place, message);

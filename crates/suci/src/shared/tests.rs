@@ -87,8 +87,8 @@ fn outcomes_that_nobody_takes_wait_for_the_program() {
 }
 
 /// A program that takes no events hears of the end of the peer that it waits for, and gets the
-/// messages that it asks for, however many sessions ended before. What waits for it is bounded, and
-/// its order is exact.
+/// messages that it asks for, however many sessions ended before. The events that wait for it are
+/// bounded, and in exact order.
 #[test]
 fn f04_events_that_nobody_takes_harm_nobody() {
     const SESSIONS: u32 = 10;
@@ -210,7 +210,7 @@ fn an_end_follows_the_last_message_into_what_the_program_takes() {
     }
     a.peer(NodeId(1)).close(LONG).unwrap();
     while !is_end(&a.event_timeout(LONG).unwrap().expect("the end")) {}
-    // When the thread answers it has handed over what it could.
+    // When the thread answers, it has handed over all that it could.
     b.peers().unwrap();
     let told = || std::iter::from_fn(|| b.next_event().unwrap()).any(|event| is_end(&event));
     assert!(!told(), "a message had no room");
@@ -472,8 +472,8 @@ fn what_a_suspension_kept_is_told_of_when_the_node_closes() {
     assert_eq!(events.filter(refused).count(), 1);
 }
 
-/// A gate may let in what the engine does not take yet. Once it would, nothing else may come that
-/// wakes the thread.
+/// A gate may let in messages that the engine does not take yet. Once the engine would take them,
+/// nothing else may come that wakes the thread.
 #[test]
 fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
     const ACK_DELAY: Duration = Duration::from_millis(500);
@@ -543,7 +543,7 @@ fn an_urgent_message_interrupts_the_thread() {
     assert!(!is_interrupted(), "it was taken");
 }
 
-/// A node that came once leaves nothing behind for ever; what a call still uses stays.
+/// A node that came once leaves nothing behind for ever; a gate that a call still uses stays.
 #[test]
 fn f02_gates_of_forgotten_nodes_are_forgotten() {
     let (a, b) = (node(0), node(1));
@@ -743,7 +743,7 @@ fn a_thread_that_panics_ends_the_node_and_everybody_hears_of_it() {
     }
 }
 
-/// The thread at `place` finds that what was its socket is none any more.
+/// Makes the thread at `place` find that its descriptor is no socket any more.
 fn break_socket(node: &SharedNode, place: usize) {
     let file = std::fs::File::open("/dev/null").unwrap();
     let from = std::os::fd::AsRawFd::as_raw_fd(&file);
@@ -752,7 +752,7 @@ fn break_socket(node: &SharedNode, place: usize) {
     assert_eq!(unsafe { libc::dup2(from, to) }, to);
 }
 
-/// Also what had no room in the ring: it was acknowledged.
+/// The program gets all messages, also those without room in the ring: they were acknowledged.
 #[test]
 fn a_socket_that_fails_leaves_what_had_arrived() {
     let count = MESSAGES + 5;

@@ -59,7 +59,7 @@ type Closed = Result<(), Error>;
 /// Tells all callers that the thread has ended, for whatever reason.
 struct ThreadGuard {
     inner: Arc<Inner>,
-    /// Which of the node's shards is this thread's.
+    /// The index of this thread's shard among the node's.
     place: usize,
     /// The rest of a thread that did not panic: its driver, and its result.
     left: Option<(Driver, Result<Closed, Error>)>,
@@ -256,7 +256,7 @@ impl Worker {
         Ok(cancelled + stashed)
     }
 
-    /// Offers the engine what is stashed. Returns whether it took any of it.
+    /// Offers the engine the stashed messages. Returns whether it took any of them.
     fn offer(
         driver: &mut Driver,
         calls: &mut OpenCalls,
@@ -344,7 +344,7 @@ impl Worker {
                 if shard.starved.swap(true, Ordering::Relaxed) {
                     break;
                 }
-                // Announced only now: what was taken meanwhile made room unnoticed.
+                // `starved` is set only now: messages taken meanwhile made room unnoticed.
                 fence(Ordering::SeqCst);
                 continue;
             }
@@ -369,8 +369,8 @@ impl Worker {
         }
     }
 
-    /// Hands over what calls wait for, although the program does not take what came before: one
-    /// message for each.
+    /// Hands over messages that calls wait for, although the program does not take those before:
+    /// one message for each call.
     fn deliver_wanted(&mut self) {
         let shard = self.ending.shard();
         if !self.left_over {
@@ -474,13 +474,14 @@ impl Worker {
         }
     }
 
-    /// Offers the engine again what it did not take, hands over the events of what it refused until
-    /// `most` wait for the program, tells the gates of failures that are not among the events
-    /// handed over, and credits them with what is acknowledged or ended.
+    /// Offers the engine its stashed messages again, hands over the events of refused ones until
+    /// `most` wait for the program, tells the gates of failures without a handed-over event, and
+    /// credits them with messages that are acknowledged or ended.
     ///
-    /// After the engine's step, and the last before the thread sleeps: what makes room (an
-    /// acknowledgement, the peer that resumes, an event that was handed over) may be the last thing
-    /// that wakes it. Returns whether the engine took something: a step more is due.
+    /// It comes after the engine's step, as the last thing before the thread sleeps: the source of
+    /// room (an acknowledgement, the peer that resumes, an event that was handed over) may be the
+    /// last thing that wakes it. Returns whether the engine took something: then one more step is
+    /// due.
     fn settle(&mut self, most: usize) -> bool {
         for node in self.ending.shard().take_room_asked() {
             let (accounts, open) = (&mut self.accounts, &mut self.open);
@@ -596,8 +597,8 @@ impl Worker {
         self.ending.shard().wants.wake(|_| true);
     }
 
-    /// Forwards what comes to this socket for others, until they have closed too, and goes on
-    /// answering peers.
+    /// Forwards datagrams that come to this socket for others, until they have closed too, and goes
+    /// on answering peers.
     fn stand_by(&mut self) {
         let ending = &self.ending;
         ending.say_closed();

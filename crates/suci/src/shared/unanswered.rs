@@ -12,7 +12,7 @@ use suci_proto::types::{ChannelId, MessageNumber, NodeId, SessionNumber};
 /// tells of each once, so there are no more than it may have announced.
 pub(super) struct Unanswered {
     events: Mutex<VecDeque<(SessionNumber, Event)>>,
-    /// How many, read without the lock by every call that finds no message.
+    /// Their number, read without the lock by every call that finds no message.
     count: AtomicUsize,
     /// The longest message that is taken unasked, in bytes.
     longest_unasked: u64,

@@ -33,8 +33,8 @@ impl Inner {
         self.send_with(to, message, |_| (None, ()))
     }
 
-    /// Sends `message` if there is room for it, as a request if `make` gives the thread's end of a
-    /// call. Returns what else it makes.
+    /// Sends `message` if there is room for it. It is a request if `make` gives the thread's end of
+    /// a call. Returns the other value of `make`.
     pub(super) fn send_with<'a, R>(
         &'a self,
         to: NodeId,

@@ -1,4 +1,4 @@
-//! Where what stands in a statistics file: docs/statistics.md in numbers.
+//! The places of all values in a statistics file: docs/statistics.md in numbers.
 //!
 //! The file is an array of 64-bit little-endian words. The order of the tables here is the order in
 //! the file: a new field goes to the end of its table, and [`VERSION`] rises when one moves.
@@ -82,7 +82,7 @@ pub(crate) mod peer {
     pub(crate) const WAITS: usize = 48;
 }
 
-// Tables end before what follows them begins.
+// Tables end before the next one begins.
 const _: () = assert!(node::COUNTERS + NODE_FIELDS.len() <= node::SOCKET);
 const _: () = assert!(node::SOCKET + SOCKET_FIELDS.len() <= node::END && node::END <= HEADER);
 const _: () = assert!(peer::FIELDS + PEER_FIELDS.len() <= peer::WAITS);

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 const TRIES: usize = 1_000;
 
 /// Repeats a call that signals interrupt, each time from its beginning, since a tmpfs takes back
-/// what it had allocated (`shmem_fallocate`): where they come faster than it can be done, trying
-/// would have no end.
+/// the memory that it had allocated (`shmem_fallocate`). If signals come faster than the call can
+/// be done, trying would never end.
 fn undisturbed(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
     for _ in 0..TRIES {
         match call() {

@@ -230,9 +230,9 @@ impl StatFile {
         self.process.may_live(place::namespace())
     }
 
-    /// Asks the node to let its traffic to `peer` flow so. It does when it makes its next turn: at
-    /// once while messages flow, else when something happens. One request waits at a time; the last
-    /// wins.
+    /// Asks the node for this mode of its traffic to `peer`. The node changes it in its next cycle:
+    /// at once while messages flow, else when something happens. One request waits at a time; the
+    /// last wins.
     ///
     /// # Errors
     /// Those of the system: only the user of the process may.
@@ -340,7 +340,7 @@ impl Whole {
         }
     }
 
-    /// Takes what is whole in `now`, read between `before` and `after`.
+    /// Takes the whole records of `now`, which was read between `before` and `after`.
     fn take(&mut self, before: &Words, now: &Words, after: &Words) {
         let is_whole = |generation| {
             let all = [before, now, after].map(|words| words.at(generation));

@@ -131,7 +131,7 @@ pub(super) fn anonymous() -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Which process this is: a process ID is used again, but not with the same start in the same
+/// The identity of a process: a process ID is used again, but not with the same start in the same
 /// namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {

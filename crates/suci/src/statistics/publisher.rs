@@ -1,4 +1,4 @@
-//! The writing side: what a node's own turns store into its file.
+//! The writing side: the numbers that a node's own cycles store into its file.
 
 use super::layout::{self, HEADER, MAX_PEERS, RECORD, Request, head, node, slot};
 use super::map::Map;
@@ -54,7 +54,7 @@ pub(crate) struct Publisher {
     before: HashMap<NodeId, u64>,
 }
 
-/// A node's file, and what each of its threads said last.
+/// A node's file, and the last numbers of each of its threads.
 #[derive(Debug)]
 struct Sheet {
     map: Map,
@@ -267,7 +267,7 @@ pub(super) fn busiest(mut all: Vec<(u64, NodeId)>, room: usize) -> Vec<NodeId> {
 }
 
 impl Sheet {
-    /// Stores what the threads said: counters in sum, peers one after the other.
+    /// Stores the numbers of the threads: counters in sum, peers one after the other.
     fn store(&mut self, now: Instant) {
         self.clock = self.clock.max(now);
         let mut whole = Part::default();
@@ -323,7 +323,7 @@ fn word(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// Writes what never changes, and at last that it is complete.
+/// Writes the values that never change, and at last that the file is complete.
 fn describe(map: &Map, about: NodeInfo) {
     let process = Process::own();
     let mut name = [0; 16];

@@ -380,7 +380,7 @@ fn the_peer_limit_follows_the_receive_buffer() {
             .unwrap()
     };
     let small = open(100_000);
-    // The kernel doubles what is asked for; 6,656 bytes make a peer.
+    // The kernel doubles the requested size; 6,656 bytes make a peer.
     assert_eq!(small.peer_limit(), 30);
     assert_eq!(small.warning(), None, "it was asked for");
     let shared = builder(1).udp(|udp| udp.recv_buffer = 100_000);

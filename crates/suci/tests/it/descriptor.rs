@@ -146,7 +146,7 @@ fn it_is_readable_while_something_waits() {
 fn a_program_that_only_waits_on_it_misses_nothing() {
     let (mut a, mut b) = pair();
     let to = a.id();
-    // Its helper may take what arrives first; the descriptor tells all the same.
+    // The helper may take the first arrivals; the descriptor tells all the same.
     let waiter = std::thread::spawn(move || {
         let mut got = 0;
         while got < 50 {

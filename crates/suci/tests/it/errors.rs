@@ -1,4 +1,4 @@
-//! Bad input gets a typed error or a counter that says what and why.
+//! Bad input gets a typed error or a counter that names the fault and the reason.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, await_event, builder, introduce, pair, shared_pair, take};

@@ -49,7 +49,7 @@ fn shared_nodes_have_modes_priorities_and_windows_too() {
     a.send(b.id(), "hello").unwrap();
     b.recv_timeout(LONG).unwrap().expect("a message");
     assert_eq!(shared_remote_mode(&b, a.id()), Mode::Response);
-    // Else it may not know yet that the other has accepted, nor what.
+    // Otherwise it may not know yet that the other side has accepted, nor its settings.
     a.flush(LONG).unwrap();
     let urgent = Priority::new(7, 1).unwrap();
     set_option(a.peer(b.id()), |o| o.priority = urgent).unwrap();

@@ -26,8 +26,8 @@ impl Write for Writer {
     }
 }
 
-/// From now on this process logs what `RUST_LOG=suci=debug` shows. A helper thread may log what a
-/// node's program called for, so the subscriber is the process's.
+/// Makes this process log the events of `RUST_LOG=suci=debug` from now on. A helper thread may log
+/// events of a program's call, so the subscriber is the process's.
 fn log() {
     static SET: Once = Once::new();
     SET.call_once(|| {

@@ -132,7 +132,7 @@ fn ends_stand_between_the_messages_of_sessions_when_a_shared_node_is_closed() {
     assert!(matches!(server.next(), Err(Error::Closed)));
 }
 
-/// Messages that do not fit what stands between thread and program: the same order.
+/// More messages than fit between thread and program come in the same order.
 #[test]
 fn ends_stand_between_more_messages_than_are_handed_over_at_once() {
     const EACH: u32 = 3_000;

@@ -5,7 +5,7 @@ use crate::common::{LONG, builder, introduce};
 use std::time::Duration;
 use suci::{Error, Event, Next, Node, NodeId, OutgoingMessage, Priority, SharedNode};
 
-/// Bytes of a message, six of which fit the queue.
+/// Bytes of a message; six such messages fit the queue.
 const LENGTH: usize = 10_000;
 
 const MESSAGES: u32 = 200;

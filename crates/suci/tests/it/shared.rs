@@ -67,7 +67,7 @@ fn bulk_that_fills_its_queue_leaves_room_for_an_urgent_message() {
     assert_eq!((0..10).filter(|_| send(urgent)).count(), 6);
 }
 
-/// A channel whose class changes takes along what it holds: it leaves room in its old class, and
+/// A channel whose class changes takes its messages along: it leaves room in its old class, and
 /// needs it in the new one.
 #[test]
 fn a_channel_that_becomes_urgent_takes_its_queue_along() {
@@ -128,7 +128,7 @@ fn handles_go_everywhere() {
 #[test]
 fn many_messages_are_taken_at_once_and_no_more_than_asked_for() {
     let (a, b) = shared_pair();
-    // More than lie ready for the program at once: what it takes makes room for the others.
+    // More messages than lie ready for the program at once: taking some makes room for the others.
     let send = |range: std::ops::Range<u32>| {
         for number in range {
             let payload = number.to_le_bytes().to_vec();
@@ -170,8 +170,8 @@ fn all_threads_of_a_node_hand_over_many_at_once() {
         a.flush(LONG).unwrap();
         a
     });
-    // Each thread acknowledged them, and when it answers has handed them over. One call takes what
-    // both have.
+    // Each thread acknowledged them, and when it answers it has handed them over. One call takes
+    // the messages of both.
     b.counters().unwrap();
     let mut messages = Vec::new();
     let taken = b.recv_many(&mut messages, usize::MAX, LONG).unwrap();
@@ -261,7 +261,7 @@ fn one_full_peer_blocks_no_other() {
     while unflushed() != [(NodeId(1), accepted)] {
         assert!(Instant::now() < end, "{:?}", unflushed());
     }
-    // Giving the peer up makes room again, and tells what became of everything.
+    // Giving the peer up makes room again, and tells the outcome of every message.
     a.peer(NodeId(1)).reset().unwrap();
     let ended = await_event(&a, |e| matches!(e, Event::Ended { .. }));
     let Event::Ended {
@@ -341,8 +341,8 @@ fn f26_a_peer_that_takes_nothing_is_sent_a_million_messages_at_most() {
     let _ = (shared.close(Duration::ZERO), own.close(Duration::ZERO));
 }
 
-/// Packets are lost, and with them the first of those that are kept behind them: what is let in is
-/// what there is room for (a debug assertion looks), and all of it is given back.
+/// Packets are lost, and with them the first of the messages kept behind them. The gate lets in
+/// only as many messages as there is room for (a debug assertion checks), and gets all room back.
 #[test]
 fn f26_what_is_kept_behind_a_loss_is_not_let_in_once_more() {
     let faults: suci::FaultSpec = "loss=0.2,seed=3".parse().unwrap();
@@ -490,7 +490,7 @@ fn closing_wakes_everybody_and_leaves_what_had_arrived() {
         kept.any(|e| matches!(e, Event::Delivered { token: 1, .. })),
         "events stay"
     );
-    // The other side: what had arrived comes before the end, even when it closes, too.
+    // The other side: received messages come before the end, even when it closes, too.
     b.close(LONG).unwrap();
     assert_eq!(&b.recv().unwrap().payload[..], b"one");
     assert_eq!(

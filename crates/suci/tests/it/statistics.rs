@@ -143,8 +143,8 @@ fn scrape_until(address: SocketAddr, line: &str) -> String {
     }
 }
 
-/// The text is what format 0.0.4 says: every sample has a name with HELP and TYPE before it, once,
-/// and a number.
+/// The text follows format 0.0.4: every sample has a name with HELP and TYPE before it, once, and a
+/// number.
 fn assert_exposition(text: &str) {
     let mut typed = std::collections::BTreeSet::new();
     let mut samples = std::collections::BTreeSet::new();

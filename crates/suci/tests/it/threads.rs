@@ -145,7 +145,7 @@ fn what_is_the_nodes_is_divided_among_its_threads() {
     assert!(says(builder(1).memory(3 << 20)).contains("1 MiB for each thread"));
     let explicit = builder(1).memory(64 << 20).max_message(9 << 20);
     assert!(says(explicit).contains("each thread's part"));
-    // By default what fits is taken, and more is announced.
+    // By default messages that fit are taken, and longer ones are announced.
     let a = builder(0).memory(4 << 20).open_threads(4).unwrap();
     let b = node(1, 1);
     introduce(&[a.clone(), b.clone()]);

@@ -161,8 +161,8 @@ impl Account {
 
     /// Hands over the events of refused messages until `most` wait for the program. Beyond that,
     /// events of messages sent with `notify` are kept. Others are dropped: otherwise they would
-    /// fill the queue of a program that takes no events. Tells the gate what is kept, and returns
-    /// whether anything is.
+    /// fill the queue of a program that takes no events. Tells the gate which messages are kept.
+    /// Returns whether there are any.
     pub(super) fn tell_refused(
         &mut self,
         node: NodeId,

@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 use suci_proto::CallId;
 
 impl Worker {
-    /// Gives the callers what their calls came to, as many replies as there is room for, and ends
+    /// Gives the callers the results of their calls, as many replies as there is room for, and ends
     /// the calls whose time is over.
     pub(super) fn end_calls(&mut self) {
         let (shard, engine) = (self.ending.shard(), &mut self.driver.engine);
@@ -15,7 +15,7 @@ impl Worker {
             self.replies_left = engine.has_call();
             let has_room = shard.has_reply_room();
             if self.replies_left && !has_room && !shard.replies_wait.swap(true, Ordering::Relaxed) {
-                // Announced only now: what was taken meanwhile made room unnoticed.
+                // `replies_wait` is set only now: replies taken meanwhile made room unnoticed.
                 fence(Ordering::SeqCst);
                 continue;
             }
