@@ -97,7 +97,7 @@ impl Command {
 /// Processes that `suci run` starts at most.
 pub(crate) const MAX_PROCESSES: u64 = 4096;
 
-/// How often `suci run` starts a process again at most.
+/// The most times that `suci run` starts a process again.
 pub(crate) const MAX_RESTARTS: u64 = 1_000;
 
 const RUN_EXAMPLES: &str = "\

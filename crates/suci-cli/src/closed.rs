@@ -1,9 +1,8 @@
-//! Which standard descriptors were closed when the process began (`<&-`, `>&-`).
+//! The standard descriptors that were closed when the process began (`<&-`, `>&-`).
 //!
 //! Rust's start-up puts /dev/null in their place, where output vanishes and input is at its end,
-//! both without an error. So this looks before that: the C library calls what stands in
-//! `.init_array` ahead of `main`. Looking later whether /dev/null is there would not tell: it may
-//! be meant.
+//! both without an error. So this check comes before: the C library calls the functions in
+//! `.init_array` ahead of `main`. A later look for /dev/null would not tell: the user may want it.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};

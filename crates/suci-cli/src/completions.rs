@@ -1,4 +1,4 @@
-//! `suci completions`: what shells complete, from the definition that --help shows.
+//! `suci completions`: completions for shells, from the definition that --help shows.
 
 use std::process::ExitCode;
 

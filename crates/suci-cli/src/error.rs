@@ -33,7 +33,7 @@ impl From<suci::Error> for Failure {
     }
 }
 
-/// Puts in front of an error what was being done.
+/// Puts the operation that failed in front of an error.
 pub(crate) trait Context<T> {
     /// `what: error` instead of `error`.
     fn context(self, what: impl fmt::Display) -> Result<T>;
@@ -51,8 +51,8 @@ pub(crate) fn tell(what: fmt::Arguments<'_>) {
     tell_in_one_piece(&format!("{what}\n"));
 }
 
-/// Writes `text` to standard error. Nothing buffers that: what is written in pieces mixes with what
-/// other processes write there.
+/// Writes `text` to standard error, which has no buffer: a text written in pieces would mix with
+/// the output of other processes.
 pub(crate) fn tell_in_one_piece(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

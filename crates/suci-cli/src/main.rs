@@ -42,8 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes what the library tells of its connections to standard error, if `RUST_LOG` says what of
-/// it.
+/// Writes the library's log of its connections to standard error, as far as `RUST_LOG` asks for it.
 fn log_if_asked() {
     if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some() {
         tracing_subscriber::fmt()
@@ -71,7 +70,7 @@ fn run(command: &Command) -> Result<ExitCode> {
     }
 }
 
-/// Prints what clap has to say: help where results go, complaints where errors go.
+/// Prints clap's text: help to standard output, complaints to standard error.
 fn explain(error: &clap::Error) -> Result<ExitCode> {
     let text = error.render().to_string();
     if error.use_stderr() {

@@ -97,8 +97,8 @@ fn page(mut command: Command, release: &str) -> io::Result<Page> {
     })
 }
 
-/// Keeps what shells read as it is: formatters may show these as accents and quotation marks. The
-/// generator takes care of hyphens and apostrophes.
+/// Keeps the text for shells as it is: formatters may show these characters as accents and
+/// quotation marks. The generator takes care of hyphens and apostrophes.
 fn literal(roff: &str) -> String {
     let as_it_is = [("`", r"\(ga"), ("~", r"\(ti"), ("^", r"\(ha")];
     as_it_is

@@ -15,7 +15,7 @@ pub(crate) const PING: NodeId = NodeId(2);
 /// Servers of measurements count up from here.
 pub(crate) const PERF: NodeId = NodeId(16);
 
-/// How long a command waits at its end for what it sent.
+/// How long a command waits at its end until its messages are acknowledged.
 pub(crate) const CLOSING: Duration = Duration::from_secs(10);
 
 /// The shortest silence that a node's settings allow to count as such.
@@ -85,7 +85,7 @@ pub(crate) fn watch(config: &mut Config, give_up_after: Duration) {
     config.keep_alive = true;
 }
 
-/// Says what about the system keeps a node from working well.
+/// Warns of a setting of the system that keeps a node from working well.
 pub(crate) fn warn(command: &str, warning: Option<Warning>) {
     if let Some(warning) = warning {
         tell(format_args!("suci {command}: {warning}"));

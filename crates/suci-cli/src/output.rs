@@ -1,4 +1,4 @@
-//! Writing to what others opened.
+//! Writing to descriptors that other programs opened.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;

@@ -191,7 +191,7 @@ impl RecentTrips {
             signals.release();
             let _ = lock(&watched).report();
             let _ = signal_hook::low_level::emulate_default_handler(signal.as_raw());
-            // Only where that failed; what a shell would say of the signal.
+            // Reached only if that failed: the status that a shell would give for the signal.
             std::process::exit(128 + signal.as_raw());
         };
         let thread = std::thread::Builder::new().name("signals".into());
@@ -260,7 +260,7 @@ fn measure(
         // Until the line is written: the report comes after it.
         let mut trips = lock(trips);
         trips.times.push(time);
-        // Flooding prints no lines: writing them would be what is measured.
+        // Flooding prints no lines: otherwise writing them would be measured.
         if !args.json && !args.interval.is_zero() {
             let size = args.size;
             print(format_args!(

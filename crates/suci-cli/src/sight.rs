@@ -63,7 +63,7 @@ pub(crate) struct Name {
     pub(crate) peer: NodeId,
 }
 
-/// A peer and what it did lately.
+/// A peer and its recent activity.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerRow {
     pub(crate) name: Name,
@@ -106,15 +106,15 @@ pub(crate) fn share(nanos: u64, span: Duration) -> f64 {
     (nanos as f64 / 1e9 / span.as_secs_f64()).min(1.0)
 }
 
-/// Remembers what it saw, to tell rates.
+/// Remembers the last looks, to compute rates.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// By process and node: what it said now and the time before.
+    /// The present and the previous snapshot, by process and node.
     seen: BTreeMap<(u32, NodeId), (Snapshot, Option<Snapshot>)>,
 }
 
 impl Memory {
-    /// Takes what is seen now; nodes that are gone are forgotten.
+    /// Takes the present snapshots; nodes that are gone are forgotten.
     pub(crate) fn take(&mut self, now: Vec<Snapshot>) {
         let mut old = std::mem::take(&mut self.seen);
         for snapshot in now {

@@ -27,9 +27,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches them. What is ignored is left alone: `nohup` says so that the terminal's end must
-    /// not be this program's, a shell that Ctrl-C is not meant for what it started in the
-    /// background.
+    /// Catches them. Ignored signals are left alone: `nohup` ignores the terminal's end, which this
+    /// program must survive, and a shell ignores Ctrl-C for its background commands.
     pub(crate) fn catch() -> Result<Self> {
         let mut pipes = Vec::new();
         let here = getpid();
@@ -52,8 +51,8 @@ impl Signals {
                     SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
                 );
             };
-            // SAFETY: a handler may do what is async-signal-safe, and leave `errno` alone. This one
-            // makes two system calls, which return their errors instead.
+            // SAFETY: a handler may make calls that are async-signal-safe, and leave `errno` alone.
+            // This one makes two system calls, which return their errors instead.
             unsafe { signal_hook_registry::register_sigaction(signal.as_raw(), tell) }
                 .context("catching signals")?;
             pipes.push((signal, read));
@@ -110,7 +109,7 @@ impl Signals {
                 .map(|fd| PollFd::new(fd, PollFlags::empty()))
                 .collect();
             fds.extend(self.pipes().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
-            // Interrupted or not: what there is to know is in the pipes.
+            // Interrupted or not: everything to know is in the pipes.
             let _ = poll(&mut fds, None);
             if fds.iter().any(|fd| fd.revents().intersects(gone)) {
                 return Signal::HUP;

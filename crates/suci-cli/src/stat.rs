@@ -11,7 +11,7 @@ use crate::args::StatArgs;
 use crate::error::{self, Result};
 use crate::sight::{self, short};
 
-/// Prints what there is.
+/// Prints the statistics that are there.
 pub(crate) fn run(args: &StatArgs) -> Result<ExitCode> {
     loop {
         let nodes: Vec<Snapshot> = sight::look(args.pid)
@@ -156,7 +156,7 @@ fn node_text(now: &Snapshot) -> String {
     text
 }
 
-/// How long messages waited, and for what most of that.
+/// How long messages waited, and the reason for most of that time.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn waited(stats: &PeerStats) -> String {
     let seconds = |nanos: u64| sight::brief(nanos as f64 / 1e9);

@@ -1,5 +1,5 @@
 //! The content of messages: bytes that follow from the message's name. So a received message is
-//! compared with what must have been sent, without a copy of it.
+//! compared with the bytes that must have been sent, without a copy of them.
 
 use std::sync::OnceLock;
 

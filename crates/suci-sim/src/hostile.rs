@@ -174,7 +174,7 @@ impl Hostile {
         )
     }
 
-    /// A handshake packet of random type with what was overheard as its body.
+    /// A handshake packet of random type with overheard bytes as its body.
     fn handshake(&mut self, head: Head, bytes: &[u8]) -> Vec<u8> {
         let first = DATA + 1 + u8::try_from(self.rng.range(0, 6)).unwrap_or(0);
         let index = u32::try_from(self.rng.range(0, 10)).unwrap_or(0);

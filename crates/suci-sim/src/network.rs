@@ -1,5 +1,5 @@
-//! The network: addresses that change, links with latency and rate, and every fault that a
-//! packet can meet. It decides what arrives when; it knows nothing of what packets mean.
+//! The network: addresses that change, links with latency and rate, and every fault that a packet
+//! can meet. It decides which packets arrive and when; it does not know the meaning of packets.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -41,7 +41,7 @@ pub struct Network {
     addresses: Vec<SocketAddr>,
     rebinds: u16,
     cuts: Vec<Cut>,
-    /// Until when each place's link is busy with what it sent.
+    /// The times until which each place's link is busy with its sent packets.
     busy: Vec<Instant>,
     /// When the newest in-order packet of a pair arrives: jitter alone does not reorder.
     ordered: BTreeMap<(PlaceId, PlaceId), Instant>,
@@ -90,7 +90,7 @@ impl Network {
         address(place, 7_000, self.links.ipv6)
     }
 
-    /// Which place an address leads to.
+    /// Returns the place that an address leads to.
     #[must_use]
     pub fn place_at(&self, to: SocketAddr) -> Option<PlaceId> {
         self.routes.get(&to).copied()
@@ -143,7 +143,7 @@ impl Network {
         }
     }
 
-    /// Sends a packet; what arrives of it, and when, is added to `arrivals`.
+    /// Sends a packet. Adds its arrivals, and their times, to `arrivals`.
     pub fn carry(
         &mut self,
         now: Instant,

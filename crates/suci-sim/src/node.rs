@@ -52,7 +52,7 @@ pub struct Context<'a> {
     pub nodes: &'a [u32],
     /// Counts faults.
     pub tally: &'a mut Tally,
-    /// Notes what happens.
+    /// Notes the events.
     pub trace: &'a mut Trace,
     /// Draws the faults of sockets.
     pub rng: &'a mut Rng,
@@ -113,8 +113,9 @@ pub struct Process {
     pub insider: bool,
     /// DATA packets that the engine took, undamaged.
     handed: BTreeSet<u64>,
-    /// Packets that the socket did not take, and what they carry: told when they are new, for when
-    /// they go at last, another session may have messages of the same numbers.
+    /// Packets that the socket did not take, and their contents. The oracle is told of them when
+    /// they are new: when they are sent at last, another session may have messages of the same
+    /// numbers.
     offered: Vec<(Bytes, Rc<[Carried]>)>,
     /// Link and session events, for scenario tests.
     pub log: Vec<(Instant, Event)>,
@@ -273,7 +274,7 @@ impl Process {
         }
     }
 
-    /// Whether its program takes events in every turn, and so knows what its library knows.
+    /// Whether its program takes events in every cycle, and so knows all that its library knows.
     fn hears_all(&self, now: Instant) -> bool {
         self.consume == Consume::Eager && self.consumes_from <= now
     }
@@ -481,7 +482,7 @@ impl Process {
         );
     }
 
-    /// Answers what packets the first hop carries; some systems cannot tell.
+    /// Answers queries for the packet size of the first hop; some systems cannot tell.
     fn routes(&mut self, cx: &mut Context<'_>) {
         while let Some(query) = self.engine.poll_route() {
             let known = !cx.rng.chance(cx.route_unknown);
@@ -490,7 +491,7 @@ impl Process {
         }
     }
 
-    /// Sends what may go, for as long as one output of a driver lasts.
+    /// Sends packets for as long as one output of a driver lasts.
     fn transmit(&mut self, cx: &mut Context<'_>) -> Result<usize, Violation> {
         if self.blocked_until > cx.now {
             return Ok(0);

@@ -58,7 +58,7 @@ pub struct Links {
     pub rate: Option<u64>,
     /// Longest queue at that limit; packets that would wait longer are dropped.
     pub queue: Duration,
-    /// Largest UDP payload that the first hop takes: what the system can tell of a route.
+    /// Largest UDP payload that the first hop takes: the size that the system knows of a route.
     pub route_mtu: usize,
     /// Largest UDP payload that passes.
     pub mtu: usize,
@@ -196,7 +196,7 @@ impl Step {
 }
 
 impl Step {
-    /// Whether it only says what a program wants of its traffic: it holds nothing up.
+    /// Whether it is only a program's wish for its traffic: it holds nothing up.
     #[must_use]
     pub fn is_wish(&self) -> bool {
         matches!(self, Self::Prefer(..) | Self::Rank(..))
@@ -208,7 +208,7 @@ impl Step {
 pub struct Options {
     /// Everything random follows from it.
     pub seed: u64,
-    /// How the run is called in reports.
+    /// The name of the run in reports.
     pub profile: &'static str,
     /// Places with a process each; node IDs are the places' numbers plus 1.
     pub nodes: usize,
@@ -228,8 +228,8 @@ pub struct Options {
     /// The others have only the first place in their books, which has all of them: a thousand books
     /// of a thousand nodes take longer to fill than the test with them lasts.
     pub star: bool,
-    /// Nodes have only those in their books to which their programs send, and serve anyone: a
-    /// thousand books of a thousand nodes take longer to fill than what is tested with them.
+    /// Nodes have only those in their books to which their programs send, and serve any node: a
+    /// thousand books of a thousand nodes take longer to fill than the test with them lasts.
     pub sparse: bool,
     /// Places whose process starts again and again.
     pub churn: Option<Churn>,
@@ -261,7 +261,7 @@ pub struct Options {
     pub script: Vec<(Duration, Step)>,
     /// How long faults go on.
     pub faults_for: Duration,
-    /// How long, once they stopped, everything may take to arrive, beside a round trip for each
+    /// How long everything may take to arrive after the faults, beside a round trip for each
     /// packet.
     pub mended_for: Duration,
 }

@@ -1,4 +1,4 @@
-//! A datagram on its way, with what only the simulator knows about it.
+//! A datagram on its way, with facts about it that only the simulator knows.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -61,7 +61,7 @@ pub struct Packet {
     pub order: u64,
     /// Congestion mark.
     pub ecn: Ecn,
-    /// Parts of messages in it, as far as its bytes are what was sent.
+    /// Parts of messages in it, if its bytes are those that were sent.
     pub carries: Rc<[Carried]>,
     /// The faults that it met.
     pub fate: Fate,

@@ -339,7 +339,7 @@ fn config(rng: &mut Rng) -> Config {
 
 fn links(rng: &mut Rng) -> Links {
     let latency = rng.duration(Duration::from_micros(5), Duration::from_millis(150));
-    // A slow link must still carry what a run sends within the time allowed.
+    // A slow link must still carry all messages of a run within the time allowed.
     let rate = rng
         .chance(300_000)
         .then(|| rng.scale(2_000_000, 1_000_000_000));

@@ -39,7 +39,7 @@ pub fn run_seed(seed: u64, profile: Profile, nodes: Option<usize>, print: bool) 
     run(profiles::options(seed, profile, nodes), print)
 }
 
-/// Runs what the options describe: faults, then none, then the reckoning.
+/// Runs the options: faults, then none, then the final checks.
 #[must_use]
 pub fn run(options: Options, print: bool) -> Outcome {
     let (seed, profile, nodes) = (options.seed, options.profile, options.nodes);
@@ -101,7 +101,7 @@ pub fn quiet_panics() {
     }));
 }
 
-/// Which seeds to run and how.
+/// The seeds to run, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// First seed.

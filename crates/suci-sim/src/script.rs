@@ -15,7 +15,7 @@ use crate::world::{Due, Failure, World};
 const PACKET: u64 = 1_000;
 
 impl World {
-    /// Tells the oracle what a fault may be the reason of.
+    /// Tells the oracle which effects the fault excuses.
     fn excuse(&mut self, step: &Step) {
         if !step.is_calm() {
             self.oracle.shaken();
@@ -172,7 +172,7 @@ impl World {
             it.restart_after = Some(after);
         }
         self.each_process(place, |process| {
-            // A program that closes still takes what comes until then.
+            // A program that closes still takes the messages that come until then.
             process.consume = Consume::Eager;
             process.engine.close(now, deadline);
         });

@@ -39,7 +39,7 @@ pub enum Fit {
 pub struct Socket {
     queue: VecDeque<(Instant, Packet)>,
     capacity: u64,
-    /// Charged to what is queued and to what was read but is not given back yet.
+    /// The charge of the queued packets, and of those that were read but are not given back yet.
     used: u64,
     /// Read, not given back: the kernel returns up to a quarter late (udp_rmem_release).
     deficit: u64,

@@ -24,7 +24,7 @@ pub enum Will {
 /// Kinds of controllers that programs write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rein {
-    /// Part of what the network would take, often less than a packet.
+    /// Allows a part of the network's capacity, often less than a packet.
     Tight,
     /// Pauses now and then, without being woken up.
     Pauses,
@@ -89,7 +89,7 @@ pub fn draw(run: &mut Options, rng: &mut Rng) {
         };
         run.script.push((at, Step::Decide(place, other, will)));
     }
-    // Drawn apart, so that what was drawn before does not depend on it.
+    // Drawn apart, so that earlier draws do not depend on it.
     let mut rng = Rng::new(run.seed, 7);
     for _ in 0..rng.range(0, 4) {
         let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));

@@ -1,4 +1,4 @@
-//! A listener on the wire: which parts of which messages a datagram carries.
+//! A listener on the wire: it tells which parts of which messages a datagram carries.
 //!
 //! It is written from the wire format's text and shares no code with the engine, so that
 //! "delivered" can be compared with the packets that really reached the other process. It reads
@@ -115,7 +115,7 @@ pub struct Said {
     pub parts: bool,
 }
 
-/// Reads what a DATA packet says about credit.
+/// Reads the credit frames of a DATA packet.
 #[must_use]
 pub fn credit(bytes: &[u8]) -> Said {
     const CREDIT_BODY: usize = 4;

@@ -10,10 +10,10 @@ use crate::oracle::Spec;
 use crate::packet::PlaceId;
 use crate::rng::Rng;
 
-/// Wait before what the engine refused is offered again.
+/// The wait before a message that the engine refused is offered again.
 const RETRY: Duration = Duration::from_millis(3);
 
-/// How many of the messages that it sent last a program may cancel.
+/// How many of its last messages a program may cancel.
 pub(crate) const RECENT: u8 = 16;
 
 /// The kind of messages that answer others.

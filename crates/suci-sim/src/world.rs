@@ -23,8 +23,9 @@ use crate::socket::Fit;
 use crate::trace::Trace;
 use crate::workload::{Sent, Workload, targets};
 
-/// Up to this many places engines are audited in full in every turn. Where there are more, a turn
-/// audits what it touched, and everything once in as many turns of a process as there are places.
+/// Up to this many places, engines are audited in full in every cycle. With more places, a cycle
+/// audits the peers that it touched, and all of them once in as many cycles of a process as there
+/// are places.
 const AUDIT_ALL: usize = 16;
 
 /// A process whose engine closed answers repeated CLOSEs for at most this long, as a driver does.
@@ -85,7 +86,7 @@ pub type Filter = Box<dyn FnMut(Instant, &Packet) -> bool>;
 
 /// Everything that a run is made of.
 pub struct World {
-    /// How it was meant.
+    /// The options of the run.
     pub options: Options,
     /// Virtual time.
     pub now: Instant,
@@ -595,7 +596,7 @@ impl World {
         Ok(())
     }
 
-    /// The process of a place is gone, and what its socket held.
+    /// Removes the process of a place, with the content of its socket.
     pub(crate) fn bury(&mut self, place: PlaceId) -> Option<ProcId> {
         let it = self.places.get_mut(place)?;
         let mut process = it.process.take()?;

@@ -214,7 +214,7 @@ pub(crate) enum Waiting {
     Spin,
 }
 
-/// Longest payload that measurements send: what fits the library's default limit for one message.
+/// Longest payload that measurements send: the library's default limit for one message.
 pub(crate) const MAX_SIZE: usize = 64 << 20;
 
 /// Most messages to each receiver before it answers.
@@ -248,7 +248,7 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     Ok(Sizes(below.chain([last]).collect()))
 }
 
-/// Where a plot goes: a file called so, or what has no ending, such as a device.
+/// The target of a plot: a file of this name, or a path without an ending, such as a device.
 fn svg(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension() {

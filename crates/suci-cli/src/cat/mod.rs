@@ -37,11 +37,11 @@ pub(crate) fn run(args: &CatArgs) -> Result<ExitCode> {
 /// A signal is about to end the process.
 static SIGNALLED: AtomicBool = AtomicBool::new(false);
 
-/// How long the parting of a command that failed, or that a signal ends, may take.
+/// The longest parting of a command that failed, or that a signal ends.
 const GOODBYE: Duration = Duration::from_millis(300);
 
-/// Takes leave of the other side when a signal ends the command: else that side would wait for
-/// `--give-up-after` for what never comes.
+/// Takes leave of the other side when a signal ends the command. Otherwise that side would wait for
+/// `--give-up-after` for data that never comes.
 fn part_when_signalled(node: &SharedNode) -> Result<()> {
     let (signals, node) = (Signals::catch()?, node.clone());
     let work = move || {
@@ -49,7 +49,7 @@ fn part_when_signalled(node: &SharedNode) -> Result<()> {
         SIGNALLED.store(true, Ordering::SeqCst);
         let _ = node.close(GOODBYE);
         let _ = signal_hook::low_level::emulate_default_handler(signal.as_raw());
-        // Only where that failed; what a shell would say of the signal.
+        // Reached only if that failed: the status that a shell would give for the signal.
         std::process::exit(128 + signal.as_raw());
     };
     let thread = std::thread::Builder::new().name("signals".into());

@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// How many went by in all.
+    /// The number of bytes in all.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -57,7 +57,7 @@ impl Progress {
 
     fn show(&self, after: &str) {
         let line = line(self.bytes, self.begun.elapsed());
-        // Blanks wipe what a longer line left.
+        // Blanks wipe the rest of a longer line.
         tell_in_one_piece(&format!("\r{line:<60}{after}"));
     }
 }

@@ -48,8 +48,8 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         .spawn(move || feed(&node, progress))
         .context("a thread for standard input")?;
     let done = sender.listen(feeder);
-    // After a failure the other side mostly is not there, and a user who waits for the reason
-    // should not wait for it.
+    // After a failure the other side mostly is not there. A user who waits for the reason should
+    // not wait for a parting.
     let patience = if done.is_ok() {
         sender.await_close();
         PARTING
@@ -172,7 +172,7 @@ impl Sender {
         }
     }
 
-    /// How many bytes the other side says that it wrote.
+    /// Returns the number of bytes that the other side says it wrote.
     fn answer(&self, message: &Message) -> Result<u64> {
         let address = self.address;
         match Tag::of(message.tag) {

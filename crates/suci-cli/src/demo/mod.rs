@@ -1,5 +1,5 @@
-//! `suci demo`: a program for `suci run` that checks what the library promises, and tells what it
-//! saw.
+//! `suci demo`: a program for `suci run` that checks the library's promises, and reports the
+//! result.
 //!
 //! First every node sends numbered messages of different lengths to every other and checks each
 //! byte that it gets. Then node 0 broadcasts a file, from one buffer that all destinations share.
@@ -17,7 +17,7 @@ use crate::args::DemoArgs;
 use crate::error::{Context, Failure, Result};
 use crate::node;
 
-/// How long anything here may take.
+/// The longest time for any step here.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long one wait lasts, before events are looked at.

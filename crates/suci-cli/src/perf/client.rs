@@ -211,7 +211,7 @@ impl Client {
         Ok(())
     }
 
-    /// How many servers take part.
+    /// The number of servers that take part.
     fn receivers(&self, workload: Workload) -> usize {
         match workload.is_to_all() {
             true => self.servers.len(),

@@ -18,10 +18,10 @@ use crate::error::{Context, Failure, Result};
 /// Longest line taken from the other side: HELLO names all other servers.
 const LONGEST: u64 = 1 << 18;
 
-/// How long a server of the same launch may take to appear, and any to take a call.
+/// How long a server of the same launch may take to appear, and any server to take a call.
 pub(super) const APPEAR: Duration = Duration::from_secs(10);
 
-/// How long one may that was named: it was started with the client, perhaps, by a script.
+/// How long a named server may take to appear: perhaps a script started it with the client.
 pub(super) const APPEAR_NAMED: Duration = Duration::from_secs(1);
 
 /// How long either side waits for the other within a measurement.
@@ -260,8 +260,8 @@ impl Control {
             .map_err(|error| Failure::new(format!("{peer} said {line:?}: {error}; {remedy}")))
     }
 
-    /// Whether the other side is gone, as far as its machine said so. What it said before can still
-    /// be heard.
+    /// Whether the other side is gone, if its machine said so. Its earlier messages can still be
+    /// read.
     pub(super) fn has_hung_up(&self) -> bool {
         has_hung_up(self.input.get_ref())
     }

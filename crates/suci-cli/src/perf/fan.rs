@@ -41,8 +41,8 @@ pub(super) fn broadcast(
     })
 }
 
-/// `data` messages to all before all answer, by one node: each by itself, or what is collected for
-/// all in one batch.
+/// `data` messages to all before all answer, by one node: each message by itself, or all collected
+/// ones in one batch.
 pub(super) fn n_data(
     node: &mut Node,
     peers: &[NodeId],
@@ -73,8 +73,7 @@ pub(super) fn n_data(
     })
 }
 
-/// A message with each of `marks` to all: each by itself, or what is collected for all in one
-/// batch.
+/// A message with each of `marks` to all: each by itself, or all collected ones in one batch.
 fn send_group(
     node: &mut Node,
     peers: &[NodeId],
@@ -196,7 +195,7 @@ pub(super) fn exchange(
 struct Came {
     /// Messages of each peer since the last group was over.
     counts: Vec<(NodeId, usize)>,
-    /// How many messages of one peer had come with its last word.
+    /// The number of messages of one peer that had come with its last word.
     last: Option<usize>,
     /// Bytes of all messages.
     bytes: u64,
@@ -285,8 +284,8 @@ fn await_all(node: &mut Node, peers: &[NodeId], mark: Mark) -> Result<()> {
     Ok(())
 }
 
-/// The client's half over each of `wires`, a thread for each when there are several: what a program
-/// without broadcast would do to keep them all busy.
+/// The client's half over each of `wires`, with a thread for each if there are several. A program
+/// without broadcast would do so to keep them all busy.
 pub(super) fn out<'a, W: Wire + Send + 'a>(
     wires: impl Iterator<Item = &'a mut W>,
     workload: Workload,
@@ -318,7 +317,7 @@ fn join(thread: ScopedJoinHandle<'_, Result<Account>>) -> Result<Account> {
         .unwrap_or_else(|_| Err(Failure::new("a measuring thread panicked")))
 }
 
-/// Adds what another one counted at the same time.
+/// Adds the counts of another account of the same time.
 pub(super) fn add(total: &mut Account, other: &Account) {
     total.messages = total.messages.saturating_add(other.messages);
     total.bytes = total.bytes.saturating_add(other.bytes);

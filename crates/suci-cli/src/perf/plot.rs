@@ -17,7 +17,7 @@ use crate::output;
 /// Pixels of a panel.
 const PANEL: (u32, u32) = (800, 460);
 
-/// Room on each side of what was measured, as a factor.
+/// Room on each side of the measured values, as a factor.
 const MARGIN: f64 = 1.3;
 
 /// Colours that people who see no red or green also tell apart (Okabe and Ito).
@@ -39,8 +39,8 @@ pub(super) struct Plot {
 
 /// Where it goes.
 enum PlotTarget {
-    /// A new file, which takes this name when it is whole. Until then a file of that name holds
-    /// what it held before.
+    /// A new file, which takes this name when it is whole. Until then an existing file of that name
+    /// keeps its content.
     New(PathBuf),
     /// A pipe, a device, or where standard output goes: nothing else can stand in its place.
     There(File),
@@ -167,7 +167,8 @@ struct Point {
     max: f64,
 }
 
-/// Rows in panels and lines. The mix has no size, and what is not above zero no place on such axes.
+/// Rows in panels and lines. The mix has no size, and values that are not above zero have no place
+/// on such axes.
 fn panels(rows: &[Row]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     for row in rows

@@ -142,7 +142,7 @@ impl Series {
 
     /// Counts a round in.
     pub(super) fn add(&mut self, client: &Account, server: &Account) {
-        // A wire that loses messages is measured by what arrived.
+        // A wire that loses messages is measured by the messages that arrived.
         let (account, seconds) = match self.entrant.contender {
             Contender::Udp if self.workload != Workload::PingPong => (server, server.seconds),
             _ => (client, client.seconds),

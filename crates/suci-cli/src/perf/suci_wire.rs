@@ -105,7 +105,7 @@ pub(super) fn await_any(node: &mut Node, whom: NodeId) -> Result<(NodeId, Receiv
     Err(silent(node, whom))
 }
 
-/// Reads a message as a program would, and says what it was.
+/// Reads a message as a program would, and returns its properties.
 fn read(message: Message) -> Result<(NodeId, Received)> {
     let mark = u8::try_from(message.tag).ok().and_then(Mark::of);
     let mark = mark.ok_or_else(|| {

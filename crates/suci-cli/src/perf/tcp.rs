@@ -71,7 +71,7 @@ impl Tcp {
         stream
             .set_read_timeout(Some(PATIENCE))
             .context("TCP socket")?;
-        // Long messages pass the buffer by, except for what came with their prefix.
+        // Long messages pass the buffer by, except for the part that came with their prefix.
         let input = BufReader::with_capacity(BUFFER, Patient(stream));
         Ok(Self {
             input,

@@ -1,5 +1,5 @@
-//! Raw UDP: what the kernel gives to a program that cares about nothing. Messages longer than a
-//! datagram become several; what is lost stays lost, and only what arrived is counted.
+//! Raw UDP: the kernel's throughput without any reliability. Messages longer than a datagram become
+//! several datagrams. Lost ones stay lost, and only those that arrived are counted.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};

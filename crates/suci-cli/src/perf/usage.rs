@@ -20,7 +20,7 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    /// Adds what another process, or the same one in another round, spent.
+    /// Adds the resources of another process, or of the same one in another round.
     pub(super) fn add(&mut self, other: Self) {
         self.wall += other.wall;
         self.cpu += other.cpu;
@@ -28,7 +28,7 @@ impl Spent {
     }
 }
 
-/// A point in time from which on is counted what this process spends.
+/// A point in time from which the resources of this process are counted.
 pub(super) struct Meter {
     begun: Instant,
     cpu: f64,
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_a_process_does_and_what_it_waits_is_told_apart() {
         let meter = Meter::begin();
-        // Other tests of this process only add to what is used.
+        // Other tests of this process only add to the resources used.
         while meter.spent().cpu < 0.02 {
             std::hint::spin_loop();
         }

@@ -18,7 +18,7 @@ const BATCH: usize = 2048;
 /// take a good part of it.
 const LOOK: usize = 256;
 
-/// How often a wire that loses messages says its last word.
+/// How often a wire that loses messages repeats its last word.
 const LAST_WORDS: u32 = 5;
 
 /// A payload of `size` bytes, different in every cache line.
@@ -135,8 +135,8 @@ pub(super) fn part<W: Wire>(wire: &mut W) -> Result<()> {
     await_mark(wire, Mark::Done, last)
 }
 
-/// Waits for a message with `mark`. Over a wire that loses messages `again` says what may have been
-/// lost.
+/// Waits for a message with `mark`. Over a wire that loses messages, `again` repeats the message
+/// that may have been lost.
 pub(super) fn await_mark<W: Wire>(
     wire: &mut W,
     mark: Mark,

@@ -153,7 +153,7 @@ impl Child {
         getpgid(Some(Pid::from_child(&self.process))) == Ok(getpgrp())
     }
 
-    /// How it ended, if it did.
+    /// Returns how it ended, if it did.
     pub(super) fn try_end(&mut self) -> Result<Option<End>> {
         let ended = self.process.try_wait();
         Ok(ended

@@ -224,8 +224,8 @@ impl<'a> Launch<'a> {
         u8::try_from(count).map_or(MANY_FAILED, |count| count.min(MANY_FAILED))
     }
 
-    /// Sleeps until a signal was caught or a process ended. Tells the processes meanwhile what they
-    /// are to be told.
+    /// Sleeps until a signal was caught or a process ended. Meanwhile writes notices to the
+    /// processes.
     fn sleep(&mut self, signals: &Signals) -> Result<(Vec<Caught>, bool)> {
         let pipes = signals.pipes();
         let before = pipes.len();
@@ -311,8 +311,8 @@ impl<'a> Launch<'a> {
         Ok(())
     }
 
-    /// A process failed: it is started again, or the others hear that it is gone. What follows from
-    /// our own killing is not reported as news.
+    /// A process failed: it is started again, or the others hear that it is gone. Failures that
+    /// follow from our own killing are not reported.
     fn on_failure(&mut self, failed: Failed) -> Result<()> {
         let Failed { id, pid, .. } = failed;
         let again = self.take_restart(id);

@@ -15,7 +15,7 @@ use crate::output::write_all;
 const LONGEST: u64 = 64 << 10;
 
 /// How long nothing may come after every process has ended: a grandchild may hold a pipe for ever.
-/// Reading what is there already may take any time.
+/// Data that is already there may take any time to read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The threads that copy output line by line.
@@ -55,7 +55,7 @@ impl Default for Tags {
 }
 
 impl Tags {
-    /// Copies what `child` prints, each line with `[id] ` in front.
+    /// Copies the output of `child`, each line with `[id] ` in front.
     pub(super) fn follow(&mut self, id: u32, child: &mut Child) -> Result<()> {
         let (out, err) = child.take_output();
         if let Some(out) = out {

@@ -1,4 +1,4 @@
-//! The columns of the table: what each shows, how wide it is, and which are left out where there is
+//! The columns of the table: their content, their width, and which of them are left out if there is
 //! no room.
 
 use std::cmp::Ordering;

@@ -1,4 +1,4 @@
-//! `suci top`: what the peers of this machine's nodes do, live.
+//! `suci top`: the activity of the peers of this machine's nodes, live.
 
 mod columns;
 mod view;
@@ -25,7 +25,7 @@ use columns::Key;
 /// How often the files are read.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How soon after a node was asked for something: it stores its numbers every 100 ms.
+/// How soon to look again after a node was asked for something: it stores its numbers every 100 ms.
 const SOON: Duration = Duration::from_millis(150);
 
 /// How long it may take to end by itself after a signal. It does not end if the terminal has gone:
@@ -134,7 +134,7 @@ impl App {
         self.take(now);
     }
 
-    /// Takes what was seen.
+    /// Takes the present snapshots.
     fn take(&mut self, now: Vec<suci::statistics::Snapshot>) {
         self.memory.take(now);
         self.rows = self.memory.rows();
@@ -163,7 +163,7 @@ impl App {
         self.selected = self.rows.get(place).map(|row| row.name);
     }
 
-    /// Does what a key says.
+    /// Does the action of a key.
     fn press(&mut self, key: KeyEvent) -> Next {
         if key.kind == KeyEventKind::Release {
             return Next::Go;

@@ -1,4 +1,4 @@
-//! How it looks: a line about all, the table, what the selected peer waits for, the keys.
+//! The screen: a line about all, the table, the waits of the selected peer, the keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

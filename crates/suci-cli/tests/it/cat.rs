@@ -411,8 +411,8 @@ fn a_port_that_the_system_chose_is_told() {
     assert_eq!(receive.finish().stdout, b"found");
 }
 
-/// Rust's start-up puts /dev/null where a standard descriptor is closed: what was sent would be
-/// gone, and all seem well.
+/// Rust's start-up puts /dev/null where a standard descriptor is closed: the data would be gone,
+/// and all would seem well.
 #[test]
 fn a_closed_end_is_no_success() {
     let at = free_address().to_string();

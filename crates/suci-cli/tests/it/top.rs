@@ -1,4 +1,5 @@
-//! `suci top` in a terminal of its own: a pseudo-terminal, and what a terminal would show of it.
+//! `suci top` in a terminal of its own: a pseudo-terminal, and the screen that a terminal would
+//! show.
 use crate::support::{PATIENCE, Running, await_node, free_address, path, pings, suci, terminal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -70,7 +71,7 @@ impl Screen {
 struct Top {
     child: Running,
     terminal: File,
-    /// The other end, kept open so that what is set there can be looked at in the end.
+    /// The other end, kept open so that its settings can be checked in the end.
     inside: File,
     output: Receiver<Vec<u8>>,
     screen: Screen,
@@ -109,7 +110,7 @@ impl Top {
         self.terminal.write_all(&[key]).unwrap();
     }
 
-    /// Reads until the screen shows what is wanted; how long that took.
+    /// Reads until the screen is as `wanted`. Returns how long that took.
     fn until(&mut self, wanted: impl Fn(&Screen) -> bool) -> Option<Duration> {
         self.within(PATIENCE, wanted)
     }

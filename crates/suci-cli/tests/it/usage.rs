@@ -1,4 +1,4 @@
-//! Bad arguments, and what `ping` and `perf` print.
+//! Bad arguments, and the output of `ping` and `perf`.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -271,7 +271,7 @@ fn a_ping_whose_answers_end_reports_what_it_has() {
     assert!(last.contains(" round trips, min "), "{said}");
 }
 
-/// Pieces would mix with what other processes write to the same file.
+/// Pieces would mix with the output of other processes to the same file.
 #[test]
 fn what_is_said_comes_in_one_piece() {
     for (args, status) in [

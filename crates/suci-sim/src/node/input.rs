@@ -21,8 +21,8 @@ impl Process {
         let mut count = 0;
         while let Some((mut at, packet)) = self.socket.take(cx.now) {
             let mut train = vec![packet];
-            // A kernel joins what comes at about the same time. Here it may be any time, so the
-            // last arrival counts: the others waited for it.
+            // A kernel joins packets that come at about the same time. Here it may be any time, so
+            // the last arrival counts: the others waited for it.
             while self.joins_next(&train)
                 && let Some((last, packet)) = self.socket.take(cx.now)
             {
@@ -39,8 +39,8 @@ impl Process {
         Ok(count)
     }
 
-    /// Whether the kernel hands up the next packet together with those of `train`. Of half of the
-    /// processes it joins none, and what is judged by itself stays alone.
+    /// Whether the kernel hands up the next packet together with those of `train`. For half of the
+    /// processes it joins none, and packets that the oracle judges one by one stay alone.
     fn joins_next(&self, train: &[Packet]) -> bool {
         let ([first, ..], Some(last), Some(next)) = (train, train.last(), self.socket.peek())
         else {

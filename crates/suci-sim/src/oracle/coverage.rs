@@ -1,4 +1,4 @@
-//! Which bytes of a message went by.
+//! The bytes of a message that went by.
 
 /// A set of byte ranges of one message of known length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Coverage {
         };
     }
 
-    /// How many bytes of a message of `length` bytes went by.
+    /// The number of bytes, of a message of `length` bytes, that went by.
     #[must_use]
     pub fn bytes(&self, length: u64) -> u64 {
         match self {

@@ -1,5 +1,5 @@
 //! Promise 2 (every accepted message arrives once both processes live and the network delivers),
-//! and what can only be told when a run is over.
+//! and checks that are possible only when a run is over.
 
 use super::{Kind, MessageFate, Oracle, Record, Verdict, broken};
 

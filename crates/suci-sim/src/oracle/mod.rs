@@ -1,4 +1,4 @@
-//! The oracle: it watches what programs hand in and what they are given, and knows the promises.
+//! The oracle: it watches the messages that programs hand in and are given, and knows the promises.
 //!
 //! It shares no code with the engine and asks it nothing. Its knowledge comes from four places: the
 //! messages that `send` accepted, those that `recv` returned, the events that came, and a tap on
@@ -74,7 +74,7 @@ pub enum Kind {
     Suspended,
     /// A limit of memory, credit, time or the network's interface.
     Invariant,
-    /// The kernel dropped what the receiver had allowed.
+    /// The kernel dropped packets that the receiver had allowed.
     Overrun,
     /// Packets go on although no process has anything to send.
     Chatter,
@@ -82,7 +82,7 @@ pub enum Kind {
     Panic,
 }
 
-/// Which promise broke and how.
+/// The promise that broke, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The promise.
@@ -126,7 +126,7 @@ pub struct Spec {
     pub notify: bool,
     /// The message may have the token of the one before, so that the library may keep both as one.
     pub twin: bool,
-    /// How long it may wait before any of it is sent.
+    /// The longest wait before any of it is sent.
     pub deadline: Option<Duration>,
     /// Once it is accepted, the program cancels the message that it sent this many messages before,
     /// to any node.
@@ -176,7 +176,7 @@ struct Record {
     asked: bool,
     sent: Coverage,
     offered: Coverage,
-    /// By receiving process: what was handed to its library.
+    /// The bytes handed to the library of each receiving process.
     handed: Vec<(ProcId, Coverage)>,
 }
 
@@ -274,7 +274,7 @@ pub struct Oracle {
     sessions: BTreeMap<(ProcId, u32), session::Told>,
     returns: credit::Returns,
     held: BTreeMap<(ProcId, u32), suspension::Held>,
-    /// Which node ever suspended its session with which.
+    /// Pairs of nodes, the first of which ever suspended its session with the second.
     suspended: BTreeSet<(u32, u32)>,
     firsts: first::Firsts,
     contacts: contact::Contacts,
@@ -532,8 +532,8 @@ impl Oracle {
         last.is_some_and(|(last, record)| last.end < record.spec.length && last.end > last.start)
     }
 
-    /// Bytes of payload that reached the library of a process and were not received by its
-    /// program: what it must hold, as seen from outside.
+    /// Bytes of payload that reached the library of a process and were not received by its program:
+    /// the bytes that it must hold, as seen from outside.
     #[must_use]
     pub fn held(&self, process: ProcId) -> u64 {
         let unreceived = self

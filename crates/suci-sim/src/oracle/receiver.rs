@@ -221,8 +221,9 @@ impl Oracle {
         self.processes_of(node).rev().map(|(id, _)| id).collect()
     }
 
-    /// Which message of the run this must be. After the first of a channel it is the sender's
-    /// next; the first is told by its tag, or by being some first message of that content.
+    /// Finds the message of the run that this must be. After the first of a channel it is the
+    /// sender's next one. The first is told by its tag, or by being some first message of that
+    /// content.
     fn find(
         &self,
         process: ProcId,
@@ -353,7 +354,7 @@ impl Oracle {
     }
 }
 
-/// How a message differs from what was sent.
+/// The difference between a message and the one that was sent, if any.
 fn differs(record: &Record, message: &Message) -> Option<String> {
     let spec = &record.spec;
     if message.payload.len() as u64 != spec.length {

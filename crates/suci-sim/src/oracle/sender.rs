@@ -1,4 +1,4 @@
-//! Promises 3 and 4: what senders are told is true, once per message and in full.
+//! Promises 3 and 4: senders are told the truth, once per message and in full.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use suci_proto::{EndReason, Event, LostCause, MessageOutcome, Outcome};
 use super::{Kind, Link, MessageFate, Oracle, ProcessRecord, Record, Verdict, broken};
 use crate::packet::ProcId;
 
-/// How an event names a message.
+/// The names of a message in an event.
 #[derive(Clone, Copy)]
 struct Named {
     node: NodeId,

@@ -1,5 +1,5 @@
-//! Promise 4: what a program is told of sessions comes in their order. After a session ended,
-//! nothing more is said of it, and nothing of the next one is said before.
+//! Promise 4: a program hears of sessions in their order. After the end of a session it hears
+//! nothing more of that one, and before it nothing of the next.
 
 use suci_proto::types::{NodeId, SessionNumber};
 

@@ -12,7 +12,7 @@ use crate::content::Name;
 use crate::packet::{Carried, ProcId};
 use crate::tap::What;
 
-/// Nodes 1 and 2 with one process each, and what the first sends to the second.
+/// Nodes 1 and 2 with one process each, and the messages from the first to the second.
 struct Pair {
     oracle: Oracle,
     sender: ProcId,

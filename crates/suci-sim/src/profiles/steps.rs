@@ -34,7 +34,7 @@ pub(super) fn finishes(run: &mut Options, rng: &mut Rng) {
     }
 }
 
-/// Adds what happens to processes and network in the kind's manner.
+/// Adds events of processes and network, in the kind's manner.
 pub(super) fn steps(run: &mut Options, kind: Profile, rng: &mut Rng) {
     for _ in 0..rng.range(1, 6) {
         let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));

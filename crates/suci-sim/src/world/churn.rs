@@ -9,8 +9,7 @@ use crate::options::Step;
 use crate::oracle::Violation;
 use crate::packet::{PlaceId, ProcId};
 
-/// How long a process that closes waits for its peers. Longer than anything takes that is not
-/// broken.
+/// How long a closing process waits for its peers: longer than anything takes that works.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl World {

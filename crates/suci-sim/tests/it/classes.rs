@@ -1,5 +1,5 @@
-//! How soon a message of a higher class overtakes bulk: after one train of packets, once the call
-//! has ended in which the program is, which takes a millisecond at most at either end.
+//! How soon a message of a higher class overtakes bulk: after one train of packets, once the
+//! program's present call has ended, which takes a millisecond at most at either end.
 //!
 //! The programs are those of a parameter server. Place 0 sends each of three workers 64 MiB, in
 //! messages of 4 MiB, and gets gradients of 4 MiB from each. Questions and answers cross that.
@@ -154,7 +154,7 @@ fn ask(class: u8, seed: u64) -> (Worst, usize) {
     (worst, questions)
 }
 
-/// The hosts are slower than the network, so the drivers alone decide what waits for how long.
+/// The hosts are slower than the network, so the drivers alone decide how long messages wait.
 /// (Where bulk fills a link, an urgent message also waits for its own peer's congestion window.)
 #[test]
 fn a_higher_class_overtakes_bulk_within_a_train_and_a_millisecond() {

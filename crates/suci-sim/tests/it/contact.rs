@@ -104,7 +104,7 @@ fn trouble(world: &mut World, kind: u8, by_client: bool, trouble: Trouble) -> Rc
     taken
 }
 
-/// Puts what a filter took into the network again, once it is time.
+/// Puts a filtered packet into the network again, once it is time.
 fn release(world: &mut World, taken: &RefCell<Taken>, trouble: Trouble) {
     let mut state = taken.borrow_mut();
     let followed = state.followed;

@@ -89,9 +89,9 @@ fn f14_an_abandoned_session_is_followed_by_a_new_one() {
     assert_eq!(ended(&world, 1), vec![EndReason::PeerEnded]);
 }
 
-/// Ten messages of 1 MiB at 20 Mbit/s by a program that closes with a second of patience. Of what
-/// it sends from 5 ms before that is over the packets `lost` vanish. How many it sent then, how
-/// many messages arrived, and what the receiver heard half a second later.
+/// Ten messages of 1 MiB at 20 Mbit/s by a program that closes with a second of patience. From 5 ms
+/// before that is over, the packets `lost` of those it sends vanish. Returns how many packets it
+/// sent then, how many messages arrived, and what the receiver heard half a second later.
 fn close_too_early(lost: Range<usize>) -> (usize, u64, Vec<EndReason>) {
     let mut options = Options::quiet(2);
     options.links.rate = Some(20_000_000 / 8);
@@ -130,8 +130,8 @@ fn f20_a_close_that_gave_up_is_heard_though_packets_are_lost() {
     }
 }
 
-/// Two processes close `apart` from each other with messages of both under way. Of what process
-/// `from` sends since the first close the packets `lost` vanish. Returns how many packets each
+/// Two processes close `apart` from each other with messages of both in flight. The packets `lost`
+/// of those that process `from` sends after the first close vanish. Returns how many packets each
 /// sent.
 fn both_close(apart: Duration, from: usize, lost: Range<usize>) -> [usize; 2] {
     let mut world = world(Options::quiet(2));

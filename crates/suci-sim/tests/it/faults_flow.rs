@@ -62,7 +62,7 @@ fn f19_a_lost_credit_update_does_not_close_the_window_for_ever() {
         let _ = world.send(0, spec(2, 0, 10_000));
     }
     ok(world.run_for(SECOND * 2));
-    // The reader goes on at 3 s; what its engine says about that vanishes until 6 s.
+    // The reader goes on at 3 s; its engine's packets about that vanish until 6 s.
     world.apply(&Step::Cut(vec![1], true, false, SECOND * 4));
     ok(world.run_for(SECOND * 4));
     arrive(&mut world, SECOND * 10);
@@ -151,8 +151,8 @@ fn f26_full_sockets_and_f25_stray_errors_lose_nothing() {
     assert!(outcome.tally.refused_sends > 100, "{}", outcome.tally);
 }
 
-/// F32: seven senders push far more than the receiver may hold; its engine's audit (called in
-/// every turn) and the bytes accepted beyond what its program took both stay under the cap.
+/// F32: seven senders push far more than the receiver may hold. Its engine's audit (called in every
+/// cycle) and the accepted bytes that its program has not taken both stay under the cap.
 #[test]
 fn f32_memory_stays_under_the_cap_whatever_peers_send() {
     let mut options = Options::quiet(8);

@@ -106,8 +106,8 @@ fn f01_a_spoofed_hello_keeps_no_state_and_is_not_amplified() {
     assert_eq!(world.engine(1).map(|engine| engine.peers().count()), peers);
 }
 
-/// F05: a peer that knows the tag acknowledges what was never sent: that session ends with a
-/// protocol error, the others do not notice.
+/// F05: a peer that knows the tag acknowledges a packet that was never sent. That session ends with
+/// a protocol error; the others do not notice.
 #[test]
 fn f05_an_ack_of_a_packet_never_sent_ends_that_session_only() {
     let (mut world, packets) = three();

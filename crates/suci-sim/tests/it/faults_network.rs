@@ -139,7 +139,8 @@ fn f13_an_address_that_changes_during_the_handshake_is_followed() {
     }
 }
 
-/// F27: the path shrinks without a word, below what worked before; then EMSGSIZE says so.
+/// F27: the path shrinks without a report, below the size that worked before; then EMSGSIZE says
+/// so.
 #[test]
 fn f27_a_black_hole_and_emsgsize_lower_the_packet_size() {
     for announced in [false, true] {
@@ -455,8 +456,8 @@ fn f31_incast_of_a_thousand_overruns_nothing() {
     assert!(outcome.tally.messages >= 3_000, "{}", outcome.tally);
 }
 
-/// F31: the last packet of a burst is lost, and no later one tells. The first probe brings what it
-/// carried.
+/// F31: the last packet of a burst is lost, and no later one tells. The first probe brings its
+/// content.
 #[test]
 fn f31_a_lost_tail_comes_with_the_first_probe() {
     let mut world = world(Options::quiet(2));
@@ -477,7 +478,7 @@ fn f31_a_lost_tail_comes_with_the_first_probe() {
     assert_eq!(sent.get(), 2, "the message, and the probe with it");
 }
 
-/// F13: what was learnt of the old path is forgotten with it.
+/// F13: measurements of the old path are forgotten with it.
 #[test]
 fn f13_a_moved_path_is_measured_anew() {
     let mut options = Options::quiet(2);

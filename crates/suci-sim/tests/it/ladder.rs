@@ -72,7 +72,7 @@ fn a_small_buffer_is_no_reason_to_crawl() {
 /// The buffer that Linux grants by default: 212,992 B, counted double.
 const STOCK: u64 = 425_984;
 
-/// The buffer holds a tenth of what the path does.
+/// The buffer holds a tenth of the path's capacity.
 #[test]
 fn a_small_receive_buffer_fills_a_long_path_while_its_program_drains() {
     let rung = Rung {

@@ -1,4 +1,4 @@
-//! A link that only reorders: what is declared lost there was late, and is soon declared no more.
+//! A link that only reorders: packets declared lost there are late, and soon none is declared lost.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 

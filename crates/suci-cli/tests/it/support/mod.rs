@@ -17,7 +17,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 /// shell's `make test &` the others, and so do all processes that they start.
 pub(crate) const HEARING: &str = "--default-signal=HUP,INT,QUIT";
 
-/// The command, without what an outer launch may have set.
+/// The command, without the variables that an outer launch may have set.
 pub(crate) fn suci(args: &[&str]) -> Command {
     let mut command = Command::new("env");
     command.args([HEARING, path()]).args(args);
@@ -57,7 +57,7 @@ impl Running {
     pub(crate) fn first_error_line(&mut self) -> String {
         let mut line = String::new();
         let err = self.0.stderr.as_mut().unwrap();
-        // Byte by byte: what is read too far would be missing from the output later.
+        // Byte by byte: bytes read too far would be missing from the output later.
         let mut byte = [0];
         loop {
             let mut ready = [PollFd::new(err, PollFlags::IN)];
@@ -91,7 +91,7 @@ impl Running {
         });
     }
 
-    /// Waits for its end and takes what is left of its output.
+    /// Waits for its end and takes the rest of its output.
     pub(crate) fn finish(mut self) -> Output {
         drop(self.0.stdin.take());
         let out = self.0.stdout.take().map(collect);
