@@ -110,7 +110,7 @@ fn with_extension(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Runs a compiler or the like to its end, or says what it complained about.
+/// Runs a compiler or the like to its end, or returns its complaint.
 fn succeeds(command: &mut Command) -> Result<(), String> {
     match command.output() {
         Ok(output) if output.status.success() => Ok(()),
@@ -119,7 +119,7 @@ fn succeeds(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// The line that tells what went wrong.
+/// The line that tells the error.
 fn first_error(said: &str) -> String {
     let line = said.lines().find(|line| line.contains("error"));
     line.or(said.lines().next())

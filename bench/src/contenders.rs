@@ -1,4 +1,4 @@
-//! The contenders, their tuning, and what each cannot do.
+//! The contenders, their tuning, and their limits.
 
 use crate::plan::{Net, SMALL, Task, Wait, Workload};
 
@@ -52,15 +52,15 @@ pub(crate) struct Bundle {
     pub(crate) flags: &'static [&'static str],
 }
 
-/// Which tasks make sense for a contender.
+/// The tasks that make sense for a contender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Does {
     Everything,
     /// Everything between two, where offloads are on or packets are lost.
     Pair,
-    /// That, and what one sends to several.
+    /// As `Pair`, and messages from one to several.
     Fan,
-    /// No more than a bound of what a network without loss allows.
+    /// Only a bound: the capacity of a network without loss.
     Bound,
     /// As `Bound`, and only between two.
     DatagramBound,

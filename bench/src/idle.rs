@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use xtask::error::{Context, Failure, Result};
 
-/// How long one look takes.
+/// The time of one look.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The share of all processors that may be in use, the hypervisor's theft included: ticks of 10 ms
 /// allow no finer bound.
 const BUSY: f64 = 0.08;
 
-/// How often it is said that we wait.
+/// How often it is reported that we wait.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// After this long, other processes are not expected to go away.

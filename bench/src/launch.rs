@@ -157,7 +157,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Whether `contender` can be started at all, or what must be installed for that.
+    /// Checks that `contender` can be started; otherwise names the package to install.
     pub(crate) fn prepare(&self, contender: &Contender) -> Result<()> {
         match contender.program {
             Program::Suci { .. } | Program::Rust => Ok(()),
@@ -370,7 +370,7 @@ pub(crate) fn half(said: &[String]) -> Result<Half> {
     serde_json::from_str(line).context(line)
 }
 
-/// Both ends of one turn, which must agree on what was carried.
+/// Joins both ends of one turn, which must agree on the bytes carried.
 pub(crate) fn joined(name: &str, client: Half, server: Half) -> Result<Turn> {
     if client.bytes != server.bytes {
         let (sent, arrived) = (client.bytes, server.bytes);

@@ -1,4 +1,4 @@
-//! The machine, and what was installed on it.
+//! The machine, and the software installed on it.
 
 use std::process::Command;
 
@@ -91,7 +91,7 @@ fn virtualisation(processors: &str) -> &'static str {
     }
 }
 
-/// Versions of what the contenders are made of.
+/// Versions of the contenders' libraries.
 fn libraries() -> String {
     let mut packages: Vec<&str> = Vec::new();
     for contender in CONTENDERS {

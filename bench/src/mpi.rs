@@ -51,7 +51,7 @@ pub(crate) fn ranks(
     launch::joined(name, client, Half::of_all(&servers))
 }
 
-/// Whether there is what starts ranks.
+/// Checks that the starter of ranks is installed.
 pub(crate) fn prepare() -> Result<()> {
     let version = exec::capture(Command::new(MPIEXEC).arg("--version"));
     version.map(drop).context("as root: apt-get install mpich")

@@ -46,7 +46,7 @@ impl Talker {
         }
     }
 
-    /// Waits for its successful end and returns what else it printed.
+    /// Waits for its successful end and returns the rest of its output.
     pub(crate) fn finish_by(&mut self, deadline: Instant) -> Result<Vec<String>> {
         if let Err(failure) = self.process.finish_by(deadline) {
             return Err(self.failed(&failure.to_string()));

@@ -156,8 +156,8 @@ impl Task {
         format!("{what}; {net}")
     }
 
-    /// How long a turn lasts. Random loss is a matter of luck within a second, and what it leaves
-    /// is compared with a turn of the same length.
+    /// The length of a turn. Random loss is a matter of luck within a second, and its results are
+    /// compared with a turn of the same length.
     pub(crate) fn seconds(&self, asked: Option<f64>) -> f64 {
         let usual = match self.net {
             Net::VethPlain | Net::VethLoss => 5.0,

@@ -1,4 +1,4 @@
-//! How far the run is, on standard error.
+//! The progress of the run, on standard error.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ impl Progress {
         }
     }
 
-    /// How long one turn will take.
+    /// The expected time of one turn.
     pub(crate) fn turn(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds) + OVERHEAD
     }
@@ -33,7 +33,7 @@ impl Progress {
         self.over += turn;
     }
 
-    /// How long it will go on, judged by how long it has taken.
+    /// The expected remaining time, judged by the time so far.
     fn left(&self) -> Duration {
         let rest = self.planned.saturating_sub(self.over);
         if self.over < Duration::from_secs(5) {

@@ -94,7 +94,7 @@ struct Section {
     day: String,
     rows: Vec<Row>,
     failures: Vec<(String, String)>,
-    /// How far apart the processors were, in nanoseconds, where that was asked.
+    /// The distances of the processors, in nanoseconds, where measured.
     apart: Vec<f64>,
 }
 

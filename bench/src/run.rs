@@ -33,7 +33,7 @@ struct Job {
     earlier: u32,
 }
 
-/// Measures what was asked for and is not there yet.
+/// Measures the tasks that were asked for and are not there yet.
 pub(crate) fn all(args: &RunArgs) -> Result<()> {
     let tasks = plan::tasks(args);
     if tasks.is_empty() {

@@ -1,6 +1,6 @@
 //! Rounds that were measured, kept in a file: a line of JSON for each turn, written when its round
-//! is over. What was measured of the same tree is not measured again, so that a run can be cut into
-//! tasks, killed and resumed.
+//! is over. Tasks already measured of the same tree are not measured again, so that a run can be
+//! cut into tasks, killed and resumed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -27,9 +27,9 @@ pub(crate) struct Record {
     pub(crate) day: String,
     #[serde(flatten)]
     pub(crate) task: Task,
-    /// How long the turn was to last.
+    /// The intended length of the turn, in seconds.
     pub(crate) lasts: f64,
-    /// Which round of the task it belongs to.
+    /// The round of the task to which it belongs.
     pub(crate) round: u32,
     pub(crate) contender: String,
     pub(crate) wait: Wait,
@@ -41,7 +41,7 @@ pub(crate) struct Record {
     pub(crate) outcome: Outcome,
 }
 
-/// How a turn ended.
+/// The end of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
@@ -75,7 +75,7 @@ impl Key {
     }
 }
 
-/// The file and what is in it.
+/// The file and its content.
 pub(crate) struct Store {
     /// Nothing is kept without one.
     file: Option<File>,
@@ -147,8 +147,8 @@ impl Store {
     }
 }
 
-/// Why `entrant` is not tried again, if it has failed too often in the run that `records` are of:
-/// what was wrong in another one may have been mended.
+/// Why `entrant` is not tried again, if it has failed too often in the run of `records`: a fault of
+/// another run may have been mended.
 pub(crate) fn given_up<'a>(records: &'a [Record], entrant: &Entrant) -> Option<&'a str> {
     let own = records.iter().filter(|record| record.is_of(entrant));
     let failed = own.filter_map(|record| match &record.outcome {

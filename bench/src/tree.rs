@@ -1,4 +1,4 @@
-//! Which tree is measured: figures of different ones are never mixed.
+//! The tree that is measured: figures of different trees are never mixed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,8 +19,8 @@ const MEASURED: [&str; 8] = [
     "xtask/src/netns.rs",
 ];
 
-/// A name for the tree: the last commit that changed what is measured, and, if something of that is
-/// not committed, a hash of what, so that two states of an edited tree are not taken for one.
+/// A name for the tree: the last commit that changed a measured program, and a hash of uncommitted
+/// changes, if there are any. So two states of an edited tree are not taken for one.
 pub(crate) fn name() -> Result<String> {
     name_of(&exec::root(), &MEASURED)
 }

@@ -1,4 +1,4 @@
-//! Any datagram is refused or means something, and what it means survives encoding.
+//! Any datagram is refused or has a meaning, and the meaning survives encoding.
 //!
 //! The input is taken as it is, then once more with version, flags, path and checksum put
 //! right, since no mutation would find a CRC.

@@ -226,7 +226,8 @@ impl World {
         }
     }
 
-    /// Hands over what the kernel would join: packets of one length, and one that is shorter.
+    /// Hands over packets that the kernel would join: packets of one length, and one that is
+    /// shorter.
     fn deliver_train(&mut self, side: usize) {
         let wire = &mut self.sides[side].wire;
         let Some(segment) = wire.front().map(Vec::len) else {
@@ -371,7 +372,8 @@ impl World {
                 total,
                 ..
             } => {
-                // A liar may announce anything; the program takes what it has memory for.
+                // A liar may announce anything; the program accepts messages that it has memory
+                // for.
                 let engine = &mut self.sides[side].engine;
                 if total <= 1 << 20 {
                     let buffer = Some(vec![0; total as usize]);

@@ -1,8 +1,9 @@
-//! Any fragments and requests against the inbox, with a second, naive opinion of what comes out.
+//! Any fragments and requests against the inbox, with a second, naive opinion of the result.
 //!
 //! The input is a list of operations of a few bytes each, with small numbers, so that fragments
-//! meet; one operation takes raw frames as from the wire. The naive model keeps single bytes, the
-//! first of each winning, and adds up anew after every operation what memory the inbox must hold.
+//! meet; one operation takes raw frames as from the wire. The naive model keeps single bytes, of
+//! which the first copy wins. After every operation it adds up anew the memory that the inbox must
+//! hold.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -48,7 +49,7 @@ struct Pieces {
     way: Way,
 }
 
-/// How a message comes.
+/// The way in which a message comes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Way {
     /// Charged as it comes.
@@ -195,7 +196,7 @@ impl Model {
         self.counted().map(held).sum()
     }
 
-    /// The inbox holds what it must, and nothing else.
+    /// Checks that the inbox holds what it must, and nothing else.
     fn compare(&self, inbox: &Inbox) {
         assert_eq!(inbox.memory_used(), self.held(), "memory");
         assert_eq!(inbox.large_held(), self.large(), "memory of large messages");

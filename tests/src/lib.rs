@@ -28,20 +28,20 @@ use xtask::netns::{Netns, Pair};
 /// Longer than anything here takes: a test that waits this long has failed.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Set when figures are to be judged by what the project promises (`cargo xtask show`), on a
-/// machine that does nothing else. Without it timings are only bounded generously.
+/// Set when figures are to be judged by the project's promises (`cargo xtask show`), on a machine
+/// that does nothing else. Without it timings are only bounded generously.
 pub const STRICT: &str = "SUCI_TEST_STRICT";
 
-/// How many milliseconds a program computes that must not be taken for lost; 3,000 without it.
+/// Milliseconds that a program computes that must not be taken for lost; 3,000 without it.
 pub const COMPUTES: &str = "SUCI_TEST_COMPUTE_MS";
 
-/// How many milliseconds a cable is down; 3,000 without it.
+/// Milliseconds that a cable is down; 3,000 without it.
 pub const DOWN: &str = "SUCI_TEST_DOWN_MS";
 
-/// How many milliseconds a session is suspended; 2,000 without it.
+/// Milliseconds that a session is suspended; 2,000 without it.
 pub const SUSPENDED: &str = "SUCI_TEST_SUSPEND_MS";
 
-/// How often a process starts under one node ID; 30 times without it.
+/// Starts of a process under one node ID; 30 without it.
 pub const STARTS: &str = "SUCI_TEST_STARTS";
 
 /// Set when tests on emulated links try all links that they know; without it a few.
@@ -73,7 +73,7 @@ pub fn time(variable: &str, otherwise: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Whether figures are judged by what the project promises.
+/// Whether figures are judged by the project's promises.
 #[must_use]
 pub fn strict() -> bool {
     std::env::var_os(STRICT).is_some()
@@ -173,7 +173,7 @@ impl Cast {
         Self { dir, addresses }
     }
 
-    /// `count` nodes on the loopback of one namespace, whose ports are nobody else's.
+    /// `count` nodes on the loopback of one namespace, whose ports no other process uses.
     #[must_use]
     pub fn local(count: u16) -> Self {
         let address = |id| SocketAddr::from(([127, 0, 0, 1], 7000 + id));
@@ -355,8 +355,9 @@ impl Subject {
         told.cloned().collect()
     }
 
-    /// Has it send nothing more to `other`, and waits until what it has accepted for it was
-    /// delivered. Whoever closes takes nothing more, so that all rest before the first one closes.
+    /// Has it send nothing more to `other`, and waits until the messages that it has accepted for
+    /// it were delivered. A closing node takes nothing more, so all rest before the first one
+    /// closes.
     pub fn rest(&mut self, other: u32) {
         self.say(&format!("rest {other}"));
         let accepted = self.number(&format!("/accepted/{other}"));
@@ -405,7 +406,7 @@ impl Subject {
     }
 }
 
-/// Closes all at once: whoever waits for another's acknowledgement must not wait for its end.
+/// Closes all at once: a node that waits for another's acknowledgement must not wait for its end.
 pub fn finish_together(subjects: Vec<Subject>) {
     std::thread::scope(|scope| {
         for subject in subjects {

@@ -32,8 +32,7 @@ struct Step {
     run: fn() -> Result<()>,
 }
 
-/// The step that leaves cores idle: processes that sleep, and what one test after the other waits
-/// for.
+/// The step that leaves cores idle: processes that sleep, and tests for which the next one waits.
 const TESTS: &str = "tests";
 
 const STEPS: &[Step] = &[

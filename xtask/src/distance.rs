@@ -1,5 +1,4 @@
-//! How far apart the first two processors are: what a cache line takes from one to the other and
-//! back.
+//! The distance of the first two processors: the round-trip time of a cache line between them.
 //!
 //! A hypervisor moves virtual processors between real ones, every few seconds where this was seen:
 //! 28 ns apart (two threads of one core), 65 ns (a shared cache) or 310 ns (none). A bare GSO
@@ -20,7 +19,7 @@ use crate::figures;
 const TRIPS: u32 = 1_000;
 const BATCHES: u32 = 5;
 
-/// How long the other thread is waited for: it may have to be woken, or be kept from its processor.
+/// The longest wait for the other thread: it may have to be woken, or be kept from its processor.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Distances are alike up to this factor: the placements that were seen are more than twice as far

@@ -37,7 +37,7 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
-/// Puts in front of an error what was being done.
+/// Puts the operation that failed in front of an error.
 pub trait Context<T> {
     /// `what: error` instead of `error`.
     ///

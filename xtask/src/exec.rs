@@ -17,7 +17,7 @@ pub fn root() -> PathBuf {
     xtask.parent().unwrap_or(xtask).to_path_buf()
 }
 
-/// Where cargo puts what it builds: `CARGO_TARGET_DIR`, or `target` in the tree.
+/// The folder for cargo's output: `CARGO_TARGET_DIR`, or `target` in the tree.
 #[must_use]
 pub fn target_dir() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
@@ -79,10 +79,10 @@ pub fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Runs to the end and returns what it printed.
+/// Runs to the end and returns the standard output.
 ///
 /// # Errors
-/// As [`run`]; the failure then holds what the program wrote to its error output.
+/// As [`run`]; the failure then holds the program's standard error.
 pub fn capture(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
@@ -103,7 +103,7 @@ fn ended(command: &Command, status: ExitStatus) -> Failure {
     Failure::new(format!("`{}` ended with {status}", shown(command)))
 }
 
-/// Puts `command`, and what that starts, in a process group of its own, for
+/// Puts `command`, and the processes that it starts, in a process group of its own, for
 /// [`Process::kill_group`].
 pub fn in_group(command: &mut Command) -> &mut Command {
     command.process_group(0)
@@ -111,7 +111,7 @@ pub fn in_group(command: &mut Command) -> &mut Command {
 
 /// As [`in_group`]; the kernel runs it only on cores that no other process wants.
 pub fn when_idle(command: &mut Command) -> &mut Command {
-    // SAFETY: what runs between fork and exec calls one function that is async-signal-safe, and
+    // SAFETY: the code between fork and exec calls one function that is async-signal-safe, and
     // allocates nothing.
     unsafe {
         in_group(command).pre_exec(|| {
@@ -227,7 +227,7 @@ impl Process {
 
     /// SIGKILL, then reaps the process. Harmless when it has already ended.
     pub fn kill(&mut self) {
-        // Both fail only when the process is already gone, which is what is wanted.
+        // Both fail only when the process is already gone, which is the aim.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -243,11 +243,11 @@ impl Process {
     }
 }
 
-/// Has the kernel kill what `command` starts when the thread that started it is no more: a program
-/// that is killed, or that a signal ends, drops nothing.
+/// Has the kernel kill the process of `command` when the thread that started it is no more: a
+/// program that is killed, or that a signal ends, drops nothing.
 fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
-    // SAFETY: what runs between fork and exec calls two functions that are async-signal-safe, and
+    // SAFETY: the code between fork and exec calls two functions that are async-signal-safe, and
     // allocates nothing.
     unsafe {
         command.pre_exec(move || {

@@ -40,7 +40,7 @@ enum Varied {
     Loss,
     /// Receive buffer in KiB, as asked for.
     Buffer,
-    /// MTU of the hosts on a path of 1,500 B, of which no ICMP message tells them.
+    /// MTU of the hosts on a path of 1,500 B, without ICMP messages about it.
     HostMtu,
     /// Largest packet that the path carries between hosts with jumbo frames; no ICMP either.
     PathMtu,
@@ -149,7 +149,7 @@ pub fn run(choice: Choice<'_>) -> Result<()> {
     }
 }
 
-/// The sentences that [`run`] prints of ladders in full whose names contain `only`: what is wrong.
+/// The complaints that [`run`] prints about ladders in full whose names contain `only`.
 ///
 /// # Errors
 /// A run fails.
@@ -386,7 +386,7 @@ fn judge(ladder: &Ladder, rows: &[Row]) -> Vec<String> {
     wrong
 }
 
-/// How far the run is, on standard error.
+/// The progress of the run, on standard error.
 struct Progress {
     begun: Instant,
     planned: usize,

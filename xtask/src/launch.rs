@@ -29,7 +29,7 @@ pub struct Launch {
     err: Printed,
 }
 
-/// How a launch ended.
+/// The end of a launch.
 #[derive(Debug)]
 pub struct Ended {
     /// Its exit status.

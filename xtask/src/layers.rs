@@ -1,4 +1,4 @@
-//! Allowed dependencies (ARCHITECTURE.md section 1), checked from what cargo knows, and the house
+//! Allowed dependencies (ARCHITECTURE.md section 1), checked by cargo's metadata, and the house
 //! limits on size that are best found before a review.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! The project's own chores, run as `cargo xtask CHORE`, and what tests across processes share:
+//! The project's own chores, run as `cargo xtask CHORE`, and helpers of tests across processes:
 //! [`netns`], [`emulator`] and [`exec`].
 
 pub mod bench;

@@ -25,8 +25,8 @@ const FILES: &[&str] = &[
     "crates/suci-proto/src/ranges.rs",
 ];
 
-/// Seconds that the tests of a mutant may take: many times what they need, so that one counts as
-/// hanging only if it hangs, even where other work slows the machine down.
+/// Seconds that the tests of a mutant may take: many times the time they need, so that a mutant
+/// counts as hanging only if it hangs, even where other work slows the machine down.
 const PATIENCE: &str = "20";
 
 /// The tests that judge a mutant: unit tests, random ones with fewer cases, at first without those
@@ -149,7 +149,7 @@ fn mutants() -> Result<Command> {
     Ok(mutants)
 }
 
-/// Runs it and reads what it writes into `out`, the names of those that were missed, too.
+/// Runs it and reads its results in `out`, with the names of missed mutants.
 fn verdicts(mut mutants: Command, out: &Path) -> Result<(Score, Vec<String>)> {
     std::fs::create_dir_all(out)?;
     mutants.env("CARGO_MUTANTS_OUTPUT", out);

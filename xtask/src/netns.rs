@@ -88,7 +88,7 @@ impl Netns {
         command
     }
 
-    /// Runs a command line in here to its end and returns what it printed.
+    /// Runs a command line in here to its end and returns its standard output.
     ///
     /// # Errors
     /// The program cannot be started or ends unsuccessfully.
@@ -132,8 +132,8 @@ impl Netns {
         ip(&[&["-n", &self.name], args].concat())
     }
 
-    /// Drops arriving packets at random with `probability` (0 to 1), each one on its own.
-    /// Replaces what an earlier call set. Loopback is spared.
+    /// Drops arriving packets at random with `probability` (0 to 1), each one on its own. Replaces
+    /// the effect of an earlier call. Loopback is spared.
     ///
     /// # Errors
     /// `nft` is missing, or the kernel cannot do it.
@@ -154,8 +154,8 @@ impl Netns {
         self.run(&["nft", &rules]).map(drop)
     }
 
-    /// Limits what leaves by [`INTERFACE`] to `mbit` Mbit/s behind a queue that holds
-    /// `queue_ms` milliseconds of it, as a switch port with a tail-drop buffer does.
+    /// Limits packets that leave by [`INTERFACE`] to `mbit` Mbit/s behind a queue that holds
+    /// `queue_ms` milliseconds of them, as a switch port with a tail-drop buffer does.
     ///
     /// # Errors
     /// `tc` is missing or refuses.
@@ -178,7 +178,7 @@ impl Netns {
     /// Packets that the queue of [`INTERFACE`] has sent and dropped since it was set up.
     ///
     /// # Errors
-    /// `tc` is missing or prints what we cannot read.
+    /// `tc` is missing or its output cannot be parsed.
     pub fn queue(&self) -> Result<Traffic> {
         self.queue_of(INTERFACE)
     }
@@ -197,7 +197,7 @@ impl Netns {
     /// Packets that [`INTERFACE`] has sent so far, link headers included.
     ///
     /// # Errors
-    /// `ip` prints what we cannot read.
+    /// The output of `ip` cannot be parsed.
     pub fn sent(&self) -> Result<Traffic> {
         let text = self.ip(&["-s", "-j", "link", "show", "dev", INTERFACE])?;
         let parsed: serde_json::Value = serde_json::from_str(&text)?;
@@ -214,7 +214,7 @@ impl Netns {
     /// `UdpRcvbufErrors`. 0 when the kernel has not counted any.
     ///
     /// # Errors
-    /// `nstat` is missing or prints what we cannot read.
+    /// `nstat` is missing or its output cannot be parsed.
     pub fn counter(&self, name: &str) -> Result<u64> {
         let text = self.run(&["nstat", "-a", "-z", "-s", "-j", name])?;
         let parsed: serde_json::Value = serde_json::from_str(&text)?;
@@ -307,8 +307,8 @@ impl Pair {
         }
     }
 
-    /// Two hosts with an addressed [`INTERFACE`] that `device` makes in each. What it returns comes
-    /// in the order `a`, `b`.
+    /// Two hosts with an addressed [`INTERFACE`] that `device` makes in each. Its results come in
+    /// the order `a`, `b`.
     ///
     /// # Errors
     /// As [`Netns::new`], and those of `device`.
@@ -324,7 +324,7 @@ impl Pair {
     /// Packets that the queue towards `b` has sent and dropped: the switch's, else `a`'s own.
     ///
     /// # Errors
-    /// `tc` prints what we cannot read.
+    /// The output of `tc` cannot be parsed.
     pub fn queue_to_b(&self) -> Result<Traffic> {
         match &self.switch {
             Some(switch) => switch.queue_of("port2"),
@@ -517,7 +517,7 @@ pub(crate) fn remove(name: &str) {
     let _ = Command::new("ip").args(["netns", "del", name]).output();
 }
 
-/// Removes what processes left behind that were killed before they could.
+/// Removes the namespaces of processes that were killed before they could do so.
 fn remove_abandoned() {
     let Ok(entries) = std::fs::read_dir(NAMES) else {
         return;

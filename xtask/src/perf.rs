@@ -16,7 +16,7 @@ const PORT: u16 = 7000;
 /// The rows of `suci perf --json` with further `args`.
 ///
 /// # Errors
-/// An end fails, or prints what is not a row.
+/// An end fails, or prints a line that is not a row.
 pub(crate) fn rows(suci: &Path, pair: &Pair, args: &[&str]) -> Result<Vec<Value>> {
     let (mut client, _server) = ends(suci, pair)?;
     let said = exec::capture(client.arg("--json").args(args))?;

@@ -47,9 +47,9 @@ pub(crate) fn find(name: &str) -> Result<String> {
     find_in(&build()?, name)
 }
 
-/// Runs `seeds` of the simulator that has the mistakes inside, with none of them active: what is
-/// found with one is its doing. Ordinary tests use this build too, so that a fresh clone makes one
-/// simulator.
+/// Runs `seeds` of the simulator that has the mistakes inside, with none of them active: a failure
+/// with one active is its effect. Ordinary tests use this build too, so that a fresh clone makes
+/// one simulator.
 ///
 /// # Errors
 /// The build fails, or a seed does.
@@ -65,10 +65,10 @@ fn find_in(simulator: &Path, name: &str) -> Result<String> {
     Ok(said.lines().last().unwrap_or("found").to_owned())
 }
 
-/// [`find_all`], for those who do not count.
+/// [`find_all`], for callers that do not need the number.
 ///
 /// # Errors
-/// As that.
+/// As for [`find_all`].
 pub fn check() -> Result<()> {
     find_all().map(drop)
 }

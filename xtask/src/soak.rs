@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::exec;
 
-/// How often the tests of snippets run each.
+/// The variable for how often the tests of snippets run each one.
 pub(crate) const ROUNDS: &str = "SUCI_TEST_ROUNDS";
 
 /// Runs each `rounds` times. Each line of a snippet must end within a minute.
@@ -18,7 +18,8 @@ pub fn run(rounds: u32) -> Result<()> {
     exec::run(test.env(ROUNDS, rounds.to_string()))
 }
 
-/// Builds what snippets run: the command, the library's examples, the programs in `examples/`.
+/// Builds the programs that snippets run: the command, the library's examples, the programs in
+/// `examples/`.
 ///
 /// # Errors
 /// The build fails.

@@ -1,4 +1,4 @@
-//! `cargo xtask tableau`: what user-level flow control changes for a program with urgent and with
+//! `cargo xtask tableau`: the effect of user-level flow control on a program with urgent and with
 //! bulk messages.
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::show::median;
 /// Workers that are compared.
 const WORKERS: [u32; 4] = [1, 2, 3, 4];
 
-/// The slow link: Mbit/s each way, and what its queues hold.
+/// The slow link: Mbit/s each way, and the length of its queues in milliseconds.
 pub(crate) const SLOW: u32 = 20;
 const QUEUE_MS: u32 = 50;
 
@@ -73,7 +73,7 @@ impl Programs {
     /// The time of the same program in one process.
     fn alone(&self, formula: &str) -> Result<f64> {
         let mut command = Command::new(&self.tableau);
-        // Its status says what the answer is.
+        // Its status is the answer.
         let done = command.args(["--json", formula]).output();
         let done = done.context("tableau")?;
         let said = String::from_utf8_lossy(&done.stderr);
@@ -119,7 +119,7 @@ impl Programs {
         let stats = tempfile::NamedTempFile::new()?;
         command.args(["--json", "--modes", switched(modes)]);
         command.arg("--stats").arg(stats.path()).arg(formula);
-        // Its status says what the answer is.
+        // Its status is the answer.
         let done = command.output().context("tableau")?;
         let said = String::from_utf8_lossy(&done.stdout);
         let answer: Value =
@@ -145,7 +145,7 @@ impl Outcome {
             .unwrap_or(f64::NAN)
     }
 
-    /// The sum over all processes of what is at the end of `path`.
+    /// The sum over all processes of the number at the end of `path`.
     fn sum(&self, path: &[&str]) -> f64 {
         let workers = self.stats["each_worker"].as_array();
         let processes = workers.into_iter().flatten().chain([&self.stats["hub"]]);

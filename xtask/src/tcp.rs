@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use crate::error::{Context, Result};
 use crate::netns::Pair;
 
-/// Bytes per call: what a program that cares about speed would use.
+/// Bytes per call: as many as a fast program would use.
 const CHUNK: usize = 64 * 1024;
 
-/// How a flow differs from what the kernel does by itself.
+/// The settings of a flow that differ from the kernel's defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning<'a> {
     /// The congestion control, as the kernel calls it.
@@ -58,7 +58,8 @@ impl Flow {
         }
         let source = pair.a.inside(|| TcpStream::connect(at))?.context(at)?;
         let name = tuning.congestion_control;
-        // By socket option: as a namespace's default the kernel refuses what it calls restricted.
+        // By socket option: as a namespace's default the kernel refuses controls that it calls
+        // restricted.
         let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
         set_option(&source, level, option, name.as_bytes()).context(name)?;
         let (sink, _) = listener.accept()?;

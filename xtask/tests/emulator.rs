@@ -1,4 +1,4 @@
-//! An emulated link does to packets of real sockets what it says. Needs root.
+//! An emulated link treats packets of real sockets as it says. Needs root.
 
 #![expect(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -13,7 +13,7 @@ use xtask::tcp;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Far beyond what any link here takes, also while the machine does much else.
+/// Far beyond the delay of any link here, even on a busy machine.
 const LONG: Duration = Duration::from_secs(10);
 
 /// A socket of `host` at `address`.
@@ -57,7 +57,7 @@ fn settle(emulator: &Emulator, count: u64) {
     }
 }
 
-/// How many datagrams have arrived.
+/// The number of datagrams that have arrived.
 fn arrived(at: &UdpSocket) -> u64 {
     at.set_nonblocking(true).unwrap();
     let mut buffer = [0; 2_000];

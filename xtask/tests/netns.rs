@@ -42,7 +42,7 @@ fn socket(host: &Netns, address: impl Into<IpAddr>) -> UdpSocket {
         .inside(|| UdpSocket::bind((address, 0)))
         .unwrap()
         .unwrap();
-    // Far beyond what a veth needs: what has not come by then was dropped.
+    // Far beyond the delay of a veth: datagrams that have not come by then were dropped.
     socket
         .set_read_timeout(Some(Duration::from_millis(300)))
         .unwrap();
@@ -162,7 +162,7 @@ fn a_slow_cable_drops_at_its_queue() {
     // whatever else the machine does.
     let sent = 2_000;
     for _ in 0..sent {
-        // The queue holds 12 KB; the kernel may tell the sender what it dropped.
+        // The queue holds 12 KB; the kernel may report a dropped datagram to the sender.
         let _ = a.send_to(&[7; 1_400], b.local_addr().unwrap());
     }
     let mut buffer = [0; 2_000];

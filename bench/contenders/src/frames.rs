@@ -21,7 +21,7 @@ impl Frames {
         }
     }
 
-    /// Room behind what is buffered, never none as long as messages taken from here are short.
+    /// Room behind the buffered bytes, never none as long as messages taken from here are short.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.from == self.to {
             (self.from, self.to) = (0, 0);
@@ -56,7 +56,8 @@ impl Frames {
         Received::touch(&self.ahead[begin..begin + length]).map(Some)
     }
 
-    /// Moves what is here of the next message, which is not all, to `message`: how much it was.
+    /// Moves the buffered beginning of the next message, which is not all of it, to `message`.
+    /// Returns its length.
     pub(crate) fn begin(&mut self, message: &mut [u8]) -> usize {
         let begin = self.from + 4;
         let have = self.to - begin;

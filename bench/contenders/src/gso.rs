@@ -77,7 +77,7 @@ impl Train {
 
     fn refer(&mut self, from: *const u8, length: usize) {
         if let Some(last) = self.parts.last_mut() {
-            // SAFETY: one past the end of what the part points to, at most.
+            // SAFETY: at most one past the end of the part's memory.
             let end = unsafe { last.iov_base.cast::<u8>().add(last.iov_len) };
             if end.cast_const() == from {
                 last.iov_len += length;

@@ -33,7 +33,8 @@ pub(crate) struct Kcp {
     message: Vec<u8>,
 }
 
-/// Where packets go. What the socket does not take is lost, as elsewhere on the way.
+/// The destination of packets. Packets that the socket does not take are lost, as elsewhere on the
+/// way.
 struct Output(Arc<UdpSocket>);
 
 impl Write for Output {
@@ -81,15 +82,15 @@ impl Kcp {
         self.begun.elapsed().as_millis() as u32
     }
 
-    /// Acknowledgements, what is new, and what is due again.
+    /// Sends acknowledgements, new data, and retransmissions that are due.
     fn output(&mut self) -> Result<()> {
         self.kcp.update(self.now())?;
         self.kcp.flush()?;
         Ok(())
     }
 
-    /// Takes what has come and answers it; sleeps before, at most until something is due, if
-    /// nothing has.
+    /// Takes packets that have come and answers them. If none have, sleeps first, at most until
+    /// something is due.
     fn exchange(&mut self, wait: bool) -> Result<()> {
         if self.input()? == 0 && wait {
             if self.wait == Wait::Block {
@@ -185,7 +186,7 @@ impl Wire for Kcp {
     fn close(&mut self) -> Result<()> {
         let begun = Instant::now();
         while self.kcp.wait_snd() > 0 && begun.elapsed() < Duration::from_secs(1) {
-            // A side that has heard the last word is gone, and refuses what comes after it.
+            // A side that has heard the last word is gone, and refuses later packets.
             let _ = self.exchange(true);
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! those that come after it, at an address for each.
 //!
 //! A server prints `ready` when it can be called. Each end does its half of the work twice, first
-//! for [`work::WARM_UP`], and prints what it counted the second time as one line of JSON.
+//! for [`work::WARM_UP`], and prints the counts of the second time as one line of JSON.
 
 mod frames;
 mod gso;
@@ -103,7 +103,7 @@ fn open(args: &Args, end: End) -> Result<Box<dyn Wire + Send>> {
     })
 }
 
-/// Which end to open.
+/// The end to open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     Server(SocketAddr),

@@ -55,7 +55,7 @@ pub(crate) fn udp(local: SocketAddr, remote: Option<SocketAddr>) -> Result<UdpSo
 #[repr(C, align(8))]
 struct Control([u8; 32]);
 
-/// Sends what `parts` point to as one train of datagrams of `segment` bytes each, the last one
+/// Sends the bytes of `parts` as one train of datagrams of `segment` bytes each, the last one
 /// perhaps shorter.
 pub(crate) fn send_train(
     socket: &UdpSocket,
@@ -70,8 +70,8 @@ pub(crate) fn send_train(
     message.msg_control = control.0.as_mut_ptr().cast();
     // SAFETY: arithmetic only.
     message.msg_controllen = unsafe { libc::CMSG_SPACE(mem::size_of::<u16>() as u32) } as usize;
-    // SAFETY: `control` is aligned and has room for one message of two bytes, which is what is
-    // written.
+    // SAFETY: `control` is aligned and has room for one message of two bytes, which is written
+    // here.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         (*header).cmsg_level = libc::SOL_UDP;

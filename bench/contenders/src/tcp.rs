@@ -16,7 +16,7 @@ const BATCH: usize = 64 << 10;
 /// Messages up to this long are copied behind their length, so that one plain write sends both.
 const SMALL: usize = 16 << 10;
 
-/// How long either end waits for the other.
+/// The longest wait of either end for the other.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Tcp {
@@ -75,7 +75,7 @@ impl Tcp {
     }
 }
 
-/// Retries what a spinning socket cannot do yet; 0 bytes are the end.
+/// Repeats a call that a spinning socket cannot do yet; 0 bytes are the end.
 fn patient(mut act: impl FnMut() -> io::Result<usize>) -> Result<usize> {
     let mut begun = None;
     loop {

@@ -1,6 +1,6 @@
-//! Raw UDP: a datagram per message and per system call, what a first program over UDP does.
-//! Messages longer than a packet become several datagrams. So that nothing is dropped the receiver
-//! grants datagrams; there is no other care.
+//! Raw UDP: a datagram per message and per system call, as in a first program over UDP. Messages
+//! longer than a packet become several datagrams. The receiver grants datagrams, so that none is
+//! dropped; there is no other care.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;

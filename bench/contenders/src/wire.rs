@@ -62,7 +62,7 @@ pub(crate) trait Wire {
     /// [`Wire::flush`]; `message` stays as it is for as long as the wire lives.
     fn send(&mut self, message: &'static [u8]) -> Result<()>;
 
-    /// Sends what was kept.
+    /// Sends the messages that were kept.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
@@ -75,7 +75,7 @@ pub(crate) trait Wire {
         Ok(None)
     }
 
-    /// Sees to it that what was sent arrives although the process ends.
+    /// Makes sure that sent messages arrive although the process ends.
     fn close(&mut self) -> Result<()> {
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The tableau's rule: from what must hold now to all the ways in which it can, and what each
-//! leaves for the next moment.
+//! The tableau's rule: from the formulas that must hold now to all the ways in which they can, and
+//! the formulas that each way leaves for the next moment.
 //!
 //! A function of its arguments alone, so that it does not matter which process applies it.
 
@@ -14,14 +14,14 @@ use crate::formula::{Formula, Formulas, Id, Literal};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct State(Box<[Id]>);
 
-/// A state's name: a hash of what it contains, the same in every process that read the same text.
+/// A state's name: a hash of its content, the same in every process that read the same text.
 ///
 /// 128 bits: of 2^32 states two would share a name with a probability of 2^-65.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(pub u128);
 
 impl Name {
-    /// Which of `count` processes looks after the state, from 0.
+    /// Which of `count` processes owns the state, from 0.
     pub(crate) fn owner(self, count: u32) -> u32 {
         u32::try_from(self.0 % u128::from(count.max(1))).unwrap_or(0)
     }
@@ -397,8 +397,8 @@ impl Branch {
     }
 }
 
-/// How deep [`Branch::value`] looks. A table of formulas is a graph: without a limit the paths
-/// through it are many more than its nodes.
+/// The depth to which [`Branch::value`] looks. A table of formulas is a graph: without a limit the
+/// paths through it are many more than its nodes.
 const DEPTH: u8 = 4;
 
 /// A set of formulas of a table.

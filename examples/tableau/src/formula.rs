@@ -134,7 +134,7 @@ impl Formulas {
         self.formulas.get(2..).unwrap_or_default()
     }
 
-    /// How many there are; the two constants always.
+    /// The number of formulas; the two constants are always there.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it never is")]
     pub fn len(&self) -> usize {
@@ -152,7 +152,7 @@ impl Formulas {
     pub fn read(&mut self, tree: &Tree, positive: bool) -> Id {
         let atoms: Vec<usize> = tree.atoms.iter().map(|name| self.atom(name)).collect();
         let needed = polarities(tree, positive);
-        // [negated, as it is], for each node; what is not needed stays empty.
+        // [negated, as it is], for each node; unneeded ones stay empty.
         let mut read: Vec<[Id; 2]> = Vec::with_capacity(tree.nodes.len());
         for (node, needed) in tree.nodes.iter().zip(needed) {
             let mut both = [Id::FALSE; 2];
@@ -326,8 +326,7 @@ impl Formulas {
     }
 }
 
-/// Which nodes are needed [negated, as they are]. What is not needed would only make the sets
-/// larger.
+/// The nodes that are needed [negated, as they are]. Unneeded ones would only make the sets larger.
 fn polarities(tree: &Tree, positive: bool) -> Vec<[bool; 2]> {
     let mut needed = vec![[false; 2]; tree.nodes.len()];
     if let Some(root) = needed.last_mut() {

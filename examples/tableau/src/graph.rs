@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::formula::Id;
 
-/// A step to another state. What the moment must be like is not kept: it is found again for the few
-/// steps of a witness, and would be most of the memory.
+/// A step to another state. The literals of the moment are not kept: they are found again for the
+/// few steps of a witness, and would take most of the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     /// The state that it leads to.
@@ -14,8 +14,8 @@ pub(crate) struct Edge {
     pub(crate) owed: u32,
 }
 
-/// The tableau without what its states contain, as far as it is built. State 0 is where runs begin.
-/// States are expanded in any order; in which they were found, their numbers tell.
+/// The tableau without the contents of its states, as far as it is built. Runs begin at state 0.
+/// States are expanded in any order; their numbers tell the order in which they were found.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     /// The edges of each state; nothing while it is not expanded.
@@ -72,7 +72,7 @@ impl Graph {
         &self.owed[number as usize]
     }
 
-    /// How many states were found.
+    /// The number of states found.
     pub(crate) fn found(&self) -> usize {
         self.edges.len()
     }
@@ -82,7 +82,7 @@ impl Graph {
         self.expanded
     }
 
-    /// How many steps there are from those.
+    /// The number of steps from expanded states.
     pub(crate) fn steps(&self) -> u64 {
         self.edge_count
     }

@@ -82,8 +82,8 @@ fn lines(name: String, from: impl BufRead) -> impl Iterator<Item = Next> {
         .enumerate()
         .filter_map(move |(before, line)| {
             let number = before + 1;
-            // The parser refuses what stands for bytes that are no text: a mistake of this line
-            // alone.
+            // The parser refuses the character that stands for bytes that are no text: a mistake of
+            // this line alone.
             let text = |line: Vec<u8>| {
                 let line = line.strip_suffix(b"\r").unwrap_or(&line);
                 // Some editors begin a file with this mark.

@@ -10,8 +10,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::{Failure, tell};
 
-/// How long a process may take to tell the others that it ends. Expanding a single state can take
-/// for ever.
+/// The longest time for a process to tell the others that it ends. Expanding a single state can
+/// take for ever.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Signals that end the work.

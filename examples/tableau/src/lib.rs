@@ -1,9 +1,9 @@
 //! Satisfiability of linear temporal logic by tableau.
 //!
-//! A formula speaks about an endless row of moments. The tableau takes it apart into what must hold
-//! now and what must hold from the next moment on; that again is a set of formulas, a *state*.
-//! There are finitely many of them. The formula is satisfiable if a run through them can go on for
-//! ever and keep every promise.
+//! A formula speaks about an endless row of moments. The tableau splits it into formulas that must
+//! hold now and formulas that must hold from the next moment on; the latter are a *state*. There
+//! are finitely many states. The formula is satisfiable if a run through them can go on for ever
+//! and keep every promise.
 //!
 //! ```
 //! let tree = tableau::parse("G F p & G F !p")?;

@@ -8,7 +8,7 @@ use tableau::Extent;
 
 use crate::tell;
 
-/// How often the line changes. What ends sooner shows none.
+/// How often the line changes. A run that ends sooner shows none.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Progress on standard error; silent unless that is a terminal.
@@ -41,7 +41,7 @@ impl Progress {
                 self.begun.elapsed(),
                 resident(),
             );
-            // Blanks wipe what a longer line left.
+            // Blanks wipe the rest of a longer line.
             tell(&format!("\r{line:<72}"));
         }
     }

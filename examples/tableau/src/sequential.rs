@@ -13,13 +13,13 @@ use crate::witness::{Lasso, Path};
 pub struct Decision {
     /// A model of the formula, unless it has none.
     pub model: Option<Lasso>,
-    /// How many states were found.
+    /// The number of states found.
     pub states: usize,
-    /// How many steps were found between them.
+    /// The number of steps found between them.
     pub steps: u64,
 }
 
-/// How far a search is.
+/// The size of a search so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// States that were found.
@@ -54,8 +54,8 @@ pub fn decide(formulas: &Formulas, root: Id, mut watch: impl FnMut(Extent)) -> D
     }
 }
 
-/// The graph and what its states contain. They are numbered in the order in which they were found
-/// and expanded in that order, so what is expanded is a prefix.
+/// The graph and the contents of its states. States are numbered in the order in which they were
+/// found, and expanded in that order, so the expanded ones are a prefix.
 #[derive(Default)]
 struct Tableau {
     graph: Graph,

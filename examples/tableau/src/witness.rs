@@ -122,7 +122,7 @@ fn owed_by_all(graph: &Graph, taken: &[Taken]) -> Option<Vec<Id>> {
 }
 
 /// A shortest way from `from`, inside `within` if given, whose last step meets `goal`. There is
-/// one: the callers ask only for what can be reached.
+/// one: the callers ask only for states that can be reached.
 fn way(
     graph: &Graph,
     from: u32,

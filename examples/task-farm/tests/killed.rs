@@ -21,6 +21,6 @@ fn a_worker_that_is_killed_changes_nothing() {
     farm.kill(2).unwrap();
     let ended = farm.end().unwrap();
     assert_eq!(ended.out, "216816 primes below 3000000\n", "{}", ended.err);
-    // `suci run` reports what happened to process 2.
+    // `suci run` reports the end of process 2.
     assert_eq!(ended.status, 137);
 }

@@ -1,12 +1,12 @@
 //! The programs that `cargo xtask guards` counts, under valgrind: `guarded WORKLOAD ROUNDS`.
 //!
 //! Everything counted happens inside [`first`] or [`second`], which valgrind finds by their names:
-//! one for each of the two nodes, which live in one thread, so that the counts repeat. What a unit
-//! of work costs is the difference between two numbers of rounds, so that what comes before the
+//! one for each of the two nodes, which live in one thread, so that the counts repeat. The cost of
+//! a unit of work is the difference between two numbers of rounds, so that the work before the
 //! first round cancels out.
 //!
-//! On standard output: `units N`, how often the work was done that figures are given for, `packets
-//! N`, how many packets both nodes sent, and `clock-readings N`.
+//! On standard output: `units N`, the number of units of work, `packets N`, the number of packets
+//! that both nodes sent, and `clock-readings N`.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -69,8 +69,8 @@ fn until_received(from: &mut Node, to: &mut Node) {
     }
 }
 
-/// Two nodes that have exchanged messages, in packets of Ethernet. Without what does something by
-/// itself, now and then.
+/// Two nodes that have exchanged messages, in packets of Ethernet. Features with work of their own,
+/// now and then, are off.
 fn pair() -> (Node, Node) {
     let node = |id| {
         Node::builder()

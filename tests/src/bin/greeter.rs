@@ -1,5 +1,5 @@
-//! A process of `suci run` that greets all others when it starts, and tells its standard error what
-//! it hears.
+//! A process of `suci run` that greets all others when it starts, and prints to standard error the
+//! messages and events that it gets.
 //!
 //! Arguments: `node` or `threads` (which kind of node), and the path of a file: once that exists,
 //! the process closes its node and ends well. Lines: `[ID] hello from NODE in session NUMBER`, and
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use suci::{Next, Node, NodeId, SharedNode};
 
-/// How often the file is looked for.
+/// How often it looks for the file.
 const TURN: Duration = Duration::from_millis(50);
 
 const PATIENCE: Duration = Duration::from_secs(20);

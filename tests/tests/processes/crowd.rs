@@ -9,11 +9,11 @@ use xtask::netns::Netns;
 /// Newcomers: nearly all that a node with the receive buffer of a stock kernel serves at once.
 const NEWCOMERS: u32 = 60;
 
-/// How long the answer to a newcomer may take, by what is promised of a crowd.
+/// The longest time for the answer to a newcomer, as promised for a crowd.
 const SOON: Duration = Duration::from_millis(500);
 
-/// F31: each newcomer is answered at once, although those before it keep their sessions and compute.
-/// The credit of the first peers must leave the least grant to every place that is free.
+/// F31: each newcomer is answered at once, although those before it keep their sessions and
+/// compute. The credit of the first peers must leave the least grant to every place that is free.
 #[test]
 fn f31_newcomers_are_answered_whatever_those_before_them_do() {
     let _alone = heavy();

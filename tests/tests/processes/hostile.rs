@@ -198,7 +198,7 @@ fn f18_a_flooded_program_that_does_not_poll_loses_nothing() {
     }
     slow.reaches("/received/1", 100);
     slow.reaches("/received/2", 100);
-    // Longer than what follows takes, also on a machine that is busy.
+    // Longer than the rest takes, even on a busy machine.
     slow.say("compute 6000");
     std::thread::sleep(Duration::from_millis(2_500));
     let held: Vec<u64> = senders

@@ -109,8 +109,8 @@ impl Incast {
 /// `unlimited_grants_overrun_the_receiver`, by which is known that they would fill the buffer.
 const CONTROLLERS: [&[&str]; 2] = [&[], &["controller=cubic"]];
 
-/// A program without helper that looks every 50 ms finds what the buffer may hold, and lost
-/// nothing.
+/// A program without helper that looks every 50 ms finds as much as the buffer may hold, and
+/// nothing is lost.
 #[test]
 fn f18_f31_64_senders_to_one_that_polls_every_50_ms() {
     let _alone = heavy();

@@ -1,4 +1,4 @@
-//! Processes under `suci run` that are killed: what the others hear, and when.
+//! Processes under `suci run` that are killed: the events that the others get, and when.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ impl Greeters {
         }
     }
 
-    /// Lets those that are left end. Returns the exit status, and what was said.
+    /// Lets the remaining processes end. Returns the exit status, and the output.
     fn finish(self) -> (i32, String) {
         std::fs::write(self.dir.path().join("stop"), "").unwrap();
         let ended = self.launch.end().unwrap();

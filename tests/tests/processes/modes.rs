@@ -200,7 +200,7 @@ fn requests_and_bulk_meet_at_full_speed() {
 }
 
 /// Milliseconds that packets wait in the queue of a switch of 100 Mbit/s, which could hold 50 ms,
-/// and Mbit/s through it. The queue is what the round trip takes more than at its least.
+/// and Mbit/s through it. The wait is the round trip less the shortest one.
 fn standing_queue(controller: &str) -> [f64; 2] {
     let pair = Pair::across_switch(100, 50).unwrap();
     pair.offloads_off().unwrap();

@@ -160,7 +160,7 @@ fn f37_an_address_that_is_gone_is_left_alone() {
     b.finish();
 }
 
-/// A send buffer far smaller than what is sent: the socket is full again and again, and nothing is
+/// A send buffer far smaller than the data: the socket is full again and again, and nothing is
 /// lost.
 #[test]
 fn f26_a_tiny_send_buffer_is_back_pressure() {
@@ -213,8 +213,8 @@ fn f27_emsgsize_midway_lowers_the_size() {
     b.finish();
 }
 
-/// A socket that sends without UDP checksums makes the kernel refuse segmentation offload (EINVAL):
-/// it is switched off for that socket, and what was refused is sent without.
+/// A socket that sends without UDP checksums makes the kernel refuse segmentation offload (EINVAL).
+/// The offload is switched off for that socket, and the refused packets are sent without it.
 #[test]
 fn f28_refused_segmentation_offload_is_switched_off_and_nothing_is_lost() {
     let _together = light();

@@ -110,7 +110,7 @@ fn f27_jumbo_frames_on_hosts_of_a_smaller_path_slow_nothing_down() {
         delay: 10 * MS,
         ..Direction::default()
     });
-    // Nothing but the receiver's grants bounds what is under way.
+    // Only the receiver's grants bound the bytes in flight.
     let window = ControllerChoice::Fixed { bytes: 8 << 20 };
     let takes = |mtu: u32| {
         let emulator = Emulator::start(&link).unwrap();
@@ -217,7 +217,7 @@ fn f13_a_stream_goes_on_when_an_address_changes_midway() {
     }
 }
 
-/// How long a close may take; each ends long before.
+/// The longest time for a close; each ends long before.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Both send and close at once; says how long the longer close took.

@@ -134,9 +134,9 @@ impl Snippet {
             .collect()
     }
 
-    /// How a program runs. One in the README is the end of a file of the library's examples, which
-    /// cargo builds. In an example's README there are parts of its program, which runs by another
-    /// snippet.
+    /// The command that runs a program. A program in the README is the end of a file of the
+    /// library's examples, which cargo builds. An example's README has parts of its program, which
+    /// runs by another snippet.
     fn program(&self) -> Option<String> {
         let (folder, is_whole) = match self.document.parent() {
             Some(example) if example != Path::new("") => (example.join("src"), false),
@@ -161,7 +161,7 @@ impl Snippet {
     }
 }
 
-/// The lines of a text, each without what it is indented by.
+/// The lines of a text, each without its indent.
 fn without_indents(text: &str) -> String {
     text.lines()
         .map(|line| line.trim_start().to_owned() + "\n")
@@ -180,7 +180,7 @@ fn reason(line: &str) -> Option<&'static str> {
     entry.map(|(_, why)| *why)
 }
 
-/// A folder with what the snippets name: programs, files, a home.
+/// A folder with everything that the snippets name: programs, files, a home.
 fn scene() -> TempDir {
     let dir = TempDir::with_prefix("suci-snippets-").unwrap();
     let at = |name: &str| dir.path().join(name);
@@ -400,7 +400,7 @@ fn snippets_of_the_examples_run_again_and_again() {
     run_all(&of_examples());
 }
 
-/// Nothing is skipped without a reason that is told, and no reason is left of what is gone.
+/// Nothing is skipped without a listed reason, and every listed reason still applies.
 #[test]
 fn snippets_that_do_not_run_are_listed() {
     let documents = [own(), of_examples()].concat();

@@ -1,4 +1,4 @@
-//! Physical truths of a path: what nodes measure of it, judged by the emulated link, which knows
+//! Physical truths of a path: the measurements of nodes, judged by the emulated link, which knows
 //! when each packet passed.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use xtask::emulator::{Direction, Emulator, Link, Passage, Reorder, Stage, Way};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// How long a link stays as it is where its delay steps.
+/// How long a link stays as it is before its delay steps.
 const STEP: Duration = Duration::from_millis(120);
 
 /// Packets that the link saw in both directions.
@@ -81,8 +81,8 @@ impl Observed {
         Self { emulator, witness }
     }
 
-    /// Two nodes that are served by threads, which keep so many bytes in flight that no controller
-    /// decides what is seen.
+    /// Two nodes that are served by threads. They keep so many bytes in flight that no controller
+    /// decides the result.
     fn nodes(&self) -> [SharedNode; 2] {
         nodes_across(self.emulator.pair(), |builder| builder.controller(WINDOW))
     }
@@ -207,8 +207,8 @@ fn nothing_is_lost_where_packets_are_only_late() {
     }
 }
 
-/// Where packets keep their order, a delay that steps or varies and copies make nobody declare a
-/// loss.
+/// If packets keep their order, no node declares a loss because of a delay that steps or varies, or
+/// because of copies.
 #[test]
 fn nothing_is_lost_where_the_delay_steps() {
     let _together = light();

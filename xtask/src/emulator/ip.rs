@@ -33,7 +33,7 @@ fn version(packet: &[u8]) -> u8 {
     packet.first().map_or(0, |first| first >> 4)
 }
 
-/// The ECN field; [`NOT_ECT`] of what is no IP packet.
+/// The ECN field; [`NOT_ECT`] if this is no IP packet.
 pub(super) fn ecn(packet: &[u8]) -> u8 {
     match (version(packet), packet.get(1)) {
         (4, Some(tos)) => tos & 3,
@@ -57,7 +57,7 @@ pub(super) fn set_ecn(packet: &mut [u8], ecn: u8) {
 }
 
 /// The ICMP message of a router to the sender of a packet larger than `limit` bytes: "fragmentation
-/// needed" (RFC 1191), or "packet too big" (RFC 4443). Nothing of what is no IP packet.
+/// needed" (RFC 1191), or "packet too big" (RFC 4443). Nothing if this is no IP packet.
 pub(super) fn too_big(packet: &[u8], limit: u16) -> Option<Vec<u8>> {
     match version(packet) {
         4 => too_big_v4(packet, limit),
@@ -181,7 +181,7 @@ fn adapt(packet: &mut [u8], at: usize, before: u16, after: u16) {
     packet[at..at + 2].copy_from_slice(&(!fold(sum)).to_be_bytes());
 }
 
-/// The checksum of `bytes` (RFC 1071), with what was summed up `before` them.
+/// The checksum of `bytes` (RFC 1071), with the sum `before` them.
 fn checksum(before: u32, bytes: &[u8]) -> u16 {
     !fold(before + sum(bytes))
 }

@@ -58,7 +58,7 @@ const PRIORITY: i32 = 2;
 /// The longest IP packet.
 const LONGEST: usize = 65_535;
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     /// From `a` to `b`.
@@ -67,7 +67,7 @@ pub enum Way {
     ToA,
 }
 
-/// Which end of the link a packet passes.
+/// The end of the link that a packet passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The packet was read from the sending host.
@@ -81,9 +81,9 @@ pub enum Stage {
 pub struct Passage<'a> {
     /// When: not before the host sent it, and not after the other host receives it.
     pub at: Instant,
-    /// Which way.
+    /// The direction.
     pub way: Way,
-    /// Which end.
+    /// The end.
     pub stage: Stage,
     /// The IP packet.
     pub packet: &'a [u8],
@@ -280,7 +280,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Hands on what has arrived by now, both ways.
+    /// Hands on packets that have arrived by now, both ways.
     fn deliver(&mut self) {
         for from in [0, 1] {
             let now = self.begun.elapsed();

@@ -141,7 +141,7 @@ impl Pipe {
         self.under_way.pop().map(|Reverse(first)| first.packet)
     }
 
-    /// Does to the ECN field what the link does; false if the packet is dropped.
+    /// Treats the ECN field as the link does; returns false if the packet is dropped.
     fn pass_ecn(&mut self, packet: &mut [u8]) -> bool {
         let is_capable = ip::ecn(packet) != ip::NOT_ECT;
         match self.direction.ecn {

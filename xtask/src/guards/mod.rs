@@ -1,4 +1,4 @@
-//! docs/costs.md against the tree: what a message costs in packets, system calls, allocations,
+//! docs/costs.md against the tree: the cost of a message in packets, system calls, allocations,
 //! copies and instructions, counted under valgrind, so that a regression is a diff.
 //!
 //! The programs counted are in `tests/guarded`. Time and chance are the same in each of their runs,
@@ -22,7 +22,7 @@ struct Workload {
     what: &'static str,
     /// The unit of the figures.
     unit: &'static str,
-    /// How often it is done, the first time; the second time it is done twice as often.
+    /// Rounds of the first run; the second run has twice as many.
     rounds: u32,
     /// Whether it has sockets and a clock.
     has_host: bool,
@@ -98,7 +98,7 @@ const INSTRUCTIONS_WITHIN: f64 = 0.01;
 /// Counts everything and compares with the page, or rewrites it when `write`.
 ///
 /// # Errors
-/// A figure differs, in either direction: what got cheaper must not become dearer again unseen.
+/// A figure differs, in either direction: a lower cost must not rise again unseen.
 pub fn check(write: bool) -> Result<()> {
     let path = exec::root().join("docs/costs.md");
     let measured = Page {
@@ -199,7 +199,7 @@ fn measure(guarded: &Path) -> Result<Vec<Row>> {
     Ok(figures.into_iter().flatten().collect())
 }
 
-/// The figures of one workload: what twice as many rounds cost more, for each unit done more.
+/// The figures of one workload: the additional cost of twice as many rounds, per additional unit.
 fn rows(guarded: &Path, workload: &Workload) -> Result<Vec<Row>> {
     let once = valgrind::count(guarded, workload, workload.rounds)?;
     let twice = valgrind::count(guarded, workload, 2 * workload.rounds)?;

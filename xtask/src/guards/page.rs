@@ -23,7 +23,7 @@ everything else exactly, in both directions. To accept other figures run `cargo 
 /// The text before the tools on which the figures depend.
 const TOOLS: &str = "Counted with ";
 
-/// The figures, and what they were counted with.
+/// The figures, and the tools that counted them.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
     pub(super) tools: String,

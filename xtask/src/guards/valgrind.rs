@@ -1,6 +1,6 @@
 //! Three looks at the same program: callgrind counts instructions and shows system calls, DHAT
-//! counts allocations and, asked otherwise, copies. What is told by place is counted for each of
-//! the two nodes, whose work happens inside functions of their own.
+//! counts allocations and, asked otherwise, copies. Counts by place are given for each of the two
+//! nodes, whose work happens inside functions of their own.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use super::Workload;
 use crate::error::{Context, Failure, Result};
 use crate::exec;
 
-/// Where the two nodes work, and what they are called on the page.
+/// The functions in which the two nodes work, and their names on the page.
 const PLACES: [(&str, &str); 2] = [
     ("guarded::first", "sender"),
     ("guarded::second", "receiver"),
@@ -20,7 +20,7 @@ const PLACES: [(&str, &str); 2] = [
 /// The counts of one run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// How often the work was done to which the figures refer.
+    /// How often the unit of work was done.
     pub(super) units: u64,
     /// By name, in the order of the page.
     pub(super) figures: Vec<(String, u64)>,
@@ -93,7 +93,7 @@ fn number(said: &str, name: &str) -> Result<u64> {
 }
 
 /// Instructions of everything that functions called `name` did, themselves included, by a file of
-/// callgrind's: after each line `calls=` comes one whose last number is what these calls cost.
+/// callgrind's: after each line `calls=` comes a line whose last number is the cost of these calls.
 fn inclusive(profile: &str, name: &str) -> Result<u64> {
     let mut known = std::collections::HashMap::new();
     let mut total = 0;
@@ -144,7 +144,7 @@ fn system_calls(log: &str) -> [(String, u64); 3] {
     ]
 }
 
-/// DHAT's account: what each place of the program did, with the calls that led there.
+/// DHAT's account: the activity of each place of the program, with the calls that led there.
 struct Points(Value);
 
 impl Points {
@@ -156,7 +156,7 @@ impl Points {
             .context("DHAT's file has no points")
     }
 
-    /// The sum of `field` over what happened inside functions called `name`.
+    /// The sum of `field` over the points inside functions called `name`.
     fn sum(&self, name: &str, field: &str) -> u64 {
         let frames = self.0["ftbl"].as_array().into_iter().flatten();
         let inside: Vec<bool> = frames

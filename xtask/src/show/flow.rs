@@ -5,7 +5,7 @@ use super::{Ctx, Figure, Line};
 use crate::error::Result;
 use crate::planted;
 
-/// Figures are judged by what the project promises.
+/// Figures are judged by the project's promises.
 pub(super) const STRICT: (&str, &str) = ("SUCI_TEST_STRICT", "1");
 
 pub(super) const LINES: &[Line] = &[

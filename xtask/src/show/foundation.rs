@@ -112,7 +112,7 @@ pub(super) const LINES: &[Line] = &[
     },
 ];
 
-/// The rate of the slow cable, Mbit/s, and its queue: 50 ms, what tc's manual page suggests.
+/// The rate of the slow cable, Mbit/s, and its queue: 50 ms, as tc's manual page suggests.
 const LINK: u32 = 100;
 const QUEUE_MS: u32 = 50;
 
@@ -128,7 +128,7 @@ pub(super) fn test(ctx: &Ctx) -> Result<Figure> {
     fresh_clone(ctx, "test", Duration::from_secs(900))
 }
 
-/// Clones what is committed and runs a make target there with nothing built before.
+/// Clones the committed tree and runs a make target there with nothing built before.
 fn fresh_clone(ctx: &Ctx, target: &str, limit: Duration) -> Result<Figure> {
     let clone = ctx.scratch(target);
     let root = exec::root();
@@ -138,7 +138,7 @@ fn fresh_clone(ctx: &Ctx, target: &str, limit: Duration) -> Result<Figure> {
             .arg(&root)
             .arg(&clone),
     )?;
-    // Dependencies count as fetched; what they compile to does not.
+    // Dependencies may be fetched, but not built.
     exec::run(exec::cargo(["fetch", "-q", "--locked"]).current_dir(&clone))?;
     let begun = Instant::now();
     let mut make = Command::new("make");

@@ -216,8 +216,8 @@ fn planted() -> Result<Figure> {
     Ok(Figure::new(found == PLANTED.len(), text))
 }
 
-/// Whether Suci reaches `share` of what TCP does with that congestion control on the same link.
-/// TCP sizes its receive buffer itself, as it does by default.
+/// Whether Suci reaches `share` of the goodput of TCP with that congestion control on the same
+/// link. TCP sizes its receive buffer itself, as it does by default.
 fn at_least(share: f64, control: &str, link: &[&str]) -> Result<Figure> {
     let Comparison { suci, tcp } = ladders::compare(control, link)?;
     let text = format!("{suci:.1} Mbit/s, TCP {control} {tcp:.1}");

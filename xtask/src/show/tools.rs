@@ -79,7 +79,7 @@ impl Ends {
         })
     }
 
-    /// Starts both: `input` is sent, what arrives is written to `output`.
+    /// Starts both: `input` is sent, arriving bytes are written to `output`.
     pub(super) fn start(mut self, input: &Path, output: &Path) -> Result<Flow> {
         self.receiver.arg("--listen").arg(self.at.to_string());
         self.receiver
@@ -130,7 +130,7 @@ pub(super) fn transfer(ctx: &Ctx, ends: Ends, length: u64, limit: Duration) -> R
 /// Something that tells how many bytes have arrived so far.
 pub(super) type Meter<'a> = &'a dyn Fn() -> Result<u64>;
 
-/// The length of a file, as a meter of what is being written to it.
+/// The length of a file, as a meter of the bytes written to it.
 pub(super) fn length(path: &Path) -> Result<u64> {
     Ok(std::fs::metadata(path).context(path.display())?.len())
 }
@@ -160,7 +160,7 @@ pub(super) fn mbit(bytes: u64) -> f64 {
 }
 
 /// Runs the tests across processes whose names contain `filter`, under `settings` (tests/src/lib.rs
-/// says what there is, and cargo has some); there must be one. What they print as a figure is ours.
+/// lists ours, and cargo has some); there must be one. The figure that they print is returned.
 pub(super) fn process_tests(filter: &str, settings: &[(&str, &str)]) -> Result<Figure> {
     tests_of("suci-tests", filter, settings)
 }

@@ -15,10 +15,10 @@ const PARTS: u32 = 8;
 /// Places for all times: see [`place`].
 const PLACES: usize = (u64::BITS * PARTS) as usize;
 
-/// How long questions to the hub took until their answers were taken.
+/// The times that questions to the hub took until their answers were taken.
 #[derive(Default)]
 pub(super) struct RoundTrips {
-    /// When those under way began.
+    /// When the questions in flight began.
     begun: VecDeque<Instant>,
     /// Round trips by duration: see [`place`].
     counts: Vec<u64>,
@@ -78,7 +78,7 @@ pub(super) fn told(
     Ok(told.to_string().into_bytes())
 }
 
-/// The counters of a process's library: what it sent, and why messages waited.
+/// The counters of a process's library: its traffic, and the reasons for which messages waited.
 pub(super) fn traffic(node: &Node) -> Result<Value, Failure> {
     let counters = node.counters().map_err(failure)?;
     let mut waits = Map::new();

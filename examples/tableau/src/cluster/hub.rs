@@ -241,7 +241,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Asks all what they counted.
+    /// Asks all workers for their counters.
     fn stats(&mut self, args: &Args, begun: Instant) -> Result<Value, Failure> {
         let seconds = begun.elapsed().as_secs_f64();
         self.counted = vec![None; self.workers as usize];

@@ -16,14 +16,14 @@ const BULK: ChannelId = ChannelId(0);
 /// The channel for messages for which a process waits.
 const URGENT: ChannelId = ChannelId(1);
 
-/// How long a process that ends waits for others to take what it said last.
+/// How long a process that ends waits until others take its last messages.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Longest reason that is passed on, in bytes.
 const LONGEST_REASON: usize = 1_000;
 
-/// Payload bytes on their way to one process from which on this one makes no more. What is made
-/// already is always taken, so that nothing is held up in the middle of a step.
+/// Payload bytes on their way to one process from which on this one makes no more. Messages already
+/// made are always taken, so that nothing is held up in the middle of a step.
 const ENOUGH: u64 = 16 << 20;
 
 /// A node among the others.
@@ -32,7 +32,7 @@ pub(super) struct Link {
     me: u32,
     workers: u32,
     patience: Duration,
-    /// Whether the library is told what is urgent and what is bulk.
+    /// Whether the library is told which messages are urgent and which are bulk.
     modes: bool,
 }
 
@@ -118,8 +118,8 @@ impl Link {
         sent.map(|_| ()).map_err(failure)
     }
 
-    /// Whether no other process is behind. What makes more for them should rest meanwhile;
-    /// receiving goes on, so that two processes never wait for each other.
+    /// Whether no other process is behind. Otherwise the work that makes more messages for them
+    /// should rest; receiving goes on, so that two processes never wait for each other.
     pub(super) fn is_clear(&self) -> Result<bool, Failure> {
         for peer in (HUB..=self.workers).filter(|&peer| peer != self.me) {
             let (_, bytes) = self.node.peer(NodeId(peer)).queue_len().map_err(failure)?;

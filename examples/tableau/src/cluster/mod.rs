@@ -12,11 +12,11 @@ use std::time::Duration;
 pub(crate) use hub::{Coordinator, coordinate};
 pub(crate) use worker::work;
 
-/// How often a process that waits looks for signals, and for what its other threads found.
+/// How often a waiting process looks for signals, and for results of its other threads.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
 /// Messages that are taken before a process looks at everything else again: signals, dead peers,
-/// what its other threads found. More may come for as long as others work.
+/// results of its other threads. More may come for as long as others work.
 const TURN: usize = 256;
 
 /// The role of this process.
@@ -46,7 +46,7 @@ impl Role {
         })
     }
 
-    /// How it calls itself.
+    /// Its name in messages to the user.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Alone => "tableau".to_owned(),

@@ -33,7 +33,7 @@ pub struct Hub {
 enum Phase {
     /// None was asked, or the last is answered.
     Idle,
-    /// Which workers are ready.
+    /// Building has not begun; for each worker, whether it is ready.
     Gathering(Vec<bool>),
     Building,
     /// The contents of the states of a model, as far as they came.
@@ -47,7 +47,7 @@ pub enum Effect {
     None,
     /// Give the message to the [`Search`](super::Search), with the number of states that there are.
     Steps {
-        /// How many have numbers.
+        /// The number of states that have numbers.
         found: u32,
     },
 }
@@ -103,7 +103,7 @@ impl Hub {
         vec![value; self.workers as usize]
     }
 
-    /// How far the tableau is.
+    /// The size of the tableau so far.
     #[must_use]
     pub fn extent(&self) -> Extent {
         Extent {

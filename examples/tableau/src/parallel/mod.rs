@@ -2,8 +2,8 @@
 //!
 //! Process 0 is the *hub*. It alone knows the question. It sends every *worker* (processes 1 and
 //! up) the numbered formulas, gives states their numbers, and keeps the graph of them, in which it
-//! looks for a model. A worker owns the states whose names fall to it: it is told what they
-//! contain, and expands each once.
+//! looks for a model. A worker owns the states whose names fall to it: it gets their contents, and
+//! expands each once.
 //!
 //! ```text
 //! worker                      hub                         owner of a state
@@ -20,7 +20,7 @@
 //! # When the tableau is complete
 //! The hub says so when each state that it numbered has its steps, and as many contents were
 //! compared by owners as it gave answers (each worker asks at most once for each name, and then
-//! tells the owner what the state contains; the first state is told by the hub).
+//! sends the state's content to the owner; the hub sends the first state).
 //!
 //! *It is complete then.* A worker sends the steps of a state only when all states that they lead
 //! to have numbers. So the graph at the hub is closed: it has every state that can be reached from

@@ -11,7 +11,7 @@ pub struct Search {
     graph: Graph,
     looks: Looks,
     formulas: usize,
-    /// For each worker, what its numbers of sets of untils mean.
+    /// For each worker, the sets of untils behind its numbers.
     owed: Vec<Vec<u32>>,
 }
 
@@ -79,7 +79,7 @@ impl Search {
         Some(Path::new(&self.graph, &members))
     }
 
-    /// How many steps there are so far.
+    /// The number of steps so far.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.graph.steps()

@@ -1,7 +1,7 @@
 //! The messages between processes, as bytes.
 //!
 //! Numbers are varints (LEB128). Nothing here is trusted: every count is bounded by the bytes that
-//! are left, every number by what there is of its kind.
+//! are left, every number by the size of its table.
 
 use std::fmt;
 
@@ -21,17 +21,17 @@ pub enum Kind {
     Ask,
     /// Hub to worker: the numbers, in the order of the names.
     Numbers,
-    /// To the owner of states: what they contain, for it to expand.
+    /// To the owner of states: their contents, for it to expand.
     States,
     /// Worker to hub: the steps of states that were expanded.
     Steps,
     /// Hub to workers: the question is answered; which of these states do you own?
     Show,
-    /// Worker to hub: these, and what they contain.
+    /// Worker to hub: its states among them, with their contents.
     Shown,
-    /// Hub to workers: what did you count?
+    /// Hub to workers: the request for their counters.
     Count,
-    /// Worker to hub: this.
+    /// Worker to hub: its counters.
     Counted,
     /// The run is over, for this reason.
     Stop,
@@ -170,7 +170,7 @@ fn pair(a: Id, b: Id) -> [Option<u64>; 2] {
     [a, b].map(|id| Some(u64::from(id.number())))
 }
 
-/// Reads what the functions above wrote.
+/// Reads the output of the functions above.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         u32::try_from(self.number()?).map_err(|_| Malformed::new("a number of more than 32 bits"))
     }
 
-    /// How many things follow that take at least `least` bytes each.
+    /// The number of items that follow, each of which takes at least `least` bytes.
     pub(crate) fn count(&mut self, least: usize) -> Read<usize> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         match count <= self.0.len() / least {

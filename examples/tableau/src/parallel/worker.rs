@@ -11,8 +11,8 @@ use crate::formula::{Formulas, Id};
 /// keep more steps waiting; this hides half a millisecond where an expansion takes 30 us.
 const IN_FLIGHT: usize = 16;
 
-/// Branches of an expansion between two looks at what has come: some milliseconds. Most states have
-/// fewer.
+/// Branches of an expansion between two looks at arriving messages: some milliseconds. Most states
+/// have fewer.
 const BRANCHES: u32 = 1_000;
 
 /// Names in one question to the hub, at most: it stays small, and does not keep those of others
@@ -111,7 +111,7 @@ impl Worker {
         worker
     }
 
-    /// How many states it has expanded, for all questions.
+    /// The number of states that it has expanded, for all questions.
     #[must_use]
     pub fn expanded(&self) -> u64 {
         self.expanded
@@ -197,7 +197,7 @@ impl Worker {
         true
     }
 
-    /// There is nothing to do before something comes: sends what others may wait for.
+    /// There is nothing to do before a message comes: sends messages that others may wait for.
     pub fn rest(&mut self) {
         let Some(job) = &mut self.job else {
             return;

@@ -1,4 +1,4 @@
-//! The command as people use it: arguments, files, standard input, what it prints and how it ends.
+//! The command as people use it: arguments, files, standard input, its output and exit status.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -46,7 +46,7 @@ fn run(processes: u32, args: &[&str]) -> Command {
     command
 }
 
-/// A run that ends by itself or by what is done to it; killed when dropped.
+/// A run that ends by itself or by the test; killed when dropped.
 struct Run(Child);
 
 impl Run {
@@ -129,7 +129,7 @@ fn words(model: &Value) -> [Word; 2] {
     })
 }
 
-/// A formula with what is known of it.
+/// A formula with the known facts about it.
 struct Known {
     text: String,
     satisfiable: bool,
@@ -214,8 +214,8 @@ fn parallel_verdicts() {
     assert!(models * 5 > formulas.len() && models * 5 < 4 * formulas.len());
 }
 
-/// More processes than cores by far, beside other tests: one may not run for seconds. Loss is what
-/// is tested here, not how soon a silent process is missed.
+/// Far more processes than cores, beside other tests: one may not run for seconds. These tests are
+/// about loss, not about how soon a silent process is missed.
 const PATIENT: [&str; 2] = ["--patience", "30"];
 
 #[test]

@@ -1,5 +1,5 @@
-//! The hub and its workers over a network that delays at will: only what one process tells another
-//! on one channel keeps its order, as the library promises.
+//! The hub and its workers over a network that delays at will: only the messages from one process
+//! to another on one channel keep their order, as the library promises.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,7 +22,7 @@ struct Cluster {
     /// A model that was found, and whether the tableau was complete.
     found: Option<Path>,
     complete: bool,
-    /// Whether a worker was told to rest and what it says is not under way yet.
+    /// Whether a worker was told to rest and its messages are not in flight yet.
     rested: bool,
     seen: Seen,
 }
@@ -123,7 +123,7 @@ impl Cluster {
         if chosen < self.workers.len() {
             self.workers[chosen].work();
         } else if chosen < 2 * self.workers.len() {
-            // There may be something for it to do: what it tells then is true, too.
+            // There may be something for it to do: its message is true all the same.
             let resting = chosen - self.workers.len();
             self.workers[resting].rest();
             self.rested = true;
@@ -202,8 +202,8 @@ fn wide() -> String {
     format!("{} & {}", choices.join(" & "), promises(&[]))
 }
 
-/// Asks about `text`, and compares with what one process finds. Returns whether there is a model,
-/// and how many states.
+/// Asks about `text`, and compares with the result of one process. Returns whether there is a
+/// model, and how many states.
 fn compare(cluster: &mut Cluster, text: &str) -> Outcome {
     let mut table = Formulas::default();
     let root = table.read(&parse(text).unwrap(), true);
@@ -301,7 +301,7 @@ fn counts_that_cannot_be_are_refused() {
 fn damaged_messages_do_no_harm() {
     let mut damage = Damage::default();
     for seed in 0..400 {
-        // A process that was told what cannot be ends.
+        // A process that gets an impossible message ends.
         let text = match seed % 4 {
             0 => counter(3).to_string(),
             _ => formula(seed).to_string(),

@@ -5,7 +5,7 @@ use super::oracle::random::{ATOMS, Random, formula, rewritten, spelled};
 use super::oracle::{Ltl, and, atom, finally, globally, gpvw, iff, implies, next, not, or, until};
 use tableau::{Formulas, Lasso, Literal, decide, parse};
 
-/// How many random formulas are compared.
+/// The number of random formulas that are compared.
 const FORMULAS: u64 = 5_000;
 
 /// The tableau's model of a text, in the oracle's terms: once with everything free false, once
@@ -63,7 +63,7 @@ fn random_formulas_get_the_verdicts_of_another_procedure() {
     assert!(unsatisfiable * 5 >= FORMULAS, "too few have no model");
 }
 
-/// The oracle's two halves against each other: what a word satisfies is satisfiable.
+/// The oracle's two halves against each other: a formula that a word satisfies is satisfiable.
 #[test]
 fn the_other_procedure_knows_what_random_words_satisfy() {
     let mut met = 0;
@@ -124,8 +124,8 @@ fn families(n: usize) -> Vec<(&'static str, Ltl)> {
     ]
 }
 
-/// All are owed at every moment, and no two can be had at once: what differs between two steps is
-/// only what they owe.
+/// All are owed at every moment, and no two can be had at once: two steps differ only in the untils
+/// that they owe.
 fn turns(n: usize) -> Ltl {
     let owed = || all((1..=n).map(|i| finally(atom(i))));
     let pairs = (1..=n).flat_map(|i| (1..i).map(move |j| not(and(atom(i), atom(j)))));

@@ -154,7 +154,7 @@ fn play(words: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-/// How long threads of this process were ready to run and did not, in seconds.
+/// The time, in seconds, for which threads of this process were ready to run and did not run.
 fn run_delay() -> Outcome<f64> {
     let mut nanos = 0.0;
     for task in std::fs::read_dir("/proc/self/task")? {
@@ -227,7 +227,7 @@ impl Process {
         Ok(Self { child, input })
     }
 
-    /// Takes what it says until it ends.
+    /// Takes its output until it ends.
     fn read(&mut self, turn: &mut Turn) -> Outcome<()> {
         let output = self.child.stdout.take().ok_or("no output")?;
         for line in BufReader::new(output).lines() {

@@ -5,7 +5,7 @@ use super::{Outcome, QUESTION, Role, ask_on, await_start};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// How long a process computes before it looks whether there is something to do.
+/// The time that a process computes before it looks for work.
 const SLICE: Duration = Duration::from_micros(10);
 
 pub(crate) fn play(role: &Role) -> Outcome<()> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
 
-/// Between two looks at what was counted.
+/// The time between two looks at the counts.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) fn play(role: &Role) -> Outcome<()> {
@@ -65,7 +65,7 @@ fn answer(control: &TcpListener) -> Outcome<()> {
     Ok(())
 }
 
-/// Sends messages of `length` bytes and takes what comes, a thread for each.
+/// Sends messages of `length` bytes and takes arriving ones, a thread for each.
 fn begin_bulk(stream: TcpStream, length: usize, received: &Arc<AtomicU64>) -> Outcome<()> {
     let writer = stream.try_clone()?;
     let received = Arc::clone(received);

@@ -63,7 +63,7 @@ fn main() {
             _ => panic!("no key {key}"),
         }
     }
-    // The figure is the link's, and not that of what else the machine does.
+    // The figure must be the link's, and not that of other work of the machine.
     be_punctual(1);
     let link = Link::symmetric(run.link.clone());
     let emulator = Emulator::start(&link).expect("an emulated link");

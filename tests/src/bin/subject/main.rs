@@ -1,5 +1,5 @@
-//! The program under test: a node whose environment is that of `suci run`, driven by lines on its
-//! standard input, telling what happens by lines on its standard output.
+//! The program under test: a node whose environment is that of `suci run`. It is driven by lines on
+//! its standard input, and reports events by lines on its standard output.
 //!
 //! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`,
 //! `gso=off`, `gro=off`, `unattended`, `prefer=throughput|response`,
@@ -52,7 +52,7 @@ const TURN_MESSAGES: usize = 1_000;
 const REQUEST: u64 = 1;
 const ANSWER: u64 = 2;
 
-/// How long closing may take.
+/// The longest time for closing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -96,7 +96,7 @@ fn main() {
     subject.close();
 }
 
-/// How the program looks after its node.
+/// The way in which the program looks after its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     /// Whenever there is something.
@@ -158,7 +158,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// Does what was commanded meanwhile. False when it is time to close.
+    /// Does the commands that came meanwhile. Returns false when it is time to close.
     fn obey(&mut self, commands: &Receiver<String>) -> bool {
         loop {
             let line = match commands.try_recv() {
@@ -201,7 +201,7 @@ impl Subject {
         self.out.entry(to).or_default()
     }
 
-    /// Hands the library what it takes.
+    /// Hands the library as many messages as it takes.
     fn offer(&mut self) {
         let Self {
             node, out, held, ..

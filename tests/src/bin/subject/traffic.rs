@@ -13,8 +13,8 @@ static LIFE: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("life"
 const HEAD: usize = 16;
 
 /// The filling: each word depends on its place and on its message, and on nothing of this process.
-/// Word by word: what arrives next waits while a message is made or checked, and figures are to be
-/// the library's.
+/// It is made word by word: the next message waits while one is made or checked, and figures are to
+/// be the library's.
 fn words(index: u64) -> impl Iterator<Item = [u8; 8]> {
     let word =
         move |place: u64| (index.rotate_left(32) ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -75,7 +75,7 @@ impl Outflow {
         Some(OutgoingMessage::new(payload).notify(self.next))
     }
 
-    /// The library took what `next` gave.
+    /// The library took the message of `next`.
     pub(crate) fn accepted(&mut self) {
         self.outstanding.insert(self.next);
         self.next += 1;

@@ -93,9 +93,9 @@ impl Judge {
         Self { holds: true, text }
     }
 
-    /// A ratio called `what`.
+    /// Judges a ratio called `what`.
     fn hold(&mut self, what: &str, ratio: f64, bound: Bound) {
-        // No bound holds for what is not a number.
+        // No bound holds for NaN.
         let holds = match bound {
             Bound::AtLeast(least) => ratio >= least,
             Bound::AtMost(most) => ratio <= most,
@@ -181,7 +181,7 @@ impl Judge {
     }
 }
 
-/// The median over rounds of what `ours` came to by what `theirs` did in the same round.
+/// The median over rounds of the figure of `ours` divided by that of `theirs` in the same round.
 fn ratio(rows: &[Row], what: &str, ours: &str, theirs: &str) -> Result<f64> {
     let (own, other) = (bench::of(rows, ours)?, bench::of(rows, theirs)?);
     let asked = turns(own)?.min(turns(other)?);

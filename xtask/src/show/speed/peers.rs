@@ -1,9 +1,9 @@
-//! Many peers on one socket: what those cost that are silent, in memory and to the others.
+//! Many peers on one socket: the cost of silent ones, in memory and to the others.
 
 use crate::show::Line;
 use crate::show::tools::tests_of;
 
-/// Figures are judged by what the project promises.
+/// Figures are judged by the project's promises.
 const STRICT: (&str, &str) = ("SUCI_TEST_STRICT", "1");
 
 pub(super) const LINES: &[Line] = &[

@@ -3,7 +3,7 @@
 use crate::show::Line;
 use crate::show::tools::tests_of;
 
-/// Figures are judged by what the project promises.
+/// Figures are judged by the project's promises.
 const STRICT: (&str, &str) = ("SUCI_TEST_STRICT", "1");
 
 pub(super) const LINES: &[Line] = &[

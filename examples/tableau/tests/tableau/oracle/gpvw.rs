@@ -20,7 +20,8 @@ enum Nnf {
     Release(u16, u16),
 }
 
-/// A node of the automaton: what holds at its moment, and what must hold after it.
+/// A node of the automaton: the formulas that hold at its moment, and those that must hold after
+/// it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Node {
     old: BTreeSet<u16>,
@@ -212,7 +213,7 @@ impl Automaton {
     }
 
     /// The outer search. The inner one begins at accepting places when all behind them is done, so
-    /// that what it marks stays marked.
+    /// that its marks stay.
     fn search(&mut self, from: Place, blue: &mut HashSet<Place>, red: &mut HashSet<Place>) -> bool {
         let mut path = vec![(from.clone(), self.after(&from))];
         while let Some((_, rest)) = path.last_mut() {

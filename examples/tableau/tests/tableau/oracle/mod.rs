@@ -51,7 +51,7 @@ macro_rules! binary {
 unary!(not Not, next Next, finally Finally, globally Globally);
 binary!(and And, or Or, implies Implies, iff Iff, until Until, release Release);
 
-/// Every operator in its own parentheses: what it means does not depend on precedence.
+/// Every operator in its own parentheses: the meaning does not depend on precedence.
 impl fmt::Display for Ltl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sign, a, b) = match self {

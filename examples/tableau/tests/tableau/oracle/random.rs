@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// How many propositions a formula may have.
+/// The most propositions of a formula.
 pub(crate) const ATOMS: u64 = 3;
 
 /// The formula of a seed. Every fourth contradicts itself in a way that only temporal reasoning
