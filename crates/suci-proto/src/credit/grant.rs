@@ -1,4 +1,4 @@
-//! The receiver's half: what one peer may still put into our socket buffer.
+//! The receiver's half: the packets that one peer may still put into our socket buffer.
 
 use crate::credit::SocketCredit;
 use crate::credit::need::Need;
@@ -25,8 +25,8 @@ const LATE_PART: u64 = 8;
 ///  `late` may still arrive           |<-- control.charged --->|
 /// ```
 ///
-/// The peer may believe less: it knows what was `announced`. A share is what lies between the two
-/// marks, and `late`.
+/// The peer may know a lower limit: the one that was `announced`. A share is the numbers between
+/// the two marks, plus `late`.
 ///
 /// Read it here; change it through [`Shares`](crate::credit::Shares), which keeps the sum.
 #[derive(Debug)]
@@ -55,22 +55,23 @@ pub struct Grant {
     /// How often this generation was reclaimed without an answer.
     reclaims: u32,
     surplus: Option<Surplus>,
-    /// What is granted beyond the share, since it is on the wire.
+    /// The grant beyond the share, for packets that are on the wire.
     wire: Wire,
-    /// The peer needs to hear: it asked (BLOCKED), went beyond its limit, or waited until now.
+    /// A CREDIT is due at once: the peer asked (BLOCKED), went beyond its limit, or waited until
+    /// now.
     forced: bool,
     /// Something drained since the last announcement asked for an acknowledgement.
     eliciting: bool,
     pub(super) need: Need,
-    /// Its turn among those who wait for credit.
+    /// The peer's turn in the queue for credit, if it waits.
     pub(super) waiting: Option<u64>,
     pub(super) retired: bool,
-    /// Others need its place: it gets nothing more, and its connection goes once nothing of it can
-    /// come.
+    /// Other peers need this place: the peer gets no more credit, and its connection ends once none
+    /// of its packets can still arrive.
     pub(super) dismissed: bool,
     pub(super) booked: Booked,
-    /// The epoch of [`Shares`](crate::credit::Shares) in which its share came to what it was; 0 if
-    /// it moved.
+    /// The epoch of [`Shares`](crate::credit::Shares) in which the share was computed and came out
+    /// unchanged; 0 if it changed since.
     pub(super) steady_at: u64,
 }
 
@@ -83,11 +84,12 @@ struct Announced {
 /// Packets beyond the limit. A smaller reserve counts only once the peer must have seen it.
 #[derive(Debug)]
 struct Control {
-    /// What the next announcement says.
+    /// The number that the next announcement gives.
     target: u64,
-    /// What the peer may still believe.
+    /// The number that the peer may still know, and that is therefore charged.
     charged: u64,
-    /// The most that this generation said: a RETURN of it proves that nothing older counts.
+    /// The highest number announced in this generation. A RETURN of it proves that no older
+    /// announcement counts.
     most: u64,
     /// A drained number from here on proves that the peer saw `target`.
     proof: Option<PacketNumber>,
@@ -98,15 +100,15 @@ struct Control {
 struct Division {
     /// Packets beyond the highest number drained.
     ahead: u64,
-    /// Those held back for packets that arrive late.
+    /// Packets held back for those that arrive late.
     late: u64,
 }
 
-/// What [`Shares`](crate::credit::Shares) has on its books for this grant.
+/// The amounts that [`Shares`](crate::credit::Shares) has on its books for this grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Booked {
     pub(super) bytes: u64,
-    /// What was granted beyond that: it is on the wire.
+    /// Bytes granted beyond those, for packets on the wire.
     pub(super) beyond: u64,
     pub(super) control: u64,
 }
@@ -208,7 +210,7 @@ impl Grant {
         self.share == 0 && self.reclaimed_at.is_none()
     }
 
-    /// Its share in bytes for each unit of its weight, if it is hungry.
+    /// The share in bytes for each unit of the peer's weight; `None` unless the peer is hungry.
     pub(super) fn part(&self) -> Option<f64> {
         let bytes = self.share.saturating_mul(self.charge) as f64;
         self.need
@@ -216,19 +218,19 @@ impl Grant {
             .then(|| bytes / self.need.demand.weight() as f64)
     }
 
-    /// Whether the generation has not ended: its end alone can be asked for.
+    /// Returns true until the generation ends. RECLAIM can only ask for a live one.
     pub(crate) const fn is_live(&self) -> bool {
         self.live
     }
 
-    /// Whether it was [dismissed](crate::credit::Shares::dismiss): its peer is sent no messages any
-    /// more.
+    /// Whether this grant was [dismissed](crate::credit::Shares::dismiss): we send its peer no more
+    /// messages.
     #[must_use]
     pub const fn is_dismissed(&self) -> bool {
         self.dismissed
     }
 
-    /// Whether it was dismissed, and its peer gave back what it had or was silent for too long.
+    /// Whether this grant was dismissed, and its peer returned it or let it lapse.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.dismissed && !self.live
@@ -240,8 +242,8 @@ impl Grant {
         self.reclaimed_at.is_some()
     }
 
-    /// When the grant lapses unless something more is drained; `None` once it did. A generation
-    /// begins with full patience, however long the peer was silent before.
+    /// When the grant lapses unless something more is drained; `None` once it did. The time starts
+    /// anew with each generation, however long the peer was silent before.
     #[must_use]
     pub fn lapse_at(&self) -> Option<Instant> {
         (self.outstanding() > 0 || self.live || self.waiting.is_some())
@@ -264,9 +266,9 @@ impl Grant {
         advance > 0 && advance >= self.share / 4
     }
 
-    /// Whether a CREDIT is worth a packet of its own: because the peer asked, or because nothing
-    /// went for it to ride on until half the share was used (a reply comes before that, and costs
-    /// no packet). Never because of packets that need no acknowledgement (acks, other CREDITs): two
+    /// Whether a CREDIT is worth a packet of its own: the peer asked, or half the share was used
+    /// before another packet could carry the CREDIT (a reply usually goes earlier, and costs no
+    /// packet). Packets that need no acknowledgement (ACKs, other CREDITs) never make it due: two
     /// small grants would renew each other forever.
     #[must_use]
     pub fn update_due(&self) -> bool {
@@ -281,7 +283,7 @@ impl Grant {
         self.live && (self.forced || pressing)
     }
 
-    /// What CREDIT says now; counts as announced. May be repeated in any ack.
+    /// Returns the content of a CREDIT now, and notes it as announced. Any ACK may repeat it.
     pub fn credit(&mut self) -> SocketCredit {
         self.announce();
         SocketCredit {
@@ -291,8 +293,8 @@ impl Grant {
         }
     }
 
-    /// What INIT or ACCEPT says; counts as announced. Its limit counts from the `first` that
-    /// this grant was made with.
+    /// Returns the content of the grant in INIT or ACCEPT, and notes it as announced. Its limit
+    /// counts from the `first` that this grant was made with.
     pub fn handshake_credit(&mut self, first: PacketNumber) -> SocketCredit {
         let credit = self.credit();
         SocketCredit {
@@ -301,8 +303,8 @@ impl Grant {
         }
     }
 
-    /// The peer numbers its packets from `first`: moves a grant that was made for 0, before
-    /// anything was drained.
+    /// Moves a grant that was made for 0 to a peer that numbers its packets from `first`. Call it
+    /// before any packet was drained.
     pub fn start_at(&mut self, first: PacketNumber) {
         self.drained_end = self.drained_end.saturating_add(first);
         self.limit_end = self.limit_end.saturating_add(first);
@@ -318,8 +320,8 @@ impl Grant {
         all.saturating_sub(self.wire.granted)
     }
 
-    /// How many numbers the packet `number` left of what its sender was told; `None` if that was
-    /// no grant of this generation.
+    /// Returns how many announced numbers lie behind the packet `number`; `None` if no grant of
+    /// this generation was announced.
     pub(super) fn left_after(&self, number: PacketNumber) -> Option<u64> {
         let announced = self.announced.filter(|announced| {
             self.live && self.reclaimed_at.is_none() && announced.generation == self.generation
@@ -328,7 +330,7 @@ impl Grant {
         Some(announced.limit_end.saturating_sub(end))
     }
 
-    /// Lowers what the policy allots: the limit stops until it fits.
+    /// Lowers the share: the limit stops until it fits.
     pub(super) fn lower(&mut self, share: u64) {
         if share < self.share {
             self.share = share;
@@ -344,7 +346,7 @@ impl Grant {
         }
     }
 
-    /// Whether its share stands as long as `epoch` does.
+    /// Whether the share stays as it is for all of `epoch`.
     pub(super) const fn is_steady(&self, epoch: u64) -> bool {
         self.steady_at == epoch
             && self.share > 0
@@ -354,8 +356,8 @@ impl Grant {
             && !self.dismissed
     }
 
-    /// Whether the packets up to `last`, which follow one that was drained just now, only move the
-    /// numbers drained and granted: each of them leaves everything else as it is.
+    /// Whether draining the packets up to `last`, which follow one that was drained just now, only
+    /// moves the numbers drained and granted.
     pub(super) fn advances_linearly_to(&self, last: PacketNumber) -> bool {
         let Division { ahead, late } = self.division();
         let unmoved = match self.left_after(last) {
@@ -395,7 +397,7 @@ impl Grant {
         self.control.proof.is_some_and(|proof| number >= proof)
     }
 
-    /// Since when the peer has not used what it has.
+    /// The time since which the peer has not used its credit.
     pub(crate) fn idle_since(&self) -> Instant {
         self.last_drained.max(self.given_at)
     }
@@ -408,13 +410,13 @@ impl Grant {
         self.begun_at
     }
 
-    /// Whether its place was taken away and will soon be free: one that has to be asked again,
-    /// since RECLAIM or RETURN was lost or the peer does not answer, may take long.
+    /// Whether this place was taken away and will soon be free. It may take long if RECLAIM has to
+    /// be repeated, because RECLAIM or RETURN was lost or the peer does not answer.
     pub(crate) fn is_going(&self) -> bool {
         self.dismissed && self.reclaims <= 1
     }
 
-    /// When it was last reclaimed, if no answer came, and how often so far.
+    /// The time of the last unanswered RECLAIM, and the number of RECLAIMs so far.
     pub(super) fn reclaimed(&self) -> Option<(Instant, u32)> {
         self.reclaimed_at.map(|at| (at, self.reclaims))
     }
@@ -451,7 +453,7 @@ impl Grant {
         }
         let granted = self.ahead().saturating_add(self.wire.granted);
         if self.reclaimed_at.is_some() && granted == 0 && !self.dismissed {
-            // Nothing is left that a RETURN could give back, but the place.
+            // A RETURN could give back nothing more but the place.
             self.reclaimed_at = None;
             self.reclaims = 0;
         }
@@ -459,10 +461,10 @@ impl Grant {
         self.note_surplus(now);
     }
 
-    /// Sets what the policy allots. More counts at once; less stops the limit until it fits,
-    /// since what was announced stays granted. A share of 0 still follows the highest number
-    /// drained, which renews the numbers for control: who waits must be able to say so again.
-    /// A lower `control` takes effect once the peer has proved that it knows.
+    /// Sets the share. A larger one counts at once; a smaller one stops the limit until it fits,
+    /// since announced numbers stay granted. A share of 0 still follows the highest number drained,
+    /// which renews the numbers for control: a waiting peer must be able to repeat BLOCKED. A lower
+    /// `control` takes effect once the peer has proved that it knows it.
     pub(super) fn set_share(&mut self, share: u64, control: u64, now: Instant) {
         if self.reclaimed_at.is_some() {
             return;
@@ -524,7 +526,7 @@ impl Grant {
         self.eliciting = false;
     }
 
-    /// The peer says that it has no credit: it may have missed our last announcement.
+    /// Handles BLOCKED: the peer has no credit, and may have missed our last announcement.
     pub(super) fn blocked(&mut self) {
         self.forced = true;
     }
@@ -549,14 +551,14 @@ impl Grant {
     }
 
     /// The sender of a grant that ended just now bound its packets to a size that is charged
-    /// `charge`. Does nothing unless that is less than so far. Packets under way are larger: they
-    /// count as so many more of the new ones that may still arrive late.
+    /// `charge`. Does nothing unless that is less than so far. The larger packets under way count
+    /// as that many more of the new ones that may still arrive late.
     pub(super) fn bind(&mut self, charge: u64) {
         if charge >= self.charge {
             return;
         }
         let under_way = self.outstanding_bytes();
-        // These were not drained: the path did not carry them in this round trip.
+        // The granted numbers were not drained: the path did not carry them in this round trip.
         self.wire
             .skip(self.limit_end.saturating_sub(self.drained_end));
         self.drained_end = self.drained_end.max(self.limit_end);
@@ -565,7 +567,7 @@ impl Grant {
         self.charge = charge;
     }
 
-    /// Ends the generation when its sender was silent for too long. True if that freed it.
+    /// Ends the generation if its sender was silent for too long. Returns true if it ended.
     pub(super) fn lapse(&mut self, now: Instant) -> bool {
         if self.lapse_at().is_none_or(|at| now < at) {
             return false;
@@ -586,7 +588,7 @@ impl Grant {
     }
 }
 
-/// What a peer is told of its limit: the truth, unless the fault `unlimited-grants` is planted.
+/// The limit that the peer is told: `limit`, unless the fault `unlimited-grants` is planted.
 fn planted_limit(limit: PacketNumber) -> PacketNumber {
     #[cfg(suci_plant)]
     if crate::plant::active("unlimited-grants") {

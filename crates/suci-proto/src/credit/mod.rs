@@ -1,15 +1,15 @@
-//! Socket credit: nobody sends what its receiver's kernel buffer cannot hold.
+//! Socket credit: no peer sends more than its receiver's kernel buffer can hold.
 //!
 //! A receiver grants packet *numbers*, each charged at the worst true size that a packet of
 //! its path costs in the socket buffer. The limit follows the highest number drained, so a
 //! lost packet repays itself and no account of single packets is kept. An eighth of the
 //! share is held back, because that many packets may still arrive late.
 //!
-//! A grant belongs to a *generation*, within which it only rises. A generation ends when its
-//! sender RETURNs it (asked by RECLAIM, or by itself once it has lapsed) or by a lapse at the
-//! receiver; later grants of an ended generation are ignored. The sender's lapse always comes
-//! first: it counts L from when it *sent* the newest acknowledged packet, the receiver 2L from
-//! when it *drained* its last, so whatever the sender sent by then had L to arrive.
+//! A grant belongs to a *generation*, within which it only rises. A generation ends when its sender
+//! RETURNs it (asked by RECLAIM, or by itself once it has lapsed) or by a lapse at the receiver;
+//! later grants of an ended generation are ignored. The sender's lapse always comes first: it
+//! counts L from when it *sent* the newest acknowledged packet, the receiver 2L from when it
+//! *drained* its last, so every packet sent before the sender's lapse had L to arrive.
 //!
 //! Control packets may go `control` numbers beyond the limit, at most
 //! [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes each, so that acks, probes and BLOCKED
@@ -60,7 +60,8 @@ impl From<&wire::Credit> for SocketCredit {
     }
 }
 
-/// The answer to a RECLAIM, or the news that a generation lapsed at its sender.
+/// The content of a RETURN: the answer to a RECLAIM, or the notice that a generation lapsed at its
+/// sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketReturn {
     /// The generation that ended.
@@ -68,7 +69,8 @@ pub struct SocketReturn {
     /// Highest packet number sent so far. One too high if nothing was sent yet, which errs
     /// on the safe side.
     pub highest: PacketNumber,
-    /// Bytes of UDP payload that no packet with a higher number exceeds; 0 if that stays as agreed.
+    /// Largest UDP payload, in bytes, of packets with a higher number; 0 if the agreed size still
+    /// holds.
     pub size: usize,
 }
 

@@ -1,33 +1,32 @@
-//! What one peer needs of the budget: how much of its grant it uses, and what weight it was given.
+//! A peer's need of the budget: how much of its grant it uses, and its weight.
 //!
 //! A receiver cannot know how fast its peers would send. It sees how near to the limit their
-//! packets come: who gets near needs more, who stays far away can do with less. No clock of the
-//! network is involved, so it holds for a receiver that drains all the time as for one that polls
-//! every 50 ms.
+//! packets come: a peer that gets near needs more, a peer that stays far away can do with less. No
+//! time of the network is involved, so the rule fits a receiver that drains all the time and one
+//! that polls every 50 ms.
 //!
-//! Over a long path it sees less: when a packet comes, the limit that its sender knew was raised
-//! long ago. So the sender says when it was at its limit (BLOCKED).
+//! Over a long path the receiver sees less: when a packet comes, the limit that its sender knew was
+//! raised long ago. So the sender reports that it reached its limit (BLOCKED).
 
 use crate::time::{Duration, Instant};
 
 /// A peer whose packets leave less than this part of its share unused needs more.
 const NEAR: u64 = 4;
 
-/// One whose packets always leave more than this part unused can do with half. With a quarter used
-/// before it hears of new credit, half the share is still more than twice what it uses.
+/// A peer whose packets always leave more than this part unused can do with half. It hears of new
+/// credit once it has used a quarter, so half the share is still more than it uses.
 const FAR: u64 = 2;
 
-/// How long a peer stays away from its limit before it counts as content: some polls of a slow
-/// receiver.
+/// Time away from the limit after which a peer counts as content: some polls of a slow receiver.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// How large a share a peer should have beside others that need more too. The other end may say so
+/// The share that a peer should have beside other peers that need more too. The peer may state it
 /// (MODE).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Demand {
     /// A few packets suffice: requests and replies.
     Small,
-    /// What a peer has that said nothing.
+    /// The demand of a peer that stated none.
     #[default]
     Normal,
     /// Bulk data: as much as there is.
@@ -43,7 +42,7 @@ impl Demand {
         }
     }
 
-    /// The most packets that it is given, however many are free.
+    /// The most packets that a peer with this demand gets, however many are free.
     pub(super) const fn most(self) -> u64 {
         match self {
             Self::Small => 16,
@@ -56,16 +55,16 @@ impl Demand {
     }
 }
 
-/// What a drained packet says about its sender's need.
+/// The need of a sender as one drained packet shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Not enough was seen.
+    /// Too little was seen to tell.
     Unclear,
-    /// It comes near its limit.
+    /// The sender comes near its limit.
     Much,
     /// Its share suffices.
     Enough,
-    /// Half of its share would.
+    /// Half of its share suffices.
     Little,
 }
 
@@ -73,8 +72,8 @@ pub(super) enum Use {
 #[derive(Debug)]
 pub(super) struct Need {
     pub(super) demand: Demand,
-    /// It came near its limit lately, or said that it was there: it counts among those that the
-    /// budget is divided by.
+    /// The peer came near its limit lately, or reported that it reached it: the budget is divided
+    /// among the hungry peers.
     pub(super) hungry: bool,
     /// Fewest numbers that any packet left unused since `since`.
     least_left: u64,
@@ -91,7 +90,7 @@ impl Need {
         }
     }
 
-    /// A packet left `left` numbers of a share of `share` packets unused.
+    /// Notes that a packet left `left` numbers of a share of `share` packets unused.
     pub(super) fn watch(&mut self, left: u64, share: u64, now: Instant) -> Use {
         if self.is_near(left, share) {
             self.begin(now);
@@ -110,12 +109,12 @@ impl Need {
         }
     }
 
-    /// Whether a packet that left so many numbers of a share unused came near its limit.
+    /// Whether a packet that left `left` numbers of `share` unused came near its limit.
     pub(super) const fn is_near(&self, left: u64, share: u64) -> bool {
         left.saturating_mul(NEAR) < share
     }
 
-    /// Watches from the beginning.
+    /// Starts the observation anew.
     pub(super) fn begin(&mut self, now: Instant) {
         self.least_left = u64::MAX;
         self.since = now;

@@ -12,15 +12,15 @@ const BLOCKED_MAX: Duration = Duration::from_secs(1);
 /// Shortest first pause before BLOCKED: a grant is usually on its way already.
 const BLOCKED_MIN: Duration = Duration::from_millis(1);
 
-/// How often the receiver is told that what it grants is used up: a few times within what it
-/// remembers (`WATCH` in `credit/need.rs`).
+/// Shortest time between two reports that the credit is used up: a few of them fit into the
+/// receiver's period (`WATCH` in `credit/need.rs`).
 const USED_UP_REPEAT: Duration = Duration::from_millis(50);
 
 /// Pause between packets that ask for an acknowledgement only to keep the grant alive.
 const REFRESH_REPEAT: Duration = Duration::from_millis(1_250);
 
-/// What a control packet (ack, CREDIT, RECLAIM, RETURN, BLOCKED, PING, CHALLENGE, RESPONSE, CLOSE)
-/// may do now.
+/// The permission to send a control packet (ACK, CREDIT, RECLAIM, RETURN, BLOCKED, PING, CHALLENGE,
+/// RESPONSE, CLOSE) now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlAllowance {
     /// Within the limit: any size.
@@ -39,8 +39,8 @@ pub enum ControlAllowance {
 #[derive(Debug)]
 pub struct SendCredit {
     generation: u64,
-    /// One past the highest number for data. When the generation ends, at most what was sent:
-    /// numbers for control begin here.
+    /// One past the highest number for data. When the generation ends, at most one past the highest
+    /// number sent. The numbers for control begin here.
     limit_end: PacketNumber,
     control: u64,
     /// False once this generation was returned or lapsed.
@@ -55,11 +55,11 @@ pub struct SendCredit {
     refresh: Refresh,
     blocked: Option<CreditWait>,
     used_up: UsedUp,
-    /// The newest packet that asked because the reserve was low, and until when its answer may
-    /// come.
+    /// The newest packet that asked because the reserve was low, and the time until which its
+    /// answer may come.
     reserve_asked: Option<(PacketNumber, Instant)>,
     returning: Option<Returning>,
-    /// Bytes of UDP payload to which packets are bound; 0 for what both ends agreed on.
+    /// Largest UDP payload, in bytes, to which packets are bound; 0 if the agreed size holds.
     size: usize,
 }
 
@@ -73,18 +73,18 @@ struct Refresh {
     eliciting_at: Option<Instant>,
 }
 
-/// Something waits for credit.
+/// The timer of BLOCKED while packets wait for credit.
 #[derive(Debug)]
 struct CreditWait {
     due: Instant,
     pause: Duration,
 }
 
-/// What the receiver is to know of limits that were too low. It cannot see it by itself over a long
-/// path: when a packet comes, the limit that its sender knew was raised long ago.
+/// The report about limits that were too low. Over a long path the receiver cannot see that itself:
+/// when a packet comes, the limit that its sender knew was raised long ago.
 #[derive(Debug, Default)]
 struct UsedUp {
-    /// The newest limit at which messages had to wait, until it was told.
+    /// The newest limit at which messages had to wait; `None` once it was reported.
     limit: Option<PacketNumber>,
     told_at: Option<Instant>,
 }
@@ -94,7 +94,7 @@ struct Returning {
     answer: SocketReturn,
     sent: bool,
     asked: bool,
-    /// It tells a smaller size of packets.
+    /// The RETURN gives a smaller size of packets.
     binds: bool,
 }
 
@@ -175,7 +175,7 @@ impl SendCredit {
         }
     }
 
-    /// What a control packet with this number may do.
+    /// Returns whether and how a control packet with this number may be sent.
     #[must_use]
     pub fn may_send_control(&self, number: PacketNumber, now: Instant) -> ControlAllowance {
         if self.may_send_data(number, now) {
@@ -197,7 +197,8 @@ impl SendCredit {
         number >= self.closed_end(now).saturating_add(self.control)
     }
 
-    /// Where the numbers for control begin: the limit, or what was sent when the grant lapsed.
+    /// The first number for control: one past the limit, or past the highest number sent if the
+    /// grant lapsed.
     fn closed_end(&self, now: Instant) -> PacketNumber {
         if self.live && self.lapsed(now) {
             self.limit_end.min(self.sent_end)
@@ -220,13 +221,15 @@ impl SendCredit {
         self.sent_end = self.sent_end.max(last.saturating_add(1));
     }
 
-    /// Notes when the newest acknowledged packet was *sent*: from then the lapse counts.
+    /// Notes when the newest acknowledged packet was *sent*: the time to the lapse counts from
+    /// then.
     pub fn on_acked(&mut self, sent_at: Instant, now: Instant) {
         self.settle(now);
         self.acked_sent_at = self.acked_sent_at.max(sent_at);
     }
 
-    /// Applies a CREDIT. True if it gave more than there was.
+    /// Applies a CREDIT. Returns true if it raised the limit or began a generation, and data may be
+    /// sent.
     pub fn on_grant(&mut self, credit: impl Into<SocketCredit>, now: Instant) -> bool {
         let credit = credit.into();
         self.settle(now);
@@ -260,15 +263,15 @@ impl SendCredit {
         let window = self.data_allowance(self.sent_end, now);
         self.refresh.window = window;
         self.refresh.asked = false;
-        // With credit before, messages waited for memory, of which this says nothing.
+        // If there was credit before, messages wait for memory, which this CREDIT does not give.
         if window > 0 && before == 0 {
             self.blocked = None;
         }
         window > 0
     }
 
-    /// The granter drained packets beyond the limit of a generation that it asks back: the numbers
-    /// for control begin behind these, since RETURN may need one.
+    /// Moves the numbers for control behind the packets that the granter drained beyond the limit
+    /// of a generation that it reclaims, since RETURN may need such a number.
     fn make_room_for_return(&mut self, limit_end: PacketNumber) {
         if let Some(returning) = self.returning.as_ref().filter(|it| it.asked) {
             let returned_end = returning.answer.highest.saturating_add(1);
@@ -276,7 +279,8 @@ impl SendCredit {
         }
     }
 
-    /// There is memory credit again: messages that wait for more of it ask anew, without back-off.
+    /// Notes that there is memory credit again: messages that wait for more of it ask anew, without
+    /// back-off.
     pub fn on_memory(&mut self) {
         self.blocked = None;
     }
@@ -308,8 +312,9 @@ impl SendCredit {
         self.end(true, now);
     }
 
-    /// What to say in a RETURN frame with the next packet, if anything. It goes with every
-    /// BLOCKED too: a receiver that did not hear it would answer with grants that we ignore.
+    /// Returns the content of the RETURN frame that the next packet should carry, if any. Every
+    /// BLOCKED carries it too: a receiver that missed the RETURN would answer with grants that we
+    /// ignore.
     #[must_use]
     pub fn return_due(&self, now: Instant) -> Option<SocketReturn> {
         match &self.returning {
@@ -362,7 +367,7 @@ impl SendCredit {
     }
 
     /// Whether the next packet should elicit an acknowledgement even if it has no other reason to
-    /// (a PING beside an ack): who sends nothing but acks is never acknowledged, so its grant
+    /// (a PING beside an ACK): a node that sends only ACKs is never acknowledged, so its grant
     /// would run out or lapse under a steady stream.
     #[must_use]
     pub fn refresh_due(&self, next: PacketNumber, now: Instant) -> bool {
@@ -374,7 +379,7 @@ impl SendCredit {
         (self.is_low(next) && !self.refresh.asked) || (stale && paused)
     }
 
-    /// A quarter of the newest grant is left, or less.
+    /// Whether a quarter of the newest grant is left, or less.
     fn is_low(&self, next: PacketNumber) -> bool {
         let left = self.limit_end.saturating_sub(next);
         self.live && self.refresh.window > 0 && left <= self.refresh.window / 4
@@ -391,8 +396,8 @@ impl SendCredit {
         }
     }
 
-    /// Notes that messages wait because the limit is reached. Call as often as you like: of a grant
-    /// that ended it says nothing.
+    /// Notes that messages wait because the limit is reached. Call as often as you like. Does
+    /// nothing for a grant that ended.
     pub fn on_used_up(&mut self, now: Instant) {
         if self.live && !self.lapsed(now) && self.may_tell(now) {
             self.used_up.limit = Some(self.limit());
@@ -404,8 +409,8 @@ impl SendCredit {
         told_at.is_none_or(|at| now >= at + USED_UP_REPEAT)
     }
 
-    /// The limit that was too low, in this generation: BLOCKED with it should go with the next
-    /// packet that carries messages.
+    /// The limit that was too low in this generation, if it is to be reported: the next packet that
+    /// carries messages should carry BLOCKED with it.
     #[must_use]
     pub const fn used_up(&self) -> Option<PacketNumber> {
         self.used_up.limit
@@ -426,8 +431,9 @@ impl SendCredit {
     }
 
     /// Whether the packet `number` should [ask](Self::ask_for_reserve) because the reserve is low.
-    /// Not while the answer to the last such question may be on its way: what asks is acknowledged,
-    /// and two ends whose reserves are low would answer one another without end.
+    /// Returns false while the answer to the last such question may be under way: a packet that
+    /// asks is acknowledged, so two ends whose reserves are low would answer each other without
+    /// end.
     #[must_use]
     pub fn reserve_ask_due(&self, number: PacketNumber, now: Instant) -> bool {
         let answered = |asked: PacketNumber| self.limit_end > asked;
@@ -436,7 +442,7 @@ impl SendCredit {
             && asked.is_none_or(|(asked, until)| answered(asked) || now >= until)
     }
 
-    /// Asks for credit at once, for the reserve is low: BLOCKED goes with this packet, `number`.
+    /// Asks for credit at once because the reserve is low: the packet `number` carries BLOCKED.
     pub fn ask_for_reserve(&mut self, number: PacketNumber, now: Instant, pto: Duration) {
         self.reserve_asked = Some((number, now + pto));
         self.on_waiting(now, pto);
@@ -469,10 +475,10 @@ impl SendCredit {
         }
     }
 
-    /// Checks that whoever waits for credit says so again before long.
+    /// Checks that BLOCKED is due in time while packets wait for credit.
     ///
     /// # Errors
-    /// When BLOCKED would be repeated, if that is too late.
+    /// The time when BLOCKED is due, if that is later than one second (`BLOCKED_MAX`) from now.
     pub fn check(&self, now: Instant) -> Result<(), Instant> {
         match self.blocked_timer() {
             Some(due) if due > now + BLOCKED_MAX => Err(due),
@@ -480,7 +486,7 @@ impl SendCredit {
         }
     }
 
-    /// Nothing waits for credit now.
+    /// Notes that nothing waits for credit now.
     pub fn on_idle(&mut self, now: Instant) {
         self.blocked = None;
         if self.may_tell(now) {
@@ -488,8 +494,8 @@ impl SendCredit {
         }
     }
 
-    /// Ends the generation if its time is over. Once ended it stays so: the receiver may have
-    /// given its budget to others.
+    /// Ends the generation if it has lapsed. It never comes back: the receiver may have given its
+    /// budget to others.
     fn settle(&mut self, now: Instant) {
         if self.live && self.lapsed(now) {
             self.end(false, now);

@@ -17,12 +17,12 @@ pub use sizes::data_charge;
 use division::Wish;
 use drained::Basis;
 
-/// Most control packets beyond the limit: what a small cluster is given to survive heavy loss
-/// without waiting.
+/// Most control packets beyond the limit: enough for a small cluster to survive heavy loss without
+/// waiting.
 const CONTROL_MAX: u64 = 64;
 
 /// One in so many bytes of the data part is for control packets beyond [`CONTROL_MIN`] of a peer.
-/// The control part itself is set apart: each place finds [`CONTROL_MIN`] there, whatever other
+/// The control part itself is set apart: it holds [`CONTROL_MIN`] for each place, whatever other
 /// peers hold.
 const EXTRA_PART: u64 = 32;
 
@@ -30,37 +30,37 @@ const EXTRA_PART: u64 = 32;
 /// before the first ones have shrunk. It gets more as soon as it comes near its limit.
 const NEWCOMER_PART: u64 = 32;
 
-/// The active reserve: shares do not grow into this part of the budget, so that there is something
-/// at once for whoever wakes up, asks or comes new. Smaller than it may seem prudent, since what
-/// lies in reserve is not moved: it fills up again within a round trip, when those who have most
-/// are drained.
+/// The active reserve: shares do not grow into this part of the budget, so that a peer that wakes
+/// up, asks or is new finds credit at once. It is small, since reserved credit carries no data, and
+/// it fills up again within a round trip, when packets of the peers with the most credit are
+/// drained.
 const RESERVE_PART: u64 = 32;
 
-/// In small budgets it is so many packets, but at most one part in `RESERVE_MOST`.
+/// In small budgets the reserve is this many packets, but at most one part in `RESERVE_MOST`.
 const RESERVE_PACKETS: u64 = 16;
 const RESERVE_MOST: u64 = 8;
 
-/// A peer that sent nothing for so long may be asked to return what it does not use, if another
-/// waits with nothing.
+/// A peer that sent nothing for this time may be asked to return its credit, if another peer waits
+/// without any.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// If others only need more than they have, it is left alone for so long: a busy machine may
-/// run its process no sooner.
+/// An idle peer is left alone for this time if others have credit and only need more: a busy
+/// machine may run its process no sooner.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// While others wait with nothing, a share lasts so long even in use; so does what a peer was
-/// granted beyond its share while others need more.
+/// Longest time that a share in use lasts while others wait without credit, and that a surplus over
+/// the share lasts while others need more.
 const TURN: Duration = Duration::from_secs(1);
 
 /// RECLAIM is repeated after this until RETURN, a lapse or an emptied grant answers it.
 const RECLAIM_REPEAT: Duration = Duration::from_millis(250);
 
-/// The wait doubles so often, to 4 s: a peer that does not answer is probably gone, and its grant
+/// The wait doubles this often, to 4 s: a peer that does not answer is probably gone, and its grant
 /// lapses anyway.
 const RECLAIM_DOUBLINGS: u32 = 4;
 
-/// RECLAIMs without an answer, over four minutes: who loses half of what it hears and half of what
-/// it says leaves so many of them unanswered once in a hundred million times.
+/// RECLAIMs without an answer, over four minutes. A peer that loses half of its packets in each
+/// direction leaves this many unanswered once in a hundred million times.
 const MOST_RECLAIMS: u32 = 64;
 
 /// More was granted than the budget holds: a defect of ours.
@@ -71,18 +71,17 @@ const MOST_RECLAIMS: u32 = 64;
 pub struct Overcommitted {
     /// Bytes that peers may put into the buffer as data.
     pub data: u64,
-    /// Bytes that they may put there.
+    /// Bytes that they may put there at most.
     pub data_budget: u64,
     /// Control packets that they may send beyond their limits.
     pub control: u64,
-    /// Control packets that fit.
+    /// Control packets that fit the buffer.
     pub control_budget: u64,
 }
 
-/// The bytes of a data part of `budget` bytes that are granted to nobody, since INITs need room:
-/// half of the reserve and a packet for strangers, whole packets, as far as the reserve reaches.
-/// It is one packet at least if the budget holds two: without it, peers that have all credit would
-/// keep newcomers from free places.
+/// The bytes of a data part of `budget` bytes that are kept for INITs: half of the reserve and a
+/// packet for unknown nodes, in whole packets, at most the reserve. At least one packet if the
+/// budget holds two: without it, peers that have all credit would keep new peers from free places.
 const fn init_reserve(budget: u64) -> u64 {
     let reserve = reserve(budget);
     let packets = reserve / 2 / DATA_CHARGE + 1;
@@ -94,8 +93,8 @@ const fn init_reserve(budget: u64) -> u64 {
     packets * DATA_CHARGE
 }
 
-/// Bytes of the reserve that are not set apart for INITs. At least one packet, if the budget holds
-/// eight: a node needs one for each connection that it opens itself.
+/// Bytes of the reserve that are not set apart for INITs. At least one packet if the budget holds
+/// eight: a node needs a packet for each connection that it opens itself.
 const fn active_reserve(budget: u64, init_reserve: u64) -> u64 {
     let rest = reserve(budget).saturating_sub(init_reserve);
     if rest < DATA_CHARGE && budget >= 8 * DATA_CHARGE {
@@ -105,7 +104,7 @@ const fn active_reserve(budget: u64, init_reserve: u64) -> u64 {
     }
 }
 
-/// What stays free of a budget of so many bytes for data.
+/// The reserve of a data part of `budget` bytes.
 const fn reserve(budget: u64) -> u64 {
     let few = RESERVE_PACKETS.saturating_mul(DATA_CHARGE);
     let most = budget / RESERVE_MOST;
@@ -114,30 +113,32 @@ const fn reserve(budget: u64) -> u64 {
     if part > few { part } else { few }
 }
 
-/// What every peer of one socket may have in its receive buffer, in sum.
+/// The credit of all peers of one socket: the packets that they may have in its receive buffer.
 ///
 /// Three quarters of the buffer are the budget, since the kernel keeps up to a quarter charged
 /// after reading. A third of the budget is for control packets: two beyond the limit for each of
 /// [`peer_limit`](Self::peer_limit) peers. Of the rest, a few packets are set apart for INITs, so
-/// that newcomers come in whatever others hold, and a little is for more than two control packets
-/// of a peer. Peers share the rest by need.
+/// that new peers can connect whatever others hold, and a little is for further control packets
+/// beyond two for each peer. Peers share the rest by need.
 ///
-/// * A peer whose packets come near its limit, or that says that it had to wait there, is *hungry*.
-///   Hungry peers divide what is left after the others and the reserve, by the weight of their
-///   [`Demand`]. They lose what is too much with each packet drained, and gain as far as something
-///   is free.
-/// * The others are *content*: they keep what they have, until somebody is hungry or the reserve is
-///   touched. Then those who use little of it have it halved, and those who are idle are asked to
-///   give it back (RECLAIM) down to a few packets.
-/// * Who was granted more while others needed less, and uses it up slowly, is asked for it, too.
-/// * The reserve is for whoever wakes up or comes new. Where even that is used up, peers without
-///   credit ask (BLOCKED) and are served in their order, from what the others give back.
+/// * A peer whose packets come near its limit, or that reports that it had to wait there, is
+///   *hungry*. Hungry peers divide the budget less the other peers' credit and the reserve, by the
+///   weight of their [`Demand`]. A share that is too large shrinks with each packet drained; one
+///   that is too small grows as far as credit is free.
+/// * The other peers are *content*: they keep their shares until a peer is hungry or the reserve is
+///   touched. Then a share of which little is used is halved, and an idle peer is asked to give its
+///   credit back (RECLAIM) down to a few packets.
+/// * A peer that was granted more while others needed less, and uses it up slowly, is asked to give
+///   it back, too.
+/// * The reserve is for peers that wake up or are new. If even the reserve is used up, peers
+///   without credit ask (BLOCKED) and are served in order, from the credit that others give back.
 #[derive(Debug)]
 pub struct Shares {
-    /// Bytes for data that may be granted, and those that are set apart for INITs.
+    /// Bytes for data that may be granted, and bytes that are set apart for INITs.
     data_budget: u64,
     init_reserve: u64,
-    /// Control packets, and how many peers find [`CONTROL_MIN`] of them.
+    /// Control packets that fit the budget, and the number of peers that get [`CONTROL_MIN`] of
+    /// them.
     control_budget: u64,
     peer_limit: u64,
     /// The bytes of the budget that are not for control packets.
@@ -147,34 +148,34 @@ pub struct Shares {
     peers: u64,
     /// How many more peers are expected soon.
     expected: u64,
-    /// Who asked (BLOCKED) when nothing was free, by turn: its peer and what one packet costs.
+    /// The peers that asked (BLOCKED) when nothing was free, by turn: each peer and the charge of
+    /// its packets.
     waiting: BTreeMap<u64, (usize, u64)>,
     next_turn: u64,
     /// One packet of each peer that waits.
     waiting_bytes: u64,
     booked: Booked,
     hungry: Hungry,
-    /// What shares depend on as it was when somebody was last allotted one, and how often it was
-    /// another before.
+    /// The inputs of the division when a share was last computed; `epoch` counts their changes.
     basis: Option<Basis>,
     epoch: u64,
 }
 
-/// Those who need more than they have.
+/// Sums over the hungry peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Hungry {
     /// The sum of their weights.
     weight: u64,
-    /// What is booked for them, in bytes.
+    /// The bytes booked for them.
     bytes: u64,
-    /// Bytes that those of them at most take whose demand is bounded, and their weight.
+    /// The most bytes that the hungry peers of bounded demand take, and their weight.
     bounded: u64,
     bounded_weight: u64,
 }
 
 impl Shares {
-    /// For a socket whose buffer holds `recv_buffer` bytes as the kernel charges them (what
-    /// SO_RCVBUF reads back).
+    /// Makes the budget of a socket whose buffer holds `recv_buffer` bytes as the kernel charges
+    /// them (what SO_RCVBUF reads back).
     #[must_use]
     pub const fn new(recv_buffer: u64) -> Self {
         let budget = recv_buffer / 4 * 3;
@@ -223,13 +224,13 @@ impl Shares {
         self.peers
     }
 
-    /// Bytes that may be granted for data, and were not.
+    /// Bytes that may be granted for data and are not.
     #[must_use]
     pub const fn free(&self) -> u64 {
         self.data_budget.saturating_sub(self.booked.bytes)
     }
 
-    /// Control packets that nobody was given, but those set apart for free places.
+    /// Control packets that are granted to no peer, less those set apart for free places.
     pub(super) fn control_free(&self) -> u64 {
         let apart = self.control_apart();
         let used = self.booked.control.saturating_add(apart);
@@ -250,7 +251,7 @@ impl Shares {
         }
     }
 
-    /// Whole packets for INITs: what nobody was granted.
+    /// Whole packets for INITs: the free bytes and those set apart.
     const fn init_packets(&self) -> u64 {
         self.free().saturating_add(self.init_reserve) / DATA_CHARGE
     }
@@ -276,8 +277,8 @@ impl Shares {
         self.reserve
     }
 
-    /// Whether peers lack credit that others may have to give: look after all with
-    /// [`tend`](Self::tend) and [`reclaim_due`](Self::reclaim_due).
+    /// Whether some peers lack credit and others may have to give some: then call
+    /// [`tend`](Self::tend) and [`reclaim_due`](Self::reclaim_due) for all.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.hungry.weight > 0 || !self.waiting.is_empty() || self.free() < self.reserve()
@@ -295,9 +296,9 @@ impl Shares {
         CONTROL_MIN.saturating_add(extra).min(CONTROL_MAX)
     }
 
-    /// What may be charged to the socket's buffer at most, if everybody keeps to its grant: all
-    /// that is on the books, and the quarter of the buffer that the kernel may keep charged after
-    /// reading.
+    /// The most bytes that the kernel may charge to the socket's buffer if every peer keeps to its
+    /// grant: everything on the books, and the quarter of the buffer that the kernel may keep
+    /// charged after reading.
     #[must_use]
     pub const fn allowed(&self) -> u64 {
         let control = self.booked.control.saturating_mul(CONTROL_CHARGE);
@@ -324,8 +325,8 @@ impl Shares {
         Ok(())
     }
 
-    /// How many INITs, which fit every path, the budget has room for: each needs one packet and,
-    /// unless its sender is `seated` already, a place among the peers.
+    /// How many INITs (of a size that fits every path) the budget has room for. Each needs one
+    /// packet and, unless its sender is `seated` already, a place among the peers.
     #[must_use]
     pub fn room_for_inits(&self, seated: bool) -> u64 {
         let packets = self.init_packets();
@@ -335,9 +336,9 @@ impl Shares {
         packets.min(self.places())
     }
 
-    /// How many INITs of those whom we do not know: half of the reserve is for whom we know, who
-    /// comes or wakes up. What strangers were granted stays theirs for up to 2 L, should they
-    /// vanish.
+    /// How many INITs of unknown nodes the budget has room for. Half of the reserve is for known
+    /// nodes that connect or wake up, since unknown nodes that vanish keep their grants for up to 2
+    /// L.
     #[must_use]
     pub fn room_for_strangers(&self) -> u64 {
         let kept = (self.init_reserve / DATA_CHARGE).saturating_sub(1);
@@ -345,7 +346,7 @@ impl Shares {
         self.room_for_inits(false).min(packets)
     }
 
-    /// So many more peers are expected soon, and should find credit beside the next newcomer.
+    /// Sets how many more peers are expected soon: the next new peer leaves credit for them.
     pub const fn set_expected(&mut self, peers: u64) {
         self.expected = peers;
     }
@@ -356,9 +357,9 @@ impl Shares {
         self.peer_limit().saturating_sub(self.peers)
     }
 
-    /// Whether this peer's place may be given to another that waits for one: those that were idle,
-    /// for `idle` or for 100 ms, come first, then those that had theirs for a whole turn; among
-    /// each, the one that compares least.
+    /// Whether this peer's place may be given to a node that waits for one, and its rank among such
+    /// peers; the least rank goes first. Peers that were idle for `idle` or for 100 ms, whichever
+    /// is shorter, come before peers that had their place for a whole turn.
     #[must_use]
     pub fn may_dismiss(
         &self,
@@ -377,8 +378,8 @@ impl Shares {
         (now >= begun + TURN).then_some((true, begun))
     }
 
-    /// Takes a peer's place away for another: it gets no more credit, and what it has is to be
-    /// [reclaimed](Self::reclaim_due). Once that [is over](Grant::is_over), release it.
+    /// Takes a peer's place away for another: the peer gets no more credit, and its grant is to be
+    /// [reclaimed](Self::reclaim_due). Once the grant [is over](Grant::is_over), release it.
     pub fn dismiss(&mut self, grant: &mut Grant) {
         self.stop_waiting(grant);
         self.sate(grant);
@@ -386,8 +387,8 @@ impl Shares {
     }
 
     /// Registers a peer that numbers its packets from `first` and sends UDP payloads of at most
-    /// `max_datagram` bytes, and that sent an INIT. `None` if the socket serves as many as it can.
-    /// The share may be 0; then the peer asks for its next packet (BLOCKED).
+    /// `max_datagram` bytes, and that sent an INIT. `None` if the socket has no free place. The
+    /// share may be 0; then the peer asks for its next packet (BLOCKED).
     pub fn admit(
         &mut self,
         first: PacketNumber,
@@ -405,8 +406,8 @@ impl Shares {
         Some(self.start(first, data_charge(max_datagram), now))
     }
 
-    /// As [`admit`](Self::admit), for an INIT of ours: its answer needs a packet. `None` if no
-    /// packet is free, too.
+    /// As [`admit`](Self::admit), for an INIT that we send: its answer needs a packet. Also `None`
+    /// if no packet is free.
     pub fn admit_for_own_init(
         &mut self,
         first: PacketNumber,
@@ -419,9 +420,10 @@ impl Shares {
         self.admit(first, max_datagram, now)
     }
 
-    /// Registers a connection that replaces `old`, which keeps its data on the books until it is
-    /// [released](Self::release) (the first packet of its replacement was drained, so nothing more
-    /// of the old one comes), and hands its control reserve over. `None` if it was replaced before.
+    /// Registers a connection that replaces `old`. The old grant hands its control reserve over,
+    /// and keeps its data on the books until it is [released](Self::release): once the first packet
+    /// of the new connection was drained, no more of the old one comes. `None` if `old` was
+    /// replaced before.
     pub fn replace(
         &mut self,
         old: &mut Grant,
@@ -441,7 +443,7 @@ impl Shares {
         Some(grant)
     }
 
-    /// The first grant of one that has its place among the peers.
+    /// Makes the first grant of a peer that has its place.
     fn start(&mut self, first: PacketNumber, charge: u64, now: Instant) -> Grant {
         let share = self.room_for_newcomer(0, charge);
         // Book the control packets that are set apart for this place, so that they do not count as
@@ -454,7 +456,8 @@ impl Shares {
         grant
     }
 
-    /// Takes a grant off the books: its connection is gone, and nothing of it arrives any more.
+    /// Takes a grant off the books: its connection is gone, and none of its packets can still
+    /// arrive.
     pub fn release(&mut self, grant: &mut Grant) {
         self.stop_waiting(grant);
         self.sate(grant);
@@ -468,7 +471,7 @@ impl Shares {
         grant.retired = true;
     }
 
-    /// How large a share this peer should have beside others that need more too.
+    /// Sets the weight of this peer's share beside other peers that need more too.
     pub fn set_demand(&mut self, grant: &mut Grant, demand: Demand) {
         let hungry = grant.need.hungry;
         self.sate(grant);
@@ -479,8 +482,8 @@ impl Shares {
         }
     }
 
-    /// Answers BLOCKED: a CREDIT is due if the peer has any, and if not it waits for its turn.
-    /// `peer` is what [`next_to_serve`](Self::next_to_serve) will call it.
+    /// Answers BLOCKED: makes a CREDIT due; a peer that gets no share joins the queue. `peer` is
+    /// the index by which [`next_to_serve`](Self::next_to_serve) will name it.
     pub fn on_blocked(&mut self, grant: &mut Grant, peer: usize, now: Instant) {
         grant.blocked();
         self.allot(grant, Wish::Asks, now);
@@ -493,9 +496,9 @@ impl Shares {
         }
     }
 
-    /// Answers a BLOCKED of a peer that has no messages to send, but needs numbers for control:
-    /// those it gets, and credit for messages only as far as idle peers have some. Else the two
-    /// would go on for ever in a small buffer, granting and reclaiming.
+    /// Answers a BLOCKED of a peer that has no messages to send, but needs numbers for control. It
+    /// gets those, and credit for messages only as far as idle peers may have some: otherwise a
+    /// small buffer would grant and reclaim for ever.
     pub fn on_reserve_low(&mut self, grant: &mut Grant, now: Instant) {
         grant.blocked();
         self.allot(grant, Wish::Rests, now);
@@ -524,7 +527,8 @@ impl Shares {
         applies
     }
 
-    /// The sender of a grant that ended just now sends UDP payloads of at most `size` bytes.
+    /// Charges less for a grant that ended just now: its sender now sends UDP payloads of at most
+    /// `size` bytes.
     fn bind(&mut self, grant: &mut Grant, size: usize) {
         let before = grant.charge();
         grant.bind(data_charge(size));
@@ -538,13 +542,13 @@ impl Shares {
         }
     }
 
-    /// Gives a peer that waited credit, if there is some.
+    /// Gives credit to a peer that waited, if some is free.
     pub fn wake(&mut self, grant: &mut Grant, now: Instant) {
         self.allot(grant, Wish::Asks, now);
     }
 
-    /// Ends a grant whose sender was silent for 2L; true if it did. Only after everything that
-    /// had arrived by `now` was drained: a pause of ours is not the peer's silence.
+    /// Ends a grant whose sender was silent for 2L; returns true if it did. Call it only after
+    /// everything that had arrived by `now` was drained: a pause of ours is not the peer's silence.
     pub fn expire(&mut self, grant: &mut Grant, now: Instant) -> bool {
         let lapsed = grant.lapse(now);
         if lapsed {
@@ -555,15 +559,15 @@ impl Shares {
         lapsed
     }
 
-    /// The peer that waited longest, if there is credit for it now: [`wake`](Self::wake) its
-    /// grant, then ask again. Look here whenever a RETURN, a lapse or a departure freed some.
+    /// The peer that waited longest, if there is credit for it now: [`wake`](Self::wake) its grant,
+    /// then call this again. Call it whenever a RETURN, a lapse or a departure freed credit.
     #[must_use]
     pub fn next_to_serve(&self) -> Option<usize> {
         let (_, (peer, charge)) = self.waiting.first_key_value()?;
         (*charge <= self.free()).then_some(*peer)
     }
 
-    /// Whether this grant should be RECLAIMed, first or again.
+    /// Whether a RECLAIM of this grant is due, the first or a repeated one.
     #[must_use]
     pub fn reclaim_due(&self, grant: &Grant, now: Instant) -> bool {
         if let Some(at) = self.reclaim_at(grant) {
@@ -595,10 +599,10 @@ impl Shares {
         Some(at + RECLAIM_REPEAT.saturating_mul(1 << doubled))
     }
 
-    /// Whether the peer goes on sending, so that nothing lapses, and answers no RECLAIM, neither so
-    /// many nor for as long as silence is borne: it may hear nothing of us while we hear it.
-    /// Counted are those due, sent or not: who grants us no packet to ask with keeps its place no
-    /// longer for that.
+    /// Whether the peer left more than 64 RECLAIMs unanswered, for longer than `patience`. Such a
+    /// peer goes on sending, so nothing lapses, but may hear nothing of us. RECLAIMs that were due
+    /// count even if they could not be sent: a peer that grants us no packet to ask with keeps its
+    /// place no longer.
     pub(crate) fn ignores_reclaim(&self, grant: &Grant, patience: Duration) -> bool {
         let longest = RECLAIM_REPEAT.saturating_mul(1 << RECLAIM_DOUBLINGS);
         grant.reclaimed().is_some_and(|(_, times)| {
@@ -607,8 +611,8 @@ impl Shares {
         })
     }
 
-    /// Begins or repeats a reclaim; the generation to name in RECLAIM, `None` if there is nothing
-    /// to reclaim.
+    /// Begins or repeats a reclaim. Returns the generation to name in RECLAIM; `None` if there is
+    /// nothing to reclaim.
     pub fn reclaim(&mut self, grant: &mut Grant, now: Instant) -> Option<u64> {
         if grant.retired || !grant.is_live() || (grant.is_dormant() && !grant.dismissed) {
             return None;
@@ -619,15 +623,15 @@ impl Shares {
         Some(grant.generation())
     }
 
-    /// Looks after a peer while credit is [short](Self::is_short). One that fell silent is hungry
-    /// no more.
+    /// Ends a peer's hunger if it fell silent. Call it while credit is [short](Self::is_short).
     pub fn tend(&mut self, grant: &mut Grant, now: Instant) {
         if now >= grant.idle_since() + TURN {
             self.sate(grant);
         }
     }
 
-    /// A grant waits no more: it was served, is being reclaimed, or its connection was replaced.
+    /// Takes a grant out of the queue: it was served, is being reclaimed, or its connection was
+    /// replaced.
     pub(crate) fn stop_waiting(&mut self, grant: &mut Grant) {
         if let Some(turn) = grant.waiting.take() {
             self.waiting.remove(&turn);

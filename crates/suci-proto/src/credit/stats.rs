@@ -1,4 +1,4 @@
-//! How the budget of a socket is shared at the moment, for people to read.
+//! Statistics of how the budget of a socket is shared at the moment.
 
 use crate::credit::{Grant, Shares};
 
@@ -7,11 +7,11 @@ use crate::credit::{Grant, Shares};
 pub struct ShareStats {
     /// Peers that hold a grant.
     pub peers: u64,
-    /// Those of them that need more than they have, or all that they have.
+    /// Peers that are hungry: they use up their share.
     pub hungry: u64,
-    /// Those that have to ask before they may send data.
+    /// Peers that have to ask (BLOCKED) before they may send data.
     pub dormant: u64,
-    /// Those that asked and wait.
+    /// Peers that asked and wait.
     pub waiting: u64,
     /// Bytes that peers may have or put into the buffer, as the kernel charges them.
     pub granted: u64,
@@ -20,13 +20,13 @@ pub struct ShareStats {
     pub beyond: u64,
     /// Bytes for data that nobody was granted.
     pub free: u64,
-    /// How evenly the hungry ones share, by their weights: Jain's index, 1 if all have the same,
+    /// How evenly the hungry peers share, by their weights: Jain's index, 1 if all have the same,
     /// 1/n if one of n has everything. 1 if nobody is hungry.
     pub jain: f64,
 }
 
 impl ShareStats {
-    /// Of these grants, which belong to `shares`.
+    /// Computes the statistics of `grants`, which belong to `shares`.
     pub(crate) fn new<'a>(shares: &Shares, grants: impl Iterator<Item = &'a Grant>) -> Self {
         let mut stats = Self {
             peers: shares.peers(),
@@ -76,8 +76,8 @@ mod tests {
             shares.starve(other);
             shares.wake(one, Instant::ZERO);
         }
-        // One has a third of the budget, and the other, which should have two thirds, what
-        // newcomers get.
+        // One has a third of the budget. The other should have two thirds, and has the share of a
+        // new peer.
         let stats = ShareStats::new(&shares, grants.iter());
         assert_eq!(stats.hungry, 2);
         assert!((0.5..0.6).contains(&stats.jain), "{}", stats.jain);

@@ -13,7 +13,7 @@ mod send;
 mod shares;
 
 impl Shares {
-    /// A packet was read alone.
+    /// Notes that one packet was read.
     fn drain_one(
         &mut self,
         grant: &mut Grant,
@@ -79,7 +79,7 @@ fn offer(generation: u64, limit: PacketNumber, control: u64) -> SocketCredit {
     }
 }
 
-/// Nothing is on the books.
+/// Whether nothing is on the books.
 fn is_unused(shares: &Shares, recv_buffer: u64) -> bool {
     let fresh = Shares::new(recv_buffer);
     (shares.peers(), shares.free(), shares.next_to_serve()) == (0, fresh.free(), None)

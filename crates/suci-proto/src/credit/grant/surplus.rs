@@ -1,19 +1,19 @@
-//! Credit of a time when the share was larger: used up at once by who needs it, and kept for
-//! minutes by who does not.
+//! Credit left from a time when the share was larger. A peer that needs it uses it up at once; one
+//! that does not may keep it for minutes.
 
 use super::Grant;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 
-/// So many packets beyond the share, or a quarter of it if that is more, are a surplus.
+/// A surplus is more than this many packets beyond the share, or a quarter of it if that is more.
 const SURPLUS: u64 = 4;
 const SURPLUS_PART: u64 = 4;
 
-/// It has to last so many times as long as it did for its owner to be asked for it: a peer far away
-/// uses all of it, and whoever is asked may not send for a round trip.
+/// A surplus is reclaimed only if it would last this many times as long as it did. A distant peer
+/// uses all of it, and a reclaimed peer may not send for a round trip.
 const LASTS: u64 = 4;
 
-/// When it began.
+/// The beginning of a surplus.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surplus {
     since: Instant,
@@ -22,7 +22,7 @@ pub(super) struct Surplus {
 }
 
 impl Grant {
-    /// After a packet was drained.
+    /// Notes the beginning or end of a surplus, after a packet was drained.
     pub(super) fn note_surplus(&mut self, now: Instant) {
         let begun = Surplus {
             since: now,
@@ -37,7 +37,7 @@ impl Grant {
         self.outstanding() > self.share.saturating_add(more)
     }
 
-    /// Whether it has had much more than its share for so long, and will for four times as long.
+    /// Whether the peer has had a surplus for `time`, and would keep it for four times as long.
     pub(in crate::credit) fn hoards(&self, now: Instant, time: Duration) -> bool {
         let lasts = |surplus: Surplus| {
             let used = self.drained_end.saturating_sub(surplus.from);

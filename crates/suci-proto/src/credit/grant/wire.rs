@@ -1,38 +1,37 @@
-//! Credit beyond the buffer: what a long path holds while its receiver drains at once.
+//! Credit beyond the buffer, for the packets on a long path whose receiver drains at once.
 //!
 //! Packets on the wire take no room in the buffer. A receiver that reads each packet as it comes
-//! therefore grants, beside the share, what the path holds: the rate at which it drains times the
-//! round trip. It sees that without the sender's help, as what it drained within a round trip. It
-//! grants twice as much, so that a sender which doubles its window finds room.
+//! therefore grants, beside the share, as many packets as the path holds: its drain rate times the
+//! round trip. The packets drained within a round trip tell it without the sender's help. It grants
+//! twice as many, so that a sender which doubles its window finds room.
 //!
-//! It bets on going on as before. Packets had to wait in the buffer for a while, now and then; as
-//! many as arrive in such a time must not fill more than half of the share. Where they would, the
-//! limit stops until what is granted fits again.
+//! The receiver assumes that it will drain as promptly as before. Packets had to wait in the buffer
+//! now and then; the packets that arrive during the longest such wait must not fill more than half
+//! of the share. If they would, the limit stops until the grant fits again.
 
 use super::Grant;
 use crate::time::{Duration, Instant, nanos};
 use crate::types::PacketNumber;
 
-/// Paths of a shorter round trip are granted nothing beyond the buffer: they fill with what it
-/// holds.
+/// A path with a shorter round trip gets no grant beyond the buffer: the buffer's credit fills it.
 const LONG_PATH: Duration = Duration::from_millis(5);
 
-/// For so long at least it counts how long packets had to wait: some polls of a slow receiver.
+/// Least time for which the longest wait of a packet counts: some polls of a slow receiver.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// What is known of the path and of our own draining.
+/// Measurements of the path and of our own draining.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// Packets granted beyond the share, of those not drained.
+    /// Packets granted beyond the share and not drained.
     pub(super) granted: u64,
-    /// How many there should be.
+    /// Packets that should be granted beyond the share.
     pub(super) target: u64,
     /// When the current round trip began, and the first number not drained then.
     began: Instant,
     from: PacketNumber,
     /// Packets drained in the last round trip and in the one before.
     drained: [u64; 2],
-    /// Longest that a packet waited in the buffer, in the current time of [`WATCH`] and in the one
+    /// Longest wait of a packet in the buffer, in the current period of [`WATCH`] and in the one
     /// before.
     waited: [Duration; 2],
     watched: Instant,
@@ -51,7 +50,7 @@ impl Wire {
         }
     }
 
-    /// So many numbers are passed over: nothing is drained under them.
+    /// Skips `numbers` packet numbers, under which no packet is drained.
     pub(super) fn skip(&mut self, numbers: u64) {
         self.from = self.from.saturating_add(numbers);
     }
@@ -77,8 +76,8 @@ impl Wire {
         self.from = drained_end;
     }
 
-    /// What the path holds, as far as the longest wait lets `share` packets take in what arrives
-    /// meanwhile.
+    /// Twice the packets that the path holds, or fewer: the packets that arrive during the longest
+    /// wait must fit half of `share`.
     fn bound(&self, share: u64, round_trip: Duration) -> u64 {
         let holds = self.drained[0].max(self.drained[1]).saturating_mul(2);
         let waited = nanos(self.waited[0].max(self.waited[1])).max(1);
@@ -87,8 +86,8 @@ impl Wire {
 }
 
 impl Grant {
-    /// A packet is about to be drained that lay in the buffer for `waited`; the path takes
-    /// `round_trip`, if that is known.
+    /// Notes that a packet is about to be drained after it lay in the buffer for `waited`.
+    /// `round_trip` is the path's, if known.
     pub(crate) fn on_path(&mut self, now: Instant, round_trip: Option<Duration>, waited: Duration) {
         let Some(round_trip) = round_trip.filter(|round_trip| *round_trip >= LONG_PATH) else {
             self.wire.target = 0;
@@ -99,13 +98,13 @@ impl Grant {
         self.wire.target = self.wire.bound(self.share, round_trip);
     }
 
-    /// Packets that should be granted beyond the share: none to a peer without one.
+    /// Packets that should be granted beyond the share; none to a peer without a share.
     pub(super) const fn beyond(&self) -> u64 {
         if self.share == 0 { 0 } else { self.wire.target }
     }
 
-    /// After the numbers drained or granted moved: what exceeds the share was granted beyond it, as
-    /// far as that was or is meant.
+    /// Updates the packets granted beyond the share after the numbers drained or granted moved: the
+    /// excess over the share, at most as many as were or should be granted beyond it.
     pub(super) fn settle_wire(&mut self) {
         let all = self.limit_end.saturating_sub(self.drained_end);
         let excess = all.saturating_sub(self.division().ahead);
@@ -119,7 +118,7 @@ mod tests {
 
     const ROUND_TRIP: Duration = Duration::from_millis(20);
 
-    /// A grant of 80 packets of whose packets `each` are drained in each of so many round trips.
+    /// A grant of 80 packets, with `each` packets drained in each of `rounds` round trips.
     fn drained(each: u64, rounds: u32, round_trip: Duration, waited: Duration) -> Grant {
         let mut now = Instant::from_nanos(1);
         let mut grant = Grant::new(0, 80, 2, 1, now);

@@ -1,4 +1,4 @@
-//! Who gets how much: the division of a socket's budget.
+//! The division of a socket's budget among its peers.
 
 use super::{Hungry, NEWCOMER_PART, Shares};
 use crate::credit::Grant;
@@ -6,39 +6,40 @@ use crate::credit::need::{Demand, Use};
 use crate::time::Instant;
 use crate::types::PacketNumber;
 
-/// But it should start with this many packets (the initial window of RFC 6928)...
+/// A new peer should start with this many packets (the initial window of RFC 6928)...
 const FIRST_PACKETS: u64 = 10;
 
 /// ... unless they are more than this part of what is left.
 const FIRST_PART: u64 = 16;
 
-/// Packets that stay free when what the division leaves over is handed out.
+/// Packets that stay free when the remainder of the division is handed out.
 const SLACK: u64 = 4;
 
-/// What an idle peer keeps while others need more: enough for its next request without asking...
+/// Packets that an idle peer keeps while others need more: it can send its next request without
+/// asking...
 const IDLE_PACKETS: u64 = 4;
 
-/// ... unless all peers' together would exceed this part of the budget. Beyond it they keep less,
-/// at last nothing.
+/// ... unless those of all peers would exceed this part of the budget. Then they keep fewer, at
+/// last none.
 const IDLE_PART: u64 = 4;
 
 /// A share that is more than its peer uses is halved down to this many packets while others need
 /// more.
 const FEWEST_CONTENT: u64 = 8;
 
-/// What a peer without credit does.
+/// The state of a peer without credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     /// It has messages and asked for credit.
     Asks,
-    /// It used what it had.
+    /// It used all its credit.
     Sends,
-    /// It gave back what it did not use, or needs numbers for control only.
+    /// It returned its unused credit, or needs numbers for control only.
     Rests,
 }
 
 impl Shares {
-    /// Whether somebody but this peer lacks credit.
+    /// Whether a peer other than this one lacks credit.
     pub(super) fn is_wanted_beside(&self, grant: &Grant) -> bool {
         let own = if grant.need.hungry {
             grant.need.demand.weight()
@@ -67,8 +68,8 @@ impl Shares {
         }
     }
 
-    /// The peer says that its messages had to wait at its limit. One without a share is served in
-    /// its turn.
+    /// Notes the peer's report that its messages had to wait at its limit. A peer without a share
+    /// waits for its turn instead.
     pub(crate) fn on_used_up(&mut self, grant: &mut Grant, now: Instant) {
         if grant.share() > 0 {
             grant.need.begin(now);
@@ -76,7 +77,7 @@ impl Shares {
         }
     }
 
-    /// The peer counts as hungry from now on.
+    /// Counts the peer as hungry from now on.
     pub(in crate::credit) fn starve(&mut self, grant: &mut Grant) {
         if !grant.need.hungry && !grant.retired && !grant.dismissed {
             grant.need.hungry = true;
@@ -92,7 +93,7 @@ impl Shares {
         }
     }
 
-    /// The peer is not hungry any more.
+    /// Counts the peer as content from now on.
     pub(super) fn sate(&mut self, grant: &mut Grant) {
         if grant.need.hungry {
             grant.need.hungry = false;
@@ -108,8 +109,9 @@ impl Shares {
         }
     }
 
-    /// What this peer should have, in packets. A content one keeps what it has, but no more than it
-    /// would get if it were hungry, while others are.
+    /// The share that this peer should have, in packets. A content peer keeps its share; but while
+    /// others are hungry, it keeps no more than it would get if it were hungry, or an even part if
+    /// that is more.
     pub(super) fn target(&self, grant: &Grant) -> u64 {
         let demand = grant.need.demand;
         let (mut weight, mut bytes) = (self.hungry.weight, self.hungry.bytes);
@@ -140,8 +142,8 @@ impl Shares {
         }
     }
 
-    /// What a peer of this demand divides with which others: where those of bounded demand cannot
-    /// use their parts, what they leave is for the rest.
+    /// Returns the bytes that a peer of this demand divides with others, and the sum of their
+    /// weights. If peers of bounded demand cannot use their parts, the other peers divide the rest.
     fn beyond_bounded(&self, demand: Demand, divided: u64, weight: u64) -> (u64, u64) {
         let Hungry {
             bounded,
@@ -159,9 +161,9 @@ impl Shares {
         (divided.saturating_sub(bounded), weight)
     }
 
-    /// `bytes` in packets. What the division leaves over is a packet more for some; who has one
-    /// loses it again before the last packets are gone, so that whoever has not got its part yet
-    /// finds them.
+    /// `bytes` in packets. The remainder of the division gives some peers one packet more. They
+    /// lose it again before the last packets are gone, so that a peer that does not have its part
+    /// yet finds some.
     fn rounded(&self, bytes: u64, grant: &Grant) -> u64 {
         let whole = packets(bytes, grant.charge());
         let spare = self.free().saturating_sub(self.reserve());
@@ -175,17 +177,17 @@ impl Shares {
         whole.saturating_add(u64::from(more))
     }
 
-    /// With less than this free, those who are idle are asked for what they have.
+    /// Bytes; with fewer than this free, idle peers are asked to return their credit.
     pub(super) fn scarce(&self) -> u64 {
         self.reserve().saturating_mul(2)
     }
 
-    /// What each peer would have if all had the same, one to come included.
+    /// The bytes of each peer if all had the same, with one more peer.
     fn even(&self) -> u64 {
         self.data_budget / self.peers.saturating_add(1)
     }
 
-    /// What an idle peer keeps while others need more, in packets.
+    /// The packets that an idle peer keeps while others need more.
     pub(super) fn idle_packets(&self, grant: &Grant) -> u64 {
         let each = (self.data_budget / IDLE_PART)
             .checked_div(self.peers)
@@ -207,7 +209,7 @@ impl Shares {
         packets(booked.saturating_add(bytes), charge)
     }
 
-    /// Brings a share to what the policy allows now, and the books with it.
+    /// Sets a share to the size that the policy allows now, and updates the books.
     pub(super) fn allot(&mut self, grant: &mut Grant, wish: Wish, now: Instant) {
         if !grant.retired && !grant.dismissed && !grant.is_reclaiming() {
             let share = if grant.share() == 0 {
@@ -226,8 +228,9 @@ impl Shares {
         self.settle(grant);
     }
 
-    /// Those who wait come in their order, and before everybody else. Who did not ask keeps to what
-    /// idle peers may have while others need more.
+    /// Returns the share for a peer without one. Waiting peers are served in order, before all
+    /// others. A peer that did not ask gets no more than idle peers may have while others need
+    /// more.
     pub(super) fn share_for_dormant(&self, grant: &Grant, wish: Wish) -> u64 {
         let before = match grant.waiting {
             Some(turn) => self
@@ -249,8 +252,8 @@ impl Shares {
         let less = match wish {
             Wish::Asks => false,
             Wish::Sends => self.is_wanted_beside(grant),
-            // What leaves too little free would be reclaimed from the idle again, and so on for
-            // ever.
+            // A share that leaves too little free would be reclaimed from the idle peer again, and
+            // so on for ever.
             Wish::Rests => {
                 let left = self.free().saturating_sub(given);
                 self.is_wanted_beside(grant) || left < self.scarce()
@@ -275,8 +278,8 @@ impl Shares {
         packets(bytes, grant.charge()).clamp(grant.share(), target)
     }
 
-    /// Control packets for a peer for which so many are booked. Falls to the target at once (it
-    /// takes effect when the peer knows), rises when there is plenty.
+    /// Control packets for a peer for which `booked` are booked: the target, but at most `booked`
+    /// plus half of the free ones. A lower number takes effect once the peer knows it.
     pub(super) fn control_for(&self, booked: u64) -> u64 {
         let plenty = booked.saturating_add(self.control_free().div_ceil(2));
         self.control_target().min(plenty)

@@ -1,7 +1,7 @@
-//! Packets that were read from the socket: what each does to its sender's grant.
+//! The effect of packets read from the socket on their sender's grant.
 //!
-//! Dividing the budget costs several times what a packet in order does otherwise, and comes to the
-//! same as long as nothing that it looks at moves. So it is done again only when something did.
+//! Dividing the budget costs several times as much as the rest of a packet in order, and its result
+//! stays the same as long as its inputs do. So it is done again only after an input changed.
 
 use super::division::Wish;
 use super::{Hungry, Shares};
@@ -11,7 +11,7 @@ use crate::time::Instant;
 use crate::types::PacketNumber;
 use core::ops::RangeInclusive;
 
-/// What a share depends on beside the grant itself.
+/// The inputs of a share beside the grant itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Basis {
     peers: u64,
@@ -25,7 +25,7 @@ impl Shares {
     /// Notes that authentic packets with the consecutive numbers `numbers` were read from the
     /// socket. `eliciting`: each of them asks for an acknowledgement.
     ///
-    /// The outcome is that of one packet after the other, whatever was read together.
+    /// The result is the same as for the packets one by one.
     pub fn on_drained(
         &mut self,
         grant: &mut Grant,
@@ -39,8 +39,8 @@ impl Shares {
             if number == last {
                 return;
             }
-            // Where the packets up to the last only move the numbers drained and granted, the last
-            // one does it for all.
+            // If the packets up to the last only move the numbers drained and granted, process the
+            // last one alone.
             let is_steady = self.basis == Some(self.present_basis())
                 && grant.is_steady(self.epoch)
                 && eliciting
@@ -60,7 +60,7 @@ impl Shares {
         if eliciting {
             self.watch(grant, number, now);
         }
-        // Beyond its limit it used nothing that it was given.
+        // A packet beyond the limit used no granted number.
         let wish = match eliciting && number <= grant.limit() {
             true => Wish::Sends,
             false => Wish::Rests,
@@ -74,15 +74,15 @@ impl Shares {
                 return;
             }
         }
-        // Whatever moves its share or what is booked for it takes this back.
+        // A change of the share or of its booking resets this.
         grant.steady_at = epoch;
         grant.drained(number, eliciting, self.target(grant), now);
         self.allot(grant, wish, now);
     }
 
-    /// Counts how often it changed what shares depend on. While that stands, and of a grant only
-    /// the numbers drained and granted move, as they do together while packets come in order, the
-    /// division comes to the same.
+    /// Counts the changes of the inputs that shares depend on. Within an epoch the division gives a
+    /// grant the same share, as long as the numbers drained and granted only move together, as they
+    /// do while packets come in order.
     fn epoch(&mut self) -> u64 {
         let basis = self.present_basis();
         if self.basis != Some(basis) {

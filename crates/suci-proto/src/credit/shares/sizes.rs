@@ -1,23 +1,23 @@
-//! What packets cost in the receive buffer, and how large they may be for it to hold enough of
-//! them.
+//! The charge of packets in the receive buffer, and the largest packets of which the buffer holds
+//! enough.
 
 use super::Shares;
 use crate::credit::Grant;
 use crate::limits::{CONTROL_CHARGE, CONTROL_PACKET, DATA_CHARGE, ETHERNET_MTU, MAX_DATAGRAM};
 
-/// The budget should hold at least so many of the largest packets, and so many for each peer, or
-/// few peers would have to take turns.
+/// The budget should hold at least this many of the largest packets, and this many for each peer.
+/// Otherwise even a few peers would have to take turns.
 const FEWEST_PACKETS: u64 = 128;
 const FEWEST_EACH: u64 = 8;
 
-/// Beyond Ethernet's size, packets of fewer bytes cost more than they save: all up to 4 KiB are
+/// Packets above Ethernet's size but below this one cost more than they save: all up to 4 KiB are
 /// charged alike.
 const FEWEST_BYTES: usize = ETHERNET_MTU * 5 / 2;
 
-/// Largest payloads to choose from: what usual MTUs carry over IPv4.
+/// Largest payloads to choose from: those of usual MTUs over IPv4.
 const DATAGRAM_SIZES: [usize; 5] = [MAX_DATAGRAM, 32_740, 16_356, 8_972, 4_068];
 
-/// What one UDP payload of at most `max_datagram` bytes is charged in the receiver's socket
+/// The charge in bytes of one UDP payload of at most `max_datagram` bytes in the receiver's socket
 /// buffer, measured on Linux (true size). Between 4 KiB and 64 KiB a linear buffer is rounded up to
 /// a power of two; beyond 32 KiB the kernel uses pages.
 #[must_use]
@@ -43,8 +43,8 @@ pub fn data_charge(max_datagram: usize) -> u64 {
 
 impl Shares {
     /// Largest UDP payload, of at most `most` bytes, that one of `peers` peers should be allowed:
-    /// the budget holds 128 of them and 8 for each; or they are of Ethernet's size, as they are if
-    /// they were little larger.
+    /// the largest of which the budget holds 128, and 8 for each peer; otherwise Ethernet's size,
+    /// also if the result is only a little larger than that.
     #[must_use]
     pub fn datagram_for(&self, most: usize, peers: usize) -> usize {
         let packets = FEWEST_PACKETS.max(FEWEST_EACH.saturating_mul(peers as u64));
@@ -57,8 +57,8 @@ impl Shares {
             .unwrap_or_else(|| most.min(ETHERNET_MTU))
     }
 
-    /// A peer that was [admitted](Self::admit) just now sends UDP payloads of at most
-    /// `max_datagram` bytes, if those are smaller than was thought.
+    /// Charges less for a peer that was [admitted](Self::admit) just now, if its UDP payloads of at
+    /// most `max_datagram` bytes are smaller than assumed.
     pub fn recharge(&mut self, grant: &mut Grant, max_datagram: usize) {
         debug_assert!(!grant.need.hungry && grant.waiting.is_none(), "it is new");
         grant.charge = grant.charge.min(data_charge(max_datagram));

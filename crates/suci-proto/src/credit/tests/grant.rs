@@ -9,7 +9,7 @@ fn the_limit_follows_the_highest_drained_less_an_eighth() {
     assert_eq!(grant.outstanding(), 80);
     shares.drain_one(&mut grant, 0, true, at(1));
     assert_eq!(grant.limit(), 70);
-    // 1 to 39 were lost: they repay themselves.
+    // Packets 1 to 39 were lost: the limit follows the highest number all the same.
     shares.drain_one(&mut grant, 40, true, at(1));
     assert_eq!(grant.limit(), 110);
     shares.drain_one(&mut grant, 7, true, at(1));
@@ -201,7 +201,7 @@ fn a_return_gives_back_what_was_not_sent() {
     shares.check().unwrap();
 }
 
-/// F17: whoever is gone is asked seldom, not for ever.
+/// F17: a peer that is gone is asked ever more seldom, not for ever.
 #[test]
 fn f17_a_reclaim_that_nobody_answers_is_repeated_less_and_less() {
     let (mut shares, mut grant) = one(8, 0);
@@ -404,8 +404,8 @@ fn a_reason_to_tell_outlasts_packets_that_are_none() {
     assert!(grant.update_due());
 }
 
-/// F27: a sender that bound its packets to a smaller size has more of them in the same budget. What
-/// is under way counts as before, and no RETURN makes packets larger again.
+/// F27: a sender that bound its packets to a smaller size has more of them in the same budget.
+/// Packets under way count as before, and no RETURN makes packets larger again.
 #[test]
 fn f27_packets_bound_to_a_smaller_size_are_charged_less() {
     let mut shares = Shares::new(8 << 20);

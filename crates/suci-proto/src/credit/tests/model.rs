@@ -1,8 +1,8 @@
 //! Several senders, one socket and a network that loses, repeats and reorders both ways.
 //!
-//! The model keeps its own picture of the socket buffer, packet by packet. On every step
-//! what lies there must fit what the grants say, and the grants must fit the budget. When
-//! the faults stop, every sender must get its data through.
+//! The model keeps its own picture of the socket buffer, packet by packet. On every step the
+//! packets that lie there must fit the grants, and the grants must fit the budget. When the faults
+//! stop, every sender must get its data through.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ const PTO: Duration = Duration::from_millis(100);
 /// Longest delay of a packet: less than L, as the protocol assumes.
 const LONGEST: u64 = 8_000;
 
-/// xorshift64*: all that the model needs.
+/// The generator xorshift64*.
 struct Random(u64);
 
 impl Random {
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// What the network does, in percent.
+/// Faults of the network, in percent of the packets.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     loss: u64,
@@ -76,7 +76,7 @@ struct Pair {
     arrived: PacketNumber,
     seen: BTreeSet<PacketNumber>,
     newest_drained: Option<Instant>,
-    /// When nothing of it lay in the buffer.
+    /// When no packet of this peer lay in the buffer.
     empty_at: u64,
     owes_ack: bool,
     delivered: u64,
@@ -89,12 +89,11 @@ struct World {
     faults: Faults,
     shares: Shares,
     pairs: Vec<Pair>,
-    /// The socket buffer: whose packet, and whether it came late or twice.
+    /// The socket buffer: the index of the sender, the packet, and whether it came late or twice.
     buffer: VecDeque<(usize, Packet, bool)>,
     paused: u64,
     now: u64,
-    /// A share that shrinks for others' sake takes tolerance for late packets away under its peer's
-    /// feet.
+    /// False if shares may shrink, which can leave more late packets under way than the allowance.
     steady: bool,
     injected: u64,
     mtu: usize,
@@ -262,7 +261,8 @@ impl World {
                 .any(|(i, p, _)| *i == index && p.number == packet.number)
                 || self.pairs[index].seen.contains(&packet.number);
             let late = twice || packet.number < self.pairs[index].arrived;
-            // More reordering than the grant holds back for is beyond the promise: a loss.
+            // More reordering than the grant allows for is outside the promise; the model drops
+            // such a packet.
             let lying = self
                 .buffer
                 .iter()
@@ -451,7 +451,7 @@ impl World {
         }
     }
 
-    /// Faults stop; everybody must come through.
+    /// Ends the faults. Every sender must get its data through.
     fn finish(&mut self, each: u64, within: u64) {
         self.faults = CALM;
         self.paused = 0;

@@ -3,19 +3,19 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What one peer, or the socket, meets next.
+/// The next event of one peer or of the socket.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// So many packets of a peer are drained, after so many that were lost, at most to its limit
-    /// and so far beyond.
+    /// A peer's packets are drained after others were lost. The fields are the peer, the packets
+    /// lost, the packets drained, and how far beyond the limit the numbers may go.
     Run(usize, u64, u64, u64),
-    /// The oldest packet that was lost comes after all.
+    /// The oldest packet counted as lost arrives late.
     Late(usize),
     /// A peer is told its credit.
     Tell(usize),
-    /// Its need is said to be that of one who waits.
+    /// A peer asks for credit (BLOCKED).
     Blocked(usize),
-    /// It is asked for what it does not use, and answers.
+    /// A peer is asked for its unused credit, and returns it.
     Return(usize),
     Wait(u64),
 }
@@ -34,7 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-/// A socket and those who send to it.
+/// A socket and its senders.
 struct Side {
     shares: Shares,
     grants: Vec<Grant>,
@@ -104,7 +104,7 @@ impl Side {
 }
 
 proptest! {
-    /// Whatever is granted, booked and remembered.
+    /// Grants, books and memory end up the same.
     #[test]
     fn a_run_does_what_its_packets_would(packets in 40..400_u64, steps in steps()) {
         let (mut together, mut single) = (Side::new(packets, true), Side::new(packets, false));

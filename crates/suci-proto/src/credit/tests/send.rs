@@ -290,7 +290,7 @@ fn a_limit_that_was_reached_is_told_with_what_the_next_one_lets_go() {
     assert_eq!(credit.used_up(), Some(20));
 }
 
-/// What was sent of it is all that it had, however little that was.
+/// An ended grant's limit is the highest number sent, which proves no need of more.
 #[test]
 fn of_a_grant_that_ended_nothing_is_told() {
     let mut credit = sender(9, 64);
@@ -447,8 +447,8 @@ fn f21_whoever_runs_out_of_reserve_asks_at_once() {
     assert!(!credit.reserve_ask_due(13, at(3)));
 }
 
-/// Two ends that have nothing but a reserve, with a packet under way in each direction, know of one
-/// number less than was used, and their reserve is always low.
+/// Two ends that have nothing but a reserve, with a packet under way in each direction, each know
+/// of one number less than the other used, so their reserves are always low.
 #[test]
 fn f21_who_asked_does_not_ask_again_before_an_answer_can_be_there() {
     let mut credit = sender(9, 2);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 const MIB: u64 = 1 << 20;
 
-/// Packets that a buffer of 8 MiB has for data, and those that shares do not grow into.
+/// Packets for data in a buffer of 8 MiB, and those of them that shares do not grow into.
 const GRANTABLE: u64 = 1_734;
 const RESERVE: u64 = 27;
 
@@ -108,7 +108,8 @@ fn a_quarter_of_the_buffer_moves_at_each_poll_of_64_or_1000_senders() {
             all_busy(&mut shares, &mut grants, 1, now);
         }
         all_busy(&mut shares, &mut grants, 3, now);
-        // What senders may put there until the next poll, at 1,430 bytes of payload each.
+        // The packets that senders may put there until the next poll, with 1,430 bytes of payload
+        // each.
         let packets: u64 = grants.iter().map(|g| g.limit() + 1 - g.drained_end()).sum();
         assert!(packets * 1_430 >= 2 * MIB, "{peers}: {packets} packets");
         assert!(grants.iter().all(|g| g.share() >= 1));
@@ -201,7 +202,7 @@ fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
     );
 }
 
-/// Its packets find limits that were raised since they left, so that none of them comes near one.
+/// A distant peer's packets arrive after its limit was raised, so that none of them comes near it.
 #[test]
 fn who_says_that_it_was_at_its_limit_needs_more() {
     let mut shares = Shares::new(8 * MIB);
@@ -223,15 +224,15 @@ fn who_says_that_it_was_at_its_limit_needs_more() {
     shares.drain_one(&mut far, 1_001, true, at(1_200));
     assert!(far.part().is_none());
     shares.on_used_up(&mut far, at(1_200));
-    // One without any waits for its turn like all who ask.
+    // A peer without credit waits for its turn like all peers that ask.
     shares.reclaim(&mut far, at(1_201)).unwrap();
     shares.on_used_up(&mut far, at(1_202));
     assert_eq!(far.part(), None);
 }
 
-/// What becomes of a peer that had all of the budget when two others came, and from then on sends a
-/// packet in so many milliseconds: how often it was asked to give back, and what all three have in
-/// the end.
+/// Simulates a peer that had all of the budget when two others came, and from then on sends one
+/// packet every `period` milliseconds. Returns how often it was asked to give credit back, and the
+/// credit of all three in the end.
 fn who_had_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
     let mut shares = Shares::new(8 * MIB);
     let mut slow = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
@@ -260,7 +261,7 @@ fn who_had_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
     (given_back, grants.map(Grant::share).collect())
 }
 
-/// Never idle for long, it would use up what it has in three minutes.
+/// The slow peer is never idle for long, and would take three minutes to use up its credit.
 #[test]
 fn what_a_slow_peer_has_beyond_its_share_is_asked_for() {
     let (given_back, given) = who_had_all(100, false);
@@ -269,7 +270,7 @@ fn what_a_slow_peer_has_beyond_its_share_is_asked_for() {
     assert!(given[1..].iter().all(|s| *s > 800), "{given:?}");
 }
 
-/// Far away it never comes near its limit, and would wait a round trip for credit.
+/// A distant peer never comes near its limit, and would wait a round trip for credit.
 #[test]
 fn who_uses_what_it_has_beyond_its_share_is_not_asked_for_it() {
     let (given_back, _) = who_had_all(2, false);
@@ -304,7 +305,7 @@ fn appetites_are_weights_among_the_hungry() {
         one.abs_diff(other) <= 1 && large.abs_diff(2 * one) <= 3,
         "{given:?}"
     );
-    // What was told last counts at once.
+    // The demand stated last counts at once.
     for grant in &mut grants {
         shares.set_demand(grant, Demand::Normal);
     }
@@ -320,8 +321,8 @@ fn appetites_are_weights_among_the_hungry() {
     assert!(is_unused(&shares, 8 * MIB));
 }
 
-/// Ten peers that send requests take 16 packets each, a tenth of what they might: the rest is for
-/// one that sends much, not for nobody.
+/// Ten peers that send requests take 16 packets each, about a tenth of an even part: the rest goes
+/// to the peers that send much.
 #[test]
 fn what_small_appetites_leave_is_for_the_others() {
     let mut shares = Shares::new(8 * MIB);
@@ -336,13 +337,13 @@ fn what_small_appetites_leave_is_for_the_others() {
     all_busy(&mut shares, &mut grants, 20, 1);
     let given: Vec<u64> = grants.iter().map(Grant::share).collect();
     assert_eq!(given[..10], [16; 10]);
-    // All packets but the reserve and what the ten have.
+    // All packets but the reserve and those of the ten.
     let each = (GRANTABLE - RESERVE - 160) / 2;
     assert!(
         given[10..].iter().all(|share| share.abs_diff(each) <= 4),
         "{given:?}"
     );
-    // Where little is there, the small ones have their part of it.
+    // In a small budget, a peer of small demand has its even part.
     grants.iter_mut().for_each(|grant| shares.release(grant));
     assert!(is_unused(&shares, 8 * MIB));
     let mut shares = Shares::new(buffer(68));
@@ -396,7 +397,7 @@ fn a_burst_of_newcomers_is_served_within_the_budget() {
         assert!(grant.share() >= 1 || grants.len() >= 100);
         grants.push(grant);
         shares.check().unwrap();
-        // Whatever they hold, there is room for the next one's INIT, a stranger's too.
+        // Whatever the peers hold, there is room for the next INIT, also one of an unknown node.
         let rest = shares.peer_limit() - grants.len() as u64;
         assert!(shares.room_for_inits(false) >= rest.min(29));
         assert!(shares.room_for_strangers() >= rest.min(1));
@@ -412,7 +413,7 @@ fn a_burst_of_newcomers_is_served_within_the_budget() {
     assert!(last.share() > 0);
 }
 
-/// A crowd that is expected finds a packet for each, where the first ones would have got all.
+/// Many expected peers find a packet each; otherwise the first ones would get everything.
 #[test]
 fn a_newcomer_leaves_an_even_part_to_each_that_is_expected() {
     for (expected, with_credit) in [(0, 100..200), (1_000, 1_000..1_001)] {
@@ -445,7 +446,7 @@ fn each_place_keeps_its_least_reserve() {
     }
 }
 
-/// Our own INIT needs an answer, and that a packet.
+/// Our own INIT needs a packet for its answer.
 #[test]
 fn who_calls_needs_a_packet_for_the_answer() {
     let mut shares = Shares::new(64 << 10);
@@ -574,7 +575,7 @@ fn a_replacement_inherits_the_reserve_and_repays_the_old_connection() {
         shares.free(),
         Shares::new(buffer_of_one(80)).free() - booked
     );
-    // The old one may still be drained, but is given nothing more.
+    // Packets of the old connection may still be drained, but it gets no more credit.
     let limit = old.limit();
     shares.drain_one(&mut old, 3, true, at(2));
     shares.on_blocked(&mut old, 7, at(2));
@@ -616,7 +617,8 @@ fn nobody_starves_when_there_are_more_peers_than_packets() {
     assert!(late.is_dormant(), "all is given");
     shares.on_blocked(&mut late, 7, at(2 * L));
     shares.on_blocked(&mut late, 7, at(2 * L));
-    // It is told so, which renews its numbers for control: it can go on asking.
+    // A CREDIT without data is due, which renews the numbers for control: the peer can go on
+    // asking.
     assert!(late.update_due());
     assert_eq!(late.credit().limit, 0);
     shares.drain_one(&mut late, 1, true, at(2 * L));
@@ -757,8 +759,8 @@ fn what_the_kernel_may_charge_is_what_was_granted_and_a_quarter_kept() {
     assert_eq!(shares.allowed(), 2 * MIB);
 }
 
-/// The idlest loses its place first, then who had it for longest; nobody before it was idle or had
-/// a turn.
+/// The peer idle for longest loses its place first, then the peer that had its place for longest;
+/// none loses it before it was idle or had a turn.
 #[test]
 fn places_are_taken_from_the_idle_and_then_in_turn() {
     let mut shares = Shares::new(8 * MIB);
@@ -792,8 +794,8 @@ fn places_are_taken_from_the_idle_and_then_in_turn() {
     );
 }
 
-/// It is reclaimed at once and until it answers, gets nothing whatever it does, and then it is
-/// over.
+/// A dismissed grant is reclaimed at once, again until the peer answers, and gets no credit
+/// whatever the peer does; then it is over.
 #[test]
 fn who_was_dismissed_gives_everything_back() {
     let mut shares = Shares::new(8 * MIB);
@@ -831,8 +833,8 @@ fn who_was_dismissed_gives_everything_back() {
     assert!(is_unused(&shares, 8 * MIB));
 }
 
-/// It used its numbers for control up before it heard of that: those that RETURN needs follow,
-/// whether RECLAIM or the higher limit arrives first.
+/// The peer used up its numbers for control before RECLAIM came. It gets the numbers that RETURN
+/// needs, whether RECLAIM or the higher limit arrives first.
 #[test]
 fn who_was_dismissed_finds_a_number_for_its_return() {
     for reclaim_first in [false, true] {
