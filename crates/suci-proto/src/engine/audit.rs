@@ -5,11 +5,11 @@ use crate::time::Instant;
 use crate::types::NodeId;
 
 impl Engine {
-    /// Checks what must always hold: memory below its cap, socket budget not exceeded, nothing in
-    /// flight beyond its limits. Looks at every peer.
+    /// Checks the invariants: memory below its cap, socket budget not exceeded, nothing in flight
+    /// beyond its limits. Looks at every peer.
     ///
     /// # Errors
-    /// What does not hold, in words.
+    /// The violated invariant, in words.
     pub fn audit(&self, now: Instant) -> Result<(), String> {
         self.audit_shared()?;
         let mut held = 0;
@@ -26,12 +26,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks the same of the peers named, and of what all peers share; not what all of them hold
-    /// together. For engines with many peers, few of which changed since the last check. Nodes that
-    /// are no peers are passed over.
+    /// Checks the same for the named peers and for the state that all peers share, but not the
+    /// memory of all peers in sum. For engines with many peers, few of which changed since the last
+    /// check. Nodes that are no peers are passed over.
     ///
     /// # Errors
-    /// What does not hold, in words.
+    /// The violated invariant, in words.
     pub fn audit_peers(&self, now: Instant, nodes: &[NodeId]) -> Result<(), String> {
         self.audit_shared()?;
         let keys = nodes.iter().filter_map(|node| self.peer_key(*node));

@@ -38,11 +38,11 @@ pub enum CallError {
     },
 }
 
-/// What a call came to: the reply and where it came from, or why there is none.
+/// The result of a call: the reply and its source, or the reason why there is none.
 pub type CallResult = Result<(Source, Message), CallError>;
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered) of a reply: the caller takes no reply so
-/// long.
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered) of a reply: the reply is longer than the
+/// caller takes.
 pub const REPLY_TOO_LONG: u64 = u64::MAX;
 
 /// A request without a reply so far.
@@ -57,14 +57,14 @@ struct OpenCall {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     open: BTreeMap<CallId, OpenCall>,
-    /// What calls came to that the driver was not told yet: at most one entry for each call that it
+    /// Results of calls that the driver did not take yet: at most one entry for each call that it
     /// made.
     done: VecDeque<(CallId, CallResult)>,
 }
 
 impl Calls {
-    /// Ends the call that `message` from `node` is the reply to. None if there is none: the reply
-    /// is late.
+    /// Ends the call that `message` from `node` replies to. Returns `None` if no such call is open:
+    /// the reply is late.
     fn answered(&mut self, node: NodeId, message: &Message) -> Option<CallId> {
         let id = CallId(message.tag);
         let open = self.open.get(&id)?;
@@ -75,8 +75,8 @@ impl Calls {
         Some(id)
     }
 
-    /// The session `of` ended, after these last replies arrived. Returns how many of them were
-    /// late.
+    /// Ends the calls of the session `of`, which ended after these last replies arrived. Returns
+    /// how many of the replies were late.
     pub(crate) fn end(
         &mut self,
         of: Source,
@@ -94,7 +94,7 @@ impl Calls {
         late
     }
 
-    /// The process of `node` died: it replies to no call.
+    /// Ends all calls to `node`, whose process died.
     pub(crate) fn died(&mut self, node: NodeId) {
         self.end_all(node, CallError::Died);
     }
@@ -105,7 +105,7 @@ impl Calls {
         self.done.extend(ended.map(|(id, _)| (id, Err(error))));
     }
 
-    /// Ends the call whose request the receiver refused. Whether there is one.
+    /// Ends the call whose request the receiver refused. Returns whether there is one.
     pub(crate) fn refused(&mut self, node: NodeId, done: &Completion, reason: u64) -> bool {
         let id = CallId(done.token);
         let is_this = |open: &OpenCall| {
@@ -114,8 +114,8 @@ impl Calls {
         self.fail(id, CallError::Refused(reason), is_this)
     }
 
-    /// The peer wants to send a reply of `length` bytes with this tag, which is too long. Whether a
-    /// call waits for it.
+    /// Ends the call to which the peer wants to send a reply of `length` bytes, which is too long.
+    /// Returns whether there is one.
     pub(crate) fn too_long(
         &mut self,
         node: NodeId,
@@ -184,7 +184,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A reply of the peer `key` can be taken. Where no call waits for one it is late, and dropped.
+    /// Drops all replies of the peer `key`: no call waits for one, so they are late.
     #[cold]
     fn drop_replies(&mut self, key: usize) {
         if let Some(peer) = self.peers.get_mut(key) {
@@ -194,7 +194,7 @@ impl Engine {
         }
     }
 
-    /// The peer `key` sent a reply.
+    /// Handles a reply of the peer `key`.
     pub(super) fn on_reply(&mut self, key: usize) {
         let open = self
             .peers
@@ -214,7 +214,7 @@ impl Engine {
         done.remove(failed)
     }
 
-    /// The next call that came to something. Its reply gives memory credit back to the peer.
+    /// The next call that has a result. Taking a reply gives memory credit back to the peer.
     pub fn poll_call(&mut self) -> Option<(CallId, CallResult)> {
         if let Some(done) = self.shared.calls.done.pop_front() {
             return Some(done);
@@ -228,7 +228,7 @@ impl Engine {
                 self.answered.drop_front();
                 continue;
             };
-            // Its credit is to be told.
+            // The peer must be told its new credit.
             self.dirty.add(key);
             match self.shared.calls.answered(peer.node, &message) {
                 Some(id) => {
@@ -251,8 +251,8 @@ impl Engine {
         !self.shared.calls.done.is_empty() || !self.answered.is_empty()
     }
 
-    /// Nobody waits for the call any more: its request is not sent, if nothing of it was, and its
-    /// reply will be late. A call that came to something is forgotten, too.
+    /// Cancels a call: its request is not sent, if no part of it was, and its reply will be late.
+    /// The result of an ended call is dropped, too.
     pub fn cancel_call(&mut self, id: CallId) {
         if let Some(open) = self.shared.calls.open.remove(&id) {
             let Some(key) = self.peer_key(open.node) else {
@@ -262,7 +262,7 @@ impl Engine {
                 peer.session.open_calls = peer.session.open_calls.saturating_sub(1);
                 peer.cancel_request(open.channel, open.number, &mut self.shared);
             }
-            // It may have nothing to wait for now.
+            // The peer may become idle now.
             self.touch(key);
             return;
         }
@@ -273,7 +273,7 @@ impl Engine {
         done.retain(|(other, _)| *other != id);
     }
 
-    /// Replies that the driver took were for callers who did not wait any more.
+    /// Counts replies that the driver took for callers that waited no more.
     pub fn count_late_replies(&mut self, replies: u64) {
         self.shared.counters.late_replies += replies;
     }

@@ -1,4 +1,5 @@
-//! The engine's side of the handshake: who may come in, and what a newcomer replaces.
+//! The engine's side of the handshake: which nodes may connect, and which session a new one
+//! replaces.
 
 use super::Engine;
 use super::shared::Shared;
@@ -16,11 +17,11 @@ use crate::wire::{
 };
 use std::net::SocketAddr;
 
-/// Who says HELLO, as far as we know.
+/// The sender of a HELLO, as far as we know it.
 struct Claimant {
     trust: Trust,
-    /// The peer that stands in line for a place. A claim from where its node is not known to be
-    /// stands there as a stranger's.
+    /// The peer that waits in the queue for a place; `None` if the HELLO came from an address where
+    /// its node is not known to be, which counts as a stranger's.
     asker: Option<usize>,
     /// The peer of which the HELLO is a sign of life.
     alive: Option<usize>,
@@ -28,14 +29,15 @@ struct Claimant {
 
 /// Why an INIT led to no connection.
 enum NoEntry {
-    /// It is answered by REFUSED.
+    /// The INIT is answered by REFUSED.
     Refused(RefusedCode),
-    /// It is not answered.
+    /// The INIT is not answered.
     Ignored(DropReason),
 }
 
-/// Decides whether another incarnation, whose INIT of this `token` came `from` there with a cookie
-/// that was `baked` then, replaces the peer's session. Until that is decided the old path is asked.
+/// Decides whether another incarnation replaces the peer's session. Its INIT with this `token` came
+/// `from` that address, with a cookie of the time `baked`. Until that is decided, the old path is
+/// challenged.
 fn contest(
     peer: &mut Peer,
     now: Instant,
@@ -77,7 +79,7 @@ fn packet(
     packet_from(shared.identity.node, kind, number, token, body)
 }
 
-/// As [`packet`], under another name.
+/// As [`packet`], under another node ID.
 fn packet_from(
     node: NodeId,
     kind: PacketType,
@@ -118,14 +120,14 @@ pub(crate) fn init(shared: &Shared, number: u64, token: u64, init: &Init<'_>) ->
     packet(shared, PacketType::Init, number, token, |b| init.put(b))
 }
 
-/// A hint that `cause` reached nobody here.
+/// Builds an UNKNOWN: a hint that `cause` belongs to no connection here.
 pub(crate) fn unknown(shared: &Shared, cause: &Header) -> Vec<u8> {
     packet(shared, PacketType::Unknown, cause.number, cause.tag, |_| {})
 }
 
 impl Engine {
-    /// Refuses under the name by which we were called, `asked`: that is how the caller finds its
-    /// attempt when the name is wrong.
+    /// Sends REFUSED under the node ID that the caller asked for, `asked`: by that the caller finds
+    /// its attempt even if the ID is wrong.
     fn turn_away(
         &mut self,
         now: Instant,
@@ -149,7 +151,7 @@ impl Engine {
             to: arrival.from,
             reason,
         });
-        // To a known node that there is no room yet is a sign of life.
+        // For a known node, REFUSED for lack of room is a sign of life.
         if reason.is_for_now() && trust != Trust::Stranger {
             self.shared.reply(arrival.origin(), bytes);
         } else {
@@ -157,8 +159,9 @@ impl Engine {
         }
     }
 
-    /// HELLO: answered without keeping a peer, if the socket's budget can take the INIT (F01, F02).
-    /// Else it waits, and its sender hears, when it repeats it, that there is no room yet.
+    /// Handles HELLO: answers it without keeping a peer, if the socket's budget can take the INIT
+    /// (F01, F02). Otherwise the HELLO waits, and its sender hears, when it repeats it, that there
+    /// is no room yet.
     pub(super) fn on_hello(
         &mut self,
         now: Instant,
@@ -194,8 +197,8 @@ impl Engine {
             self.log_dropped(now, arrival.from, header, DropReason::Closing);
             return;
         }
-        // A caller that needs a place does not pass those that came before it, unless it was
-        // answered before: the COOKIE may be lost.
+        // A caller that needs a place does not overtake earlier callers, unless it was answered
+        // before: the COOKIE may be lost.
         let seated = trust == Trust::Seated;
         let first = seated || self.callers(&claimant).is_empty() || self.awaits(now, &claim, trust);
         if first && self.may_answer(now, &claim, &claimant) {
@@ -206,7 +209,7 @@ impl Engine {
             true => Wait::Refused,
             false => self.callers(&claimant).enter(now, &claim),
         };
-        // It has a turn for a place as long as it waits.
+        // The caller has a turn for a place as long as it waits.
         if claimant.asker.is_some() && wait != Wait::Refused {
             self.shared.has_place(now, claimant.asker);
         }
@@ -214,19 +217,19 @@ impl Engine {
             Wait::Begins => false,
             Wait::GoesOn => self.shared.shares.places() == 0,
             Wait::IsLong => true,
-            // A flood of strangers hears nothing.
+            // A flood of strangers gets no answer.
             Wait::Refused => trust != Trust::Stranger,
         };
         if is_told {
-            // It hears that we live.
+            // REFUSED shows the caller that we live.
             let code = RefusedCode::NoSocketCredit;
             return self.turn_away(now, arrival, header, hello.target, code, trust);
         }
         self.log_dropped(now, arrival.from, header, DropReason::NoRoom);
     }
 
-    /// Where the HELLO of this caller waits. Anybody may call in the name of a node from elsewhere
-    /// than that is: such a HELLO waits among those of strangers.
+    /// The queue in which this caller's HELLO waits. Anyone can call in the name of a node from
+    /// another address: such a HELLO waits among those of strangers.
     fn callers(&mut self, claimant: &Claimant) -> &mut Backlog {
         match claimant.asker {
             Some(_) => &mut self.known_callers,
@@ -234,13 +237,13 @@ impl Engine {
         }
     }
 
-    /// Whether this caller was answered of late, and its INIT did not come.
+    /// Whether this caller was answered lately, and its INIT did not come.
     fn awaits(&mut self, now: Instant, claim: &Claim, trust: Trust) -> bool {
         let caller = self.jar.caller(claim, trust);
         self.pending_inits.awaits(now, caller)
     }
 
-    /// Sends the COOKIE that a HELLO asked for. There is room: it was looked for before.
+    /// Sends the COOKIE that a HELLO asked for. The caller made sure that there is room.
     fn answer_hello(&mut self, now: Instant, claim: &Claim) {
         let cookie = Cookie {
             target: claim.node,
@@ -271,7 +274,7 @@ impl Engine {
             return;
         }
         for claim in self.known_callers.claims() {
-            // One that is not the next in line for a place does not hold up the others.
+            // A claim that is not the next in the queue for a place does not delay the others.
             self.answer_if_possible(now, &claim);
         }
         for claim in self.strange_callers.claims() {
@@ -298,8 +301,8 @@ impl Engine {
         self.strange_callers.leave(claim);
     }
 
-    /// Tells the credit how many newcomers may come soon: callers that were answered, and callers
-    /// that wait. Each INIT of a turn changes their number.
+    /// Tells the socket credit how many new peers may come soon: answered callers and waiting
+    /// callers. Each INIT of a turn changes their number.
     pub(super) fn expect_newcomers(&mut self, now: Instant) {
         let waiting = self.known_callers.len() + self.strange_callers.len();
         let answered = self.pending_inits.newcomers(now);
@@ -313,15 +316,15 @@ impl Engine {
         peer.map_or_else(Epoch::default, |peer| peer.next_epoch(incarnation))
     }
 
-    /// The peer that an answer comes from. An idle peer was asked nothing: an answer in its name is
-    /// forged, and leaves it idle.
+    /// The peer that an answer comes from, if it is active. An idle peer was asked nothing: an
+    /// answer in its name is forged, and leaves it idle.
     fn active_key(&self, answer: &Header) -> Option<usize> {
         let key = self.peer_key(NodeId(answer.index))?;
         self.peers.active(key).map(|peer| peer.key)
     }
 
-    /// Looks who calls. A call in the name of an idle peer leaves it idle; where it has a
-    /// connection, a call changes nothing.
+    /// Finds the sender of a HELLO. It leaves an idle peer idle; if that peer has a connection, a
+    /// HELLO changes nothing.
     fn claimant(&self, now: Instant, claim: &Claim) -> Claimant {
         let mut claimant = Claimant {
             trust: Trust::Stranger,
@@ -362,7 +365,7 @@ impl Engine {
             && self.pending_inits.admits(now, caller, room)
     }
 
-    /// Whether `node` is kept out before anything else is looked at.
+    /// Returns a reason to refuse `node` before any other check.
     fn entry_refusal(
         &mut self,
         now: Instant,
@@ -382,7 +385,7 @@ impl Engine {
         }
     }
 
-    /// COOKIE: the responder is there; INIT follows.
+    /// Handles COOKIE: the responder is there; INIT follows.
     pub(super) fn on_cookie(
         &mut self,
         now: Instant,
@@ -410,7 +413,7 @@ impl Engine {
         self.touch(key);
     }
 
-    /// INIT: the initiator proved its address. From here on there is state.
+    /// Handles INIT: the initiator proved its address, so state is kept from here on.
     pub(super) fn on_init(
         &mut self,
         now: Instant,
@@ -456,7 +459,7 @@ impl Engine {
             Some(key) => key,
             None => self.insert_stranger(now, node, arrival.from.ip()),
         };
-        // Where anybody may come, the removed may, too.
+        // If strangers may connect, removed nodes may, too.
         self.removed.remove(&node);
         self.expect_newcomers(now);
         match self.admit(now, key, arrival, header, &init, baked) {
@@ -471,15 +474,15 @@ impl Engine {
         self.answer_waiting(now);
     }
 
-    /// Whether `node` may open a connection. A closing node opens nothing new. It answers a node
-    /// that it calls itself: that one may close, too, and of two INITs that cross one stands, by
-    /// whose connection alone messages and CLOSE leave.
+    /// Whether `node` may open a connection. A closing node accepts no new ones, except from a node
+    /// that it calls itself: that node may be closing, too, and of two crossing INITs one wins,
+    /// whose connection alone carries messages and CLOSE.
     fn is_open_to(&self, node: NodeId) -> bool {
         let peer = || self.peer_key(node).and_then(|key| self.peers.get(key));
         !self.shared.closing || peer().is_some_and(|peer| peer.attempt.is_some())
     }
 
-    /// Decides what an INIT replaces, and lets it in.
+    /// Decides which session an INIT replaces, and accepts it.
     fn admit(
         &mut self,
         now: Instant,
@@ -501,15 +504,14 @@ impl Engine {
         if peer.newest_baked.is_some_and(|newest| baked <= newest) {
             return Err(NoEntry::Ignored(DropReason::Outdated));
         }
-        // Who was to give its place to another takes its turn for one, whatever became of its
-        // connection.
+        // A dismissed peer waits for its turn for a place, whatever happened to its connection.
         if peer.is_dismissed() && !self.shared.has_place(now, Some(key)) {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
         if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
             return Err(NoEntry::Ignored(DropReason::Crossing));
         }
-        // What was refused once stays refused: its sender relies on it that nothing was taken.
+        // A refused INIT stays refused: its sender relies on it that no data was taken.
         if peer.session.remote != Some(init.incarnation)
             && peer.newest_refused.is_some_and(|newest| baked <= newest)
         {
@@ -518,10 +520,9 @@ impl Engine {
         if peer.is_other_incarnation(init.incarnation) {
             contest(peer, now, arrival.from, header.tag, baked, &mut self.shared)?;
         }
-        // Cookies are good for longer than their INITs are waited for.
+        // Cookies are valid for longer than we wait for their INITs, so check the room again.
         let stranger = peer.trust() == Trust::Stranger;
-        // A peer that took messages of ours, and ended that session, asked for this cookie
-        // afterwards.
+        // A peer that took our messages and ended that session asked for this cookie afterwards.
         peer.end_before(now, init.incarnation, init.epoch, baked, &mut self.shared);
         if !peer.has_room_for_session() {
             return Err(NoEntry::Refused(RefusedCode::Unread));
@@ -532,7 +533,7 @@ impl Engine {
         self.let_in(now, key, arrival, header, init, baked)
     }
 
-    /// Builds the connection, answers ACCEPT and takes what rode along.
+    /// Makes the connection, answers with ACCEPT and takes the data that came with INIT.
     fn let_in(
         &mut self,
         now: Instant,
@@ -552,7 +553,7 @@ impl Engine {
             round_trip: now.since(baked),
             params: &init.params,
         });
-        // A session with another incarnation is over already.
+        // A session with another incarnation was ended before.
         let begun = peer.begin(now, init.incarnation, arrival.from, call, shared);
         if begun.is_err() && attempted {
             peer.try_later(now, 0, shared);
@@ -603,7 +604,7 @@ impl Engine {
         Ok(())
     }
 
-    /// ACCEPT: the connection stands.
+    /// Handles ACCEPT: the connection is made.
     pub(super) fn on_accept(
         &mut self,
         now: Instant,
@@ -629,7 +630,7 @@ impl Engine {
         self.touch(key);
     }
 
-    /// REFUSED: told to the program; tried again later.
+    /// Handles REFUSED: tells the program; the attempt is repeated later.
     pub(super) fn on_refused(
         &mut self,
         now: Instant,
@@ -658,7 +659,8 @@ impl Engine {
         self.touch(key);
     }
 
-    /// UNKNOWN: a hint that the peer does not know our connection any more; only asks anew (F11).
+    /// Handles UNKNOWN, a hint that the peer does not know our connection any more; it only starts
+    /// a new HELLO (F11).
     pub(super) fn on_unknown(&mut self, now: Instant, from: SocketAddr, header: &Header) {
         let token = self.shared.random();
         let key = self.active_key(header);
@@ -675,9 +677,9 @@ impl Engine {
         self.touch(key);
     }
 
-    /// Fills the train with the ACCEPT that is due to a peer, if one is. It has no place in the
-    /// queue of replies: it goes before any DATA of its connection, and cannot be dropped for want
-    /// of room.
+    /// Fills the train with the ACCEPT that is due to a peer, if one is. ACCEPT bypasses the queue
+    /// of replies: it goes before any DATA of its connection, and is never dropped for lack of
+    /// room.
     pub(super) fn build_accept(&mut self, now: Instant, key: usize) -> bool {
         let Some(peer) = self.peers.get_mut(key) else {
             return false;
@@ -698,8 +700,8 @@ impl Engine {
         true
     }
 
-    /// A packet of the connection `end` came for a peer that is not connected by it. True if our
-    /// INIT offers that connection: the packet overtook ACCEPT, or ACCEPT was lost.
+    /// Handles a packet for `end` that is no connection of this peer. Returns true if our INIT
+    /// offers that connection: the packet overtook ACCEPT, or ACCEPT was lost.
     pub(super) fn on_early_data(
         &mut self,
         now: Instant,
@@ -717,7 +719,7 @@ impl Engine {
         true
     }
 
-    /// The packet that a peer's attempt repeats, if it is due.
+    /// Queues the packet that a peer's attempt repeats, if it is due.
     pub(super) fn attempt_packet(&mut self, now: Instant, key: usize) {
         let Some(peer) = self.peers.get_mut(key) else {
             return;

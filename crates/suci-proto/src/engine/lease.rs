@@ -1,5 +1,5 @@
-//! Messages that are accepted outside: a program that sends many that are alike is lent the room
-//! for them, and looks neither peer nor channel up for each.
+//! Messages that are accepted outside of the engine: a program that sends many similar messages
+//! borrows room for them, and looks up neither peer nor channel for each.
 
 use super::Engine;
 use crate::message;
@@ -8,8 +8,7 @@ use crate::time::Instant;
 use crate::types::{ChannelId, MessageNumber, NodeId};
 use crate::wire::Mode;
 
-/// Room for messages to one peer that are like the last one, for who accepts them without the
-/// engine.
+/// Room for messages to one peer that are like the last one, to be accepted without the engine.
 #[must_use = "dropped, it takes messages along that the engine has accepted"]
 #[derive(Debug)]
 pub struct Lease {
@@ -18,14 +17,14 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// For whom it was lent.
+    /// The node to which the messages go.
     #[must_use]
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// Accepts a message and returns its number. None, and nothing done, if it is not like the
-    /// others, or there is no room for more.
+    /// Accepts a message and returns its number. Returns `None` and does nothing if the message is
+    /// not like the others, or there is no room for more.
     #[inline(always)]
     pub fn push(&mut self, message: &SmallOutgoing<'_>) -> Option<MessageNumber> {
         self.room.push(message)
@@ -40,10 +39,10 @@ impl Lease {
 
 impl Engine {
     /// Lends room for messages like the last one that was accepted for `node` on this channel, if
-    /// that was a small one without a header like the one before it, and none of them is to leave
-    /// at once ([`Mode::Response`]). The lease accepts what [`Engine::send_small`] would. Before
-    /// anything else is asked of the engine it is to be given [back](Self::give_back): only then it
-    /// knows of them.
+    /// that was a small message without a header, like the one before it, and messages need not
+    /// leave at once ([`Mode::Response`]). The lease accepts the messages that
+    /// [`Engine::send_small`] would. Give it [back](Self::give_back) before any other call of the
+    /// engine, which only then knows of these messages.
     pub fn lend(&mut self, node: NodeId, channel: ChannelId) -> Option<Lease> {
         let peer = self.willing(node).ok()?.peer;
         if peer.options.mode == Mode::Response {
@@ -53,8 +52,7 @@ impl Engine {
         Some(Lease { node, room })
     }
 
-    /// Takes back what was lent, with what it accepted. The time matters as it does to
-    /// [`Engine::send`].
+    /// Takes a lease back with the messages that it accepted. `now` serves as for [`Engine::send`].
     pub fn give_back(&mut self, now: Instant, Lease { node, room }: Lease) {
         let accepted = room.accepted();
         let Ok(willing) = self.willing(node) else {

@@ -1,32 +1,33 @@
-//! Who waits for a place in the socket's receive buffer, when there are more peers than places.
+//! The queue for places in the socket's receive buffer, when there are more peers than places.
 //!
-//! The first in line gets the next place. A node in line is one that asked and was told that there
-//! is none, by HELLO or by our own attempt to open a connection to it; who stops asking loses its
-//! turn. All nodes that we do not know stand in it as one, since they could be any number.
+//! The first node in the queue gets the next place. A node joins it when it asks and there is no
+//! place, by its HELLO or by our own attempt to open a connection to it. A node that stops asking
+//! loses its turn. All strangers together count as one node, since one attacker could pretend to be
+//! many.
 
 use crate::handshake::PATIENCE;
 use crate::time::{Duration, Instant};
 use std::collections::{BTreeMap, HashMap};
 
-/// So often the line is looked through for such.
+/// Shortest time between two searches for nodes that stopped asking.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A peer of the engine, or a stranger.
+/// The key of a peer, or `None` for all strangers.
 pub(crate) type Asker = Option<usize>;
 
-/// The line.
+/// The queue for places.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     turns: BTreeMap<u64, (Asker, Instant)>,
     by_asker: HashMap<Asker, u64>,
     next: u64,
-    /// When those who asked no more were last forgotten.
+    /// When nodes that stopped asking were last removed.
     forgot: Instant,
 }
 
 impl Line {
-    /// Whether `who` may have one of `room` places now. If not, it waits in line until it
-    /// [leaves](Self::leave) or asks no more.
+    /// Whether `who` may have one of `room` places now. If not, it waits until it
+    /// [leaves](Self::leave) or stops asking.
     pub(crate) fn ask(&mut self, now: Instant, who: Asker, room: u64) -> bool {
         self.forget(now);
         let turn = self.by_asker.get(&who).copied().unwrap_or(self.next);
@@ -43,26 +44,26 @@ impl Line {
         before < enough
     }
 
-    /// It has its place, or wants none any more.
+    /// Removes a node that has its place, or wants none any more.
     pub(crate) fn leave(&mut self, who: Asker) {
         if let Some(turn) = self.by_asker.remove(&who) {
             self.turns.remove(&turn);
         }
     }
 
-    /// Whether nobody waits, as far as it was looked after.
+    /// Whether the queue is empty. Nodes that stopped asking may still be in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// How many wait.
+    /// How many nodes wait.
     pub(crate) fn len(&mut self, now: Instant) -> usize {
         self.forget(now);
         self.turns.len()
     }
 
-    /// Whoever went away holds nobody up, nor is anybody asked to make a place for it. The whole
-    /// line is looked through, so not at every question.
+    /// Removes nodes that stopped asking, so that they delay no other node and no peer gives up its
+    /// place for them. It searches the whole queue, so it does that at most every [`PAUSE`].
     fn forget(&mut self, now: Instant) {
         if now < self.forgot + PAUSE {
             return;

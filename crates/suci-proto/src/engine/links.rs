@@ -59,27 +59,28 @@ impl Engine {
         peer.session.suspension.by()
     }
 
-    /// A node of which [`Engine::suspended_by`] may say something else than when this named it
-    /// last. For drivers that keep what it says elsewhere; others need not ask.
+    /// A node whose result of [`Engine::suspended_by`] may have changed since this returned the
+    /// node last. Only drivers that keep a copy of that result need it.
     pub fn poll_suspension(&mut self) -> Option<NodeId> {
         self.shared.resuspended.pop_first()
     }
 
-    /// A node that was [`Lost`](crate::Event::Lost) since this named it last. For drivers that look
-    /// its address up again; others need not ask.
+    /// A node that was [`Lost`](crate::Event::Lost) since this returned it last. Only drivers that
+    /// look the node's address up again need it.
     pub fn poll_lost(&mut self) -> Option<NodeId> {
         self.shared.lost.pop_first()
     }
 
-    /// Sends nothing more on `channel` to `node`. When all its messages were acknowledged the peer
-    /// is told, whose program hears [`Event::ChannelFinished`](crate::Event::ChannelFinished) after
-    /// the last of them; then nothing of the channel is kept but its number, which cannot be used
-    /// again in this session. Replies to the peer's requests on the channel count as messages on
-    /// it. The other direction goes on until the peer finishes it. Its priority is forgotten. False
-    /// if that was said before, or the session is closing.
+    /// Sends nothing more on `channel` to `node`. When all its messages were acknowledged, the peer
+    /// is told, and its program gets [`Event::ChannelFinished`](crate::Event::ChannelFinished)
+    /// after the last of them. Then only the channel's number is kept, which cannot be used again
+    /// in this session. Replies to the peer's requests on the channel count as messages on it. The
+    /// other direction goes on until the peer finishes it. Its priority is forgotten. Returns false
+    /// if the channel was finished before, or the session is closing.
     ///
     /// # Errors
-    /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if it was not used yet and cannot be opened.
+    /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if the channel was not used yet and cannot
+    /// be opened.
     pub fn finish_channel(
         &mut self,
         now: Instant,
@@ -106,7 +107,7 @@ impl Engine {
         Ok(finished)
     }
 
-    /// What the program decided about `node`.
+    /// The program's options for `node`.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
@@ -116,8 +117,7 @@ impl Engine {
             .ok_or(SendError::UnknownPeer(node))
     }
 
-    /// Changes what the program decides about `node`, for all sessions and connections from now
-    /// on.
+    /// Changes the program's options for `node`, for all sessions and connections from now on.
     ///
     /// # Errors
     /// [`OptionsError`]; the ranges are those of [`crate::Config`]. Nothing changes then.
@@ -141,9 +141,9 @@ impl Engine {
     }
 
     /// Removes a node from the book: its session ends as by [`Engine::reset`], and then it is
-    /// unknown. It may come back by itself only where anybody may. The engine keeps the data that
-    /// reveals replays for a while, and drops it when others need the room. Returns whether there
-    /// was a session whose end is told.
+    /// unknown. It may connect again by itself only if the accept policy admits strangers. The
+    /// engine keeps the data that reveals replays for a while, and drops it when others need the
+    /// room. Returns whether there was a session whose end is told.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
@@ -159,7 +159,7 @@ impl Engine {
                 peer.set_suspended(false, &mut self.shared);
             }
             if peer.stranger_from.is_none() {
-                // From now on it is one of those that came by themselves, and left.
+                // From now on the node counts as a stranger that left.
                 let from = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
                 self.shared.met += usize::from(!peer.is_met());
                 peer.stranger_from = Some(from);
@@ -174,7 +174,7 @@ impl Engine {
         Ok(has_begun)
     }
 
-    /// Whether `node` is known: of the book, or come by itself and not forgotten yet.
+    /// Whether `node` is known: in the book, or a stranger that is not forgotten yet.
     #[must_use]
     pub fn knows(&self, node: NodeId) -> bool {
         self.known(node).is_ok()

@@ -8,8 +8,8 @@ use crate::wire::{Header, HeaderError, PacketType};
 use std::net::SocketAddr;
 
 impl Engine {
-    /// Whether the engine makes records for [`Engine::poll_log`]. It makes none at first. Records
-    /// that wait are dropped when it ends.
+    /// Sets whether the engine makes records for [`Engine::poll_log`]. It makes none at first.
+    /// Turning it off drops the records that wait.
     pub fn set_logging(&mut self, on: bool) {
         self.shared.log.set_on(on);
     }
@@ -26,14 +26,14 @@ impl Engine {
         self.shared.log.is_on()
     }
 
-    /// The next record of what happened. Ask in each turn, until there is none: at most 256 wait,
-    /// and at most 1,000 are made in each second, of which 100 are about packets that anybody may
-    /// have sent. [`LogRecord::Suppressed`] tells how many were left out.
+    /// The next log record. Call it in each turn until there is none: at most 256 records wait, and
+    /// at most 1,000 are made in each second, 100 of them about packets that anyone may have sent.
+    /// [`LogRecord::Suppressed`] tells how many were left out.
     pub fn poll_log(&mut self) -> Option<LogRecord> {
         self.shared.log.poll(self.last_run)
     }
 
-    /// A datagram came that is no packet.
+    /// Counts and logs a datagram that is no packet.
     #[cold]
     pub(super) fn on_no_packet(&mut self, now: Instant, from: SocketAddr, error: HeaderError) {
         let counters = &mut self.shared.counters;
@@ -50,7 +50,7 @@ impl Engine {
         });
     }
 
-    /// A handshake packet came that anybody may have sent.
+    /// Logs the arrival of a handshake packet that anyone may have sent.
     pub(super) fn log_received(&mut self, now: Instant, from: SocketAddr, header: &Header) {
         self.shared.log.add_unproven(now, || LogRecord::Received {
             packet: header.kind,
@@ -59,7 +59,7 @@ impl Engine {
         });
     }
 
-    /// A handshake packet came that answers one of ours.
+    /// Logs the arrival of a handshake packet that answers one of ours.
     pub(super) fn log_answer(&mut self, now: Instant, from: SocketAddr, header: &Header) {
         self.shared.log.add(now, || LogRecord::Received {
             packet: header.kind,
@@ -68,7 +68,7 @@ impl Engine {
         });
     }
 
-    /// A packet is dropped that anybody may have sent.
+    /// Logs the drop of a packet that anyone may have sent.
     pub(super) fn log_dropped(
         &mut self,
         now: Instant,
@@ -85,7 +85,7 @@ impl Engine {
         });
     }
 
-    /// A handshake packet is dropped because it does not fit.
+    /// Counts and logs the drop of a handshake packet that does not fit the state.
     pub(super) fn reject(
         &mut self,
         now: Instant,
@@ -97,7 +97,7 @@ impl Engine {
         self.log_dropped(now, from, header, reason);
     }
 
-    /// A handshake packet is dropped because its body cannot be read.
+    /// Counts and logs the drop of a handshake packet whose body cannot be read.
     pub(super) fn reject_malformed(&mut self, now: Instant, from: SocketAddr, header: &Header) {
         self.shared.counters.malformed += 1;
         self.log_dropped(now, from, header, DropReason::Malformed);

@@ -1,15 +1,15 @@
 //! Memory for received messages, shared by all sessions.
 //!
-//! Half of it is for *windows*: what a session's peer may have sent and the program not yet taken.
-//! What was promised cannot be taken back from a peer that is idle. So the n-th session is given
+//! Half of it is for *windows*: the bytes that a session's peer may have sent and the program not
+//! yet taken. A promised window cannot be taken back from an idle peer. So the n-th session gets
 //! pool / 16n at first: the sum stays below three quarters of the pool for thousands of sessions
-//! (harmonic series). From the last quarter those that read grow towards an even share. The other
-//! half is for *large* messages, which ask first: it is given message by message, in the order in
-//! which sessions asked. Whoever comes later waits even if it would fit, else many middling
-//! messages could keep a very large one waiting for ever. The first always fits once the program
-//! took what came before, since what is longer than the whole half is never taken into memory of
-//! ours. Only who would have to wait for what an absent peer holds (lost, suspended) is passed over
-//! until that is back or gone.
+//! (harmonic series). The last quarter lets the windows of sessions whose messages are read grow
+//! towards an even share. The other half is for *large* messages, which ask first: it is given
+//! message by message, in the order in which sessions asked. A session that asks later waits even
+//! if its message would fit; otherwise many middling messages could keep a very large one waiting
+//! for ever. The first message always fits once the program took the ones before, since a message
+//! longer than the whole half never gets memory of ours. A session is passed over only while it
+//! would have to wait for memory that an absent peer (lost or suspended) holds.
 
 use crate::message::MIN_WINDOW;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const PARTS: u64 = 16;
 /// The part of the pool from which windows grow: one in this many.
 const GROWTH: u64 = 4;
 
-/// What one session is promised.
+/// The memory that one session is promised.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Promise {
     /// Bytes ahead of the program, 0 before the handshake.
@@ -30,37 +30,37 @@ pub(crate) struct Promise {
     grown: u64,
     /// Bytes of large messages.
     pub(crate) large: u64,
-    /// Its turn among those whose large messages wait for memory.
+    /// The session's turn in the queue for memory for large messages, if it waits.
     turn: Option<u64>,
-    /// Bytes of these that somebody absent holds.
+    /// Bytes of `large` that are held while the peer is absent.
     stalled: u64,
 }
 
 impl Promise {
-    /// Whether its session waits for memory for a large message.
+    /// Whether the session waits for memory for a large message.
     pub(crate) fn is_waiting(&self) -> bool {
         self.turn.is_some()
     }
 }
 
-/// How much is promised to whom, in sum.
+/// The memory promised to all sessions.
 #[derive(Debug)]
 pub(crate) struct MemoryShares {
     pool: u64,
     windows: u64,
-    /// The part of them beyond what sessions began with.
+    /// The part of `windows` by which sessions grew.
     grown: u64,
     sessions: u64,
     large: u64,
-    /// The part of that which absent peers hold.
+    /// The part of `large` that absent peers hold.
     stalled: u64,
     /// Peers whose large messages wait for memory, by turn, and how much each wants; one turn for
     /// each session.
     waiting: BTreeMap<u64, (usize, u64)>,
     next_turn: u64,
-    /// The first of them may be served now and was not looked at yet.
+    /// The first waiting session may be served now and was not checked yet.
     freed: bool,
-    /// Somebody found no window, and nobody was asked yet whether it still lives.
+    /// A session got no window, and silent peers were not asked yet whether they still live.
     wanted: bool,
 }
 
@@ -104,12 +104,12 @@ impl MemoryShares {
         self.wanted
     }
 
-    /// The same, and it is seen to.
+    /// As [`is_wanted`](Self::is_wanted), and resets it.
     pub(crate) fn take_up_want(&mut self) -> bool {
         core::mem::take(&mut self.wanted)
     }
 
-    /// Widens a session's window towards the even share. True if it did.
+    /// Widens a session's window towards the even share. Returns true if it did.
     pub(crate) fn grow(&mut self, promise: &mut Promise) -> bool {
         if promise.window >= LARGEST {
             return false;
@@ -127,7 +127,7 @@ impl MemoryShares {
         more > 0
     }
 
-    /// A session ended and its messages were taken: what it was promised is free.
+    /// Frees the memory promised to a session that ended and whose messages were taken.
     pub(crate) fn release(&mut self, mut promise: Promise) {
         self.leave(&mut promise);
         if promise.window > 0 {
@@ -140,8 +140,8 @@ impl MemoryShares {
         self.freed |= promise.large > 0;
     }
 
-    /// The session's peer is absent now and owes so much of what is held for its large messages, or
-    /// is back: 0.
+    /// Notes that the session's peer is absent and `bytes` held for its large messages are not
+    /// received yet; 0 if the peer is back.
     pub(crate) fn set_stalled(&mut self, promise: &mut Promise, bytes: u64) {
         if promise.stalled == bytes {
             return;
@@ -151,7 +151,7 @@ impl MemoryShares {
             .saturating_sub(promise.stalled)
             .saturating_add(bytes);
         promise.stalled = bytes;
-        // Another may be the first now.
+        // Another session may be the first now.
         self.freed = true;
     }
 
@@ -186,17 +186,17 @@ impl MemoryShares {
         promise.large = budget;
     }
 
-    /// A session waits no more for large messages: it was served, has nothing to ask for, or ended.
+    /// Takes a session out of the queue: it was served, has nothing to ask for, or ended.
     pub(crate) fn leave(&mut self, promise: &mut Promise) {
         if let Some(turn) = promise.turn.take() {
             self.waiting.remove(&turn);
-            // Another is the first now.
+            // Another session is the first now.
             self.freed = true;
         }
     }
 
-    /// Who waits longest of those for whom there will be memory without the absent: its turn and
-    /// its peer.
+    /// The turn and the peer of the first waiting session that needs no memory held by absent
+    /// peers.
     fn first(&self) -> Option<(u64, usize)> {
         let room = self.pool.saturating_sub(self.stalled);
         let mut able = self
@@ -206,18 +206,18 @@ impl MemoryShares {
         able.next().map(|(turn, (peer, _))| (*turn, *peer))
     }
 
-    /// Whether nobody waits before this session.
+    /// Whether no session waits before this one.
     fn is_next(&self, promise: &Promise) -> bool {
         self.first()
             .is_none_or(|(first, _)| promise.turn == Some(first))
     }
 
-    /// Whether [`next_waiting`](Self::next_waiting) may have somebody.
+    /// Whether [`next_waiting`](Self::next_waiting) may return a peer.
     pub(crate) const fn has_freed(&self) -> bool {
         self.freed
     }
 
-    /// The peer that waited longest, if there may be memory for it now: to be looked at.
+    /// The peer that waited longest, if there may be memory for it now: the caller checks it.
     #[inline]
     pub(crate) fn next_waiting(&mut self) -> Option<usize> {
         if !core::mem::take(&mut self.freed) {
@@ -226,7 +226,7 @@ impl MemoryShares {
         self.first().map(|(_, peer)| peer)
     }
 
-    /// Whether no more was promised than there is.
+    /// Whether the promises stay within the pool.
     pub(crate) fn is_sound(&self) -> bool {
         self.windows <= self.pool && self.large <= self.pool && self.stalled <= self.large
     }
@@ -296,7 +296,8 @@ mod tests {
             shares.large(promise, 0, Some(3), peer);
             assert_eq!(promise.large, 0, "peer {peer} came later");
         }
-        // The first one's program takes its message; its next one has to queue like everybody's.
+        // The program takes the first peer's message; that peer's next message has to queue like
+        // all others.
         shares.large(&mut middling[0], 0, Some(3), 0);
         assert_eq!(shares.next_waiting(), Some(9));
         assert_eq!(shares.next_waiting(), None, "told once");
@@ -314,7 +315,7 @@ mod tests {
         assert!(shares.is_sound());
     }
 
-    /// Two hold all but a little, and are gone; a third wants as much, the fourth little.
+    /// Two absent peers hold almost all memory; a third peer wants much, a fourth little.
     #[test]
     fn f32_who_waits_for_what_the_absent_hold_holds_nobody_up() {
         let mut shares = MemoryShares::new(20);
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(shares.next_waiting(), Some(3));
         shares.large(&mut promises[3], 0, Some(2), 3);
         assert_eq!(promises[3].large, 2);
-        // One is back: whoever waited longest comes first again.
+        // One peer is back: the session that waited longest comes first again.
         shares.set_stalled(&mut promises[0], 0);
         assert_eq!(shares.next_waiting(), Some(2));
         shares.large(&mut promises[4], 0, Some(1), 4);
@@ -356,8 +357,8 @@ mod tests {
             shares.large(&mut promises[peer], 0, Some(wanted), peer);
             assert!(promises[peer].is_waiting());
         }
-        // The first in the queue ends, the second is refused by the program: the third has its
-        // turn.
+        // The first session in the queue ends, the program refuses the second's message: the third
+        // has its turn.
         shares.release(core::mem::take(&mut promises[1]));
         assert_eq!(shares.next_waiting(), Some(2));
         shares.large(&mut promises[2], 0, None, 2);
@@ -369,8 +370,8 @@ mod tests {
         assert_eq!(shares.next_waiting(), None);
     }
 
-    /// What the documents of `Config::memory` promise, whatever grew before the last came; and
-    /// ended sessions with messages that were not taken have room beside them.
+    /// The promise in the documentation of `Config::memory` holds however much windows grew before
+    /// the last session came; ended sessions with untaken messages fit as well.
     #[test]
     fn f32_128_kib_for_each_peer_suffice_for_a_session_of_each() {
         for peers in [1, 2, 9, 64, 1_260, 16_384] {

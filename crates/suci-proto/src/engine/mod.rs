@@ -4,8 +4,8 @@
 //! [`Engine::handle_train`] for everything that arrived, then [`Engine::handle_timeout`], then the
 //! program's verbs, then [`Engine::poll_transmit`] (each answered by [`Engine::transmit_done`]),
 //! [`Engine::poll_event`] and [`Engine::recv`] until they return nothing, then sleep until
-//! [`Engine::next_timeout`]. Input comes before time, so that time which passed undrained is not
-//! taken for silence.
+//! [`Engine::next_timeout`]. Input comes before time: a packet that waits in the socket must not
+//! count as silence.
 
 mod audit;
 mod calls;
@@ -65,11 +65,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use urgent::Ranks;
 
-/// Bytes of unused receive buffers kept for the next large messages at most...
+/// Most bytes of unused receive buffers kept for the next large messages...
 const POOL: usize = 64 << 20;
 
-/// ... and what part of the memory for messages they may be: what several shards keep is then no
-/// more than what one does.
+/// ... and the part of the memory for messages that they may be: several shards then keep no more
+/// than one does.
 const POOL_PART: u64 = 4;
 
 /// UNKNOWN hints per second at most.
@@ -86,19 +86,19 @@ fn buffers(config: &Config) -> Pool {
 pub struct Engine {
     shared: Shared,
     jar: CookieJar,
-    /// When the silent may next be asked for a sign of life, and when the strangers among them may.
+    /// When silent peers may next be asked for a sign of life, and when silent strangers may.
     ask_at: Instant,
     ask_strangers_at: Instant,
-    /// Whose INIT may come soon.
+    /// Nodes whose INIT may come soon.
     pending_inits: PendingInits,
     peers: Peers,
     by_node: HashMap<NodeId, u32>,
     /// The node to which a message went last: the next one often goes there too.
     recent: Option<(NodeId, usize)>,
     wheel: TimerWheel,
-    /// Peers to look at: something happened that may let them send or change their deadline.
+    /// Peers to check: something happened that may let them send or change their deadline.
     dirty: Turns,
-    /// Which of them, and of those with messages, have something urgent; and the classes in use.
+    /// The peers in `dirty` and `readable` that have something urgent, and the classes in use.
     ranks: Ranks,
     /// Peers with messages for the program, a message in each turn.
     readable: Turns,
@@ -108,18 +108,18 @@ pub struct Engine {
     ack_waits: Vec<usize>,
     due: Vec<usize>,
     train: Train,
-    /// Whose packets are in the train; none for handshake packets.
+    /// The peer whose packets are in the train; `None` for handshake packets.
     train_peer: Option<usize>,
-    /// Nothing is to follow the train from this peer, unless something happens.
+    /// The peer has nothing to send after this train, unless something happens.
     train_is_last: bool,
     /// Since when output waits for the program to take an urgent message.
     yields_since: Option<Instant>,
-    /// A message waits that should not wait for others.
+    /// A message waits that should leave without waiting for others.
     flush: bool,
-    /// Until when the driver said it would sleep, and when it last ran.
+    /// The time until which the driver said it would sleep, and the time when it last ran.
     expected: Option<Instant>,
     last_run: Instant,
-    /// When it last came back after it may have been stopped.
+    /// When the driver last came back after it may have been stopped.
     resumed_at: Instant,
     /// When all peers were looked at last.
     swept_at: Instant,
@@ -127,22 +127,22 @@ pub struct Engine {
     known_callers: Backlog,
     strange_callers: Backlog,
     hints: (u64, u64),
-    /// The second, and how many reports of datagrams that were not delivered were looked at in it:
-    /// those from the network, and those of this machine's kernel.
+    /// The current second, and the reports of undelivered datagrams that were handled in it: from
+    /// the network, and from this machine's kernel.
     reports: (u64, [u64; 2]),
-    /// Nodes that the program removed and that are not forgotten yet. They did not come by
+    /// Nodes that the program removed, that are not forgotten yet, and that did not connect by
     /// themselves since.
     removed: BTreeSet<NodeId>,
-    /// Nodes that are not in the book, by where they came from.
+    /// Number of nodes that are not in the book, by the address from which they connected.
     strangers: HashMap<IpAddr, usize>,
     /// When the full table is next searched for strangers that left.
     search_at: Instant,
 }
 
 impl Engine {
-    /// An engine for the node `identity`, whose socket buffer holds `recv_buffer` bytes as the
-    /// kernel charges them (what SO_RCVBUF reads back). All randomness comes from `seed`; whoever
-    /// is not a simulator passes one that nobody can guess.
+    /// Makes an engine for the node `identity`, whose socket buffer holds `recv_buffer` bytes as
+    /// the kernel charges them (what SO_RCVBUF reads back). All randomness comes from `seed`;
+    /// except in a simulator it must be unpredictable.
     ///
     /// # Errors
     /// The first setting of `config` that is out of range.
@@ -205,7 +205,7 @@ impl Engine {
         self.by_node.get(&node).map(|key| *key as usize)
     }
 
-    /// Something happened to a peer: it will be looked at in [`Engine::poll_transmit`].
+    /// Notes that something happened to a peer: [`Engine::poll_transmit`] will check it.
     fn touch(&mut self, key: usize) {
         let Some(peer) = self.peers.active(key) else {
             return;
@@ -226,8 +226,8 @@ impl Engine {
 
     // ---- handlers
 
-    /// Takes one datagram. Whatever is wrong with it becomes a counter or, if an authentic peer is
-    /// at fault, that peer's end; never an error of ours.
+    /// Takes one datagram. An invalid datagram is counted or, if an authentic peer is at fault,
+    /// ends that peer's session; it is never an error of ours.
     pub fn handle_datagram(&mut self, now: Instant, arrival: &Arrival, bytes: &[u8]) {
         self.handle_train(now, arrival, bytes.len(), bytes);
     }
@@ -305,7 +305,8 @@ impl Engine {
         self.on_received(key);
     }
 
-    /// A packet of a connection was taken: its acknowledgement may wait for the next turn.
+    /// Notes that a packet of a connection was taken: its acknowledgement may wait for the next
+    /// turn.
     fn on_received(&mut self, key: usize) {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
@@ -358,7 +359,7 @@ impl Engine {
         let mut due = core::mem::take(&mut self.due);
         due.clear();
         self.wheel.expire(now, &mut due);
-        // All first: a program's controller that panics takes nobody else's timer with it.
+        // Touch all peers first: if a program's controller panics, no other peer loses its timer.
         due.iter().for_each(|&key| self.touch(key));
         for &key in &due {
             if let Some(peer) = self.peers.get_mut(key) {
@@ -372,8 +373,9 @@ impl Engine {
 
     // ---- polls
 
-    /// What to send now, at most `max_segments` packets of one size to one destination; answer with
-    /// [`Engine::transmit_done`]. `None` when there is nothing more to send at `now`.
+    /// Returns the packets to send now, at most `max_segments` of one size to one destination;
+    /// answer with [`Engine::transmit_done`]. Returns `None` when there is nothing more to send at
+    /// `now`.
     pub fn poll_transmit(&mut self, now: Instant, max_segments: usize) -> Option<Transmit<'_>> {
         if !self.has_output() || !self.train.is_pending() && !self.build_next(now, max_segments) {
             self.expected = self.next_timeout();
@@ -383,7 +385,7 @@ impl Engine {
         self.train.view(max_segments)
     }
 
-    /// Whether [`Engine::poll_transmit`] may have something more, and is to be told the time.
+    /// Whether [`Engine::poll_transmit`] may have something more, and should be called.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.train.is_pending()
@@ -428,7 +430,7 @@ impl Engine {
                 &mut self.shared,
             );
             if built == Built::Nothing {
-                // Whoever may not send holds up nobody.
+                // A peer that may not send must not delay others.
                 self.drop_turn();
                 self.arm(now, key);
                 continue;
@@ -440,7 +442,7 @@ impl Engine {
         }
     }
 
-    /// What became of what [`Engine::poll_transmit`] gave.
+    /// Takes the result of sending the packets of [`Engine::poll_transmit`].
     pub fn transmit_done(&mut self, now: Instant, result: TransmitResult) {
         let peer = self.train_peer;
         match result {
@@ -494,14 +496,14 @@ impl Engine {
         counters.bytes_out += bytes as u64;
     }
 
-    /// Until when the driver may sleep, if nothing arrives; `None`: for ever. May lie in the past:
-    /// then [`Engine::handle_timeout`] has something to do at once.
+    /// The time until which the driver may sleep if nothing arrives; `None`: for ever. If it lies
+    /// in the past, [`Engine::handle_timeout`] has something to do at once.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         earlier(self.wheel.next(), self.next_sweep())
     }
 
-    /// Memory for large messages may be free again: those that wait for it are looked at.
+    /// Touches the peers that wait for memory for large messages, if some may be free.
     fn serve_large(&mut self) {
         while let Some(key) = self.shared.memory.next_waiting() {
             self.touch(key);
@@ -523,35 +525,35 @@ impl Engine {
     }
 
     /// The kernel charges `bytes` to the socket's receive buffer: checks that the books know of
-    /// them. More is counted ([`Counters::overcharged`]): a packet costs more than it is charged
-    /// here, or others than our peers fill the buffer.
+    /// them. If it charges more, that is counted ([`Counters::overcharged`]): a packet costs more
+    /// than we charge for it, or senders other than our peers fill the buffer.
     pub fn on_charged(&mut self, bytes: u64) {
         let known = self.shared.shares.allowed();
         self.shared.counters.overcharged += u64::from(bytes > known);
     }
 
-    /// The socket of this shard got a datagram of another one. It was forwarded, or dropped because
-    /// too many wait there.
+    /// Notes that this shard's socket got a datagram of another shard, which was forwarded, or
+    /// dropped because too many wait there.
     pub fn on_misdirected(&mut self, forwarded: bool) {
         let counters = &mut self.shared.counters;
         counters.misdirected += 1;
         counters.misdirected_dropped += u64::from(!forwarded);
     }
 
-    /// What was counted since the engine began.
+    /// The counters since the engine began.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    /// What is known of one peer, as of the last turn.
+    /// Statistics of one peer, as of the last turn.
     #[must_use]
     pub fn peer_stats(&self, node: NodeId) -> Option<PeerStats> {
         let peer = self.peers.get(self.peer_key(node)?)?;
         Some(peer.stats(self.last_run))
     }
 
-    /// Packets sent to and received from each peer, to tell the busy ones.
+    /// Packets sent to and received from each peer, which shows the busy peers.
     pub fn peer_packets(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         let peers = self.peers.iter();
         peers.map(|(_, peer)| (peer.node, peer.packets()))
@@ -563,8 +565,8 @@ impl Engine {
         self.peers.len()
     }
 
-    /// All peers, in no particular order, and how the links to them stand. Looks at each of them. A
-    /// removed one is left out once its end was told.
+    /// All peers, in no particular order, and the state of their links. Looks at each of them.
+    /// Omits a removed peer once the end of its session was told.
     pub fn peer_infos(&self) -> impl Iterator<Item = PeerInfo> + '_ {
         self.peers.iter().filter_map(|(_, peer)| peer.info())
     }

@@ -1,4 +1,4 @@
-//! What packets the ways to other hosts carry, as far as the driver knows.
+//! The packet sizes that the routes to other hosts carry, as far as the driver knows.
 
 use super::Engine;
 use crate::limits::{ETHERNET_MTU, MIN_MTU};
@@ -8,24 +8,25 @@ use crate::types::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-/// So many hosts are remembered from when their connection is about to be made. Who comes then
-/// takes the place of the one that was asked for longest ago, whose connection begins with packets
-/// of Ethernet if it is made at all.
+/// Most hosts that are remembered while a connection with them may be made. One host more replaces
+/// the host that was asked about longest ago; a connection with that host begins with packets of
+/// Ethernet's size.
 const MOST_HOSTS: usize = 256;
 
-/// An answer is asked for again after so long.
+/// Age after which an answer is asked for again.
 const STANDS: Duration = Duration::from_secs(1);
 
-/// Anybody may say HELLO from forged addresses, and an answer costs system calls.
+/// Most queries in a second: anyone can send HELLOs from forged addresses, and an answer costs
+/// system calls.
 const ASKED_PER_SECOND: u32 = 500;
 
-/// The engine wants to know what packets the route to `address` carries: answer with
+/// A query for the packet size that the route to `address` carries: answer with
 /// [`Engine::set_route_mtu`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteQuery {
     /// Where packets will go.
     pub address: SocketAddr,
-    /// Whose connection goes there already.
+    /// The node whose connection goes there already, if there is one.
     node: Option<NodeId>,
 }
 
@@ -37,29 +38,29 @@ impl RouteQuery {
     }
 }
 
-/// A host that a connection will be made with, perhaps.
+/// A host with which a connection may be made.
 #[derive(Debug)]
 struct Host {
     asked_at: Instant,
-    /// Once the driver answered: the UDP payload that the route there carries, or that it cannot
-    /// tell.
+    /// The driver's answer, if it came: the UDP payload that the route carries, in bytes, or `None`
+    /// if unknown.
     route: Option<Option<usize>>,
 }
 
-/// Answers of the driver, and what it is still to be asked.
+/// Answers of the driver, and queries that it did not take yet.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     wanted: VecDeque<RouteQuery>,
     hosts: BTreeMap<IpAddr, Host>,
-    /// In the order in which they were asked for.
+    /// The hosts in the order in which they were asked about.
     order: VecDeque<IpAddr>,
-    /// In this second so many were asked for.
+    /// The current second, and the queries in it.
     asked: (u64, u32),
 }
 
 impl Paths {
-    /// Has the driver asked for the route to `address`, unless it was lately: a connection will be
-    /// made, perhaps.
+    /// Queries the route to `address`, to which a connection may be made, unless that was done
+    /// lately.
     pub(crate) fn look_up(&mut self, now: Instant, address: SocketAddr) {
         let ip = address.ip();
         let stands = |host: &Host| now < host.asked_at + STANDS;
@@ -92,7 +93,7 @@ impl Paths {
         may
     }
 
-    /// The connection with `node` goes to `address` from now on.
+    /// Queries the route to `address`, where the connection with `node` goes from now on.
     pub(crate) fn ask(&mut self, node: NodeId, address: SocketAddr) {
         let node = Some(node);
         self.wanted.push_back(RouteQuery { address, node });
@@ -102,14 +103,14 @@ impl Paths {
         !self.wanted.is_empty()
     }
 
-    /// What the driver said of the route to this host: the UDP payload that it carries, or that it
-    /// cannot tell.
+    /// The driver's answer about the route to this host, if it came: the UDP payload that the route
+    /// carries, in bytes, or `None` if unknown.
     pub(crate) fn known(&self, address: SocketAddr) -> Option<Option<usize>> {
         self.hosts.get(&address.ip())?.route
     }
 
-    /// The largest UDP payload that may come from there: what the route there carries, or what
-    /// Ethernet does where nobody can tell, and every path what it must.
+    /// The largest UDP payload, in bytes, that may come from `address`: the size that the route
+    /// there carries, or Ethernet's if that is unknown, but at least [`MIN_MTU`].
     pub(crate) fn largest_from(&self, address: SocketAddr) -> usize {
         self.known(address)
             .flatten()
@@ -125,13 +126,13 @@ impl Paths {
 }
 
 impl Engine {
-    /// A route whose packet size the engine wants to know. Ask in each turn: connections that begin
-    /// in the next ones are made by the answers.
+    /// The next route whose packet size the engine wants to know. Call it in each turn: connections
+    /// that begin in later turns use the answers.
     pub fn poll_route(&mut self) -> Option<RouteQuery> {
         self.shared.paths.wanted.pop_front()
     }
 
-    /// The route carries UDP payloads of `mtu` bytes; `None` if unknown.
+    /// Answers a query: the route carries UDP payloads of `mtu` bytes; `None` if unknown.
     pub fn set_route_mtu(&mut self, query: RouteQuery, mtu: Option<usize>) {
         self.shared.paths.learn(query.address, mtu);
         let Some(key) = query.node.and_then(|node| self.peer_key(node)) else {
@@ -139,7 +140,7 @@ impl Engine {
         };
         let now = self.last_run;
         let connection = self.peers.get_mut(key).and_then(|p| p.connection.as_mut());
-        // It may go elsewhere by now.
+        // The connection may go to another address by now.
         if let Some(connection) = connection.filter(|c| c.path.leads_to(&query.address)) {
             connection.begin_on_route(mtu, now);
             self.shared.log.add(now, || LogRecord::PacketSize {

@@ -2,9 +2,9 @@
 //!
 //! A peer is idle once nothing of it waits for time to pass: no message, no acknowledgement, no
 //! credit. While a connection is in use its grant always has a time to lapse, so a peer becomes
-//! idle 20 s after its last packet. A peer that sends now and then pays nothing for it. Loops over
-//! active peers do not touch the idle ones. Whatever needs a peer activates it. It becomes idle
-//! again when the engine looked at it and found nothing to do.
+//! idle 20 s after its last packet. A peer that sends now and then stays active in between. Loops
+//! over active peers do not touch the idle ones. An access to a peer activates it. It becomes idle
+//! again when the engine checked it and found nothing to do.
 
 use crate::addresses::Addresses;
 use crate::config::Config;
@@ -19,16 +19,16 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Peers {
     seats: Slab<PeerSlot>,
-    /// Those that became active since they were last looked at.
+    /// Peers that became active since they were last checked.
     woken: Vec<usize>,
-    /// Sessions with peers that were forgotten had lower numbers.
+    /// First session number of a new peer: sessions with forgotten peers had lower numbers.
     first_session: SessionNumber,
     config: Arc<Config>,
     pool: Pool,
 }
 
-/// A peer, and whether it is idle: beside the pointer, so that loops over active peers read no
-/// memory of the idle ones.
+/// A peer, and whether it is idle. The flag lies beside the pointer, so that loops over active
+/// peers read no memory of the idle ones.
 #[derive(Debug)]
 struct PeerSlot {
     peer: Box<Peer>,
@@ -58,7 +58,7 @@ impl Peers {
         key
     }
 
-    /// Removes a peer of which nothing is left.
+    /// Removes a peer that has no state left to keep.
     pub(super) fn remove(&mut self, key: usize) -> Option<Box<Peer>> {
         let peer = self.seats.try_remove(key)?.peer;
         self.first_session = self.first_session.max(peer.session.number.next());
@@ -80,8 +80,8 @@ impl Peers {
         Some(&mut seat.peer)
     }
 
-    /// The same for a packet to `end`, if that is where its connection ends. Any other packet
-    /// leaves the peer idle.
+    /// The peer, active from now on, if `end` is the local end of its connection. A packet to any
+    /// other end leaves the peer idle.
     #[inline]
     pub(super) fn addressed(&mut self, key: usize, end: End) -> Option<&mut Peer> {
         let expected = self.get(key)?.connection.as_ref()?.local;
@@ -108,12 +108,12 @@ impl Peers {
         self.seats.get(key).map(|seat| &*seat.peer)
     }
 
-    /// All of them, without activating any.
+    /// All peers, without activating any.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Peer)> {
         self.seats.iter().map(|(key, seat)| (key, &*seat.peer))
     }
 
-    /// The active ones.
+    /// The active peers.
     pub(super) fn iter_active(&self) -> impl Iterator<Item = (usize, &Peer)> {
         let active = self.seats.iter().filter(|(_, seat)| !seat.idle);
         active.map(|(key, seat)| (key, &*seat.peer))
@@ -124,7 +124,7 @@ impl Peers {
         active.map(|(key, seat)| (key, &mut *seat.peer))
     }
 
-    /// The idle ones.
+    /// The idle peers.
     pub(super) fn iter_idle(&self) -> impl Iterator<Item = (usize, &Peer)> {
         let idle = self.seats.iter().filter(|(_, seat)| seat.idle);
         idle.map(|(key, seat)| (key, &*seat.peer))
@@ -135,20 +135,20 @@ impl Peers {
         self.seats.iter().map(|(key, _)| key).collect()
     }
 
-    /// A peer that became active since this was last asked. The caller looks whether the peer may
-    /// become idle again.
+    /// A peer that became active and was not returned here since. The caller checks whether the
+    /// peer may become idle again.
     #[inline]
     pub(super) fn next_woken(&mut self) -> Option<usize> {
         self.woken.pop()
     }
 
-    /// Whether [`next_woken`](Self::next_woken) has one.
+    /// Whether [`next_woken`](Self::next_woken) would return a peer.
     pub(super) fn has_woken(&self) -> bool {
         !self.woken.is_empty()
     }
 
-    /// The engine looked at the peer, which waits for no moment: the peer becomes idle, unless
-    /// something keeps it active.
+    /// Makes a peer idle that the engine checked and that has no deadline, unless other state keeps
+    /// it active.
     #[cold]
     pub(super) fn make_idle(&mut self, key: usize, now: Instant) {
         if let Some(seat) = self.seats.get_mut(key)

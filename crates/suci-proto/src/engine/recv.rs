@@ -1,4 +1,4 @@
-//! Messages on their last step, to the program.
+//! Handing messages and events over to the program.
 
 use super::Engine;
 use crate::event::{EndReason, Event};
@@ -8,10 +8,9 @@ use crate::peer::Peer;
 use crate::types::{ChannelId, NodeId, SessionNumber, Source};
 
 impl Engine {
-    /// The next thing that happened and the program was not told yet: in order for each peer, peers
-    /// in turn. The end of a session is told once its last message was taken. A program that takes
-    /// all events before each message hears of that end before it gets a message of the next
-    /// session.
+    /// The next event that the program was not told yet: in order for each peer, peers in turn. The
+    /// end of a session is told once its last message was taken. A program that takes all events
+    /// before each message hears of that end before it gets a message of the next session.
     ///
     /// Events that are not taken cost bounded memory, whatever the peer does: ends of sessions
     /// merge into one for each peer, and so do events that undo each other. Outcomes do not merge:

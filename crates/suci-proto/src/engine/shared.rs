@@ -1,5 +1,5 @@
-//! What all peers of an engine share: settings, randomness, counters, budgets and the way to the
-//! program.
+//! The state that all peers of an engine share: settings, randomness, counters, budgets and the
+//! queues to the program.
 
 use super::calls::Calls;
 use super::line::{Asker, Line};
@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Who this engine is.
+/// The identity of this engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its node ID.
@@ -39,7 +39,7 @@ const MAX_REPLIES: usize = 256;
 pub(crate) struct Reply {
     to: Destination,
     bytes: Vec<u8>,
-    /// How often it is still to go.
+    /// How often it is still to be sent.
     times: u32,
 }
 
@@ -50,7 +50,7 @@ impl Reply {
     }
 }
 
-/// Everything that is not one peer's.
+/// The state of an engine that belongs to no single peer.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Arc<Config>,
@@ -59,34 +59,35 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) log: Log,
     pub(crate) shares: Shares,
-    /// Who waits for a place among those who have shares.
+    /// The nodes that wait for a place among the peers with shares.
     pub(crate) line: Line,
     pub(crate) memory: MemoryShares,
     pub(crate) pool: Pool,
-    /// Whether the node closes: its CLOSEs say so, and nothing new begins.
+    /// Whether the node closes: its CLOSEs say so, and no new session begins.
     pub(crate) closing: bool,
     /// Peers with events for the program, each once.
     pub(crate) newsworthy: VecDeque<usize>,
-    /// Announced messages of all peers that no event and no receiving call told the program.
+    /// Number of announced messages, over all peers, of which no event and no receiving call told
+    /// the program.
     pub(crate) unreported: usize,
     /// Peers whose suspension changed since the driver asked: at most every peer known, each once.
     pub(crate) resuspended: BTreeSet<NodeId>,
     /// Peers that were lost since the driver asked: at most every peer known, each once.
     pub(crate) lost: BTreeSet<NodeId>,
     pub(crate) calls: Calls,
-    /// Connection slots: which peer an index leads to.
+    /// Connection slots: the peer of each index.
     pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.
     pub(crate) replies: VecDeque<Reply>,
     pub(crate) paths: Paths,
     /// How many peers are known.
     pub(crate) acquaintances: usize,
-    /// How many of them came by themselves or were connected at some time. Nodes of the book that
-    /// never were do not count against `max_peers`.
+    /// How many of the known peers are strangers or were connected at some time. Nodes of the book
+    /// that never were connected do not count against `max_peers`.
     pub(crate) met: usize,
     /// The frames of the packet being built: kept to spare the allocation.
     pub(crate) frames: Vec<SentFrame>,
-    /// Packets are never built in runs: to compare with those that are.
+    /// Disables runs when building packets, for tests that compare both ways.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
     /// Packets that were built in runs, and packets that joined the range of one before.
@@ -140,21 +141,21 @@ impl Shared {
         self.rng.next_u64()
     }
 
-    /// A session with `node` was suspended or resumed, or ended while it was suspended.
+    /// Notes that a session with `node` was suspended or resumed, or ended while it was suspended.
     pub(crate) fn on_suspension(&mut self, node: NodeId) {
         self.counters.suspensions += 1;
         self.resuspended.insert(node);
     }
 
-    /// The largest UDP payload that a peer at `address` should send over a connection that is made
-    /// now: what the path carries and the socket's budget takes of all who are known.
+    /// The largest UDP payload, in bytes, that a peer at `address` should send over a connection
+    /// made now: the path carries it, and the socket's budget takes it from all known peers.
     pub(crate) fn datagram_from(&self, address: SocketAddr) -> usize {
         let path = self.paths.largest_from(address);
         let most = path.min(self.config.max_datagram);
         self.shares.datagram_for(most, self.acquaintances)
     }
 
-    /// Whether another connection, with `who`, finds a place now. If not, it waits for its turn.
+    /// Whether one more connection, with `who`, gets a place now. If not, `who` waits for its turn.
     pub(crate) fn has_place(&mut self, now: Instant, who: Asker) -> bool {
         let places = self.shares.places();
         if places > 0 && self.line.len(now) == 0 {
@@ -163,15 +164,15 @@ impl Shared {
         self.line.ask(now, who, places)
     }
 
-    /// Whether a handshake packet would be queued; one to somebody unknown only into the first half
-    /// of the queue.
+    /// Whether a handshake packet would be queued. A packet to an unknown node only uses the first
+    /// half of the queue.
     pub(crate) fn may_reply(&self, known: bool) -> bool {
         let most = if known { MAX_REPLIES } else { MAX_REPLIES / 2 };
         self.replies.len() < most
     }
 
-    /// Queues a handshake packet to somebody known, or who proved its address; drops it if too many
-    /// wait. Returns whether it is queued.
+    /// Queues a handshake packet to a node that is known or proved its address; drops the packet if
+    /// too many wait. Returns whether it is queued.
     pub(crate) fn reply(&mut self, to: Destination, bytes: Vec<u8>) -> bool {
         self.queue_reply(Reply::once(to, bytes), true)
     }
@@ -184,12 +185,13 @@ impl Shared {
         }
     }
 
-    /// The same for a packet that nobody repeats should it be lost: it goes so often at once.
+    /// As [`reply`](Self::reply), for a packet that is not repeated when lost: it is sent `times`
+    /// times at once.
     pub(crate) fn reply_times(&mut self, times: u32, to: Destination, bytes: Vec<u8>) {
         self.queue_reply(Reply { to, bytes, times }, true);
     }
 
-    /// The same for answers that anybody may ask for, with a forged address too.
+    /// As [`reply`](Self::reply), for answers that anyone can ask for, even with a forged address.
     pub(crate) fn reply_to_anyone(&mut self, to: Destination, bytes: Vec<u8>) -> bool {
         self.queue_reply(Reply::once(to, bytes), false)
     }

@@ -1,4 +1,4 @@
-//! How the program decides about one peer's flow: controllers, and when to send again.
+//! The program's control of one peer's flow: its controller, and retransmission on demand.
 
 use super::Engine;
 use crate::steer::Steer;
@@ -6,7 +6,7 @@ use crate::time::Instant;
 use crate::types::NodeId;
 
 impl Engine {
-    /// Which congestion controller decides for `node` now; `None` without a connection.
+    /// The name of the congestion controller of `node` now; `None` without a connection.
     #[must_use]
     pub fn controller(&self, node: NodeId) -> Option<&'static str> {
         let peer = self.peers.get(self.peer_key(node)?)?;
@@ -14,7 +14,7 @@ impl Engine {
     }
 
     /// Installs the program's controller of `node`, in place of the one before; `None` removes it.
-    /// It is asked at once. False if there is no such node.
+    /// The controller is asked at once. Returns false if there is no such node.
     pub fn steer(&mut self, now: Instant, node: NodeId, steer: Option<Box<dyn Steer>>) -> bool {
         let Some(key) = self.peer_key(node) else {
             return false;
@@ -26,9 +26,9 @@ impl Engine {
         true
     }
 
-    /// Sends everything to `node` again that was sent and is not acknowledged. What was in flight
-    /// counts as gone from the network: calling this again and again outruns congestion control,
-    /// and only the receiver's credit is left as a bound. False if there is no such node.
+    /// Sends everything to `node` again that was sent and is not acknowledged. Packets in flight
+    /// count as gone from the network: repeated calls outrun congestion control, so that only the
+    /// receiver's credit bounds the flow. Returns false if there is no such node.
     pub fn retransmit(&mut self, node: NodeId) -> bool {
         let Some(key) = self.peer_key(node) else {
             return false;

@@ -1,5 +1,5 @@
-//! Nodes that came without being in the book: how many one address may bring, and when they are
-//! forgotten (F02). Nodes of the book are neither counted nor forgotten.
+//! Strangers, nodes that connected without being in the book: how many one address may bring, and
+//! when they are forgotten (F02). Nodes of the book are neither counted nor forgotten.
 
 use super::Engine;
 use crate::addresses::Addresses;
@@ -12,12 +12,12 @@ use crate::wire::RefusedCode;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-/// While the table is full, for one address or for all, how often it is searched for strangers that
-/// left.
+/// How often the table is searched for strangers that left, while it is full for one address or for
+/// all.
 const SEARCH: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Whether a node that is not known yet is kept out.
+    /// Returns a reason to refuse a node that is not known yet.
     pub(super) fn stranger_refusal(
         &mut self,
         now: Instant,
@@ -37,8 +37,8 @@ impl Engine {
         full.then_some(RefusedCode::TooManyPeers)
     }
 
-    /// Whether the table takes no more strangers from this address. Half of it is for others,
-    /// whatever one of them does.
+    /// Whether the table takes no more strangers from this address. Strangers of one address get at
+    /// most half of it.
     fn is_full_for(&self, from: IpAddr) -> bool {
         let most = self.shared.config.max_peers;
         let here = self.strangers.get(&from).copied().unwrap_or(0);
@@ -56,9 +56,10 @@ impl Engine {
         key
     }
 
-    /// Forgets the strangers of whom nothing is left: no session, no message, no wish of the
-    /// program's, and no INIT that may still be under way. If all have events that the program did
-    /// not take, those go with them: a program that takes none would serve no newcomer any more.
+    /// Forgets the strangers without state to keep: no session, no message, no setting of the
+    /// program's, and no INIT that may still be under way. If all of those have untaken events, the
+    /// events are dropped, too: otherwise a program that takes no events would serve no new node
+    /// any more.
     pub(super) fn forget_strangers(&mut self, now: Instant) {
         let mut gone = self.forgettable(now, false);
         if gone.is_empty() {
@@ -70,7 +71,7 @@ impl Engine {
         self.forget(gone);
     }
 
-    /// Strangers of whom nothing is left, or with `events` nothing but these.
+    /// Strangers without state to keep; with `events` untaken events do not count as such.
     fn forgettable(&self, now: Instant, events: bool) -> Vec<usize> {
         self.peers
             .iter()
@@ -105,13 +106,13 @@ impl Engine {
             self.recent = None;
             self.shared.resuspended.remove(&peer.node);
             self.shared.lost.remove(&peer.node);
-            // Another may get its key.
+            // Another peer may get this key.
             self.shared.line.leave(Some(key));
             self.uncount_stranger(peer.stranger_from);
         }
     }
 
-    /// One that came from there left, or is in the book now.
+    /// Notes that a stranger from this address left, or is in the book now.
     pub(super) fn uncount_stranger(&mut self, from: Option<IpAddr>) {
         if let Some(from) = from
             && let Some(count) = self.strangers.get_mut(&from)

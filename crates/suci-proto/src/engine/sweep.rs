@@ -1,4 +1,5 @@
-//! While credit, places or memory are short: who has some gives back, who waits is served.
+//! Sweeps over all peers while credit, places or memory are short: some peers give back, waiting
+//! peers are served.
 
 use super::Engine;
 use crate::event::EndReason;
@@ -8,16 +9,16 @@ use crate::time::{Duration, Instant, earlier};
 /// How often all peers are looked at while some wait for socket credit.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// How often while somebody waits for a place: about the time in which an exchange on a local
-/// network is over and acknowledged. With many peers [`SWEEP_EACH`] for each of them, so that
-/// the looks take a small part of the time.
+/// How often while a node waits for a place: about the time of an acknowledged exchange on a local
+/// network. With many peers [`SWEEP_EACH`] for each of them, so that sweeps take a small part of
+/// the time.
 const SWEEP_FOR_PLACES: Duration = Duration::from_millis(4);
 const SWEEP_EACH: Duration = Duration::from_micros(2);
 
-/// When somebody finds no room, whoever was not heard for so long is asked for a sign of life...
+/// Silence after which a peer is asked for a sign of life when another node finds no room...
 const SILENT: Duration = Duration::from_secs(10);
 
-/// ... and so often at most: those that answer may be idle meanwhile.
+/// ... and the shortest time between two such rounds: peers that answered may be idle meanwhile.
 const ASKING: Duration = Duration::from_secs(60);
 
 impl Engine {
@@ -26,14 +27,14 @@ impl Engine {
         self.shared.shares.is_short() || self.is_place_wanted()
     }
 
-    /// Whether somebody waits for a place.
+    /// Whether a node waits for a place.
     fn is_place_wanted(&self) -> bool {
         let callers = self.known_callers.len() + self.strange_callers.len();
         callers > 0 || !self.shared.line.is_empty()
     }
 
-    /// When all peers may be looked at next. Whatever makes credit or places short and ends that
-    /// again, as a peer can each round trip, the looks keep their distance.
+    /// The earliest time of the next sweep. Sweeps keep this distance however often a shortage
+    /// begins and ends; a peer can cause that each round trip.
     fn sweep_at(&self) -> Instant {
         let pause = if self.is_place_wanted() {
             let each = SWEEP_EACH.saturating_mul(self.peers.len() as u32);
@@ -44,16 +45,16 @@ impl Engine {
         self.swept_at + pause
     }
 
-    /// When all peers are looked at next; in the past if at once.
+    /// The time of the next sweep; in the past if it is due at once.
     pub(super) fn next_sweep(&self) -> Option<Instant> {
-        // Packets alone make credit short, too, so it may have been due before.
+        // Packets make credit short at any time, so the sweep may have been due before.
         let at = self.sweep_at().max(self.last_run);
         let sweep = self.is_sweep_needed().then_some(at);
         let wanted = self.shared.memory.is_wanted();
         earlier(sweep, wanted.then_some(self.ask_at))
     }
 
-    /// While something is short: asks idle peers to return theirs, serves those that wait.
+    /// While something is short: asks idle peers to return credit, and serves the waiting peers.
     pub(super) fn sweep(&mut self, now: Instant) {
         if now >= self.ask_at && self.shared.memory.take_up_want() {
             self.ask_at = now + ASKING;
@@ -79,9 +80,9 @@ impl Engine {
         self.serve_waiting(now);
     }
 
-    /// While `crowd` nodes wait for a place, all strangers as one, as many others lose theirs, as
-    /// soon as they were idle or had a turn. Other strangers that wait get those of idle strangers:
-    /// however many somebody claims to be, nobody else loses a place for that.
+    /// Dismisses as many peers as nodes wait for a place (`crowd`, which counts all strangers as
+    /// one), once those peers were idle or had a turn. The other waiting strangers only get places
+    /// of idle strangers: an attacker with many names takes no place of a known node.
     fn make_places(&mut self, now: Instant, crowd: usize, strangers: usize) {
         #[cfg(suci_plant)]
         if crate::plant::active("places-never-freed") {
@@ -130,8 +131,9 @@ impl Engine {
         }
     }
 
-    /// Somebody found no room in the table. Only strangers leave it, and who comes proved nothing
-    /// yet: the others are not disturbed.
+    /// Asks silent strangers for a sign of life, since a node found no room in the table. Only
+    /// strangers leave the table, and the caller proved nothing yet, so nodes of the book are not
+    /// disturbed.
     pub(super) fn ask_silent_strangers(&mut self, now: Instant) {
         if now >= self.ask_strangers_at {
             self.ask_strangers_at = now + ASKING;
@@ -139,10 +141,10 @@ impl Engine {
         }
     }
 
-    /// Somebody found no room: peers that were not heard for long, although nothing waits for them,
-    /// are asked for a sign of life. Those that died without a word would keep what they were
-    /// promised for ever. Whom to ask takes a place that others want is not asked: its session ends
-    /// when that of one that was would.
+    /// Asks peers that were not heard for long for a sign of life, since a node found no room. A
+    /// peer that died silently would keep its memory for ever. A peer without a connection would
+    /// need a contended place to answer: it is not asked, and its session ends after the usual
+    /// silence.
     fn ask_the_silent(&mut self, now: Instant, only_strangers: bool) {
         let resumed = self.resumed_at;
         let meant = |stranger| stranger || !only_strangers;
@@ -170,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// Gives credit to those who wait for some, in their order, as far as it reaches.
+    /// Gives credit to the waiting peers, in order, as far as it reaches.
     pub(super) fn serve_waiting(&mut self, now: Instant) {
         while let Some(key) = self.shared.shares.next_to_serve() {
             let served = self
@@ -178,7 +180,7 @@ impl Engine {
                 .get_mut(key)
                 .is_some_and(|p| p.serve(now, &mut self.shared));
             self.touch(key);
-            // Who is still first took nothing: asking again would not end.
+            // A peer that is still first took nothing: serving it again would not end.
             if !served || self.shared.shares.next_to_serve() == Some(key) {
                 break;
             }

@@ -32,7 +32,7 @@ use std::net::SocketAddr;
 const BUFFER: u64 = 8 << 20;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A packet on its way: from whom, to whom, and its bytes.
+/// A packet on its way: sender, receiver, and its bytes.
 #[derive(Clone)]
 struct Packet {
     from: usize,
@@ -56,7 +56,7 @@ struct World {
     starts: u128,
     /// Every packet that was sent, in order.
     seen: Vec<Packet>,
-    /// What the routes of each host carry, if its driver answers.
+    /// UDP payload that the routes of each host carry, if its driver answers.
     routes: BTreeMap<usize, usize>,
 }
 
@@ -130,7 +130,7 @@ impl World {
         self.engines[host] = self.start(host, self.engines.len(), BUFFER);
     }
 
-    /// In the place of `host` there is a node that knows nobody and serves anyone.
+    /// Replaces `host` by a node with an empty book that admits strangers.
     fn set_up_server(&mut self, host: usize, buffer: u64, config: Config) {
         let identity = Identity {
             node: id(host),
@@ -147,7 +147,7 @@ impl World {
         self.engines[from].send(self.now, id(to), message(b"hello"))
     }
 
-    /// What leaves `host` now.
+    /// The packets that leave `host` now.
     fn outgoing(&mut self, host: usize) -> Vec<Packet> {
         let (now, engine) = (self.now, &mut self.engines[host]);
         let mut packets = Vec::new();
@@ -171,7 +171,8 @@ impl World {
         packets
     }
 
-    /// A PING of 1 to 0 outside of its engine's order, padded to `size` bytes at least.
+    /// Delivers a PING from 1 to 0, made without the engine of 1 and padded to at least `size`
+    /// bytes.
     fn deliver_ping(&mut self, size: usize) {
         let connection = self.peer(0, 1).connection.as_ref().unwrap();
         let header = Header {
@@ -218,7 +219,7 @@ impl World {
         panic!("packets without end");
     }
 
-    /// Lets so much time pass, in small steps.
+    /// Lets `span` pass, in small steps.
     fn run(&mut self, span: Duration) {
         let end = self.now + span;
         self.settle();
@@ -252,7 +253,7 @@ impl World {
 }
 
 /// Both ends get another address, and only the first packet still goes to an old one: responses go
-/// where the challenges came from.
+/// to the addresses that challenges came from.
 #[test]
 fn f13_both_ends_move_at_once() {
     let mut world = World::new(2);
@@ -286,7 +287,7 @@ fn f13_both_ends_move_at_once() {
     assert_eq!(world.received(1), 1);
 }
 
-/// Two hosts whose connection stands.
+/// Two connected hosts.
 fn connected() -> World {
     let mut world = World::new(2);
     for _ in 0..2 {
@@ -299,7 +300,7 @@ fn connected() -> World {
     world
 }
 
-/// The same, and the second has a message that nobody took.
+/// Two connected hosts; the second has a message that its program did not take.
 fn with_a_message() -> World {
     let mut world = connected();
     world.send(0, 1).unwrap();
@@ -308,7 +309,7 @@ fn with_a_message() -> World {
     world
 }
 
-/// The answer carries the acknowledgement, so that nothing is to be sent before.
+/// The answer carries the acknowledgement, so no packet has to be sent before it.
 #[test]
 fn the_program_gets_its_message_before_anything_is_sent() {
     let mut world = with_a_message();
@@ -375,8 +376,8 @@ fn f16_time_computed_before_the_answer_is_a_gap_if_something_was_due() {
     }
 }
 
-/// F16: a program that looks in once a second is late each time, and yet it hears, in some time,
-/// that nobody answers.
+/// F16: a program that polls once a second is late each time, but still finds out that the peer is
+/// silent.
 #[test]
 fn f16_who_is_always_late_finds_the_dead_all_the_same() {
     let mut world = connected();
@@ -387,7 +388,7 @@ fn f16_who_is_always_late_finds_the_dead_all_the_same() {
         assert!(now < begun + 200 * SECOND, "it never does");
         world.engines[0].begin_turn(now);
         world.engines[0].handle_timeout(now);
-        // Nothing of it arrives anywhere.
+        // No packet arrives.
         world.outgoing(0);
         if let Some(event @ Event::Lost { .. }) = world.engines[0].poll_event() {
             break event;
@@ -414,8 +415,8 @@ fn f16_who_leaves_off_and_stays_away_was_held_up() {
     }
 }
 
-/// Where one packet goes in ten seconds, a challenge waits for its turn, and then takes every
-/// other.
+/// If only one packet may go in ten seconds, a challenge waits for its turn, and then takes every
+/// other packet.
 #[test]
 fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
     let mut world = with_a_message();
@@ -445,7 +446,8 @@ fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
     }
 }
 
-/// Who is heard before its address is known, and has messages waiting, is called once it is.
+/// A peer that called before its address was known, and for which messages wait, is called once its
+/// address is known.
 #[test]
 fn what_waits_for_an_address_goes_when_it_is_known() {
     let mut world = World::new(2);
@@ -500,11 +502,11 @@ fn long_requests_that_are_answered_do_not_lean_to_response() {
     }
 }
 
-/// Each acknowledgement lets as many packets go as it names. If the last of those asked for the
-/// next one, however few they are, all would name so few.
+/// Each acknowledgement releases as many packets as it covers. If the last of a few packets asked
+/// for the next acknowledgement, every acknowledgement would cover only a few.
 #[test]
 fn with_throughput_a_small_window_is_kept_full_by_few_acknowledgements() {
-    // The window limits, or what the receiver grants.
+    // The congestion window is the limit, or the receiver's grant.
     let acks = |mode, bytes, buffer| {
         let mut world = World::new(2);
         let config = Config {

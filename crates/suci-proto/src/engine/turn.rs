@@ -1,5 +1,4 @@
-//! When the driver is here: how a turn begins, what may wait for the next one, and time that passed
-//! without any.
+//! The driver's turns: how a turn begins, what may wait for the next one, and gaps between turns.
 
 use super::Engine;
 use crate::peer::Peer;
@@ -10,8 +9,8 @@ use crate::wire::Mode;
 /// computing, a stopped process, a paused machine.
 const GAP: Duration = Duration::from_millis(100);
 
-/// Of one that comes after more than this nobody knows whether it slept or was stopped, if nothing
-/// was due.
+/// After an absence longer than this without a deadline, the driver may have been stopped instead
+/// of asleep.
 const ABSENCE: Duration = Duration::from_secs(10);
 
 /// How long a driver transmits before it looks at its socket and hands messages over. With 200 us
@@ -19,9 +18,9 @@ const ABSENCE: Duration = Duration::from_secs(10);
 pub const TX_BUDGET: Duration = Duration::from_micros(500);
 
 impl Engine {
-    /// A turn of the driver begins at `now`. Acknowledgements that found nothing to ride on since
-    /// the last turn go out in this one (with [`crate::Config::ack_on_poll`]), and a driver that
-    /// was held up is noticed: that time counts for nobody's silence.
+    /// Begins a turn of the driver at `now`. Acknowledgements that no packet carried since the last
+    /// turn are sent in this one (with [`crate::Config::ack_on_poll`]). Time for which the driver
+    /// was held up counts as no peer's silence.
     pub fn begin_turn(&mut self, now: Instant) {
         self.begin_keeping_acks(now);
         self.force_acks();
@@ -37,8 +36,8 @@ impl Engine {
         self.expect_newcomers(now);
     }
 
-    /// Whether there are acknowledgements that wait for a turn to begin, and none of a peer that
-    /// prefers response: they may wait for another.
+    /// Whether acknowledgements wait for a turn to begin, and none is for a peer that prefers
+    /// [`Mode::Response`]: they may wait for one turn more.
     #[must_use]
     pub fn acks_may_wait(&self) -> bool {
         let owing = |&key: &usize| self.peers.active(key).filter(|peer| peer.owes_ack());
@@ -50,8 +49,8 @@ impl Engine {
         owing.peek().is_some() && !owing.any(urgent)
     }
 
-    /// Acknowledgements that wait for a turn to begin wait no longer: they go with what is sent
-    /// next, or alone.
+    /// Makes acknowledgements that wait for a turn to begin due: the next packet carries them, or
+    /// they are sent alone.
     pub fn force_acks(&mut self) {
         let mut waits = core::mem::take(&mut self.ack_waits);
         for key in waits.drain(..) {
@@ -59,7 +58,7 @@ impl Engine {
                 continue;
             };
             peer.ack_waits = false;
-            // Most have gone since, with an answer.
+            // Most were sent since, with an answer.
             if peer.owes_ack() {
                 if let Some(connection) = &mut peer.connection {
                     connection.received.force();
@@ -70,8 +69,7 @@ impl Engine {
         self.ack_waits = waits;
     }
 
-    /// A driver that should have been here at `expected` was held up until `now`, unless it is
-    /// about then.
+    /// Notes a gap if the driver, expected at `expected`, was held up until `now`.
     #[inline]
     pub(super) fn notice_gap(&mut self, now: Instant, expected: Instant) {
         if now > self.last_run + ABSENCE {
@@ -80,12 +78,12 @@ impl Engine {
         if now <= expected + GAP {
             return;
         }
-        // What is no gap by itself is silence in one, too: else nobody was ever silent to who is
-        // always late.
+        // Subtract only the time beyond `GAP`: otherwise a driver that is always late would never
+        // see a peer as silent.
         self.on_gap(now, now.since(expected + GAP));
     }
 
-    /// The driver was held up for so long.
+    /// Handles a gap: the driver was held up for `late`.
     #[cold]
     fn on_gap(&mut self, now: Instant, late: Duration) {
         self.shared.counters.gaps += 1;
@@ -98,10 +96,10 @@ impl Engine {
         keys.into_iter().for_each(|key| self.touch(key));
     }
 
-    /// Whether the program may have its message before [`Engine::poll_transmit`] is asked: there is
-    /// one, and nothing would be sent but an acknowledgement that waits for its answer to ride on.
-    /// Then that must follow before the driver sleeps: only it knows what [`Engine::next_timeout`]
-    /// will be.
+    /// Whether the program may get its message before [`Engine::poll_transmit`] is called: there is
+    /// a message, and the only packet to send is an acknowledgement, which the program's answer may
+    /// carry. Then [`Engine::poll_transmit`] must be called before the driver sleeps: it sets
+    /// [`Engine::next_timeout`].
     pub fn defer_output(&mut self, now: Instant) -> bool {
         let shared = &self.shared;
         let quiet = shared.replies.is_empty()
@@ -121,8 +119,8 @@ impl Engine {
         true
     }
 
-    /// Whether the driver should not transmit at `now`, but have the program take a message first
-    /// that is more urgent than all that may go. Not for longer than [`TX_BUDGET`]: the program may
+    /// Whether the program should take a message before the driver transmits at `now`, since that
+    /// message is more urgent than everything to send. False after [`TX_BUDGET`]: the program may
     /// take no messages.
     pub fn output_yields(&mut self, now: Instant) -> bool {
         if !self.message_outranks_output() {
@@ -132,14 +130,13 @@ impl Engine {
         now.since(*self.yields_since.get_or_insert(now)) <= TX_BUDGET
     }
 
-    /// The driver stops at `now` although more may go, and means to be back at once: if it is not,
-    /// it was held up.
+    /// Notes that the driver stops at `now` although there may be more to send. It must come back
+    /// at once; a later return counts as a gap.
     pub fn end_tx(&mut self, now: Instant) {
         self.expected = Some(now);
     }
 
-    /// Has the peer looked after when it is next due. A peer that waits for no moment
-    /// may become idle.
+    /// Sets the peer's timer to its deadline. A peer without a deadline may become idle.
     pub(super) fn arm(&mut self, now: Instant, key: usize) {
         if let Some(deadline) = self.peers.active(key).and_then(Peer::deadline) {
             return self.wheel.set(key, deadline);

@@ -2,11 +2,11 @@
 //! Reports of a launcher that a process has ended.
 //!
 //! Anybody can forge an ICMP message, so a report ends nothing by itself (RFC 5927, section 5): it
-//! is told as the cause if the peer stays silent. One kind is worth more. When a process of this
-//! machine ends, this machine's kernel answers for its port, and no packet from the network can
-//! pass for that answer. Such a report makes the engine ask the peer for a sign of life, and
-//! shortens how long the answer is waited for. The word of the program that started a process
-//! counts as much, and it may say more: that no other process will follow.
+//! is told as the cause if the peer stays silent. One kind of report is more reliable. When a
+//! process of this machine ends, this machine's kernel answers for its port, and no packet from the
+//! network can pass for that answer. Such a report makes the engine ask the peer for a sign of
+//! life, and shortens the wait for its answer. A report of the program that started a process
+//! counts as much, and it may add that no other process will follow.
 
 use super::Engine;
 use crate::event::Unreachable;
@@ -14,27 +14,27 @@ use crate::time::Instant;
 use crate::types::NodeId;
 use std::net::SocketAddr;
 
-/// So many reports from the network are looked at in each second, and so many of this machine's
-/// kernel. Each costs a look at every active peer. Anybody may send the former, which must
-/// not keep the latter from being looked at.
+/// Most reports from the network that are handled in each second, and most of this machine's
+/// kernel. Each costs a look at every active peer. Anyone can send the former, which must not
+/// displace the latter.
 const REPORTS_PER_SECOND: u64 = 1_000;
 
-/// A datagram was not delivered, as the system reports.
+/// The system's report that a datagram was not delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct Undelivered<'a> {
-    /// Where the datagram went.
+    /// Destination of the datagram.
     pub to: SocketAddr,
     /// Why it did not arrive.
     pub why: Unreachable,
-    /// `to` is an address of this machine, and this machine's kernel made the report. Never true of
-    /// anything that came from the network.
+    /// Whether `to` is an address of this machine, and this machine's kernel made the report. Never
+    /// true of a report that came from the network.
     pub local: bool,
     /// The first bytes of the datagram, as the report quotes them; the engine needs 28.
     pub quoted: &'a [u8],
 }
 
 impl Engine {
-    /// The system reports that a datagram was not delivered. Call it before
+    /// Handles the system's report that a datagram was not delivered. Call it before
     /// [`Engine::handle_timeout`].
     pub fn on_undelivered(&mut self, now: Instant, report: &Undelivered<'_>) {
         self.shared.counters.unreachable += 1;
@@ -57,14 +57,14 @@ impl Engine {
         touched.into_iter().for_each(|key| self.touch(key));
     }
 
-    /// The launcher of `node` says that its process has ended; `for_good`: that no other will take
-    /// its place. The peer is asked for a sign of life. Without one for a few probe timeouts it is
-    /// [`Lost`](crate::Event::Lost) by [`ProcessDied`](crate::LostCause::ProcessDied), and with
-    /// `for_good` its session then ends. Until it is heard again, so does each session that begins
-    /// with it after that.
+    /// Handles the launcher's report that the process of `node` has ended; `for_good`: that no
+    /// other will take its place. The peer is asked for a sign of life. Without one for a few probe
+    /// timeouts it is [`Lost`](crate::Event::Lost) by
+    /// [`ProcessDied`](crate::LostCause::ProcessDied), and with `for_good` its session then ends.
+    /// Until the node is heard again, each later session with it ends in the same way.
     ///
-    /// Unknown nodes are ignored. The caller must have heard it from the launcher itself,
-    /// never from the network. Call it after everything that had arrived was taken, and before
+    /// Unknown nodes are ignored. The report must come from the launcher itself, never from the
+    /// network. Call it after everything that had arrived was taken, and before
     /// [`Engine::handle_timeout`].
     pub fn on_process_ended(&mut self, now: Instant, node: NodeId, for_good: bool) {
         let Ok(key) = self.known(node) else {

@@ -1,53 +1,56 @@
-//! Peers of which a channel of a higher class than the peer itself has something: their turn comes
-//! before that of others.
+//! Urgent peers: a channel of a higher class than the peer's own has something to send or to hand
+//! over. Their turn comes before that of other peers.
 //!
-//! The order of peers goes by what the program said of peers. A message of an urgent channel would
-//! wait there until all other peers of the class had a train each. So its peer stands here, too, in
-//! the class of the channel, until that has nothing more. A peer keeps its place in the order
-//! meanwhile: what is urgent takes nothing from its bulk, and gives it nothing.
+//! The order of peers follows the priorities that the program gave to peers. There a message of an
+//! urgent channel would wait until all other peers of the class had a train each. So its peer is
+//! listed here, too, in the class of the channel, until that channel has nothing more. The peer
+//! keeps its place in the order meanwhile: its bulk data neither loses nor gains by urgent
+//! messages.
 
 use super::Engine;
 use crate::time::{Duration, Instant};
 use crate::turns::{CLASSES, Priority, Turns};
 
-/// A class that sent nothing for so long is not in use.
+/// A class that sent nothing for this time is not in use.
 const CLASS_IN_USE: Duration = Duration::from_secs(1);
 
-/// What counts beside the order of peers.
+/// Urgent peers of both directions, and the classes in use.
 #[derive(Debug, Default)]
 pub(super) struct Ranks {
-    /// Peers that have something urgent to send, and those that have such messages for the program.
+    /// Peers that have urgent messages to send, and peers that have urgent messages for the
+    /// program.
     pub(super) sending: Urgent,
     pub(super) receiving: Urgent,
     /// The class of the urgent turn in which the train was built, if it was one.
     turn: Option<u8>,
-    /// When each class last sent something, to know which are in use, and the highest that ever
-    /// did.
+    /// When each class last sent something, which tells the classes in use, and the highest class
+    /// that ever did.
     used: [Option<Instant>; CLASSES],
     highest_used: u8,
 }
 
-/// The peers that have something urgent.
+/// The urgent peers of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Urgent {
     turns: Turns,
 }
 
 impl Urgent {
-    /// A peer has something to do, perhaps on a channel of `class`: it stands in `order`, and here
-    /// if that is urgent.
+    /// Lists a peer that has something, perhaps on a channel of `class`: in `order`, and here if
+    /// that class is urgent.
     #[inline]
     pub(super) fn list(&mut self, key: usize, class: Option<u8>, order: &mut Turns) {
         let own = order.add(key);
         self.note(key, class, own);
     }
 
-    /// Whether no peer stands here.
+    /// Whether no peer is urgent.
     fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// The peer, whose own class is `own`, has something on a channel of `class`.
+    /// Lists the peer here if `class`, of the channel that has something, is above `own`, its own
+    /// class.
     #[inline]
     fn note(&mut self, key: usize, class: Option<u8>, own: u8) {
         if class > Some(own) {
@@ -67,8 +70,8 @@ impl Urgent {
         }
     }
 
-    /// The peer whose turn comes before that of those in `order`, and its class. `class_of` is the
-    /// class of the channel that a peer has something on next.
+    /// The urgent peer whose turn comes before the peers in `order`, and its class. `class_of`
+    /// returns the class of the channel that is next at a peer.
     #[inline]
     pub(super) fn front(
         &mut self,
@@ -84,26 +87,27 @@ impl Urgent {
             if next >= Some(class) {
                 return Some((key, class));
             }
-            // What was urgent has left. What is next may still be of a higher class than its peer.
+            // The urgent message has left. The next one may still be of a higher class than its
+            // peer.
             self.turns.drop_front();
             self.note(key, next, order.priority(key).class());
         }
         None
     }
 
-    /// The first peer had a turn with so many bytes.
+    /// Notes that the first peer had a turn with `bytes` bytes.
     pub(super) fn charge(&mut self, bytes: usize) {
         self.turns.charge(bytes);
     }
 
-    /// The first peer can do nothing now.
+    /// Removes the first peer, which can do nothing now.
     pub(super) fn drop_front(&mut self) {
         self.turns.drop_front();
     }
 }
 
 impl Engine {
-    /// Whose turn it is: of a peer that has something urgent, or of the next one in order.
+    /// The peer whose turn it is: an urgent one, or the next in order.
     pub(super) fn next_peer(&mut self) -> Option<usize> {
         let peers = &self.peers;
         let class_of = |key| peers.active(key)?.session.outbox.next_class();
@@ -112,16 +116,16 @@ impl Engine {
         urgent.map_or_else(|| self.dirty.front(), |(key, _)| Some(key))
     }
 
-    /// Whether something may be to be sent, all of it of a lower class than the next message for
-    /// the program: then the program should have that before the driver transmits.
+    /// Whether there may be something to send, and all of it has a lower class than the next
+    /// message for the program. Then the program should get that message before the driver
+    /// transmits.
     pub(super) fn message_outranks_output(&mut self) -> bool {
         let to_send = self.dirty.front_class();
         let class = self.next_class_received();
         to_send.is_some() && class > to_send && class > self.next_class_to_send()
     }
 
-    /// Whether a channel of a higher class than its peer has something to send that all other
-    /// peers' turns come after.
+    /// Whether an urgent channel has something to send that comes before all other peers' turns.
     pub fn has_urgent_output(&mut self) -> bool {
         !self.ranks.sending.is_empty() && self.next_class_to_send() > self.dirty.front_class()
     }
@@ -138,7 +142,7 @@ impl Engine {
         urgent.map_or(in_order, |(_, class)| Some(class))
     }
 
-    /// The class of what is to be sent next.
+    /// The class of the next message to send.
     fn next_class_to_send(&mut self) -> Option<u8> {
         let in_order = self.dirty.front_class();
         if self.ranks.sending.is_empty() {
@@ -150,7 +154,7 @@ impl Engine {
         urgent.map_or(in_order, |(_, class)| Some(class))
     }
 
-    /// Whoever has the turn can do nothing with it.
+    /// Ends the turn of the current peer, which can do nothing with it.
     pub(super) fn drop_turn(&mut self) {
         match self.ranks.turn {
             Some(_) => self.ranks.sending.drop_front(),
@@ -165,7 +169,7 @@ impl Engine {
             .unwrap_or_else(|| self.dirty.priority(key).class())
     }
 
-    /// The train that was built counts in its peer's turn, and shows that its class is in use.
+    /// Charges the train that was built to its peer's turn, and notes that its class is in use.
     pub(super) fn note_class(&mut self, now: Instant, key: usize) {
         let class = self.class_of_turn(key);
         if let Some(used) = self.ranks.used.get_mut(usize::from(class)) {
@@ -173,7 +177,7 @@ impl Engine {
         }
         self.ranks.highest_used = self.ranks.highest_used.max(class);
         if self.ranks.turn.is_some() {
-            // Bulk may have filled the train: that counts among the other peers, too.
+            // Bulk data may have filled the train: charge it in the order of peers, too.
             self.ranks.sending.charge(self.train.len());
             self.dirty.owe(key, self.train.len());
         } else if self.train_is_last {
@@ -183,8 +187,8 @@ impl Engine {
         }
     }
 
-    /// Whether a peer of a higher class sent something of late: a train that the socket has cannot
-    /// be overtaken, so those of this peer should be short.
+    /// Whether a higher class sent something within the last second. A train in the socket cannot
+    /// be overtaken, so the trains of this peer should then be short.
     pub(super) fn is_outranked(&self, now: Instant, key: usize) -> bool {
         let class = self.class_of_turn(key);
         if class >= self.ranks.highest_used {

@@ -1,4 +1,4 @@
-//! What the program asks of the engine.
+//! The calls of the program.
 
 use super::urgent::Urgent;
 use super::{Engine, Shared};
@@ -13,10 +13,10 @@ use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, NodeId};
 use crate::wire::Mode;
 
-/// Why a message was not accepted. Gives it back where trying again makes sense.
+/// Why a message was not accepted. Returns the message where trying again makes sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// No such node in the address book, nor has it opened a session.
+    /// The node is not in the address book and has not opened a session.
     #[error("node {0} is unknown: add it to the address book")]
     UnknownPeer(NodeId),
     /// A node has no connection to itself.
@@ -26,14 +26,14 @@ pub enum SendError {
     /// ([`Engine::want_room`] tells).
     #[error("the queue is full: receive or wait, then send again")]
     WouldBlock(Outgoing),
-    /// Messages of several sessions that ended wait for the program: no other session with this
-    /// peer begins.
+    /// Messages of several ended sessions wait for the program: until it takes some, no session
+    /// with this peer begins.
     #[error(
         "messages of {} ended sessions are unread: receive them, then send again",
         MAX_UNREAD
     )]
     Unread(Outgoing),
-    /// Longer than any message may be.
+    /// The message is longer than any may be.
     #[error(
         "message of {length} bytes: at most {} are possible",
         limits::MAX_MESSAGE
@@ -51,7 +51,7 @@ pub enum SendError {
         /// Its length.
         length: usize,
     },
-    /// The peer lets no more channels be opened.
+    /// The peer allows no more open channels.
     #[error(
         "the peer lets {open} channels be open at once now, and so many are: finish some (finish_channel)"
     )]
@@ -65,7 +65,7 @@ pub enum SendError {
         /// The channel.
         channel: ChannelId,
     },
-    /// The session is suspended: nothing is accepted until that side resumes it.
+    /// The session is suspended: no message is accepted until `by` resumes it.
     #[error(
         "suspended by {}",
         match .by {
@@ -76,7 +76,7 @@ pub enum SendError {
     Suspended {
         /// The message.
         message: Outgoing,
-        /// By whom; by this side if by both.
+        /// The side that suspended it; this side if both did.
         by: Side,
     },
     /// The session with this peer is being closed: the next one begins when its end was told.
@@ -88,7 +88,7 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// The message that it gives back.
+    /// The message that this error returns, if any.
     pub(super) fn message_mut(&mut self) -> Option<&mut Outgoing> {
         match self {
             Self::WouldBlock(message) | Self::Closing(message) | Self::Unread(message) => {
@@ -124,7 +124,7 @@ pub enum IncomingError {
 
 /// Why a message is not accepted.
 pub(super) enum Refusal {
-    /// For a reason that does not give the message back.
+    /// An error that does not return the message.
     For(SendError),
     Full,
     Unread,
@@ -165,7 +165,7 @@ fn check_header(header: &[u8]) -> Result<(), SendError> {
     Ok(())
 }
 
-/// A peer for whom a message may be queued, and what takes note of it.
+/// A peer that accepts messages, and the engine state to update when one is queued.
 pub(super) struct Willing<'a> {
     key: usize,
     pub(super) peer: &'a mut Peer,
@@ -176,7 +176,7 @@ pub(super) struct Willing<'a> {
 }
 
 impl Willing<'_> {
-    /// Messages were queued.
+    /// Notes that messages were queued.
     #[inline(always)]
     pub(super) fn on_queued(self, now: Instant, queued: Held) {
         let Self { peer, shared, .. } = self;
@@ -194,8 +194,8 @@ impl Willing<'_> {
 }
 
 impl Engine {
-    /// Enters a node and where it may be: an address, or several that are tried in turn. Those
-    /// entered before are replaced for the next connection.
+    /// Enters a node and its address, or several addresses that are tried in turn. They replace
+    /// earlier ones for the next connection.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -237,8 +237,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether another node of the book is one too many: of those in the book, or of those that
-    /// were met.
+    /// Whether the table has no room for another node of the book: the nodes in the book, or those
+    /// that count as met, reach `max_peers`.
     fn is_full_for_the_book(&self) -> bool {
         let most = self.shared.config.max_peers;
         let known = || self.peers.len() - self.strangers.values().sum::<usize>();
@@ -296,7 +296,7 @@ impl Engine {
         self.send_and(now, node, message, |_| ())
     }
 
-    /// As [`Engine::send`]. Once the message is queued, `then` is done to the peer.
+    /// As [`Engine::send`]. Once the message is queued, `then` is called with the peer.
     #[inline(always)]
     pub(super) fn send_and(
         &mut self,
@@ -329,8 +329,8 @@ impl Engine {
     /// As [`Engine::send`], for a message whose bytes stay the caller's: copied once if it is
     /// small, and into memory of its own if it is longer than [`SMALL`].
     ///
-    /// Inlined, as all on its way is: calling a function for each step would be half of what a
-    /// small message costs.
+    /// Inlined, as is everything that it calls: a function call for each step would be half of the
+    /// cost of a small message.
     ///
     /// # Errors
     /// As [`Engine::send`].
@@ -354,10 +354,10 @@ impl Engine {
         queued.map_err(|refusal| refusal.of(|| message.to_outgoing()))
     }
 
-    /// Cancels the messages to `node` on `channel` that were sent with this token, as far as
-    /// nothing of them was sent: no byte, nor the request of one that asks first. Returns how many.
-    /// They never will be sent, their outcome is [`Outcome::NotDelivered`](crate::Outcome), and the
-    /// queue has their room again. O(messages that wait on the channel).
+    /// Cancels the messages to `node` on `channel` that were sent with this token, as far as no
+    /// byte of them, nor an RTS, was sent. Returns how many. They will never be sent, their outcome
+    /// is [`Outcome::NotDelivered`](crate::Outcome), and the queue has their room again. Takes time
+    /// proportional to the messages that wait on the channel.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
@@ -378,15 +378,15 @@ impl Engine {
         Ok(cancelled)
     }
 
-    /// The program waits until the queue to `node` has room for `message`, which [`Engine::send`]
-    /// did not take for want of it ([`SendError::WouldBlock`]): [`Event::Writable`] follows, once
-    /// for all messages of a class for which the program asks before it takes the event. Returns
-    /// the class of the message's channel, which the event will name; None if the node is unknown.
+    /// Asks for [`Event::Writable`] when the queue to `node` has room for `message`, which
+    /// [`Engine::send`] rejected ([`SendError::WouldBlock`]). One event answers all such calls of a
+    /// class that come before the program takes it. Returns the class of the message's channel,
+    /// which the event will name; `None` if the node is unknown.
     pub fn want_room(&mut self, node: NodeId, message: &Outgoing) -> Option<u8> {
         let key = self.known(node).ok()?;
         let peer = self.peers.get_mut(key)?;
         let class = peer.session.outbox.want_room(message);
-        // There may be room since.
+        // Room may have become free since.
         peer.report_room(&mut self.shared);
         self.touch(key);
         Some(class)
@@ -473,8 +473,8 @@ impl Engine {
         done
     }
 
-    /// Whether a message was accepted for a peer that prefers [`Mode::Response`] and
-    /// [`Engine::poll_transmit`] was not asked since: it should be, even inside a batch.
+    /// Whether a message was accepted for a peer in [`Mode::Response`] since the last
+    /// [`Engine::poll_transmit`]: that should be called now, even inside a batch.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
         self.flush
@@ -486,9 +486,9 @@ impl Engine {
         self.readable.front_class().is_some()
     }
 
-    /// How urgent `channel` is beside other channels of `node`: what we send on it, and in which
-    /// order [`Engine::recv`] hands over what came on it. A class above that of the node holds
-    /// beside other nodes, too. Holds for all sessions.
+    /// Sets the priority of `channel` among the channels of `node`, for the messages that we send
+    /// and for the order in which [`Engine::recv`] hands messages over. A class above that of the
+    /// node counts among other nodes, too. Holds for all sessions.
     ///
     /// # Errors
     /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if as many as can be opened have a priority.
@@ -504,13 +504,13 @@ impl Engine {
             let set = p.session.outbox.set_priority(channel, priority);
             if set {
                 p.session.inbox.set_priority(channel, priority);
-                // What the channel holds may leave room in its old class.
+                // The channel's messages may leave room in its old class.
                 p.report_room(&mut self.shared);
             }
             set
         });
         if set {
-            // What waits may be urgent now.
+            // A waiting message may be urgent now.
             self.touch(key);
             Ok(())
         } else {
@@ -520,9 +520,9 @@ impl Engine {
     }
 
     /// Bytes that `node` would take now as one message on `channel`, if nothing were queued before
-    /// it: as far as both the credit of its socket and that of its memory reach. 0 while it is not
-    /// up. More than that may be accepted; it waits here. Longer messages than this side's
-    /// `rts_threshold` ask first whatever this says.
+    /// it: the lesser of its socket credit and its memory credit. 0 while it is not up.
+    /// [`Engine::send`] may accept more, which waits here. Messages longer than this side's
+    /// `rts_threshold` ask first in any case.
     #[must_use]
     pub fn remote_window(&self, now: Instant, node: NodeId, channel: ChannelId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
@@ -537,17 +537,16 @@ impl Engine {
         peers.flat_map(|peer| peer.news.announcements())
     }
 
-    /// Messages to `node` whose failure stands in events that the program has not taken yet, and
-    /// that no [flush](Engine::flush_failures) reported.
+    /// Number of failed messages to `node` whose events the program has not taken yet, and that no
+    /// [flush](Engine::flush_failures) reported.
     #[must_use]
     pub fn untold_failures(&self, node: NodeId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
         peer.map_or(0, |p| p.news.failed())
     }
 
-    /// How many messages each peer has not acknowledged, and how many failed of which the program
-    /// was not told; none of those for whom both is nothing. Idle peers are
-    /// not looked at.
+    /// For each peer, the number of unacknowledged messages, and of failed messages of which the
+    /// program was not told; omits peers where both are 0. Does not look at idle peers.
     pub fn unflushed(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
         let all = self.peers.iter_active().map(|(_, peer)| {
             let open = peer.session.outbox.queued().open().messages;
@@ -556,7 +555,7 @@ impl Engine {
         all.filter(|(_, open, failed)| *open > 0 || *failed > 0)
     }
 
-    /// The driver told the program of all failures so far: [`Engine::unflushed`] and
+    /// Notes that the driver told the program of all failures so far: [`Engine::unflushed`] and
     /// [`Engine::untold_failures`] count those that follow. Their events stay.
     pub fn flush_failures(&mut self) {
         self.peers
@@ -571,14 +570,14 @@ impl Engine {
         (open.messages, open.bytes)
     }
 
-    /// What the send queue of `node` holds.
+    /// The content of the send queue of `node`, in messages and bytes.
     #[must_use]
     pub fn queued(&self, node: NodeId) -> Queued {
         let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
         peer.map_or(Queued::default(), |p| p.session.outbox.queued())
     }
 
-    /// What of that the channels of each class hold.
+    /// The content of the send queue of `node` by the class of its channels.
     #[must_use]
     pub fn queued_by_class(&self, node: NodeId) -> ByClass {
         let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
@@ -593,8 +592,8 @@ impl Engine {
         peer.map_or(0, |p| p.session.outbox.delivered(channel))
     }
 
-    /// Closes everything: waits until what was accepted is acknowledged, tells the peers, and ends.
-    /// Whoever has not answered within `patience` is given up then.
+    /// Closes all sessions: waits until all accepted messages are acknowledged, tells the peers,
+    /// and ends. Peers that have not answered within `patience` are given up then.
     pub fn close(&mut self, now: Instant, patience: Duration) {
         if self.shared.closing {
             return;
@@ -612,8 +611,8 @@ impl Engine {
         }
     }
 
-    /// Closes the session with one peer, as [`Engine::close`] does with all. Whether there is one
-    /// whose end is told; an attempt to open one is just given up.
+    /// Closes the session with one peer, as [`Engine::close`] does with all. Returns whether there
+    /// is a session whose end will be told; an attempt to open one is only given up.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.
@@ -626,8 +625,8 @@ impl Engine {
         self.end_session(node, |peer, _| peer.close(now + patience))
     }
 
-    /// Gives the session with a peer up at once, and tells it so; outcomes follow with its end.
-    /// Whether there is one, as [`Engine::close_peer`] says it.
+    /// Gives up the session with a peer at once, and tells the peer; the outcomes come with its
+    /// end. Returns whether there is one, as [`Engine::close_peer`] does.
     ///
     /// # Errors
     /// `UnknownPeer` or `Itself`.

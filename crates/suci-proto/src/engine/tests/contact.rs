@@ -1,5 +1,5 @@
-//! Between INIT and ACCEPT: what the responder owes, and what it sends before the initiator knows
-//! the connection.
+//! Between INIT and ACCEPT: the ACCEPT that the responder owes, and data that it sends before the
+//! initiator knows the connection.
 
 use super::*;
 use crate::event::EndReason;
@@ -67,7 +67,7 @@ fn f31_data_before_accept_asks_for_it_and_is_repaid() {
     assert_eq!((world.received(0), world.received(1)), (1, 1));
 }
 
-/// A tag that nobody offered is answered by UNKNOWN, and hastens nothing.
+/// Data with a tag that no INIT offered is answered by UNKNOWN, and does not repeat the INIT.
 #[test]
 fn f11_data_with_another_tag_is_no_answer_to_an_init() {
     let (mut world, _) = accepted();
@@ -83,7 +83,8 @@ fn f11_data_with_another_tag_is_no_answer_to_an_init() {
     assert_eq!(of(PacketType::Unknown, &packets).len(), 1);
 }
 
-/// A session that the server gives up before its ACCEPT left: the client hears of both.
+/// The server gives up a session before its ACCEPT left: the client hears of its beginning and its
+/// end.
 #[test]
 fn who_is_left_before_accept_went_hears_both() {
     let (mut world, _) = accepted();

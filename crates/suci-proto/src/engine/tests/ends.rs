@@ -1,49 +1,50 @@
-//! How long `close` takes, whichever packet of the end is lost, late or doubled.
+//! The time that `close` takes, whichever of the last packets is lost, late or doubled.
 
 use super::*;
 use crate::Outcome;
 use crate::event::Unreachable;
 
-/// One way.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(1);
 
-/// What each `close` has for itself.
+/// Time limit of each `close`.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A driver answers repeated CLOSEs for so long.
+/// Time for which a driver answers repeated CLOSEs.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// How long it may take: some round trips and probe timeouts.
+/// Longest time that a close may take: some round trips and probe timeouts.
 const BOUND: Duration = Duration::from_millis(250);
 
-/// What happens to a packet.
+/// The fault of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// By five round trips.
+    /// Late by five round trips.
     Late,
     Doubled,
-    /// Lost, as are so many after it.
+    /// Lost, with this many packets after it.
     Burst(usize),
 }
 
-/// Two processes on a link with a delay. Each ends once its engine closed and nobody may repeat a
-/// CLOSE.
+/// Two processes on a link with a delay. Each ends once its engine closed and the other can repeat
+/// no CLOSE.
 struct Ending {
     world: World,
-    /// What is under way, by arrival.
+    /// Packets under way, by arrival.
     queue: BTreeMap<(Instant, usize), Packet>,
     packets: usize,
-    /// Whose packets suffer, from which on since somebody closes, and what.
+    /// The host whose packets have a fault, the first such packet since a close began, and the
+    /// fault.
     fault: Option<(usize, usize, Fault)>,
-    /// Nothing gets through of what this host sends once its session is over.
+    /// All packets of this host are lost once its session is over.
     mute: Option<usize>,
-    /// How many packets each host sent since somebody closes.
+    /// How many packets each host sent since a close began.
     sent: [usize; 2],
     closing: bool,
     began: [Option<Instant>; 2],
     closed: [Option<Instant>; 2],
     gone: [bool; 2],
-    /// A closed port answers: whether the report is from this machine's kernel.
+    /// If set, a closed port is reported; true if this machine's kernel makes the report.
     reports: Option<bool>,
     /// The program answers each message unless it closes.
     answers: bool,
@@ -128,7 +129,7 @@ impl Ending {
         }
     }
 
-    /// What a driver and its program do at this moment.
+    /// Runs one turn of a driver and its program.
     fn turn(&mut self, host: usize) {
         let now = self.world.now;
         if self.gone[host] {
@@ -225,10 +226,12 @@ impl Ending {
     }
 }
 
-/// From at once to when the other has heard it, in microseconds.
+/// Times between the two closes, in microseconds: from none until the other host has heard the
+/// first close.
 const APART: [u32; 8] = [0, 500, 1_000, 1_500, 2_000, 3_000, 4_500, 7_000];
 
-/// The hosts close `apart` microseconds from each other, with `messages` of each under way.
+/// Closes both hosts, `apart` microseconds from each other, with `messages` messages of each under
+/// way.
 fn both(apart: u32, messages: usize, prepare: impl FnOnce(&mut Ending)) -> Ending {
     static PAYLOAD: [u8; 3_000] = [7; 3_000];
     let mut ending = Ending::new(connected());
@@ -245,7 +248,7 @@ fn both(apart: u32, messages: usize, prepare: impl FnOnce(&mut Ending)) -> Endin
     ending
 }
 
-/// Each packet of either host since the first close suffers in turn.
+/// Gives each packet of either host since the first close a fault in turn.
 fn check_each(messages: usize, faults: &[Fault]) {
     for apart in APART {
         let plain = both(apart, messages, |_| {});
@@ -269,7 +272,7 @@ fn f20_both_close_and_one_packet_is_lost_late_or_doubled() {
     }
 }
 
-/// All answers to CLOSE may be among them that its receiver gives while it lingers.
+/// The lost packets may include all answers to CLOSE that its receiver gives while it lingers.
 #[test]
 fn f20_both_close_and_packets_in_a_row_are_lost() {
     for messages in [0, 1, 4] {
@@ -277,8 +280,8 @@ fn f20_both_close_and_packets_in_a_row_are_lost() {
     }
 }
 
-/// Nothing was heard of a peer that is gone but that its port is closed. Whether its own machine or
-/// this one says so, nothing is left that could still arrive.
+/// Only a report shows that the peer is gone: its port is closed. Whether the peer's machine or
+/// this one makes the report, no packet can still arrive.
 #[test]
 fn f20_a_close_ends_when_the_port_of_the_peer_is_closed() {
     for (apart, messages, mute) in APART
@@ -297,7 +300,8 @@ fn f20_a_close_ends_when_the_port_of_the_peer_is_closed() {
     }
 }
 
-/// Both gave the other's place to others, and have no connection: each calls to tell of its end.
+/// Both hosts gave the other's place away, and have no connection: each connects again to send its
+/// CLOSE.
 #[test]
 fn f20_both_close_without_a_connection() {
     for apart in APART {
@@ -315,8 +319,8 @@ fn f20_both_close_without_a_connection() {
     }
 }
 
-/// One asks and closes its node. The other answers, once more just before it closes `apart`
-/// microseconds later.
+/// One host sends a request and closes its node. The other answers, and answers once more just
+/// before it closes `apart` microseconds later.
 fn asked(apart: u32) -> Ending {
     let mut ending = Ending::new(connected());
     ending.answers = true;
@@ -332,7 +336,7 @@ fn asked(apart: u32) -> Ending {
     ending
 }
 
-/// No process can take an answer with which a session begins.
+/// An answer that would begin a session is useless: the process that asked is closing.
 #[test]
 fn f20_a_close_does_not_wait_for_answers_to_a_node_that_closed() {
     for apart in APART.into_iter().chain([50_000, 1_000_000]) {
@@ -345,7 +349,7 @@ fn f20_a_close_does_not_wait_for_answers_to_a_node_that_closed() {
         });
         let expected = match apart {
             0..1_500 => None,
-            // It was sent before CLOSE came.
+            // The answer was sent before CLOSE came.
             1_500..4_000 => Some(Outcome::Unknown),
             _ => Some(Outcome::NotDelivered),
         };

@@ -29,7 +29,8 @@ fn f10_f14_an_init_opens_once_whatever_became_of_its_session() {
     assert_eq!(world.engines[0].counters().handshake_rejected, 3);
 }
 
-/// F10: who sees an ACCEPT and sends it on from elsewhere does not draw the messages there.
+/// F10: an attacker that sees an ACCEPT and forwards it from another address does not redirect the
+/// messages.
 #[test]
 fn f10_an_accept_from_elsewhere_is_ignored() {
     let mut world = World::new(2);
@@ -50,8 +51,8 @@ fn f10_an_accept_from_elsewhere_is_ignored() {
     assert_eq!(world.peer(0, 1).path_address(), Some(address(1)));
 }
 
-/// The session that a lingering connection's credit was for is over: it may not widen the next one,
-/// whose window is another.
+/// A lingering connection's credit belongs to a session that is over: it must not widen the window
+/// of the next session.
 #[test]
 fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     let mut world = World::new(2);
@@ -106,8 +107,8 @@ fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     assert_eq!(peer.session.outbox.session_credit(), (0, RIDE_CREDIT));
 }
 
-/// Who dies between its INIT and its next packet leaves no credit of its old connection on the
-/// books for ever.
+/// A peer that dies between its INIT and its next packet does not leave the credit of its old
+/// connection on the books for ever.
 #[test]
 fn f17_credit_of_a_replaced_connection_lapses_though_its_successor_is_never_heard() {
     let mut world = World::new(2);
@@ -141,7 +142,7 @@ fn f17_credit_of_a_replaced_connection_lapses_though_its_successor_is_never_hear
     assert_eq!(shares.free(), Shares::new(BUFFER).free());
 }
 
-/// Node 2 gives up what attempt it makes.
+/// Node 2 gives up its attempt to connect.
 fn drop_attempt(world: &mut World) {
     let engine = &mut world.engines[1];
     let key = engine.peer_key(id(0)).unwrap();
@@ -152,8 +153,8 @@ fn drop_attempt(world: &mut World) {
         .drop_attempt(&mut engine.shared);
 }
 
-/// Who replaces its connection again before it was heard may have sent on each of them: all stay on
-/// the books until the newest is heard.
+/// A peer that replaces its connection again before it was heard may have sent on each of them: all
+/// stay on the books until the newest is heard.
 #[test]
 fn f10_credit_of_every_connection_that_was_replaced_unheard_stays_on_the_books() {
     let mut world = World::new(2);
@@ -188,14 +189,14 @@ fn f10_credit_of_every_connection_that_was_replaced_unheard_stays_on_the_books()
     assert_eq!(shares.free(), Shares::new(BUFFER).free());
 }
 
-/// A node with little memory: large messages ask for it, and three of them do not fit.
+/// A world whose first node has little memory: it cannot hold three large messages.
 fn frugal_world(nodes: usize) -> World {
     let mut world = World::new(nodes);
     world.set_up_server(0, BUFFER, frugal());
     world
 }
 
-/// Little memory.
+/// A configuration with little memory.
 pub(super) fn frugal() -> Config {
     Config {
         memory: 1 << 20,
@@ -212,12 +213,12 @@ fn send_large(world: &mut World, from: usize, length: usize) {
     world.engines[from].send(world.now, id(0), large).unwrap();
 }
 
-/// Memory for large messages is not kept for who cannot send, nor does it hold up those behind it
-/// in line.
+/// A peer that cannot send keeps no memory for large messages, and does not delay the peers behind
+/// it in the queue.
 #[test]
 fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
     let mut world = frugal_world(3);
-    // One holds most of it; the next wants more than is left, the last would fit.
+    // One peer holds most of the memory; the next wants more than is left, the last would fit.
     send_large(&mut world, 1, 300_000);
     world.run(SECOND);
     send_large(&mut world, 1, 400_000);
@@ -235,8 +236,8 @@ fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
     }
 }
 
-/// A sender of large messages whose next one always waits already does not keep the memory of the
-/// one before: another peer's, which asked earlier and is larger, comes first.
+/// A sender whose next large message always waits already does not keep the memory of the one
+/// before: a larger message of another peer, which asked earlier, comes first.
 #[test]
 fn f32_memory_that_a_large_message_held_goes_to_who_waited_longest() {
     let mut world = frugal_world(3);
@@ -252,11 +253,11 @@ fn f32_memory_that_a_large_message_held_goes_to_who_waited_longest() {
         order.push((from.node, message.payload.len()));
         world.run(SECOND);
     }
-    // The second of the first sender had asked before.
+    // The second message of the first sender had asked before.
     assert_eq!(order[2], (id(2), 400_000));
 }
 
-/// Takes all credit of the socket, so that nobody else finds a packet.
+/// Takes all credit of the socket, so that no other peer gets a packet.
 fn hoard(shares: &mut Shares, now: Instant) -> Vec<Grant> {
     let mut grants = Vec::new();
     while let Some(grant) = shares.admit(0, 1_472, now) {
@@ -265,7 +266,7 @@ fn hoard(shares: &mut Shares, now: Instant) -> Vec<Grant> {
     grants
 }
 
-/// Takes `grant` of peer `key` away, and has it wait for credit, which is there again.
+/// Ends `grant` of peer `key`, puts it into the queue for credit, and makes credit free again.
 fn line_up(shares: &mut Shares, grant: &mut Grant, key: usize, now: Instant) {
     assert!(shares.expire(grant, now + 30 * SECOND));
     let all = hoard(shares, now);
@@ -275,7 +276,7 @@ fn line_up(shares: &mut Shares, grant: &mut Grant, key: usize, now: Instant) {
     assert_eq!(shares.next_to_serve(), Some(key));
 }
 
-/// Whoever is first in line and takes nothing when served is not asked for ever.
+/// Serving ends although the first peer in the queue takes nothing.
 #[test]
 fn f04_serving_credit_ends_although_the_first_in_line_takes_none() {
     let mut world = World::new(2);
@@ -285,7 +286,7 @@ fn f04_serving_credit_ends_although_the_first_in_line_takes_none() {
     let engine = &mut world.engines[0];
     let key = engine.peer_key(id(1)).unwrap();
     let shares = &mut engine.shared.shares;
-    // In line under the peer's name, but with a grant that its connection does not use.
+    // Queue under the peer's key, but with a grant that its connection does not use.
     let mut other = shares.admit(0, 1_472, now).unwrap();
     line_up(shares, &mut other, key, now);
     engine.serve_waiting(now);
@@ -295,7 +296,7 @@ fn f04_serving_credit_ends_although_the_first_in_line_takes_none() {
     );
 }
 
-/// A connection that waited for credit when another replaced it leaves the line with it.
+/// A connection that waited for credit leaves the queue when another connection replaces it.
 #[test]
 fn f04_a_replaced_connection_waits_for_no_credit() {
     let mut world = World::new(2);
@@ -341,8 +342,8 @@ pub(super) fn hello(from: usize, to: usize, token: u64) -> Packet {
     Packet { from, to, bytes }
 }
 
-/// F02: with the smallest usual socket buffer, one client that asks for ever and never comes with
-/// its INIT keeps one place, and newcomers find the others.
+/// F02: with the smallest usual socket buffer, one client that repeats HELLO for ever and never
+/// sends its INIT keeps one place, and new peers find the others.
 #[test]
 fn f02_a_client_that_only_repeats_its_hello_keeps_nobody_out() {
     let mut world = World::new(2);
@@ -360,7 +361,7 @@ fn f02_a_client_that_only_repeats_its_hello_keeps_nobody_out() {
     assert_eq!(world.received(0), 1);
 }
 
-/// So many HELLOs, each of another stranger.
+/// Delivers a HELLO of another stranger for each of `tokens`.
 fn strangers(world: &mut World, tokens: core::ops::Range<u64>) {
     for token in tokens {
         let mut packet = hello(10_000 + token as usize, 0, token);
@@ -370,7 +371,7 @@ fn strangers(world: &mut World, tokens: core::ops::Range<u64>) {
 }
 
 /// F02: HELLOs of strangers without end, in the smallest usual buffer. A node of the book connects
-/// at once, and one with a session makes another connection; nobody is granted more than there is.
+/// at once, and one with a session makes another connection; the grants stay within the budget.
 #[test]
 fn f02_a_flood_of_strangers_keeps_no_known_node_out() {
     let mut world = World::new(3);
@@ -400,8 +401,8 @@ fn f02_a_flood_of_strangers_keeps_no_known_node_out() {
     assert_ne!(before, after, "replaced");
 }
 
-/// F02, F12: the flood comes under the ID of a node of the book, from addresses that change: that
-/// node and another of the book are answered all the same, and strangers keep their half.
+/// F02, F12: the flood uses the ID of a node of the book, from changing addresses: that node and
+/// another of the book are answered all the same, and strangers keep their half.
 #[test]
 fn f02_a_flood_in_the_name_of_a_known_node_keeps_nobody_out() {
     let mut world = World::new(3);
@@ -446,7 +447,7 @@ fn f04_answers_to_strangers_leave_room_for_those_to_known_nodes() {
     assert_eq!(world.engines[0].shared.replies.len(), waiting + 1);
 }
 
-/// A client that is refused comes again every second with a new token; what it asked for before is
+/// A refused client calls again every second with a new token; the INITs of its earlier tokens are
 /// not waited for.
 #[test]
 fn f02_an_init_that_was_refused_is_waited_for_no_more() {
@@ -461,8 +462,8 @@ fn f02_an_init_that_was_refused_is_waited_for_no_more() {
     assert!(refused.count() > 30, "it came again and again");
 }
 
-/// Without memory for the session its INIT waits, and the cookie with it: another HELLO would only
-/// have the responder keep more free.
+/// An initiator without memory for the session delays its INIT and keeps the cookie: another HELLO
+/// would only make the responder reserve more.
 #[test]
 fn an_init_that_cannot_be_made_yet_asks_for_no_other_cookie() {
     let mut world = World::new(2);
@@ -491,7 +492,7 @@ fn an_init_that_cannot_be_made_yet_asks_for_no_other_cookie() {
     assert_eq!(world.received(1), 1);
 }
 
-/// It has no bytes that could be told as waiting, but needs a packet like any other.
+/// An empty message has no waiting bytes to report, but needs a packet like any other.
 #[test]
 fn f19_an_empty_message_asks_for_the_credit_it_lacks() {
     let peers = 12;
@@ -507,7 +508,7 @@ fn f19_an_empty_message_asks_for_the_credit_it_lacks() {
     }
 }
 
-/// Lets so much time pass; nothing goes to or from the `dead`.
+/// Lets `span` pass, without packets to or from the `dead`.
 pub(super) fn run_without(world: &mut World, dead: &[usize], span: Duration) {
     let end = world.now + span;
     while world.now < end {
@@ -530,8 +531,8 @@ pub(super) fn run_without(world: &mut World, dead: &[usize], span: Duration) {
     }
 }
 
-/// A sender dies in the middle of a large message. It is noticed, what it holds holds nobody up who
-/// fits beside it, and comes back when its session ends.
+/// A sender dies in the middle of a large message. That is noticed; messages that fit beside its
+/// memory go on, and the memory is freed when its session ends.
 #[test]
 fn f17_f32_who_dies_in_the_middle_of_a_large_message_is_noticed_and_holds_nobody_up() {
     let mut world = frugal_world(4);
@@ -541,7 +542,7 @@ fn f17_f32_who_dies_in_the_middle_of_a_large_message_is_noticed_and_holds_nobody
     world.run(SECOND);
     world.received(0);
     send_large(&mut world, 1, 400_000);
-    // RTS, CTS, some of the message, and it is dead.
+    // RTS, CTS, some of the message; then the sender is dead.
     for host in [1, 0, 1, 0, 1] {
         let packets = world.outgoing(host);
         packets.iter().for_each(|packet| world.deliver(packet));
@@ -563,7 +564,7 @@ fn f17_f32_who_dies_in_the_middle_of_a_large_message_is_noticed_and_holds_nobody
     assert_eq!(world.received(0), 1, "the first has ended");
 }
 
-/// Clients that vanish without a word, and a pool of windows that is full of them.
+/// Clients vanish silently, and their windows fill the pool.
 #[test]
 fn f17_f32_sessions_of_the_dead_end_when_newcomers_find_no_room() {
     let mut world = World::new(3);
@@ -571,7 +572,7 @@ fn f17_f32_sessions_of_the_dead_end_when_newcomers_find_no_room() {
     world.run(SECOND);
     world.received(0);
     world.events(0);
-    // Others took the rest of the memory.
+    // Other sessions took the rest of the memory.
     let mut taken = Vec::new();
     while let Some(promise) = world.engines[0].shared.memory.take() {
         taken.push(promise);
@@ -583,14 +584,14 @@ fn f17_f32_sessions_of_the_dead_end_when_newcomers_find_no_room() {
     let lost = |event: &Event| matches!(event, Event::Lost { node, .. } if *node == id(1));
     assert!(world.events(0).iter().any(lost));
     run_without(&mut world, &[1], 300 * SECOND);
-    // What was sent first was given up meanwhile.
+    // The first message was given up meanwhile.
     world.send(2, 0).unwrap();
     run_without(&mut world, &[1], 5 * SECOND);
     assert_eq!(world.received(0), 1, "the window of the first is free");
 }
 
-/// Half of the table is for the strangers of one address, and those who left are forgotten to make
-/// room for more.
+/// Strangers of one address get half of the table, and those that left are forgotten to make room
+/// for more.
 #[test]
 fn f02_strangers_of_one_address_who_left_make_room_for_others_of_it() {
     let mut world = super::strangers::one_server(7, 8, BUFFER);
@@ -606,8 +607,8 @@ fn f02_strangers_of_one_address_who_left_make_room_for_others_of_it() {
     }
 }
 
-/// What rides on an INIT is heard, and so are the packets that its sender goes on sending on the
-/// old connection until ACCEPT comes: that one stays on the books.
+/// Data on an INIT is taken, and so are the packets that its sender sends on the old connection
+/// until ACCEPT comes: the old connection stays on the books.
 #[test]
 fn f10_f21_what_rides_on_an_init_does_not_end_the_old_connections_credit() {
     let mut world = connected();
@@ -638,7 +639,7 @@ fn f10_f21_what_rides_on_an_init_does_not_end_the_old_connections_credit() {
     assert_eq!(world.received(0), 1);
 }
 
-/// What comes on the connection of a session that is over does not touch the next one.
+/// Packets on the connection of a session that is over do not affect the next session.
 #[test]
 fn f15_nonsense_after_close_ends_the_connection_and_not_the_next_session() {
     let mut world = connected();
@@ -677,8 +678,8 @@ fn f15_nonsense_after_close_ends_the_connection_and_not_the_next_session() {
     assert_eq!(world.received(1), 1);
 }
 
-/// Whoever calls itself node 2, and claims that so many sessions ended, leaves the real one no
-/// worse off: neither when it calls nor when it is called.
+/// An attacker that pretends to be node 2 and claims any number of ended sessions does not harm the
+/// real node 2, neither when that calls nor when it is called.
 #[test]
 fn f14_no_epoch_that_anybody_claims_locks_a_node_out() {
     let (half, most) = (1 << 63, u64::MAX);
@@ -689,7 +690,7 @@ fn f14_no_epoch_that_anybody_claims_locks_a_node_out() {
         [half - 1, most],
     ] {
         for (caller, called) in [(0, 1), (1, 0)] {
-            // As other starts of the node, and as the one that runs.
+            // The attacker pretends to be other starts of the node, and the running one.
             for (start, step) in [(50, 1), (2, 0)] {
                 let mut world = World::new(2);
                 let real = world.engines.pop().unwrap();
@@ -699,7 +700,7 @@ fn f14_no_epoch_that_anybody_claims_locks_a_node_out() {
                     claim_epoch(&mut world, incarnation, claims[turn % 2]);
                 }
                 world.engines.push(real);
-                // What rides on an INIT of a lower epoch is not sent again.
+                // Data on an INIT of a lower epoch is not sent again.
                 world.send(caller, called).unwrap();
                 world.run(SECOND);
                 world.received(called);
@@ -713,8 +714,9 @@ fn f14_no_epoch_that_anybody_claims_locks_a_node_out() {
     }
 }
 
-/// That ACCEPT ends the session before takes a place in the history: who loses it begins higher
-/// from then on, but the session that ACCEPT begins is in the epoch that it says.
+/// ACCEPT ends the session before, which takes an entry in the history and may push one out:
+/// sessions with that incarnation begin in a higher epoch from then on. But the session that ACCEPT
+/// begins has the epoch in ACCEPT.
 #[test]
 fn f14_both_ends_are_in_the_epoch_that_accept_says() {
     let mut world = connected();
@@ -734,7 +736,8 @@ fn f14_both_ends_are_in_the_epoch_that_accept_says() {
     assert_eq!(epochs, [Epoch(0); 2]);
 }
 
-/// Somebody opens a session with the first host as the second, in the epoch `claim`, and closes it.
+/// An attacker pretends to be the second host, opens a session with the first in the epoch `claim`,
+/// and closes it.
 fn claim_epoch(world: &mut World, incarnation: Incarnation, claim: u64) {
     let ours = world.engines[0].shared.identity.incarnation;
     let identity = Identity {

@@ -8,7 +8,7 @@ use crate::event::EndReason;
 /// Longer than any grant lasts.
 const LONG: Duration = Duration::from_secs(25);
 
-/// Two that exchanged messages, and all the time in the world.
+/// Two hosts that exchanged messages and are idle since.
 fn idle() -> World {
     let mut world = World::new(2);
     for round in 0..3 {
@@ -105,7 +105,7 @@ fn f04_a_hello_in_its_name_activates_no_peer() {
     }
 }
 
-/// Each of these is an answer, and an idle peer asked nothing.
+/// All these packets are answers, but an idle peer asked nothing.
 #[test]
 fn f04_answers_in_its_name_activate_no_peer() {
     let mut world = idle();

@@ -1,10 +1,11 @@
-//! How large the packets of a connection are, and what each is booked with.
+//! The packet size of a connection, and the charge of its packets.
 
 use super::*;
 use crate::credit::data_charge;
 use crate::limits::{DATA_CHARGE, ETHERNET_MTU, JUMBO_DATAGRAM, MIN_MTU};
 
-/// Two hosts whose routes to one another carry so much, after each heard of the other.
+/// Two hosts whose routes to one another carry UDP payloads of `routes` bytes, after each heard of
+/// the other.
 fn met(routes: [Option<usize>; 2]) -> World {
     let mut world = World::new(2);
     world.routes = known(routes);
@@ -24,7 +25,7 @@ fn meet(world: &mut World) {
     world.run(SECOND);
 }
 
-/// The largest packets that `host` sends the other, and what it books for one of the other's.
+/// The largest packets that `host` sends the other, and its charge for a packet of the other.
 fn size_and_charge(world: &mut World, host: usize) -> (usize, u64) {
     let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
     (connection.mtu.current(), connection.grant.charge())
@@ -36,9 +37,9 @@ fn packets_are_as_large_as_both_ways_carry() {
         ([Some(8_972), Some(9_000)], JUMBO_DATAGRAM),
         ([Some(65_507), Some(65_507)], JUMBO_DATAGRAM),
         ([Some(4_000), Some(9_000)], 4_000),
-        // All up to 4 KiB cost alike.
+        // All packets up to 4 KiB cost alike.
         ([Some(9_000), Some(2_016)], ETHERNET_MTU),
-        // Nothing is charged for what the other way alone would carry.
+        // The charge does not grow by what only the other direction carries.
         ([Some(9_000), Some(ETHERNET_MTU)], ETHERNET_MTU),
         ([Some(ETHERNET_MTU), Some(9_000)], ETHERNET_MTU),
         ([Some(1_300), Some(9_000)], 1_300),
@@ -114,7 +115,7 @@ fn the_first_window_is_of_ten_packets_of_the_path() {
     assert_eq!(first_window(&mut world, 0), 10 * JUMBO_DATAGRAM as u64);
     connect_again(&mut world);
     assert_eq!(first_window(&mut world, 0), 10 * JUMBO_DATAGRAM as u64);
-    // Its driver answers late.
+    // The driver answers late.
     let mut world = met([None; 2]);
     assert_eq!(first_window(&mut world, 0), 10 * MIN_MTU as u64);
     world.routes = known([Some(ETHERNET_MTU); 2]);
@@ -131,7 +132,7 @@ fn what_a_late_answer_says_of_another_path_is_overlooked() {
     assert_eq!(size_and_charge(&mut world, 0).0, JUMBO_DATAGRAM);
 }
 
-/// Else it would choose what it is charged, by what it announces.
+/// Otherwise a sender could choose its charge by the size that it announces.
 #[test]
 fn f02_a_packet_longer_than_agreed_ends_the_session() {
     for (longer, kept) in [(0, true), (1, false), (8_000, false)] {

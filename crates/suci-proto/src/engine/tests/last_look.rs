@@ -1,5 +1,5 @@
-//! A train with all that was to be said ends the turn's looks at its peer: what only sending it
-//! gave cause for is not forgotten.
+//! After a train that holds everything, the peer is not checked again in this turn: work that
+//! arises from sending that train is not forgotten.
 
 use super::*;
 use crate::limits::MIN_MTU;
@@ -7,8 +7,8 @@ use crate::pmtu::PathMtu;
 use crate::recovery::Recovery;
 use crate::types::PacketNumber;
 
-/// A probe goes only while something is in flight, which a message of a few packets is not any more
-/// when the next begins.
+/// A probe needs packets in flight; a message of a few packets is acknowledged before the next one
+/// begins.
 #[test]
 fn a_message_of_a_few_packets_finds_how_large_packets_may_be() {
     let mut world = connected();
@@ -31,8 +31,8 @@ fn a_message_of_a_few_packets_finds_how_large_packets_may_be() {
     assert_eq!(connection.mtu.current(), 8_972);
 }
 
-/// Nothing of the old connection can be sent again: the next one must be opened while no timer of
-/// the old one runs.
+/// The old connection can send nothing again: the next one must be opened although no timer of the
+/// old one runs.
 #[test]
 fn f15_what_was_lost_with_the_last_number_goes_on_the_next_connection() {
     let mut world = connected();

@@ -1,4 +1,4 @@
-//! How much of a receive buffer a peer gets, as what it sends and says shows its need.
+//! The part of a receive buffer that a peer gets, by the need that its packets and reports show.
 
 use super::*;
 use crate::waits::WaitReason;
@@ -6,15 +6,15 @@ use std::collections::VecDeque;
 
 const TICK: Duration = Duration::from_micros(200);
 
-/// The round trip is long beside the time in which a newcomer's share is used up.
+/// One-way delay. The round trip is long beside the time in which a new peer's share is used up.
 const ONE_WAY: Duration = Duration::from_millis(20);
 
 /// Two hosts with a long cable between them.
 struct Cable {
     world: World,
-    /// What a packet takes to pass the narrowest link: it lets nobody see bursts at its other end.
+    /// Time that a packet takes to pass the narrowest link, which spreads bursts.
     each: Duration,
-    /// Until when its ends are busy with what each host sent.
+    /// When the link will have passed everything that each host sent.
     busy: [Instant; 2],
     under_way: [VecDeque<(Instant, Packet)>; 2],
 }
@@ -52,7 +52,7 @@ impl Cable {
     }
 }
 
-/// Host `from` has so many messages for the second one.
+/// Fills the queue of host `from` to the second one up to `messages` messages.
 fn keep_busy(world: &mut World, from: usize, messages: u64, payload: &Bytes) {
     while world.engines[from].queue_len(id(1)).0 < messages {
         let message = Outgoing {
@@ -63,7 +63,7 @@ fn keep_busy(world: &mut World, from: usize, messages: u64, payload: &Bytes) {
     }
 }
 
-/// The part of the link that messages of so many bytes fill in the first seconds of a session.
+/// The part of the link that messages of `length` bytes fill in the first seconds of a session.
 fn filled(each: Duration, length: usize) -> f64 {
     let mut cable = Cable::new(each);
     let payload = Bytes::from(vec![7; length]);
@@ -80,16 +80,15 @@ fn filled(each: Duration, length: usize) -> f64 {
     received as f64 / most as f64
 }
 
-/// Each packet finds a limit that was raised since it left: only its sender knows that it had to
-/// wait.
+/// Each packet arrives after its limit was raised: only its sender knows that it had to wait.
 #[test]
 fn a_receiver_hears_that_its_credit_does_not_fill_the_path() {
     let part = filled(Duration::from_micros(100), 16_384);
     assert!(part > 0.9, "{part:.2} of the link");
 }
 
-/// A gigabit in a second: the link carries several messages while an answer is awaited. Others are
-/// bounded by credit, which grows with what is drained, and large ones by memory, too.
+/// A link of 1 Gbit/s carries several messages within a round trip. Other messages are bounded by
+/// credit, which grows with the packets drained, large ones by memory, too.
 #[test]
 fn large_messages_fill_a_long_path_as_others_do() {
     let each = Duration::from_micros(10);
@@ -97,14 +96,14 @@ fn large_messages_fill_a_long_path_as_others_do() {
     assert!(large > 0.75 * others, "{large:.2}, {others:.2} of the link");
 }
 
-/// The part of the receive buffer that the second host gives another.
+/// The part of the receive buffer that the second host gives to `other`.
 fn share(world: &mut World, other: usize) -> f64 {
     let grant = &world.peer(1, other).connection.as_ref().unwrap().grant;
     grant.share() as f64 * grant.charge() as f64 / Shares::new(BUFFER).free() as f64
 }
 
-/// Its program is waited for: more of the receive buffer is of no use, and what it gave back was
-/// not too little.
+/// The sender waits for the receiving program: a larger share is of no use, and the one that it
+/// returned was not too small.
 #[test]
 fn who_waits_for_memory_keeps_the_share_of_a_newcomer() {
     let mut world = World::new(2);
@@ -135,7 +134,8 @@ fn who_waits_for_memory_keeps_the_share_of_a_newcomer() {
     assert!(share(&mut world, 0) < 0.05, "{}", share(&mut world, 0));
 }
 
-/// Its few packets come too often for it to be idle, and too seldom to use up what it was given.
+/// The slow peer's few packets come too often for it to be idle, and too seldom to use up its
+/// credit.
 #[test]
 fn who_sent_much_and_sends_little_now_gives_back_what_others_need() {
     let mut world = World::new(3);
@@ -156,7 +156,7 @@ fn who_sent_much_and_sends_little_now_gives_back_what_others_need() {
     assert!(slow < 0.05 && busy > 0.9, "{slow:.2} and {busy:.2}");
 }
 
-/// Hosts whose packets to and from the second one take so long.
+/// Hosts whose packets to and from the second one take `one_way`.
 struct Star {
     world: World,
     one_way: [Duration; 3],
@@ -188,8 +188,8 @@ impl Star {
     }
 }
 
-/// Over its path packets never come near the limit, and what it has seems too much for what it
-/// sends: but it uses it.
+/// Over a long path packets never come near the limit, so the share seems too large; but the sender
+/// uses it.
 #[test]
 fn who_sends_steadily_over_a_long_path_is_not_starved_by_bulk() {
     let millis = Duration::from_millis;
@@ -207,7 +207,7 @@ fn who_sends_steadily_over_a_long_path_is_not_starved_by_bulk() {
     let (mut sent, mut arrived) = (0, 0);
     for number in 0..24_000 {
         if number % 5 == 0 {
-            // Each fills a packet.
+            // Each message fills a packet.
             let steady = Outgoing {
                 payload: Bytes::from(vec![7; 1_000]),
                 ..message(b"")

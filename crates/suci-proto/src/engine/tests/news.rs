@@ -12,7 +12,7 @@ fn ends(events: &[Event]) -> Vec<EndReason> {
     ends.collect()
 }
 
-/// How many sessions these ends tell of, and how many outcomes.
+/// The numbers of sessions and of outcomes in each Ended event.
 fn told(events: &[Event]) -> Vec<(u32, usize)> {
     let ends = events.iter().filter_map(|event| match event {
         Event::Ended {
@@ -24,7 +24,7 @@ fn told(events: &[Event]) -> Vec<(u32, usize)> {
 }
 
 /// Peer 1 opens a session, sends, and closes, for ever. The program receives and takes no events:
-/// it serves every session, and what waits for it is one end.
+/// it serves every session, and only one Ended event waits for it.
 #[test]
 fn f04_a_program_that_takes_no_events_serves_a_peer_that_comes_for_ever() {
     const ROUNDS: u32 = 100;
@@ -52,7 +52,7 @@ fn f04_a_program_that_takes_no_events_serves_a_peer_that_comes_for_ever() {
     assert_eq!(heard.iter().filter(links).count(), 2, "one of each peer");
 }
 
-/// The same from the other side: this program opens the sessions, its peer starts again and again.
+/// As before, but this program opens the sessions, and its peer restarts again and again.
 #[test]
 fn f04_a_program_that_takes_no_events_opens_sessions_for_ever() {
     let mut world = World::new(2);
@@ -67,9 +67,9 @@ fn f04_a_program_that_takes_no_events_opens_sessions_for_ever() {
     assert_eq!(ends(&world.events(0)), [EndReason::Reset]);
 }
 
-/// A peer whose messages of four sessions are unread is refused, with the reason. A word of the
-/// program lets it in again: its messages come in order, each with its session, and the ends
-/// between them.
+/// A peer whose messages of four sessions are unread is refused, with the reason. Once the program
+/// receives, the peer may connect again: its messages come in order, each with its session, and the
+/// ends between them.
 #[test]
 fn f04_a_peer_that_leaves_unread_messages_waits_for_the_program() {
     let mut world = World::new(3);
@@ -157,8 +157,8 @@ fn f04_an_opening_that_waited_goes_on_when_messages_are_received() {
     assert_eq!(world.peer(0, 1).life.link(), crate::Link::Up);
 }
 
-/// A table of strangers whose events nobody takes does not stay full: newcomers are served, one
-/// after the other.
+/// A table of strangers whose events the program does not take does not stay full: new ones are
+/// served, one after the other.
 #[test]
 fn f02_f04_a_program_that_takes_no_events_serves_strangers_without_end() {
     const PLACES: usize = 2;
@@ -169,7 +169,7 @@ fn f02_f04_a_program_that_takes_no_events_serves_strangers_without_end() {
         assert_eq!(world.received(0), 1, "host {host}");
         let now = world.now;
         world.engines[host].close_peer(now, id(0), SECOND).unwrap();
-        // A stranger is kept for as long as its cookie is good.
+        // A stranger is kept for as long as its cookie is valid.
         world.run(16 * SECOND);
         assert!(world.engines[0].peer_count() <= PLACES);
     }
@@ -177,7 +177,7 @@ fn f02_f04_a_program_that_takes_no_events_serves_strangers_without_end() {
     assert!(told(&heard).len() <= PLACES, "{heard:?}");
 }
 
-/// Of an end that is told with the one before, the outcomes of messages sent with `notify` stay. A
+/// When an end merges with the one before, the outcomes of messages sent with `notify` stay. A
 /// flush that reported failures does not report them again, whether the program takes their events
 /// or not.
 #[test]
@@ -191,7 +191,7 @@ fn f04_of_ends_that_are_told_together_the_outcomes_that_were_asked_for_stay() {
             ..message(b"notify")
         };
         let now = world.now;
-        // Nothing leaves before the session is given up.
+        // No packet leaves before the session is given up.
         world.engines[0].send(now, id(1), message(b"x")).unwrap();
         world.engines[0].send(now, id(1), notified).unwrap();
         world.engines[0].reset(now, id(1)).unwrap();
@@ -204,7 +204,7 @@ fn f04_of_ends_that_are_told_together_the_outcomes_that_were_asked_for_stay() {
     world.engines[0].reset(now, id(1)).unwrap();
     assert_eq!(failed(&world), 1, "since the flush");
     let heard = world.events(0);
-    // Both of the first session, one of each other.
+    // Both outcomes of the first session, one of each other.
     assert_eq!(told(&heard), [(11, 11)]);
     let [Event::Ended { outcomes, .. }] = &heard[..] else {
         panic!("{heard:?}");
@@ -214,7 +214,7 @@ fn f04_of_ends_that_are_told_together_the_outcomes_that_were_asked_for_stay() {
     assert_eq!(failed(&world), 0);
 }
 
-/// What a peer announced in a session that is over cannot be answered any more.
+/// A message that a peer announced in a session that is over cannot be answered any more.
 #[test]
 fn announcements_go_with_their_session_and_with_their_answer() {
     let mut world = World::new(2);
@@ -243,7 +243,7 @@ fn announcements_go_with_their_session_and_with_their_answer() {
     assert_eq!(told.len(), 1, "{told:?}");
 }
 
-/// The suspension of a session that never began ends with it, and the program hears of that.
+/// The suspension of a session that never began ends with that session, and the program is told.
 #[test]
 fn a_suspension_without_a_session_ends_with_a_word() {
     let mut world = World::new(2);
@@ -262,7 +262,7 @@ fn a_suspension_without_a_session_ends_with_a_word() {
     assert_eq!(give_up(&mut world), [], "once");
 }
 
-/// What the program said about a stranger keeps it from being forgotten.
+/// A stranger for which the program changed a setting is not forgotten.
 #[test]
 fn f02_a_stranger_of_whom_the_program_said_something_is_not_forgotten() {
     use crate::{ControllerChoice, Decision, Observation, Priority, Steer};

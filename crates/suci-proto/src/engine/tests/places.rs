@@ -7,7 +7,7 @@ use crate::handshake::{Claim, InitRoom, Trust};
 use crate::limits::MIN_MTU;
 use crate::types::ProtocolError;
 
-/// A host that has so few places.
+/// A world whose first host has `places` places.
 fn narrow(places: u64, peers: usize) -> World {
     let mut world = World::new(peers + 1);
     world.engines[0] = world.start(0, peers + 1, places * 6_656);
@@ -15,7 +15,7 @@ fn narrow(places: u64, peers: usize) -> World {
     world
 }
 
-/// The first peers, one after the other.
+/// Connects the first peers, one after the other.
 fn take_places(world: &mut World, peers: usize) {
     for peer in 1..=peers {
         world.send(peer, 0).unwrap();
@@ -24,7 +24,7 @@ fn take_places(world: &mut World, peers: usize) {
     assert_eq!(seated(world, peers), peers);
 }
 
-/// How many of so many peers have a place, and keep it.
+/// How many of the first `peers` peers have a place that is not being taken away.
 fn seated(world: &mut World, peers: usize) -> usize {
     let connected = |peer: &usize| {
         let place = &world.peer(0, *peer).connection;
@@ -33,9 +33,9 @@ fn seated(world: &mut World, peers: usize) -> usize {
     (1..=peers).filter(connected).count()
 }
 
-/// F01, F02: a HELLO that finds no place hears nothing, its repetitions that there is no room yet,
-/// and COOKIE when there is: together no more bytes than it sent. Strangers that call without end
-/// hear nothing and take nobody's turn. A COOKIE that is lost is sent again at once.
+/// F01, F02: a HELLO that finds no place gets no answer, its repetitions get REFUSED, and COOKIE
+/// once there is a place: together no more bytes than it sent. Strangers that call without end get
+/// no answer and take no turn of others. A COOKIE that is lost is sent again at once.
 #[test]
 fn f01_f02_a_hello_that_waits_hears_no_more_than_it_said() {
     let mut world = narrow(2, 3);
@@ -112,7 +112,7 @@ fn f01_f02_a_stranger_that_waits_hears_that_the_node_lives() {
     assert_eq!(heard, [false, true, true]);
 }
 
-/// F02: a known node that found no room and calls no more keeps no stranger out.
+/// F02: a known node that found no room and stopped calling keeps no stranger out.
 #[test]
 fn f02_a_known_node_that_calls_no_more_keeps_no_stranger_out() {
     let mut world = World::new(2);
@@ -162,7 +162,7 @@ fn f31_more_peers_than_places_are_served_in_turn() {
         }
         assert_eq!(world.received(0), peers, "round {round}");
     }
-    // The other way round: it is this node that asks for places.
+    // Now this node asks for places.
     for peer in 1..=peers {
         world.send(0, peer).unwrap();
     }
@@ -174,7 +174,7 @@ fn f31_more_peers_than_places_are_served_in_turn() {
         let bad = |event: &Event| matches!(event, Event::Lost { .. } | Event::Ended { .. });
         assert!(!world.events(host).iter().any(bad), "host {host}");
     }
-    // When all was said, nobody goes on.
+    // Once everything was sent, no node goes on sending.
     world.run(5 * SECOND);
     let before = world.seen.len();
     world.run(10 * SECOND);
@@ -182,7 +182,7 @@ fn f31_more_peers_than_places_are_served_in_turn() {
     assert!(after < 40, "{after} packets");
 }
 
-/// HELLOs in the name of these nodes, from elsewhere; then a tenth of a second passes.
+/// Delivers HELLOs in the name of `nodes` from another address; then a tenth of a second passes.
 fn forge(world: &mut World, nodes: core::ops::RangeInclusive<usize>, round: u64) {
     for node in nodes {
         let mut forged = hello(node, 0, 100 + round);
@@ -192,7 +192,7 @@ fn forge(world: &mut World, nodes: core::ops::RangeInclusive<usize>, round: u64)
     world.run(SECOND / 10);
 }
 
-/// F02: nodes that have their place take none of the newcomers', whoever calls in their name.
+/// F02: forged HELLOs in the name of nodes with a place take no place from a new peer.
 #[test]
 fn f02_hellos_in_the_name_of_those_with_a_place_leave_the_last_one_to_a_newcomer() {
     let mut world = narrow(5, 5);
@@ -205,8 +205,8 @@ fn f02_hellos_in_the_name_of_those_with_a_place_leave_the_last_one_to_a_newcomer
     assert_eq!(world.received(0), 5);
 }
 
-/// F02: a HELLO proves nothing. Under however many names one comes, from where they are not known
-/// to be, it makes one of those with a place give it up, as any stranger's would.
+/// F02: a HELLO proves nothing. An attacker with any number of names, at an address that is not
+/// theirs, makes only one peer give up its place, as a stranger would.
 #[test]
 fn f02_hellos_in_the_name_of_absent_nodes_do_not_empty_the_places() {
     let mut world = narrow(5, 12);
@@ -220,8 +220,8 @@ fn f02_hellos_in_the_name_of_absent_nodes_do_not_empty_the_places() {
     }
 }
 
-/// Where grants are small every packet carries a CREDIT: a message that only fits a packet of its
-/// own is cut.
+/// With small grants every packet carries a CREDIT: a message that only fits a packet without one
+/// is cut.
 #[test]
 fn f21_a_message_of_nearly_a_packet_does_not_wait_for_a_packet_without_credit() {
     let mut world = World::new(2);
@@ -240,14 +240,14 @@ fn f21_a_message_of_nearly_a_packet_does_not_wait_for_a_packet_without_credit() 
     }
 }
 
-/// The peer's attempt came while we made one, and there is no room for it: ours is not given up for
-/// that.
+/// The peer's INIT came while we made an attempt, and there is no room for it: our attempt goes on
+/// all the same.
 #[test]
 fn f31_who_finds_no_room_for_a_caller_still_calls_it() {
     let mut world = World::new(2);
     world.send(1, 0).unwrap();
     world.send(0, 1).unwrap();
-    // HELLO; what host 0 says itself is lost, but for the COOKIE.
+    // HELLO; host 0's own packets are lost, except the COOKIE.
     let hello = world.outgoing(1);
     hello.iter().for_each(|packet| world.deliver(packet));
     let answers = world.outgoing(0);
@@ -273,8 +273,8 @@ fn f31_who_finds_no_room_for_a_caller_still_calls_it() {
     assert_eq!((world.received(0), world.received(1)), (1, 1));
 }
 
-/// F11: the index of a connection that gave its place goes to the next attempt; who still uses it
-/// hears that it is unknown, however long that attempt waits.
+/// F11: the index of a connection that gave up its place goes to the next attempt; a peer that
+/// still uses the index gets UNKNOWN, however long that attempt waits.
 #[test]
 fn f11_an_index_that_another_attempt_has_is_unknown_to_its_last_user() {
     let mut world = World::new(3);
@@ -301,7 +301,7 @@ fn f11_an_index_that_another_attempt_has_is_unknown_to_its_last_user() {
     assert!(answers.iter().any(|p| p.is(PacketType::Unknown)));
 }
 
-/// Its CLOSE goes with the place: it is said again on the connection that follows.
+/// A CLOSE that is lost with the place is sent again on the next connection.
 #[test]
 fn f31_a_close_is_not_lost_with_the_place() {
     let mut world = World::new(2);
@@ -322,8 +322,8 @@ fn f31_a_close_is_not_lost_with_the_place() {
     assert!(world.events(1).iter().any(told));
 }
 
-/// How many looks at all peers a second brings in which somebody begins and ends to wait for a
-/// place again and again, with so many peers.
+/// The number of sweeps in a second in which a node begins and ends waiting for a place again and
+/// again, with `peers` peers.
 fn looks_in_a_second(peers: usize) -> u32 {
     let mut world = World::new(2);
     let begun = world.now;
@@ -347,8 +347,8 @@ fn looks_in_a_second(peers: usize) -> u32 {
     sweeps
 }
 
-/// F02: looking at all peers costs a step for each. The looks keep their distance, which grows with
-/// the number of peers, up to 100 ms.
+/// F02: a sweep costs a step for each peer. Sweeps keep a distance, which grows with the number of
+/// peers, up to 100 ms.
 #[test]
 fn f02_sweeps_keep_their_distance_whatever_comes_and_goes() {
     assert!((245..=250).contains(&looks_in_a_second(2)));
@@ -356,7 +356,7 @@ fn f02_sweeps_keep_their_distance_whatever_comes_and_goes() {
     assert!((25..=31).contains(&looks_in_a_second(16_000)));
 }
 
-/// A process that has nothing to do sleeps, however small its socket's buffer is.
+/// A process without work sleeps, however small its socket's buffer is.
 #[test]
 fn nobody_is_woken_for_credit_that_nobody_could_give() {
     for buffer in [20_000, 50_000, 100_000, 212_992] {
@@ -372,8 +372,8 @@ fn nobody_is_woken_for_credit_that_nobody_could_give() {
     }
 }
 
-/// For how long one that sends on and answers nothing keeps its place in a node that bears silence
-/// for so long.
+/// The time for which a peer that goes on sending but answers nothing keeps its place, at a node
+/// with this `give_up_after`.
 fn defies_for(give_up_after: Duration) -> Duration {
     let mut world = narrow(2, 1);
     take_places(&mut world, 1);
@@ -394,7 +394,7 @@ fn defies_for(give_up_after: Duration) -> Duration {
         world.now += SECOND;
         world.engines[0].begin_turn(world.now);
         world.engines[0].handle_timeout(world.now);
-        // None of it arrives.
+        // No packet of the node arrives.
         world.outgoing(0);
     }
     let ended = |event: &Event| {
@@ -411,7 +411,7 @@ fn defies_for(give_up_after: Duration) -> Duration {
     world.now.since(began)
 }
 
-/// It lives, and says nothing of what it is asked: others would be left without its place for ever.
+/// The peer lives, but answers no RECLAIM: its place would be lost to others for ever.
 #[test]
 fn f31_who_keeps_its_place_in_spite_of_all_asking_is_sent_away() {
     for (give_up_after, least) in [(60, 240), (300, 300), (900, 900)] {

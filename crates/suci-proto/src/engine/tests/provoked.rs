@@ -1,4 +1,5 @@
-//! Who has us send what asks for an acknowledgement, and gives it late or never (F04).
+//! A peer that makes us send packets that ask for an acknowledgement, and acknowledges them late or
+//! never (F04).
 
 use super::*;
 use crate::peer::Connection;
@@ -17,14 +18,14 @@ const LATE: Duration = Duration::from_secs(8);
 /// The channel whose messages wait for memory.
 const FULL: ChannelId = ChannelId(9);
 
-/// What the peer has us say in each of its turns.
+/// The frame that the peer makes us send in each of its turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Provoked {
     Response,
     /// The peer comes from another address every other time.
     Challenge,
     MaxChannel,
-    /// The same, and three of four packets are never acknowledged.
+    /// As `MaxChannel`, but three of four packets are never acknowledged.
     MaxChannelLost,
     ChannelBlocked,
     Cts,
@@ -56,10 +57,10 @@ struct Rogue {
     world: World,
     /// The number of its next packet.
     number: u64,
-    /// What the first host sent and it did not acknowledge.
+    /// Packets of the first host that it did not acknowledge.
     unacked: VecDeque<(Instant, u64)>,
     turns: u64,
-    /// Where the limit of the channel [`FULL`] stands.
+    /// The limit of the channel [`FULL`].
     limit: u64,
 }
 
@@ -94,12 +95,12 @@ impl Rogue {
         }
     }
 
-    /// The first host's end.
+    /// The first host's end of the connection.
     fn connection(&mut self) -> &Connection {
         self.world.peer(0, 1).connection.as_ref().unwrap()
     }
 
-    /// What it says to provoke that.
+    /// The frames that the peer sends to provoke `what`.
     fn frames(&mut self, what: Provoked) -> Vec<Frame<'static>> {
         let next = self.connection().numbers.peek().unwrap();
         let turn = self.turns;
@@ -144,7 +145,8 @@ impl Rogue {
         }
     }
 
-    /// It says so, and acknowledges what is older than `late`. Returns what the first host sends.
+    /// Runs a turn of the peer: it sends these frames, and acknowledges packets older than `late`.
+    /// Returns the packets that the first host sends.
     fn turn(&mut self, what: Provoked, late: Duration) -> Vec<Packet> {
         self.turns += 1;
         self.world.now += TURN;
@@ -189,8 +191,9 @@ impl Rogue {
     }
 }
 
-/// A peer that acknowledges nothing for seconds, and in each turn has us send something that asks
-/// for it, does not make us remember more and more. Once it does acknowledge, it is answered again.
+/// A peer that acknowledges nothing for seconds, and in each turn makes us send a packet that asks
+/// for an acknowledgement, does not make us remember more and more. Once it acknowledges, it is
+/// answered again.
 #[test]
 fn f04_what_a_peer_provokes_and_acknowledges_late_is_bounded() {
     for what in ALL {
@@ -221,14 +224,14 @@ fn holds(packet: &Packet, frame: &Frame<'_>) -> bool {
     wire::frames(payload).any(|held| held == Ok(*frame))
 }
 
-/// What `host` has in flight beside its window.
+/// Packets that `host` has in flight beside its congestion window.
 fn control(world: &mut World, host: usize) -> u64 {
     let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
     connection.recovery.control_in_flight()
 }
 
-/// Nothing arrives on either side until both keep back what they have to say. Then it does, and
-/// they go on.
+/// No packet arrives on either side until both hold control packets back. Then packets arrive
+/// again, and both go on.
 #[test]
 fn f04_f19_both_ends_that_keep_control_back_go_on_when_packets_arrive_again() {
     let mut world = connected();
@@ -240,7 +243,7 @@ fn f04_f19_both_ends_that_keep_control_back_go_on_when_packets_arrive_again() {
             world.engines[host].touch(key);
             let packets = world.outgoing(host);
             assert_eq!(packets.len(), usize::from(nonce < MAX_CONTROL));
-            // From the half on each asks for an acknowledgement at once.
+            // From half of the maximum on, each packet asks for an acknowledgement at once.
             for packet in packets {
                 let asks = holds(&packet, &Frame::Ping);
                 assert!(asks || nonce < MAX_CONTROL / 2, "{nonce}");
@@ -248,7 +251,8 @@ fn f04_f19_both_ends_that_keep_control_back_go_on_when_packets_arrive_again() {
             }
         }
     }
-    // What waits for a place wakes nobody: the probe timer makes one.
+    // A control packet that waits for the maximum to allow it sets no timer: the probe timer
+    // resolves that.
     let now = world.now;
     let connection = world.peer(0, 1).connection.as_mut().unwrap();
     connection.path.heard_from(address(9), || 5, now);

@@ -7,20 +7,20 @@ use crate::recovery::SentFrame;
 use crate::turns::Priority;
 use proptest::prelude::*;
 
-/// What a program and its network do next.
+/// The next step of a program and its network.
 #[derive(Clone, Debug)]
 enum Step {
     Send {
         channel: u32,
         size: usize,
     },
-    /// So many packets of each train are lost, from this one on.
+    /// `lost`: the index of the first lost packet of the round, and the number lost.
     Round {
         lost: Option<(usize, usize)>,
         wait: u64,
     },
     Cap(Option<u64>),
-    /// The next packet asks for an acknowledgement: what follows is cut elsewhere.
+    /// The next packet asks for an acknowledgement: later packets are cut at other offsets.
     Ping,
     /// A packet number is skipped soon.
     Skip(u64),
@@ -66,7 +66,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// As most nodes are.
+    /// The usual setting.
     pub(super) fn usual() -> Self {
         Self {
             controller: ControllerChoice::Auto,
@@ -170,7 +170,7 @@ impl Pairs {
         self.world.outgoing(host)
     }
 
-    /// What both ends send now arrives, but for what is lost of the first one's.
+    /// Delivers the packets that both ends send now, except the lost ones of the first end.
     fn round(&mut self, lost: Option<(usize, usize)>, wait: u64) -> Vec<Vec<u8>> {
         let mut packets: Vec<Packet> = (0..2).flat_map(|host| self.outgoing(host)).collect();
         let bytes = packets.iter().map(|p| p.bytes.clone()).collect();
@@ -223,8 +223,8 @@ impl Pairs {
         }
     }
 
-    /// All that the first end knows of the second: packets in flight, credit, windows, queues, what
-    /// is owed.
+    /// All that the first end knows of the second: packets in flight, credit, windows, queues,
+    /// pending frames.
     fn books(&mut self) -> String {
         format!("{:?}", self.world.peer(0, 1))
     }
@@ -250,7 +250,7 @@ fn a_text_differs_from_its_beginning() {
     assert!(difference("books", "looks").is_some());
 }
 
-/// What is compared are runs: else packets built one by one would pass.
+/// Checks that runs are built at all: otherwise the comparison would pass with single packets.
 #[test]
 fn a_long_message_is_built_in_runs() {
     for one_by_one in [false, true] {
@@ -267,13 +267,13 @@ fn a_long_message_is_built_in_runs() {
     }
 }
 
-/// What went beside something else is shorter than a packet. Sent again alone it is filled up, or
-/// says its length: in either case it has another head than those of a run.
+/// A piece that shared its packet with other frames is shorter than a packet. Sent again alone it
+/// is padded or carries its length: in both cases its frame header differs from those of a run.
 #[test]
 fn a_piece_that_is_shorter_than_its_packet_begins_no_run() {
     for short in 1..5 {
         let mut setting = Setting::usual();
-        // Of which a piece is too little to ask for an acknowledgement.
+        // A piece is too small a part of this window to ask for an acknowledgement.
         setting.controller = ControllerChoice::Fixed { bytes: 200_000 };
         let mut pairs = Pairs::new(&setting, false);
         let (channel, size) = (0, 100);

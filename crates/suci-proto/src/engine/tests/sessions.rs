@@ -5,8 +5,8 @@ use crate::limits::MAX_RETIRED;
 use crate::types::{Epoch, ProtocolError};
 use crate::{EndReason, Outcome};
 
-/// Sessions of so many earlier incarnations of `other` ended at `host`, and more than it remembers:
-/// whoever comes now begins in a higher epoch.
+/// Ends sessions of more earlier incarnations of `other` at `host` than that remembers: the next
+/// one begins in a higher epoch.
 fn raise_floor(world: &mut World, host: usize, other: usize) {
     let history = &mut world.peer(host, other).history;
     for number in 0..=MAX_RETIRED as u128 {
@@ -61,7 +61,7 @@ fn run_without(world: &mut World, silent: usize, span: Duration) {
     }
 }
 
-/// The first message of each arrives, and its program hears of no end but its own.
+/// The first message of each process arrives, and its program hears only of its own end.
 #[test]
 fn f14_a_node_id_may_be_used_again_and_again() {
     let mut world = World::new(2);
@@ -81,7 +81,7 @@ fn f14_a_node_id_may_be_used_again_and_again() {
     assert_eq!(world.engines[0].peers().count(), 1);
 }
 
-/// ACCEPT says a higher epoch: what rode was discarded there and is sent again, in a session of
+/// ACCEPT gives a higher epoch: the data on INIT was discarded and is sent again, in a session of
 /// that epoch.
 #[test]
 fn f14_a_higher_epoch_does_not_end_a_session_that_the_peer_never_had() {
@@ -100,7 +100,7 @@ fn f14_a_higher_epoch_does_not_end_a_session_that_the_peer_never_had() {
     assert_eq!(epochs, [Epoch(5); 2]);
 }
 
-/// What rode on an earlier INIT was taken, and its session is over: it goes to no other session.
+/// Data on an earlier INIT was taken, and its session is over: it is sent in no other session.
 #[test]
 fn f14_what_an_earlier_init_may_have_brought_is_not_sent_in_another_session() {
     let mut world = World::new(2);
@@ -111,7 +111,7 @@ fn f14_what_an_earlier_init_may_have_brought_is_not_sent_in_another_session() {
     let now = world.now;
     assert_eq!(world.engines[0].reset(now, id(1)), Ok(true));
     world.outgoing(0);
-    // Longer than the INIT is repeated.
+    // Longer than an INIT is repeated.
     run_without(&mut world, 0, 5 * SECOND);
     world.run(SECOND);
     assert_eq!(world.received(0), 0, "once");
@@ -122,8 +122,8 @@ fn f14_what_an_earlier_init_may_have_brought_is_not_sent_in_another_session() {
     assert_eq!(world.received(0), 1);
 }
 
-/// Six ACCEPTs are lost, and the attempt begins anew. The peer began higher, so what rode was taken
-/// in that epoch, once.
+/// Six ACCEPTs are lost, and the attempt begins anew. The peer began in a higher epoch, so the data
+/// on INIT was taken in that epoch, once.
 #[test]
 fn f14_a_message_arrives_although_all_answers_to_its_first_inits_are_lost() {
     let mut world = World::new(2);
@@ -138,7 +138,7 @@ fn f14_a_message_arrives_although_all_answers_to_its_first_inits_are_lost() {
     assert_eq!(ends(&mut world, 0), []);
 }
 
-/// The same where the peer never got one of these INITs.
+/// As before, but the peer never got one of these INITs.
 #[test]
 fn f14_a_message_arrives_although_all_its_first_inits_are_lost() {
     let mut world = World::new(2);
@@ -150,8 +150,8 @@ fn f14_a_message_arrives_although_all_its_first_inits_are_lost() {
     assert_eq!(ends(&mut world, 1), []);
 }
 
-/// The peer refuses the INITs of a newcomer, since its program did not take the messages of earlier
-/// sessions. Whatever the reason was, the message arrives once the peer accepts.
+/// The peer refuses the INITs of a new process, since its program did not take the messages of
+/// earlier sessions. The message arrives once the peer accepts.
 #[test]
 fn f14_a_message_arrives_although_its_first_inits_are_refused() {
     const UNREAD: usize = crate::peer::MAX_UNREAD;
@@ -177,7 +177,7 @@ fn f14_a_message_arrives_although_its_first_inits_are_refused() {
     assert_eq!(ends(&mut world, 1), []);
 }
 
-/// A process that died, and another one with its node ID at the third host's address.
+/// A world with a process that died, and another one with its node ID at the third host's address.
 fn claimed() -> World {
     let mut world = World::new(2);
     world.send(1, 0).unwrap();
@@ -187,7 +187,7 @@ fn claimed() -> World {
     world
 }
 
-/// Lets `span` pass. Returns the INITs of the newcomer, and how many messages the first host
+/// Lets `span` pass. Returns the INITs of the new process, and how many messages the first host
 /// received.
 fn run_claim(world: &mut World, span: Duration) -> (Vec<Packet>, usize) {
     let (mut inits, mut received) = (Vec::new(), 0);
@@ -215,8 +215,8 @@ fn run_claim(world: &mut World, span: Duration) -> (Vec<Packet>, usize) {
     (inits, received)
 }
 
-/// A node that has a live process refuses another one. When that may come in at last, its messages
-/// are sent: none of them was taken before.
+/// While a process with this node ID is alive, another one is refused. When it is admitted at last,
+/// its messages are sent: none of them was taken before.
 #[test]
 fn f12_f14_what_rode_on_refused_inits_arrives_when_the_peer_accepts() {
     let mut world = claimed();
@@ -230,15 +230,15 @@ fn f12_f14_what_rode_on_refused_inits_arrives_when_the_peer_accepts() {
     assert_eq!(ends(&mut world, 0), [(EndReason::Restarted, vec![])]);
 }
 
-/// Its sender was told that nothing of it was taken.
+/// The sender of the INIT was told that no data was taken.
 #[test]
 fn f12_f14_an_init_that_was_refused_once_is_never_accepted() {
     let mut world = claimed();
     world.send(1, 0).unwrap();
     let (inits, received) = run_claim(&mut world, SECOND / 2);
-    // The first one made the node ask the old process, its copy was refused.
+    // The first INIT made the node ask the old process, its copy was refused.
     assert_eq!((inits.len(), received), (2, 0));
-    // Now nobody else has the node ID.
+    // Now no other process has the node ID.
     let now = world.now;
     assert_eq!(world.engines[0].reset(now, id(1)), Ok(true));
     world.deliver(&inits[0]);
@@ -248,7 +248,7 @@ fn f12_f14_an_init_that_was_refused_once_is_never_accepted() {
     assert_eq!(ends(&mut world, 1), []);
 }
 
-/// INITs cross, and the peer's says a higher epoch although it has no session of ours.
+/// INITs cross, and the peer's gives a higher epoch although it has no session with us.
 #[test]
 fn f14_a_higher_epoch_in_a_crossing_init_does_not_end_a_session_that_the_peer_never_had() {
     let mut world = World::new(2);
@@ -261,8 +261,8 @@ fn f14_a_higher_epoch_in_a_crossing_init_does_not_end_a_session_that_the_peer_ne
     assert_eq!(ends(&mut world, 0), []);
 }
 
-/// The host whose INIT yields closes while the INITs are under way: it answers, and what it sent
-/// arrives.
+/// The host whose INIT loses closes while the INITs are under way: it answers, and its messages
+/// arrive.
 #[test]
 fn f20_a_close_while_inits_cross_gives_up_no_message() {
     let mut world = World::new(2);
@@ -303,7 +303,7 @@ fn f20_a_close_before_accept_ends_the_peers_session_too() {
     assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
 }
 
-/// CLOSE is lost until its sender takes the peer for lost, and goes again on the next connection.
+/// CLOSE is lost until its sender considers the peer lost; it is sent again on the next connection.
 #[test]
 fn f20_a_close_goes_again_on_the_connection_after_a_silence() {
     let mut world = World::new(2);
@@ -320,7 +320,7 @@ fn f20_a_close_goes_again_on_the_connection_after_a_silence() {
     assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
 }
 
-/// A packet is longer than its sender bound itself to.
+/// A packet is longer than the size to which its sender bound itself.
 #[test]
 fn f27_a_packet_longer_than_its_sender_said_ends_the_session() {
     let mut world = connected();

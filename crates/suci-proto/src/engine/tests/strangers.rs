@@ -1,4 +1,5 @@
-//! Nodes that are not in the book: what they leave behind, and who makes room for whom.
+//! Nodes that are not in the book: the state that they leave, and which of them make room for
+//! others.
 
 use super::hostile::{hello, run_without};
 use super::idle::is_idle;
@@ -7,7 +8,7 @@ use crate::engine::memory::MemoryShares;
 use crate::event::EndReason;
 use crate::handshake::Trust;
 
-/// So many hosts that know one another, but for the first: it knows nobody, and serves anyone.
+/// Hosts that know one another, except for the first: its book is empty, and it admits strangers.
 pub(super) fn one_server(hosts: usize, max_peers: usize, buffer: u64) -> World {
     let mut world = World::new(hosts);
     let config = Config {
@@ -18,7 +19,7 @@ pub(super) fn one_server(hosts: usize, max_peers: usize, buffer: u64) -> World {
     world
 }
 
-/// The window that one more session would get says how many there are.
+/// The window that one more session would get, which shows how many sessions there are.
 fn next_window(memory: &mut MemoryShares) -> u64 {
     let promise = memory.take().unwrap();
     let window = promise.window;
@@ -26,8 +27,8 @@ fn next_window(memory: &mut MemoryShares) -> u64 {
     window
 }
 
-/// The second host sent the first one a message, and their session goes on there without a
-/// connection.
+/// The second host sends the first one a message, then the first gives up the connection; the
+/// session goes on.
 fn come_and_give_place(world: &mut World) {
     world.send(1, 0).unwrap();
     world.run(SECOND);
@@ -40,7 +41,7 @@ fn come_and_give_place(world: &mut World) {
     world.engines[0].touch(key);
 }
 
-/// The first host has no memory for another session, and somebody asked for some.
+/// Takes all memory of the first host, so that one request for a session's window failed.
 fn take_all_memory(world: &mut World) -> Vec<Promise> {
     let memory = &mut world.engines[0].shared.memory;
     let taken = core::iter::from_fn(|| memory.take()).collect();
@@ -54,9 +55,9 @@ fn ended(world: &mut World) -> bool {
     world.events(0).iter().any(ended)
 }
 
-/// Cookies are good for 15 s, and who got one is waited for a second or two: many may come at once,
-/// and there is no place for most of them. A stranger that is refused takes no memory; a node of
-/// the book keeps its window.
+/// Cookies are valid for 15 s, but their INITs are waited for only a second or two: many INITs may
+/// come at once, and there is no place for most of them. A stranger that is refused takes no
+/// memory; a node of the book keeps its window.
 #[test]
 fn f02_f32_who_finds_no_place_takes_no_memory_but_for_the_book() {
     let (places, callers) = (3, 6);
@@ -100,7 +101,7 @@ fn f02_f32_who_finds_no_place_takes_no_memory_but_for_the_book() {
     }
 }
 
-/// Clients that vanish without a word, and a table that is full of them.
+/// Clients vanish silently, and the table is full of them.
 #[test]
 fn f02_f17_strangers_that_died_make_room_for_others() {
     let mut world = one_server(6, 8, BUFFER);
@@ -111,7 +112,7 @@ fn f02_f17_strangers_that_died_make_room_for_others() {
         assert_eq!(world.received(0), 1);
     }
     for _ in 0..6 {
-        // What was sent before may have been given up.
+        // Earlier messages may have been given up.
         let _ = world.send(5, 0);
         run_without(&mut world, &dead, 100 * SECOND);
         world.events(0);
@@ -120,7 +121,8 @@ fn f02_f17_strangers_that_died_make_room_for_others() {
     assert!(world.received(0) > 0);
 }
 
-/// It gave its place away and died. Nothing is ever sent to it, so nothing tells.
+/// The peer gave its place away and died. Nothing is ever sent to it, so no silence shows its
+/// death.
 #[test]
 fn f17_f32_a_dead_session_without_a_connection_ends_when_another_finds_no_room() {
     let mut world = World::new(3);
@@ -156,7 +158,7 @@ fn f02_nodes_of_the_book_that_never_connected_keep_no_stranger_out() {
         served += world.received(0);
         assert_eq!(served, received, "client {client}");
     }
-    // One of the book that was met and removed makes room.
+    // A node of the book that was connected and is removed makes room.
     let now = world.now;
     world.engines[0].remove_peer(now, id(1)).unwrap();
     world.run(crate::limits::COOKIE_LIFETIME + 5 * SECOND);
@@ -181,7 +183,8 @@ fn f02_a_stranger_that_finds_the_table_full_ends_no_session_of_the_books_nodes()
     assert_eq!(world.events(0), []);
 }
 
-/// Whoever finds no room in the table asks the nodes of the book nothing: they stay idle.
+/// A stranger that finds no room in the table causes no question to nodes of the book: they stay
+/// idle.
 #[test]
 fn f02_strangers_that_find_the_table_full_disturb_nobody_of_the_book() {
     let mut world = one_server(3, 2, BUFFER);
@@ -206,7 +209,7 @@ fn f02_strangers_that_find_the_table_full_disturb_nobody_of_the_book() {
     assert_eq!(world.seen.iter().filter(|p| p.to != 7).count(), 0);
 }
 
-/// To ask for room in the table and for memory are two things.
+/// Requests for room in the table do not suppress a request for memory.
 #[test]
 fn f02_f17_f32_strangers_that_find_the_table_full_keep_no_session_of_the_dead() {
     let mut world = one_server(3, 2, BUFFER);
@@ -252,7 +255,7 @@ fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
     }
 }
 
-/// Anybody may say HELLO from where it was.
+/// Anyone can send a HELLO from the dead node's address.
 #[test]
 fn f04_f17_hellos_in_the_name_of_the_dead_keep_no_session() {
     let mut world = World::new(3);
@@ -268,7 +271,7 @@ fn f04_f17_hellos_in_the_name_of_the_dead_keep_no_session() {
     assert!(!taken.is_empty());
 }
 
-/// It is this node that finds no memory for a session that it wants to open.
+/// This node has no memory for a session that it wants to open.
 #[test]
 fn f17_f32_sessions_of_the_dead_end_when_a_call_of_ours_finds_no_room() {
     let mut world = World::new(3);
@@ -277,7 +280,7 @@ fn f17_f32_sessions_of_the_dead_end_when_a_call_of_ours_finds_no_room() {
     world.received(0);
     let taken = take_all_memory(&mut world);
     for _ in 0..6 {
-        // What was sent before may have been given up.
+        // Earlier messages may have been given up.
         let _ = world.send(0, 2);
         run_without(&mut world, &[1], 100 * SECOND);
         world.events(0);
@@ -286,7 +289,8 @@ fn f17_f32_sessions_of_the_dead_end_when_a_call_of_ours_finds_no_room() {
     assert!(!taken.is_empty());
 }
 
-/// Whom the program enters into the book counts no more as one of those that its address brought.
+/// A stranger that the program enters into the book no longer counts among the strangers of its
+/// address.
 #[test]
 fn f02_strangers_that_the_program_adopts_leave_their_part_of_the_table_to_others() {
     let mut world = one_server(6, 8, BUFFER);
@@ -303,7 +307,7 @@ fn f02_strangers_that_the_program_adopts_leave_their_part_of_the_table_to_others
     assert_eq!(world.received(0), 1);
 }
 
-/// The program finds room in the table where strangers would.
+/// The program finds room in the table as strangers would.
 #[test]
 fn f02_strangers_that_left_make_room_for_the_book() {
     let mut world = one_server(2, 2, BUFFER);
@@ -324,7 +328,7 @@ fn f02_strangers_that_left_make_room_for_the_book() {
     assert!(world.engines[0].add_peer(now, id(10), address(10)).is_err());
 }
 
-/// The program asks for room again and again, until those that died were waited for.
+/// The program asks for room again and again, until the silence of the dead has lasted long enough.
 #[test]
 fn f02_f17_strangers_that_died_make_room_for_the_book() {
     let mut world = one_server(2, 1, BUFFER);
@@ -340,7 +344,7 @@ fn f02_f17_strangers_that_died_make_room_for_the_book() {
     assert!(entered);
 }
 
-/// A server of whose book only the second host is, and so many strangers.
+/// A server with only the second host in its book, and `strangers` strangers.
 fn one_of_the_book(strangers: usize) -> World {
     let mut world = one_server(2 + strangers, 1_000, BUFFER);
     let now = world.now;
@@ -348,8 +352,8 @@ fn one_of_the_book(strangers: usize) -> World {
     world
 }
 
-/// Strangers opened sessions and went. What they were granted stays theirs for up to 2 L, and the
-/// node of the book that comes then finds what they could not take.
+/// Checks that the node of the book gets credit after strangers opened sessions and left. Their
+/// grants stay booked for up to 2 L; the node gets credit from the part kept from strangers.
 fn comes_in_after(world: &mut World, strangers: usize) {
     let seated = world.received(0);
     assert!(seated > 50, "{seated} strangers came in");
@@ -376,7 +380,7 @@ fn f02_strangers_leave_room_for_the_book_that_comes_after_them() {
     comes_in_after(&mut world, strangers);
 }
 
-/// They got their cookies while there was room for all of them.
+/// The strangers got their cookies while there was room for all of them.
 #[test]
 fn f02_strangers_that_come_all_at_once_leave_room_for_the_book() {
     let strangers = 200;

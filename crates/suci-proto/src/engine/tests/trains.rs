@@ -1,5 +1,5 @@
-//! Packets taken as trains do what they would do one by one: to the books, to what is sent, and to
-//! what is received.
+//! Packets taken as trains have the same effect as one by one: on the books, the packets sent, and
+//! the messages received.
 
 mod gates;
 
@@ -8,20 +8,20 @@ use super::*;
 use crate::peer::Closing;
 use proptest::prelude::*;
 
-/// What the network does to the packets of a round, beside delivering them.
+/// Faults of the network in a round.
 #[derive(Clone, Copy, Debug)]
 enum Mischief {
-    /// It and so many after it.
+    /// Loses this many packets, from this one on.
     Lose(usize),
     Repeat,
-    /// It changes places with the next but so many.
+    /// Swaps the packet with the one this many behind the next.
     Swap(usize),
     Flip(usize),
-    /// A sender that breaks the rules: a byte of its frames is another one, and the checksum is
-    /// right.
+    /// Changes a byte of the frames and corrects the checksum, as a sender could that breaks the
+    /// rules.
     Forge(usize),
     Mark,
-    /// It comes from elsewhere.
+    /// The packet comes from another address.
     Move,
 }
 
@@ -36,9 +36,9 @@ enum Step {
         mischief: Vec<(Mischief, usize)>,
         wait: u64,
     },
-    /// The receiving program takes what came.
+    /// The receiving program takes its messages.
     Take,
-    /// It decides about long messages.
+    /// The receiving program decides about long messages.
     Decide(Decision),
     Close(Link),
     Suspend(Link),
@@ -49,7 +49,7 @@ enum Step {
     Dismiss(usize),
 }
 
-/// A sender and the receiver, and which of the two does something about the other.
+/// A sender and the receiver, and which of the two acts on the link.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     sender: usize,
@@ -57,7 +57,7 @@ struct Link {
 }
 
 impl Link {
-    /// Who does it, and to whom.
+    /// The host that acts, and the node ID of the other.
     fn ends(self) -> (usize, NodeId) {
         if self.by_receiver {
             (RECEIVER, id(self.sender))
@@ -67,12 +67,12 @@ impl Link {
     }
 }
 
-/// What a program says of a message that was announced.
+/// The program's answer to an announced message.
 #[derive(Clone, Copy, Debug)]
 enum Decision {
     Refuse,
     Accept,
-    /// It is to come into memory of the program's own.
+    /// Accept it into the program's own memory.
     Supply,
 }
 
@@ -138,7 +138,7 @@ struct Arriving {
     bytes: Vec<u8>,
 }
 
-/// The receiver, and how many send to it.
+/// The host index of the receiver, and the number of senders.
 const RECEIVER: usize = 2;
 
 struct Trio {
@@ -161,7 +161,7 @@ impl Trio {
         }
     }
 
-    /// Everything that is sent now.
+    /// All packets sent now.
     fn outgoing(&mut self) -> Vec<Arriving> {
         let mut packets = Vec::new();
         for host in 0..=RECEIVER {
@@ -180,7 +180,7 @@ impl Trio {
         packets.into_iter().map(arriving).collect()
     }
 
-    /// Hands over what arrives, as a kernel would that joins what it can, or one by one.
+    /// Delivers packets, either joined as a kernel with GRO would, or one by one.
     fn deliver(&mut self, packets: &[Arriving]) {
         let mut rest = packets;
         while let Some(first) = rest.first() {
@@ -223,7 +223,7 @@ impl Trio {
         }
     }
 
-    /// What comes of a step for those who look from outside.
+    /// Runs a step. Returns its results as seen from outside.
     fn take(&mut self, step: &Step) -> Vec<Vec<u8>> {
         match step {
             Step::Send {
@@ -283,7 +283,7 @@ impl Trio {
         }
     }
 
-    /// These packets arrive, so many microseconds later.
+    /// Delivers `packets`, `wait` microseconds later.
     fn turn(&mut self, packets: &[Arriving], wait: u64) {
         self.world.now += Duration::from_micros(wait);
         for engine in &mut self.world.engines {
@@ -295,7 +295,7 @@ impl Trio {
         }
     }
 
-    /// What the receiving program hears, and how it decides.
+    /// Takes the receiving program's events, and decides about announced messages.
     fn decide(&mut self, decision: Decision) -> Vec<Vec<u8>> {
         let events = self.world.events(RECEIVER);
         for event in &events {
@@ -318,7 +318,7 @@ impl Trio {
                     engine.accept(node, channel, number, buffer)
                 }
             };
-            // Its session may be over.
+            // The session may be over.
             let _ = decided;
         }
         events.iter().map(|e| format!("{e:?}").into()).collect()
@@ -369,7 +369,7 @@ impl Trio {
     }
 }
 
-/// Does mischief to the packet at a place, if there is one.
+/// Applies `mischief` to the packet at index `at`, if there is one.
 fn harm(packets: &mut Vec<Arriving>, mischief: Mischief, at: usize) {
     let count = packets.len();
     if at >= count {
@@ -403,7 +403,7 @@ impl Both {
         Self([true, false].map(|in_trains| Trio::new(setting, in_trains)))
     }
 
-    /// Does the same in both, of which the same must come.
+    /// Runs `act` in both worlds; the results must be equal.
     fn each<T: PartialEq>(&mut self, act: impl Fn(&mut Trio) -> T) -> T {
         let [in_trains, one_by_one] = self.0.each_mut().map(act);
         assert!(in_trains == one_by_one, "others were sent or received");
@@ -427,7 +427,7 @@ impl Both {
     }
 }
 
-/// What is compared are runs: else trains taken packet by packet would pass.
+/// Checks that runs are taken at all: otherwise the comparison would pass with single packets.
 #[test]
 fn a_long_message_that_comes_as_trains_is_taken_in_runs() {
     let mut both = Both::new(&Setting::usual());

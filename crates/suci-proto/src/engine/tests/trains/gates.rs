@@ -1,4 +1,4 @@
-//! Where the packets of a train may not be taken in a run, or only as long as something else holds.
+//! Cases in which the packets of a train must not be taken in a run, or only under a condition.
 
 use super::*;
 use crate::event::Side;
@@ -13,10 +13,10 @@ const BY_RECEIVER: Link = Link {
     by_receiver: true,
 };
 
-/// So many packets are a train.
+/// Packets of a train.
 const MANY: usize = 8;
 
-/// The first sender has a message of so many bytes.
+/// Sends a message of `size` bytes from the first sender.
 pub(super) fn send(both: &mut Both, size: usize) {
     let (from, channel) = (0, 0);
     both.take(&Step::Send {
@@ -33,8 +33,8 @@ pub(super) fn rounds(both: &mut Both, count: usize) {
     }
 }
 
-/// A long message is on its way, and the next of its packets, full ones, were sent and did not
-/// arrive yet.
+/// Begins a long message. Returns its next packets, all full, which were sent and did not arrive
+/// yet.
 fn begun(setting: &Setting) -> (Both, Vec<Arriving>) {
     let mut both = Both::new(setting);
     send(&mut both, 200_000);
@@ -42,7 +42,8 @@ fn begun(setting: &Setting) -> (Both, Vec<Arriving>) {
     (both, train)
 }
 
-/// The full packets that are sent next, once some were taken in runs. What came before arrives.
+/// Returns the full packets that are sent next, once some were taken in runs. Delivers the packets
+/// before them.
 fn next_train(both: &mut Both) -> Vec<Arriving> {
     let before = both.in_runs();
     for _ in 0..50 {
@@ -57,14 +58,14 @@ fn next_train(both: &mut Both) -> Vec<Arriving> {
     panic!("no train");
 }
 
-/// How many packets were taken in runs when these arrived.
+/// Delivers `packets`. Returns how many of them were taken in runs.
 fn arrive(both: &mut Both, packets: &[Arriving]) -> u64 {
     let before = both.in_runs();
     both.each(|trio| trio.turn(packets, 100));
     both.in_runs() - before
 }
 
-/// The same packets with numbers beyond those of all that was sent.
+/// The same packets with numbers beyond all numbers sent.
 fn renumbered(packets: &[Arriving]) -> Vec<Arriving> {
     let later = |packet: &Arriving| {
         let (header, body) = wire::open(&packet.bytes).unwrap();
@@ -84,7 +85,7 @@ fn renumbered(packets: &[Arriving]) -> Vec<Arriving> {
     packets.iter().map(later).collect()
 }
 
-/// The message arrives, and more of it in runs.
+/// Checks that the message arrives, and more of it in runs.
 fn goes_on(both: &mut Both) {
     let before = both.in_runs();
     for _ in 0..300 {
@@ -105,7 +106,7 @@ fn a_train_in_time_is_taken_in_a_run() {
     goes_on(&mut both);
 }
 
-/// What comes late is not the newest, of which alone runs are made.
+/// Late packets are not the newest; only the newest are taken in runs.
 #[test]
 fn a_train_that_comes_late_is_no_run() {
     let (mut both, train) = begun(&Setting::usual());
@@ -134,7 +135,7 @@ fn f20_a_train_while_the_receiver_closes() {
     rounds(&mut both, 20);
 }
 
-/// F20: who said that the session is over, and goes on.
+/// F20: a sender that goes on after it closed the session.
 #[test]
 fn f20_a_train_after_the_sender_closed_is_no_run() {
     let (mut both, train) = begun(&Setting::usual());
@@ -160,7 +161,7 @@ fn a_train_of_a_connection_that_was_replaced_is_no_run() {
     };
     let before = both.each(connection);
     for _ in 0..20 {
-        // Only what makes the connection arrives.
+        // Only the packets that make the connection arrive.
         let mut packets = both.each(Trio::outgoing);
         packets.retain(|packet| packet.bytes.len() < 1_472 || packet.from == RECEIVER);
         both.each(|trio| trio.turn(&packets, 100));
@@ -201,7 +202,8 @@ fn asking() -> Setting {
     setting
 }
 
-/// A message was announced that the program decides about, and its sender does not wait for that.
+/// Returns the data of an announced message, which its sender sends without the CTS, after the
+/// program's `decision` if there is one.
 fn unasked(both: &mut Both, decision: Option<Decision>) -> Vec<Arriving> {
     rounds(both, 20);
     if let Some(decision) = decision {
@@ -220,15 +222,15 @@ fn unasked(both: &mut Both, decision: Option<Decision>) -> Vec<Arriving> {
     train
 }
 
-/// Data of a message that the program did not want, or did not decide about yet.
+/// Data of a message that the program refused, or did not decide about yet.
 #[test]
 fn a_train_of_a_message_that_is_not_wanted_brings_none() {
     for decision in [Some(Decision::Refuse), None] {
         let mut both = Both::new(&asking());
         send(&mut both, 200_000);
         let train = unasked(&mut both, decision);
-        // What was refused is passed over; what was not answered breaks the rules with its first
-        // packet.
+        // Data of a refused message is skipped; data of an unanswered one breaks the protocol with
+        // its first packet.
         let in_run = arrive(&mut both, &train);
         assert!(decision.is_some() || in_run <= 1, "{in_run}");
         rounds(&mut both, 20);
@@ -265,7 +267,7 @@ fn trains_while_credit_is_reclaimed() {
         (grant.is_dismissed(), grant.is_reclaiming())
     });
     assert_eq!(grant, (true, true));
-    // RECLAIM goes, and crosses what was sent before.
+    // RECLAIM is sent, and crosses packets that were sent before.
     let reclaim = both.each(Trio::outgoing);
     assert!(arrive(&mut both, &train) > 0);
     both.each(|trio| trio.turn(&reclaim, 100));
