@@ -1,18 +1,18 @@
 //! Model-based control for long paths, after BBR version 3 (draft-ietf-ccwg-bbr).
 //!
-//! It measures what the path delivers and how long it takes by itself, and keeps about their
+//! It measures the path's bandwidth and its round trip without a queue, and keeps about their
 //! product in flight. Section names in comments are the draft's.
 //!
 //! A round is congested if it was marked or lost more than [`Losses`] tolerate, and either met a
-//! queue or gained no bandwidth. The draft takes loss alone. So it crawls on any path that loses
-//! more for no reason: each probe ends before it begins, and each round cuts the bandwidth to what
-//! the round before delivered, without end. Three more things differ:
+//! queue or gained no bandwidth. In the draft loss alone suffices. So it becomes very slow on any
+//! path with more random loss: each probe ends before it begins, and each round cuts the bandwidth
+//! to the delivery rate of the round before, without end. Three more things differ:
 //!
 //! * "Refill" is always followed by a round of "Up". A loss of packets sent before, without a
 //!   queue, does not end that.
 //! * Without a queue, congestion cuts the bandwidth once between probes. If the loss goes on after
 //!   that, the rate was not its cause.
-//! * The window never falls below the product and what acknowledgements in clumps need.
+//! * The window never falls below the product plus the allowance for acknowledgements in clumps.
 //!
 //! Left out or simplified: losses are judged once a round, not packet by packet; the bound in the
 //! short term is one of bandwidth alone (`bw_lo`); the wait between probes varies with the bytes
@@ -20,10 +20,9 @@
 //! step.
 //!
 //! Added: where the path itself delays packets now and then (radio, shared hosts), the least round
-//! trip is far below what most of them take, and a window made of it alone shrinks from cycle to
-//! cycle. "ProbeRTT" therefore measures the mean beside the least, and the window is made of the
-//! larger. A queue of our own is in neither, since only packets sent while little is in flight
-//! count.
+//! trip is far below most round trips, and a window computed from it alone shrinks from cycle to
+//! cycle. "ProbeRTT" therefore measures the mean beside the least, and the window uses the larger.
+//! A queue of our own is in neither, since only packets sent while little is in flight count.
 
 use super::losses::Losses;
 use super::{AckSample, Cause, CongestionEvent, Controller, initial_window, pace};
@@ -31,32 +30,32 @@ use crate::limits::MAX_DATAGRAM;
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
-/// What is left of the bandwidth after congestion (BBR.Beta), and what stays free below a bound
+/// Part of the bandwidth left after congestion (BBR.Beta), and the part of a bound that is used
 /// while not probing (BBR.Headroom).
 const BETA: f64 = 0.7;
 const HEADROOM: f64 = 0.85;
-/// Pacing and window in multiples of what was measured ("Startup", "Drain", "ProbeBW").
+/// Pacing and window in multiples of the measured values ("Startup", "Drain", "ProbeBW").
 const STARTUP_PACING: f64 = 2.77;
 const DRAIN_PACING: f64 = 0.5;
 const UP_PACING: f64 = 1.25;
 const DOWN_PACING: f64 = 0.9;
 const WINDOW_GAIN: f64 = 2.0;
 const UP_WINDOW_GAIN: f64 = 2.25;
-/// Pacing stays that much below the model, lest a queue grow (BBRPacingMarginPercent).
+/// Pacing stays at this part of the model, so that no queue grows (BBRPacingMarginPercent).
 const MARGIN: f64 = 0.99;
 /// "Startup" ends when the bandwidth did not grow by a quarter in three rounds.
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
-/// Time between bandwidth probes, at least, and how much it varies.
+/// Least time between bandwidth probes, and its variation in milliseconds.
 const PROBE_BW: Duration = Duration::from_secs(1);
 const PROBE_BW_SPREAD: u64 = 500;
-/// Rounds between probes at least, if they come before that time: as often as Reno fills a window
-/// that it halved ("Coexistence with Reno").
+/// Least rounds between probes, if they pass before that time: as often as Reno fills a window that
+/// it halved ("Coexistence with Reno").
 const PROBE_BW_ROUNDS: f64 = 63.0;
 /// Rounds of probing upwards at most.
 const UP_ROUNDS: u32 = 8;
-/// Without a lower round trip for so long, the window is halved to look for one ("ProbeRTT"), for
-/// so long.
+/// Time without a lower round trip after which the window is halved to look for one ("ProbeRTT"),
+/// and the time for which it is halved.
 const PROBE_RTT_EVERY: Duration = Duration::from_secs(5);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const PROBE_RTT_GAIN: f64 = 0.5;
@@ -76,11 +75,10 @@ pub struct Bbr {
     rounds: u64,
     /// Highest bandwidth of this probing cycle and of the one before, in bytes per second.
     bandwidth: [f64; 2],
-    /// Least time on the path in seconds, and when it was last seen or looked for.
+    /// Least time on the path in seconds, and when it was last seen or probed.
     min_rtt: Option<f64>,
     min_rtt_at: Instant,
-    /// What packets took on average when little was in flight, in seconds; 0 until that was
-    /// measured.
+    /// Mean time on the path while little was in flight, in seconds; 0 until it was measured.
     usual_rtt: f64,
     bounds: Bounds,
     /// The bounds before the last reaction to loss and those that it overlaps, in case they prove
@@ -113,13 +111,13 @@ enum BbrState {
         since: Instant,
         rounds: u32,
     },
-    /// Once little is in flight: what is measured then.
+    /// `look` is the measurement, once little is in flight.
     ProbeRtt {
         look: Option<Look>,
     },
 }
 
-/// Round trips while little is in flight: the path itself.
+/// Round trips while little is in flight, which measure the path without a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Look {
     since: Instant,
@@ -129,13 +127,13 @@ struct Look {
     samples: f64,
 }
 
-/// What loss says about the path.
+/// Bounds that loss set on the model.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// In flight more than this was lost too often (inflight_hi).
+    /// With more than this in flight, too much was lost (inflight_hi).
     in_flight: f64,
-    /// While not probing, no faster than this (bw_lo). Infinite until congestion was met since the
-    /// last probe.
+    /// Highest bandwidth while not probing (bw_lo). Infinite until congestion is met after the last
+    /// probe.
     bandwidth: f64,
 }
 
@@ -160,7 +158,7 @@ struct BbrRound {
     app_limited: bool,
 }
 
-/// How much more than the bandwidth explains was acknowledged at once ("ACK aggregation").
+/// Bytes acknowledged at once beyond those that the bandwidth explains ("ACK aggregation").
 #[derive(Clone, Debug, Default)]
 struct Clumps {
     /// When the current measurement began, and bytes acknowledged since.
@@ -228,18 +226,18 @@ impl Bbr {
         self.bandwidth[0].max(self.bandwidth[1])
     }
 
-    /// What the path carries according to the model, in bytes per second.
+    /// The path's bandwidth according to the model, in bytes per second.
     fn model(&self) -> f64 {
         self.max_bandwidth().min(self.bounds.bandwidth)
     }
 
-    /// What fills the path without a queue; `None` until both factors were measured.
+    /// Bytes that fill the path without a queue; `None` until both factors were measured.
     fn product(&self) -> Option<f64> {
         let product = self.model() * self.min_rtt?;
         (product > 0.0).then_some(product)
     }
 
-    /// What is in flight when the path is filled: more than the product where packets are usually
+    /// Bytes in flight when the path is filled: more than the product where packets are usually
     /// late.
     fn usual(&self, product: f64) -> f64 {
         product.max(self.model() * self.usual_rtt)
@@ -275,7 +273,7 @@ impl Bbr {
         }
     }
 
-    /// A round is over: what loss there was, whether the pipe is full, whether the phase is.
+    /// Ends a round: judges its losses, whether the pipe is full, and whether the phase is over.
     fn end_round(&mut self, now: Instant, round: &BbrRound, in_flight: f64) {
         self.rounds += 1;
         if self.rounds.is_multiple_of(CLUMP_ROUNDS) {
@@ -311,8 +309,8 @@ impl Bbr {
                     self.bounds.in_flight += f64::from(1_u32 << rounds.min(UP_ROUNDS)) * self.mtu;
                 }
             }
-            // Once in a cycle, and as long as a queue stands: what is lost without one at the rate
-            // that was delivered is not lost to it.
+            // Cut once in a cycle, and again as long as there is a queue: without a queue, loss at
+            // the delivered rate is not caused by that rate.
             BbrState::Down | BbrState::Cruise
                 if congested && (queue || self.bounds.bandwidth == f64::INFINITY) =>
             {
@@ -323,22 +321,21 @@ impl Bbr {
         }
     }
 
-    /// A bound that was reached without loss moves as far as "Up" tries. By packets alone it would
-    /// hold a flow down for minutes that losses, or a larger flow beside it, made small.
+    /// Raises a bound that was reached without loss by the gain of "Up". Raised by packets alone,
+    /// it would limit a flow for minutes after losses or a larger flow made it small.
     fn raise_bound(&mut self, in_flight: f64) {
         if in_flight >= HEADROOM * self.bounds.in_flight {
             self.bounds.in_flight *= UP_PACING;
         }
     }
 
-    /// Returns true if each packet of the round met a queue: one that the headroom leaves no room
-    /// for.
+    /// Returns true if each packet of the round met a queue larger than the headroom.
     fn has_queue(&self, round: &BbrRound) -> bool {
         let path = self.min_rtt.unwrap_or(f64::INFINITY);
         round.least.is_some_and(|least| HEADROOM * least > path)
     }
 
-    /// Whether more was lost than a path may lose for no reason.
+    /// Whether more was lost than the tolerance for random loss.
     fn is_lossy(&mut self, round: &BbrRound) -> bool {
         self.losses.on_acked(round.delivered);
         self.losses.on_lost(round.lost);
@@ -351,7 +348,8 @@ impl Bbr {
         lossy
     }
 
-    /// "Exiting Startup": the bandwidth does not grow any more, at once if too much is lost.
+    /// "Exiting Startup": ends it if the bandwidth does not grow any more, or at once if too much
+    /// is lost.
     fn judge_startup(&mut self, round: &BbrRound, congested: bool) {
         if self.max_bandwidth() >= FULL_GROWTH * self.full_bandwidth {
             self.full_bandwidth = self.max_bandwidth();
@@ -381,7 +379,7 @@ impl Bbr {
         self.cycle_round = self.rounds;
     }
 
-    /// Moves through the phases as far as time and what is in flight say.
+    /// Moves through the phases by time and bytes in flight.
     fn advance(&mut self, now: Instant, sample: &AckSample<'_>) {
         let in_flight = sample.in_flight as f64;
         let Some(product) = self.product() else {

@@ -1,10 +1,10 @@
-//! Which controller a connection uses.
+//! The choice of a connection's controller.
 
 use super::{AckSample, Bbr, CongestionEvent, Controller, Cubic, Fixed, Lan};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
-/// Which controller decides how much may be in flight to a peer.
+/// The controller that decides how much may be in flight to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ControllerChoice {
     /// [`Lan`](Self::Lan) where the least round trip is below 5 ms, else [`Wan`](Self::Wan). The
@@ -13,12 +13,12 @@ pub enum ControllerChoice {
     Auto,
     /// Delay-based (after Swift): full links with queues of a millisecond or two.
     Lan,
-    /// Model-based (after BBR): long paths, also those that lose packets for no reason.
+    /// Model-based (after BBR): long paths, also those with random loss.
     Wan,
-    /// CUBIC (RFC 9438): what TCP does.
+    /// CUBIC (RFC 9438), as TCP.
     Cubic,
-    /// A window that nothing moves, the classic of user-level protocols. Only for networks that the
-    /// program knows and shares with nobody.
+    /// A fixed window, as in classic user-level protocols. Only for networks that the program knows
+    /// and does not share.
     Fixed {
         /// Bytes in flight; two packets at least.
         bytes: u64,
@@ -40,15 +40,15 @@ impl ControllerChoice {
 }
 
 /// A path whose packets take longer than this leaves the machine room. On paths of 0.4 to 5 ms
-/// [`Bbr`] carries more where packets are lost for no reason, and leaves less to a TCP beside it
-/// in a deep buffer: 0.24 of the link at 2 ms, where [`Lan`] leaves 0.3.
+/// [`Bbr`] carries more under random loss, and leaves less to a TCP beside it in a deep buffer:
+/// 0.24 of the link at 2 ms, where [`Lan`] leaves 0.3.
 const LONG: Duration = Duration::from_millis(5);
-/// A path taken for long that turns out shorter than this was measured through somebody's queue.
+/// A path that counted as long but then measures shorter than this was measured through a queue.
 const SHORT: Duration = Duration::from_millis(4);
 
 /// Chooses by the least time on the path: once by the first measurement, and once more if a later
-/// one shows that it was wrong. Least times only fall, so that the choice cannot go to and fro;
-/// another path begins anew.
+/// one contradicts it. Least times only fall, so the choice cannot alternate; a new path begins
+/// anew.
 #[derive(Debug)]
 pub struct Auto {
     mtu: usize,
@@ -100,7 +100,7 @@ impl Auto {
 }
 
 impl Controller for Auto {
-    // What each packet asks is called by its name, which is inlined.
+    // Calls made for each packet go to the concrete types, so that they are inlined.
 
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
         match &mut self.inner {

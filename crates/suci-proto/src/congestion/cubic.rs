@@ -5,7 +5,7 @@ use super::{AckSample, CongestionEvent, Controller, initial_window, pace};
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
-/// What is left of the window after congestion (RFC 9438 section 4.6).
+/// Part of the window left after congestion (RFC 9438 section 4.6).
 const BETA: f64 = 0.7;
 /// Steepness of the cubic function, in packets per second cubed (RFC 9438 section 5.1).
 const C: f64 = 0.4;
@@ -13,9 +13,9 @@ const C: f64 = 0.4;
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Slow growth of conservative slow start (RFC 9406 section 4.3).
 const CONSERVATIVE_DIVISOR: f64 = 4.0;
-/// Pacing, in per cent of the window each round trip. TCP's packets come in clumps, as its
-/// acknowledgements let them go, and are lost more often at a full buffer than those that come
-/// evenly: paced at 125, this took two thirds of a link.
+/// Pacing, in per cent of the window each round trip. TCP's packets leave in clumps, as
+/// acknowledgements release them, and are lost more often at a full buffer than evenly paced ones:
+/// paced at 125, this controller took two thirds of a link.
 const PACE: u64 = 200;
 /// Smallest window, in packets (RFC 9002 section 7.2).
 const MIN_PACKETS: f64 = 2.0;
@@ -85,21 +85,21 @@ impl Cubic {
         }
     }
 
-    /// In slow start, from a window that another controller found.
+    /// Starts in slow start, from a window that another controller found.
     pub(super) fn with_window(mtu: usize, window: f64) -> Self {
         let mut cubic = Self::new(mtu);
         cubic.set_window(window);
         cubic
     }
 
-    /// Goes on from the window of now as CUBIC does.
+    /// Leaves slow start at the current window.
     pub(super) fn end_slow_start(&mut self) {
         self.state.threshold = Some(self.state.window);
         self.state.plateau = self.state.window;
         self.state.prior = self.state.window;
     }
 
-    /// Whether it is in slow start, and never met the link's end.
+    /// Whether it is in its first slow start, without congestion so far.
     pub(super) const fn is_searching(&self) -> bool {
         self.state.threshold.is_none()
     }
@@ -114,7 +114,7 @@ impl Cubic {
         self.state.window = window.min(MAX_WINDOW).max(MIN_PACKETS * self.mtu);
     }
 
-    /// Lets time that did not use the window not count towards its growth (RFC 9438 section 5.8).
+    /// Excludes time in which the window was not used from its growth (RFC 9438 section 5.8).
     fn skip_idle(&mut self, now: Instant) {
         let idle = now.since(self.active_at);
         if let Some(epoch) = &mut self.state.epoch {
@@ -206,8 +206,8 @@ impl Controller for Cubic {
             self.before.get_or_insert_with(|| self.state.clone());
             self.recovery_began = Some(now);
             let window = self.state.window;
-            // Fast convergence (RFC 9438 section 4.7): a flow that did not get as far as last
-            // time leaves room for the newcomer.
+            // Fast convergence (RFC 9438 section 4.7): a flow whose window stayed below its last
+            // maximum leaves room for a new flow.
             self.state.plateau = if window < self.state.plateau {
                 window * (1.0 + BETA) / 2.0
             } else {

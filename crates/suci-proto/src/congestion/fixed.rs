@@ -1,4 +1,4 @@
-//! A window that the program set, and nothing moves: the classic of user-level protocols.
+//! A window that the program sets and that never changes, as in classic user-level protocols.
 
 use super::{AckSample, CongestionEvent, Controller};
 use crate::recovery::Rtt;
@@ -7,8 +7,8 @@ use crate::time::Instant;
 /// Smallest window, in packets (RFC 9002 section 7.2).
 const MIN_PACKETS: u64 = 2;
 
-/// A fixed window. For networks whose capacity the program knows and shares with nobody: it does
-/// not react to congestion.
+/// A fixed window. For networks whose capacity the program knows and does not share: it does not
+/// react to congestion.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     bytes: u64,

@@ -41,13 +41,14 @@ struct Conservative {
     rounds: u32,
 }
 
-/// How much longer than `before` packets must take at least, before a queue of our own is to blame.
+/// The least growth of the round trip over `before` that counts as a queue of our own.
 pub(super) fn growth(before: Duration) -> Duration {
     (before / GROWTH_DIVISOR).clamp(MIN_GROWTH, MAX_GROWTH)
 }
 
 impl HyStart {
-    /// A packet sent at `sent_at` was acknowledged, and took `path`, if that was measured.
+    /// Takes the acknowledgement of a packet sent at `sent_at` that spent `path` on the path, if
+    /// measured.
     pub(super) fn on_ack(
         &mut self,
         now: Instant,

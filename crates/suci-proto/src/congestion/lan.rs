@@ -1,38 +1,38 @@
 //! Delay-based control for the machine room, after Swift (Kumar et al., SIGCOMM 2020).
 //!
-//! The signal is the queueing delay: what packets spend on the path beyond the least that was ever
-//! measured (Swift section 3.1). Swift's hosts stamp in hardware; here both ends stamp in the
-//! kernel and take out how long a packet lay before its process ran, and a round trip's *least*
-//! delay counts, so that a process that was not scheduled does not look like a queue.
+//! The signal is the queueing delay: the time of packets on the path beyond the least ever measured
+//! (Swift section 3.1). Swift's hosts stamp in hardware. Here both ends stamp in the kernel and
+//! subtract the time that a packet waited for its process, and the *least* delay of a round trip
+//! counts, so that a process that was not scheduled does not look like a queue.
 //!
 //! Swift's target is an end-to-end delay that its operator knows. Here it is relative to the least
 //! round trip, and milliseconds rather than microseconds ([`TARGET`]): virtual machines, shared
 //! cores and segmentation trains make delays of hundreds of microseconds that mean nothing.
 //!
-//! Two things are added that a network of Swift flows alone does not need:
+//! Two additions, which a network of Swift flows alone does not need:
 //!
-//! * **Draining.** A flow that begins beside others takes their queue for part of the path.
+//! * **Draining.** A flow that begins beside others mistakes their queue for part of the path.
 //!   Therefore each flow lets its own packets drain for a moment every second ([`DRAIN_EVERY`];
-//!   LEDBAT++ does likewise), which shows the true round trip to itself and to the others.
+//!   LEDBAT++ does likewise), which shows the true round trip to all of them.
 //! * **Competition.** A flow that fills the buffer whatever the delay (TCP) would starve this one.
 //!   When the delay stays above the target although the window was cut again and again, CUBIC
 //!   decides instead until a drain finds the queue gone (as Copa's mode switch, Arun and
-//!   Balakrishnan, NSDI 2018, section 4). Far above is what a link as fast as it was lately seen to
-//!   be would not show: one that is starved must not go by its own rate.
+//!   Balakrishnan, NSDI 2018, section 4). The threshold uses the highest rate that the link lately
+//!   showed: a starved flow must not use its own rate.
 //!
-//! And one thing is less: Swift halves its window at each loss (its Algorithm 1), since its network
-//! loses where a queue is full and nowhere else. Other networks lose a packet in a hundred for no
-//! reason, and a window that shrinks for each keeps almost nothing in flight on a fast path. Here a
+//! One reaction is weaker: Swift halves its window at each loss (its Algorithm 1), since its
+//! network loses packets only where a queue is full. Other networks lose a packet in a hundred at
+//! random, and a window that shrinks for each keeps almost nothing in flight on a fast path. Here a
 //! loss is answered if
 //!
-//! * more was lost than BBR version 3 tolerates ([`Losses`]): so a buffer too small to delay
-//!   anything shows itself, for a window that grows into it loses what it grew by, an eighth;
+//! * more was lost than BBR version 3 tolerates ([`Losses`]): that detects a buffer too small to
+//!   cause delay, since a window that grows into it loses its growth, an eighth;
 //! * or there was a queue: a quarter of the target ([`NEAR`]). Nearer to the target the window
 //!   grows so little that an overflow would stay below the threshold. But then the window stays
-//!   above what the path takes by itself (as BBR's short-term bound stays above what was
-//!   delivered), since the queue may have had nothing to do with it.
+//!   above the product of rate and base delay (as BBR's short-term bound stays above the delivered
+//!   rate), since the queue may not be the cause of the loss.
 //!
-//! In competition losses are CUBIC's to answer, each of them.
+//! In competition CUBIC answers each loss.
 
 mod competitive;
 mod rates;
@@ -46,53 +46,53 @@ use rates::Rates;
 
 /// Queueing delay that is always allowed (Swift section 3.5: the base target).
 const TARGET: f64 = 1.0e-3;
-/// What a flow with a small window is allowed beyond, so that the smaller of two flows grows and
-/// shares become even (Swift section 3.5: flow-based scaling, with its range of windows).
+/// Further queueing delay allowed to a flow with a small window, so that the smaller of two flows
+/// grows and shares become even (Swift section 3.5: flow-based scaling, with its range of windows).
 const SCALING: f64 = 1.5e-3;
 const SCALING_FROM: f64 = 4.0;
 const SCALING_TO: f64 = 4_096.0;
 /// Packets that may wait on any link, since on a slow one a single packet takes a millisecond; but
-/// no longer than this, for a flow that is starved must not take its own rate for the link's.
+/// for at most this time, since a starved flow must not mistake its own rate for the link's.
 const TARGET_PACKETS: f64 = 2.0;
 const TARGET_MOST: f64 = 7.0e-3;
 /// Part of the excess by which the window shrinks, and the most that it shrinks at once (Swift
 /// section 3.2: beta and max_mdf).
 const BETA: f64 = 0.8;
 const MAX_DECREASE: f64 = 0.5;
-/// What is left of the window after a congestion mark (RFC 8511) and after a loss (as CUBIC).
+/// Part of the window left after a congestion mark (RFC 8511) and after a loss (as CUBIC).
 const AFTER_MARK: f64 = 0.8;
 const AFTER_LOSS: f64 = 0.7;
-/// Part of the target from which on a queue may be what lost packets, however few.
+/// Part of the target from which on a queue may be the cause of even a few losses.
 const NEAR: f64 = 0.25;
 /// Without any queue the window grows by this part in a round beside the one packet, less as the
 /// delay nears the target: the link has become faster, or slow start ended too early.
 const GROWTH: f64 = 1.0 / 8.0;
 /// Samples that make a round's least delay trustworthy enough to end slow start.
 const SAMPLES: u32 = 3;
-/// How often the own packets are drained, and how often at most when somebody else seems to drain.
+/// Time between drains of the own packets, and the shortest time if another flow seems to drain.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 const DRAIN_AGAIN: Duration = Duration::from_millis(300);
 /// The same in round trips, lest draining cost a long path more than a hundredth of its throughput.
 const DRAIN_ROUNDS: u32 = 100;
-/// What stays of the window while draining.
+/// Part of the window that stays while draining.
 const DRAIN_TO: f64 = 0.25;
-/// What remains of the target after a loss that it did not prevent: the buffer holds less. It
-/// doubles back each [`DRAIN_EVERY`], and is never below [`LEAST_PART`] of it.
+/// Part of the target left after a loss that it did not prevent: the buffer holds less. It doubles
+/// back each [`DRAIN_EVERY`], and is never below [`LEAST_PART`] of it.
 const BELOW_LOSS: f64 = 0.8;
 const LEAST_PART: f64 = 0.2;
-/// Cuts in a row after which the delay is still far above the target: somebody else fills the
-/// queue. A queue of our own shrinks by up to half with each.
+/// Cuts in a row after which the delay is still far above the target: another flow fills the queue.
+/// A queue of our own shrinks by up to half with each.
 const FUTILE_CUTS: u32 = 8;
 const FAR: f64 = 2.0;
-/// In competition, how often to look whether the queue is gone without an occasion, and at most how
-/// often with one.
+/// In competition, the time between checks whether the queue is gone, and the shortest time after a
+/// sign of it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// A queue that falls to this part from one round to the next is such an occasion: another one of
-/// us may be looking.
+/// A queue that falls to this part from one round to the next is such a sign: another `Lan` flow
+/// may be checking.
 const FALL: f64 = 0.8;
-/// Looks in vain after which the least round trip is what was seen since: the path itself is longer
-/// than it was.
+/// Failed checks after which the least round trip is replaced by the least seen since: the path
+/// itself became longer.
 const VAIN_LOOKS: u32 = 5;
 /// Bounds of the window: two packets (RFC 9002 section 7.2), and 100 Gbit/s for five seconds.
 const MIN_PACKETS: f64 = 2.0;
@@ -104,7 +104,7 @@ pub struct Lan {
     /// Bytes of UDP payload in a full packet.
     mtu: f64,
     window: f64,
-    /// Still looking for the capacity: the window doubles each round.
+    /// Slow start: the window doubles each round.
     slow_start: bool,
     /// Least time on the path, in seconds.
     base: Option<f64>,
@@ -115,7 +115,7 @@ pub struct Lan {
     /// Queueing delay of the last round, in seconds.
     last: Option<f64>,
     rates: Rates,
-    /// Part of the target that the buffer was seen to hold: no use in aiming higher.
+    /// Part of the target that the buffer was seen to hold; a higher target is useless.
     part: f64,
     /// Cuts since the delay was last near the target, and the window when it was last below.
     futile: u32,
@@ -139,18 +139,18 @@ struct LanRound {
     samples: u32,
     /// The window was in use.
     used: bool,
-    /// The window was cut: packets of this round still met the queue of before.
+    /// The window was cut: packets of this round still met the queue from before.
     settling: bool,
 }
 
-/// What the controller does.
+/// The phase of the controller.
 #[derive(Debug)]
 enum LanPhase {
     /// Delay decides.
     Alone,
     /// Own packets drain; then `window` applies again.
     Draining { window: f64, rounds: u32 },
-    /// Somebody fills the queue: CUBIC decides.
+    /// Another flow fills the queue: CUBIC decides.
     CompetitiveMode(Box<CompetitiveMode>),
 }
 
@@ -183,7 +183,7 @@ impl Lan {
         self.window = window.min(MAX_WINDOW).max(MIN_PACKETS * self.mtu);
     }
 
-    /// The window that is not drained: while it is, the one that applies again afterwards.
+    /// The window without draining: while draining, the one that applies again afterwards.
     fn whole(&mut self) -> &mut f64 {
         match &mut self.phase {
             LanPhase::Draining { window, .. } => window,
@@ -196,7 +196,8 @@ impl Lan {
         self.target_of(self.part, self.rates.highest())
     }
 
-    /// The same for who aims at this part of the whole (Swift section 3.5), on a link of this rate.
+    /// The target for this part of the whole (Swift section 3.5), on a link of this rate, in
+    /// seconds.
     fn target_of(&self, part: f64, rate: f64) -> f64 {
         let packets = (self.window / self.mtu).clamp(SCALING_FROM, SCALING_TO);
         let alpha = SCALING / (1.0 / SCALING_FROM.sqrt() - 1.0 / SCALING_TO.sqrt());
@@ -209,18 +210,17 @@ impl Lan {
         (part * (TARGET + scaled)).max(few)
     }
 
-    /// What the path takes by itself, at the highest rate it delivered: less in flight leaves it
-    /// idle for certain. One late round cuts the window no deeper than the target's half above
-    /// that.
+    /// The least window after a cut: the highest delivery rate times the base delay and half the
+    /// target. Less than rate times base delay in flight leaves the path idle.
     fn floor(&self, base: f64, target: f64) -> f64 {
         self.rates.highest() * (base + target / 2.0)
     }
 
-    /// The excess delay answered as in Swift section 3.2: in proportion, and bounded.
+    /// Cuts the window by the excess delay as in Swift section 3.2: in proportion, and bounded.
     fn cut(&mut self, base: f64, queue: f64, target: f64) {
         let part = (BETA * (queue - target) / (base + queue)).min(MAX_DECREASE);
         let floor = self.floor(base, target).min(self.window);
-        // A starved flow must not take its own rate for the link's.
+        // A starved flow must not mistake its own rate for the link's.
         let far = FAR * self.target_of(self.part, self.rates.known());
         if queue <= far {
             self.futile = 0;
@@ -232,8 +232,8 @@ impl Lan {
         self.round.settling = true;
     }
 
-    /// A round in use whose packets met no more than the target (Swift section 3.2: one packet
-    /// more).
+    /// Grows the window after a round in use whose delay was within the target (Swift section 3.2:
+    /// one packet more).
     fn grow(&mut self, queue: f64, target: f64) {
         self.futile = 0;
         self.window_before = self.window;
@@ -241,8 +241,8 @@ impl Lan {
         self.set_window(self.window + self.mtu + self.window * GROWTH * room);
     }
 
-    /// A round is over; `used`: its packets filled the window, and `least` is what the fastest of
-    /// them spent.
+    /// Ends a round; `used`: its packets filled the window; `least`: the path time of the fastest
+    /// of them, in seconds.
     fn end_round(&mut self, now: Instant, used: bool, least: Option<f64>, settling: bool) {
         self.rates.next_round();
         if let LanPhase::Draining { window, rounds } = &mut self.phase {
@@ -297,10 +297,10 @@ impl Lan {
         self.phase = LanPhase::CompetitiveMode(Box::new(CompetitiveMode::new(now, cubic, found)));
     }
 
-    /// The same decisions once a round while CUBIC decides: look, stay or leave.
+    /// Ends a round while CUBIC decides: checks the queue, stays or leaves.
     fn end_competitive_round(&mut self, now: Instant, least: Option<f64>) {
         self.rates.next_round();
-        // What the buffer was seen to hold is of no matter: others of us, who lost nothing, keep a
+        // Use the whole target, not `part` of it: other `Lan` flows, which lost nothing, keep a
         // queue up to the whole.
         let (target, base) = (self.target_of(1.0, self.rates.highest()), self.base);
         let LanPhase::CompetitiveMode(competitive) = &mut self.phase else {
@@ -348,7 +348,7 @@ impl Lan {
         }
     }
 
-    /// Looks for the capacity: doubles each round until the delay is above the target.
+    /// Slow start: doubles the window each round until the delay is above the target.
     fn double(&mut self, bytes: u64) {
         let (Some(base), Some(least)) = (self.base, self.round.least) else {
             return;
@@ -377,7 +377,7 @@ impl Lan {
             if !many && queue < NEAR * target {
                 return;
             }
-            // A buffer overflowed at this delay: no use in aiming higher.
+            // A buffer overflowed at this delay: a higher target is useless.
             let held = BELOW_LOSS * queue / target;
             self.part = (self.part * held.clamp(LEAST_PART, 1.0)).max(LEAST_PART);
             if !many {
@@ -389,8 +389,8 @@ impl Lan {
         self.shrink(now, AFTER_LOSS, floor);
     }
 
-    /// Answers loss or mark, once for all that is in flight now: `left` is left of the window, but
-    /// not less than `floor`.
+    /// Answers loss or mark, once for all packets in flight now: shrinks the window to its part
+    /// `left`, but not below `floor`.
     fn shrink(&mut self, now: Instant, left: f64, floor: f64) {
         let whole = self.whole();
         *whole = whole.min((*whole * left).max(floor));
@@ -456,9 +456,10 @@ impl Controller for Lan {
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent) {
         if let LanPhase::CompetitiveMode(competitive) = &mut self.phase {
             competitive.cubic.on_congestion(now, event);
-            // Others lost packets too: whoever else is one of us looks at the same time.
+            // Other flows lost packets too: other `Lan` flows check at the same time.
             competitive.look_if_due(now, LOOK_AGAIN);
-            // What else it decided shows with the next acknowledgement. None may come here.
+            // The other decisions of CUBIC apply with the next acknowledgement. After persistent
+            // congestion none may come.
             if event.persistent {
                 self.set_window(0.0);
             }

@@ -1,13 +1,13 @@
-//! How much a path may lose for no reason before its losses are taken for congestion.
+//! The random loss that a path may have before its losses count as congestion.
 //!
-//! After BBR version 3 (draft-ietf-ccwg-bbr, "BBR.LossThresh" and "IsInflightTooHigh"): losses
-//! count against what was in flight or sent meanwhile, and mean something only beyond a threshold.
-//! A bad cable, radio and hosts that drop a packet now and then stay below it. A full buffer does
-//! not: whatever grows into it loses what it grew by.
+//! After BBR version 3 (draft-ietf-ccwg-bbr, "BBR.LossThresh" and "IsInflightTooHigh"): losses are
+//! compared with the bytes in flight or sent meanwhile, and count only beyond a threshold. A bad
+//! cable, radio and hosts that drop a packet now and then stay below it. A full buffer does not: a
+//! window that grows into it loses its growth.
 
 /// Share of the bytes that may be lost.
 const THRESHOLD: f64 = 0.02;
-/// Packets over which losses are judged at least: of fewer, even one is a large share.
+/// Least packets over which losses are judged: of fewer, even one is a large share.
 const SPAN: f64 = 100.0;
 
 /// Losses of one span: a round trip, or [`SPAN`] packets if that is more.
@@ -28,14 +28,14 @@ impl Losses {
         self.settled += bytes;
     }
 
-    /// Whether more was lost than a path may lose, out of `in_flight` bytes; packets are of `mtu`
+    /// Whether more than the threshold was lost, of at least `in_flight` bytes; packets have `mtu`
     /// bytes.
     pub(super) fn exceed(&self, in_flight: f64, mtu: f64) -> bool {
         let of = self.settled.max(in_flight).max(SPAN * mtu);
         self.lost > THRESHOLD * of
     }
 
-    /// A round trip is over.
+    /// Ends a round trip.
     pub(super) fn end_round(&mut self, mtu: f64) {
         if self.settled >= SPAN * mtu {
             *self = Self::default();

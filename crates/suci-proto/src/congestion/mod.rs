@@ -1,7 +1,7 @@
-//! Congestion control: how much may be under way to one peer.
+//! Congestion control: how many bytes may be in flight to one peer.
 //!
-//! A controller sees sizes, times and marks, never packets or peers. [`ControllerChoice`] says
-//! which ones there are; another one implements [`Controller`] and is made there.
+//! A controller sees sizes, times and marks, never packets or peers. [`ControllerChoice`] lists the
+//! controllers; a new one implements [`Controller`] and is made there.
 
 mod bbr;
 mod choice;
@@ -22,7 +22,7 @@ use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, per_second};
 use core::fmt::Debug;
 
-/// What one ACK frame newly acknowledged.
+/// The packets that one ACK frame newly acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample<'a> {
     /// Bytes newly acknowledged, of packets that counted as in flight.
@@ -37,23 +37,23 @@ pub struct AckSample<'a> {
     pub largest_sent_at: Instant,
     /// The round trip, already updated by this acknowledgement.
     pub rtt: &'a Rtt,
-    /// What the newest packet and its acknowledgement spent on the path: the round trip measured
-    /// now without the time that either end let them lie. `None` if this acknowledgement measures
+    /// Time that the newest packet and its acknowledgement spent on the path: the round trip
+    /// measured now, without delays within either end. `None` if this acknowledgement measures
     /// nothing.
     pub path: Option<Duration>,
     /// The delivery rate measured now.
     pub rate: Option<RateSample>,
-    /// Neither the window nor its pace limited the sender: nothing to send, or no credit.
+    /// Neither the window nor its pace limited the sender: it had nothing to send, or no credit.
     pub app_limited: bool,
-    /// The sender waits for the pace at which the window leaves.
+    /// The sender waits for its pace.
     pub paced: bool,
 }
 
 impl AckSample<'_> {
-    /// Whether this window limited the sender, itself or by its pace (RFC 9002 section 7.8): one
-    /// that was not half used says nothing about whether more would fit. By its pace alone it does
-    /// where most of the round trip is the other process waiting for a processor, so that what its
-    /// packets need is acknowledged long before the window is full.
+    /// Whether this window limited the sender, by its size or by its pace (RFC 9002 section 7.8). A
+    /// window that was not half used does not show whether more would fit. Its pace alone is the
+    /// limit if most of the round trip is the other process waiting for a processor: then packets
+    /// are acknowledged long before the window is full.
     fn is_in_use(&self, window: f64) -> bool {
         !self.app_limited && (self.paced || 2.0 * self.in_flight_before as f64 >= window)
     }
@@ -77,12 +77,13 @@ pub struct CongestionEvent {
     pub bytes_lost: u64,
     /// When the newest packet concerned was sent. Several events of one window count once.
     pub largest_lost_sent_at: Instant,
-    /// Nothing came through for so long that the path must be presumed changed (RFC 9002 7.6).
+    /// Persistent congestion: nothing arrived for so long that the path must be presumed changed
+    /// (RFC 9002 7.6).
     pub persistent: bool,
     /// Bytes still in flight.
     pub in_flight: u64,
-    /// All losses since the last event without this may still prove spurious: if they do, what was
-    /// done since then is undone together.
+    /// All losses since the last event without this flag may still prove spurious: if they do, all
+    /// reactions since then are undone together.
     pub overlaps: bool,
 }
 
@@ -97,13 +98,12 @@ pub trait Controller: Send + Debug {
     fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>);
     /// Congestion was noticed.
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent);
-    /// The losses of the last event, and of those that it overlaps, turned out to be none: what
-    /// they did is undone.
+    /// The losses of the last event, and of those that it overlaps, proved spurious: undoes the
+    /// reactions to them.
     fn on_spurious(&mut self, now: Instant);
-    /// Begins as on a path of which nothing is known, with the initial window or `most` bytes, if
-    /// that is less.
+    /// Starts as on an unknown path, with the initial window or `most` bytes, if that is less.
     fn begin_anew(&mut self, mtu: usize, most: u64);
-    /// The path is another: whatever was learnt no longer holds.
+    /// The path changed: drops all that was learnt.
     fn on_path_changed(&mut self, mtu: usize) {
         self.begin_anew(mtu, u64::MAX);
     }
@@ -113,13 +113,13 @@ pub trait Controller: Send + Debug {
     fn window(&self) -> u64;
     /// Bytes per second at which to spread the window; `None` while the round trip is unknown.
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64>;
-    /// What settings and statistics call it.
+    /// Its name in settings and statistics.
     fn name(&self) -> &'static str;
 }
 
 /// The initial window of RFC 6928 section 2, in bytes: ten packets. As in Linux these may be jumbo
-/// frames, of which the RFC would allow two: a network that carries them is faster than it had in
-/// mind. Two of larger ones.
+/// frames, of which the RFC would allow two: a network that carries them is faster than the RFC
+/// assumes. Two packets if they are larger still.
 pub(crate) fn initial_window(mtu: usize) -> f64 {
     let most = if mtu > ETHERNET_MTU {
         89_720.0
@@ -132,7 +132,7 @@ pub(crate) fn initial_window(mtu: usize) -> f64 {
 
 /// `percent` of a window per round trip of the path, in bytes per second; `None` while the round
 /// trip is unknown. RFC 9002 section 7.7: somewhat faster than the window, so that pacing is not
-/// what limits; in slow start, where the window doubles within the round trip, 200.
+/// the limit; in slow start, where the window doubles within the round trip, 200.
 fn pace(window: u64, rtt: &Rtt, percent: u64) -> Option<u64> {
     if !rtt.has_sample() {
         return None;

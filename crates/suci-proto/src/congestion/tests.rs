@@ -17,7 +17,7 @@ fn cubic() -> Box<dyn Controller> {
     Box::new(Cubic::new(MTU as usize))
 }
 
-/// `rate` in Mbit/s, a queue of so many packets, no marks.
+/// A link of `rate` Mbit/s with a queue of `queue` packets, without marks.
 fn link(rate: u64, rtt: Duration, queue: u64) -> Link {
     Link {
         rate: rate * 125_000,
@@ -68,8 +68,8 @@ fn auto() -> Box<dyn Controller> {
 
 type Make = fn() -> Box<dyn Controller>;
 
-/// Flows that begin one after the other within the first tenth of `warm`: what each did in `time`
-/// after `warm`.
+/// Runs flows that begin one after the other within the first tenth of `warm`. Returns the counts
+/// of each in `time` after `warm`.
 fn after(link: Link, flows: &[Make], warm: Duration, time: Duration) -> Vec<Counts> {
     let mut sim = Sim::new(link);
     for (n, make) in (0..).zip(flows) {
@@ -84,7 +84,7 @@ fn queue(counts: &[Counts]) -> Duration {
     counts.iter().map(Counts::queue).max().unwrap_or_default()
 }
 
-/// The part of all that was delivered which the flow `n` got.
+/// The share of flow `n` in all delivered bytes.
 fn share(counts: &[Counts], n: usize) -> f64 {
     let all: u64 = counts.iter().map(|flow| flow.delivered).sum();
     counts[n].delivered as f64 / all as f64

@@ -52,7 +52,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Who suspended the session with `node`; this side if both did.
+    /// The side that suspended the session with `node`; this side if both did.
     #[must_use]
     pub fn suspended_by(&self, node: NodeId) -> Option<Side> {
         let peer = self.peers.get(self.peer_key(node)?)?;

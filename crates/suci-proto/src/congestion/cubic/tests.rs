@@ -103,7 +103,7 @@ fn acks_of_what_was_sent_before_the_loss_do_not_grow_the_window() {
 
 #[test]
 fn the_plateau_is_reached_after_k_seconds_and_left_slowly() {
-    // K = cbrt(30 / 0.4) = 4.217 s. A long round trip, that Reno is slower.
+    // K = cbrt(30 / 0.4) = 4.217 s. With a long round trip Reno is slower.
     let mut cubic = reduced();
     let rtt = rtt(100);
     let mut windows = Vec::new();
@@ -234,7 +234,7 @@ fn a_spurious_loss_is_undone() {
     assert_eq!(cubic.window(), 200 * MTU, "only once");
 }
 
-/// Where packets are late again and again, the next event comes before the last one's losses proved
+/// If packets are late again and again, the next event comes before the last one's losses proved
 /// spurious.
 #[test]
 fn spurious_losses_of_overlapping_events_are_undone_together() {
@@ -306,7 +306,7 @@ fn another_path_starts_anew() {
     assert_eq!(cubic.window(), 29_200);
 }
 
-/// What a program lets an acknowledgement wait is no queue.
+/// Time for which a program delays an acknowledgement is no queueing delay.
 #[test]
 fn hystart_looks_at_the_path() {
     let mut cubic = Cubic::new(MTU as usize);
@@ -376,8 +376,8 @@ fn cube_roots() {
 }
 
 proptest! {
-    /// Whatever happens: between two packets and the cap, never smaller by an ack, never larger
-    /// by congestion.
+    /// For any calls the window stays between two packets and the cap; no acknowledgement shrinks
+    /// it, no congestion event raises it.
     #[test]
     fn any_history_keeps_the_window_sane(
         events in prop::collection::vec(

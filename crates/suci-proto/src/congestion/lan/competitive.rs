@@ -1,4 +1,5 @@
-//! Somebody else fills the queue: CUBIC decides, and now and then looks whether the queue is gone.
+//! Competition: another flow fills the queue. CUBIC decides, with a check now and then whether the
+//! queue is gone.
 
 use super::Cubic;
 use crate::congestion::hystart::growth;
@@ -10,11 +11,11 @@ pub(super) struct CompetitiveMode {
     /// Least time on the path in the round in which the competition was noticed.
     found: f64,
     looked_at: Instant,
-    /// Rounds left of looking whether the queue is gone.
+    /// Rounds left of the check whether the queue is gone.
     pub(super) looking: u32,
     /// Least time on the path in the round before.
     pub(super) last: Option<f64>,
-    /// Looks in vain, and the least time on the path seen meanwhile.
+    /// Failed checks, and the least time on the path seen meanwhile.
     pub(super) vain: u32,
     pub(super) least: Option<f64>,
 }
@@ -32,9 +33,9 @@ impl CompetitiveMode {
         }
     }
 
-    /// Ends slow start once the delay grew beyond what was found. HyStart++ compares with the round
-    /// before, and so would take two thirds of a link from a TCP that left slow start at such a
-    /// delay (Linux's HyStart does).
+    /// Ends slow start once the delay grew beyond that when the competition was noticed. HyStart++
+    /// compares with the round before, and so would take two thirds of a link from a TCP that left
+    /// slow start at such a delay (as Linux's HyStart does).
     pub(super) fn judge_slow_start(&mut self, least: Option<f64>) {
         let found = Duration::from_secs_f64(self.found);
         let most = (found + growth(found)).as_secs_f64();
@@ -43,8 +44,8 @@ impl CompetitiveMode {
         }
     }
 
-    /// Lets the own packets drain, to see whether the queue goes with them. Two rounds: the packets
-    /// of the first still meet those that were sent before.
+    /// Lets the own packets drain, to see whether the queue goes with them. It takes two rounds:
+    /// the packets of the first still meet packets sent before.
     pub(super) fn look_if_due(&mut self, now: Instant, every: Duration) {
         if self.looking == 0 && now.since(self.looked_at) >= every {
             self.looked_at = now;

@@ -1,12 +1,11 @@
-//! What the path delivered of late.
+//! Delivery rates of the path of late.
 
 use crate::time::{Duration, Instant};
 
 /// Rounds over which the highest delivery rate is remembered.
 const RATE_ROUNDS: usize = 8;
 
-/// What the link was seen to do is remembered for so long at least, and for less than twice as
-/// long.
+/// The highest rate is remembered for at least this time, and for less than twice as long.
 const KNOWN: Duration = Duration::from_secs(10);
 
 /// Highest delivery rates of the last rounds and of the last seconds, in bytes per second.
@@ -14,7 +13,7 @@ const KNOWN: Duration = Duration::from_secs(10);
 pub(super) struct Rates {
     rounds: [f64; RATE_ROUNDS],
     at: usize,
-    /// Of the current [`KNOWN`], and of the one before.
+    /// Highest rate of the current period of [`KNOWN`], and of the one before.
     known: [f64; 2],
     began: Option<Instant>,
 }
@@ -40,12 +39,13 @@ impl Rates {
         }
     }
 
-    /// What the link can do, as far as it was seen: others may leave less now.
+    /// Highest rate of the last seconds, which estimates the link's: other flows may leave less
+    /// now.
     pub(super) fn known(&self) -> f64 {
         self.known[0].max(self.known[1])
     }
 
-    /// What was delivered in the last rounds at best.
+    /// Highest rate of the last rounds.
     pub(super) fn highest(&self) -> f64 {
         self.rounds.iter().fold(0.0, |a, b| a.max(*b))
     }

@@ -36,7 +36,7 @@ fn the_first_measurement_decides() {
     assert_eq!(measure(&mut auto, 300), "lan", "another path");
 }
 
-/// It is the same path: how long it is was learnt, only not what it carries.
+/// The path is the same: its length stays known, its capacity does not.
 #[test]
 fn beginning_anew_it_chooses_no_other() {
     for (micros, name) in [(300, "lan"), (20_000, "wan")] {
@@ -90,7 +90,7 @@ fn over_a_short_and_a_long_path_it_does_as_the_one_it_chose() {
     assert!(utilisation(long, &counts, time * 2) >= 0.9);
 }
 
-/// The lines that every default must keep: two flows, and a flow beside TCP's.
+/// The limits that every default must keep: two flows, and a flow beside TCP's.
 #[test]
 fn the_default_shares() {
     for (rtt, packets) in [(micros(200), 425), (millis(1), 50), (millis(2), 100)] {
@@ -120,13 +120,13 @@ fn a_fixed_window_is_what_it_is() {
     let link = link(100, millis(1), 50);
     let make = || ControllerChoice::Fixed { bytes: 14_720 }.make(MTU as usize);
     let counts = after(link, &[make], millis(500), millis(1_000));
-    // Ten packets per millisecond and the time that they take.
+    // Ten packets per millisecond, and the time of their transmission.
     assert_eq!(counts[0].dropped, 0);
     let utilisation = utilisation(link, &counts, millis(1_000));
     assert!(utilisation >= 0.75, "{utilisation}");
 }
 
-/// CUBIC as Linux begins it: slow start ends as soon as the delay grew beyond the least by what
+/// CUBIC as Linux begins it: slow start ends as soon as the delay exceeds the least by more than
 /// HyStart allows.
 #[derive(Debug)]
 struct Linux {
@@ -185,7 +185,7 @@ fn linux() -> Box<dyn Controller> {
     Box::new(Linux { cubic, least })
 }
 
-/// Whichever flow begins first, by so many milliseconds.
+/// Either flow may begin first, by some milliseconds.
 #[test]
 fn beside_one_that_leaves_slow_start_early_it_shares() {
     for (rtt, queue) in [(micros(100), 425), (micros(100), 170), (millis(2), 425)] {

@@ -43,7 +43,7 @@ fn long_paths_are_filled_with_short_queues() {
     }
 }
 
-/// The one that begins first has all, and what it has it gives back within half a minute.
+/// The flow that begins first has the whole link, and gives up half of it within half a minute.
 #[test]
 fn two_flows_share_evenly() {
     for (rate, rtt, packets) in [
@@ -139,8 +139,8 @@ fn a_path_that_is_said_to_be_another_begins_anew() {
     assert_eq!(sim.window(0), bbr().window());
 }
 
-/// Where the path itself delays some packets, its least round trip says little of what fills it: a
-/// window cut down by losses must grow again when they are over.
+/// If the path itself delays some packets, its least round trip underestimates the window: a window
+/// cut by losses must grow again when they are over.
 #[test]
 fn a_path_with_jitter_is_filled_again_after_losses() {
     for (rate, jitter) in [(2, 125), (10, 125), (10, 30), (100, 20)] {

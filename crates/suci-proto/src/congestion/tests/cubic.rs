@@ -10,7 +10,7 @@ fn small_queue(rtt: Duration) -> Link {
     link(100, rtt, 50)
 }
 
-/// From the first packet on: slow start must not spoil it.
+/// Checks one flow from its first packet on: slow start must not overshoot.
 fn one_flow(link: Link, time: Duration) {
     let mut sim = Sim::new(link);
     sim.add(cubic(), Duration::ZERO, ENDLESS);

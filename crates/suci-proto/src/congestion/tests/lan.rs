@@ -71,7 +71,8 @@ fn flows_share_evenly() {
     }
 }
 
-/// Only the one that lost packets aims lower, and takes the queue of the others for competition.
+/// Only the flow that lost packets lowers its target, and mistakes the queue of the others for
+/// competition.
 #[test]
 fn who_lost_packets_finds_back_to_the_others() {
     let link = link(1_000, micros(100), 200);
@@ -92,8 +93,8 @@ fn who_lost_packets_finds_back_to_the_others() {
     }
 }
 
-/// At gigabits windows are large, and one packet more per round trip is little: it takes seconds,
-/// not forever.
+/// At gigabits windows are large, and one packet more per round trip is little: convergence takes
+/// seconds, but is bounded.
 #[test]
 fn a_latecomer_at_gigabits_gets_its_share_in_time() {
     let link = link(1_000, micros(100), 4_000);
@@ -138,7 +139,7 @@ fn when_company_leaves_the_queue_goes() {
     assert!(utilisation(deep(), &alone[..1], time) >= 0.9);
 }
 
-/// Nobody says so: a route that changed somewhere.
+/// A route changed somewhere, without notice.
 #[test]
 fn a_path_that_grows_longer_is_learnt() {
     let mut sim = Sim::new(deep());
@@ -192,7 +193,7 @@ fn marks_keep_the_queue_shorter_still() {
     assert!(queue(&counts) < without * 3 / 4, "{:?}", queue(&counts));
 }
 
-/// One percent is lost for no reason, and the link stays full.
+/// One percent is lost at random, and the link stays full.
 #[test]
 fn random_losses_do_not_stop_it() {
     for (rate, rtt, packets, time) in [
@@ -220,7 +221,7 @@ fn random_losses_do_not_stop_it() {
     }
 }
 
-/// What loses a tenth is congested, whatever the delay says.
+/// A path that loses a tenth is congested, even without delay.
 #[test]
 fn many_losses_are_answered_without_a_queue() {
     let link = Link {
@@ -232,7 +233,7 @@ fn many_losses_are_answered_without_a_queue() {
     assert!(utilisation < 0.4, "{utilisation}");
 }
 
-/// Buffers that overflow below the target, so that delay alone would never hold the window.
+/// Buffers that overflow below the target, so that delay alone would never limit the window.
 #[test]
 fn small_buffers_are_not_kept_overflowing() {
     for (rate, rtt, packets, flows, most) in [
@@ -336,7 +337,7 @@ fn round(lan: &mut Lan, now: &mut Instant) {
     round_through(lan, now, Duration::ZERO);
 }
 
-/// The same through a queue.
+/// One round whose packet met `queue`.
 fn round_through(lan: &mut Lan, now: &mut Instant, queue: Duration) {
     let sent_at = *now;
     let path = millis(1) + queue;
@@ -358,8 +359,8 @@ fn round_through(lan: &mut Lan, now: &mut Instant, queue: Duration) {
     lan.on_ack(*now, &sample);
 }
 
-/// Lets rounds pass until it drains, but at most so many; the window before, whether it drains, and
-/// how many passed.
+/// Lets at most `most` rounds pass until the controller drains. Returns the window before, whether
+/// it drains, and how many rounds passed.
 fn until_it_drains(lan: &mut Lan, now: &mut Instant, most: usize) -> (u64, bool, usize) {
     let mut before = lan.window();
     for passed in 0..most {
@@ -381,7 +382,7 @@ fn steady() -> (Lan, Instant) {
     (lan, now)
 }
 
-/// Where packets are late again and again, the next event comes before the last one's losses proved
+/// If packets are late again and again, the next event comes before the last one's losses proved
 /// spurious.
 #[test]
 fn losses_of_overlapping_events_that_were_none_are_undone_together() {
@@ -403,7 +404,7 @@ fn losses_of_overlapping_events_that_were_none_are_undone_together() {
         lan.on_congestion(now, &event);
         assert!(lan.window() < shrunk);
     }
-    // A few where no queue is are not answered, and take nothing back.
+    // A few losses without a queue are not answered, and undo nothing.
     event.bytes_lost = MTU;
     lan.on_congestion(now + Duration::from_millis(10), &event);
     lan.on_spurious(now);
@@ -452,7 +453,7 @@ fn persistent_congestion_while_draining_is_not_forgotten() {
     }
 }
 
-/// Its CUBIC knows, and no acknowledgement may come that the window could be taken over with.
+/// CUBIC reacts, but no acknowledgement may come with which its window would be adopted.
 #[test]
 fn persistent_congestion_in_company_is_answered_at_once() {
     let (mut lan, mut now) = steady();

@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 pub(super) const MTU: u64 = 1_472;
 /// Receivers wait this long for more to acknowledge.
 const ACK_DELAY: Duration = Duration::from_millis(1);
-/// Packets after which they wait no longer.
+/// Packets after which receivers wait no longer.
 const ACK_EVERY: usize = 8;
 
 /// The bottleneck.
@@ -26,7 +26,7 @@ pub(super) struct Link {
     /// Packets waiting from which on arrivals are marked instead (RFC 3168); more than `queue`
     /// for never.
     pub(super) mark: u64,
-    /// Of so many packets that arrive one is lost on the way for no reason; 0: none.
+    /// One in this many packets is lost at random; 0: none.
     pub(super) lose_one_in: u64,
     /// One in 64 acknowledgements is handled late by up to this, as by a process that was not
     /// scheduled.
@@ -41,12 +41,12 @@ pub(super) struct Counts {
     pub(super) dropped: u64,
     pub(super) delivered: u64,
     pub(super) marked: u64,
-    /// Sum of what its packets waited in the queue, in nanoseconds.
+    /// Sum of the waiting times of its packets in the queue, in nanoseconds.
     pub(super) waited: u64,
 }
 
 impl Counts {
-    /// What a packet waited in the queue on average.
+    /// The mean waiting time of a packet in the queue.
     pub(super) fn queue(&self) -> Duration {
         Duration::from_nanos(self.waited / (self.sent - self.dropped).max(1))
     }
@@ -60,7 +60,7 @@ enum Event {
         marked: bool,
         ask: bool,
     },
-    /// The receiver will wait no longer to acknowledge its `nth` batch.
+    /// The receiver acknowledges its `nth` batch at last.
     Flush {
         nth: u64,
     },
@@ -73,7 +73,7 @@ enum Event {
     Timeout,
 }
 
-/// A packet in flight, and the delivery rate's books when it left.
+/// A packet in flight, and the state of rate measurement when it left.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     number: u64,
@@ -124,7 +124,7 @@ impl Flow {
 pub(super) struct Sim {
     link: Link,
     now: Instant,
-    /// When the link will have sent what is queued.
+    /// When the link will have sent all queued packets.
     free_at: Instant,
     flows: Vec<Flow>,
     events: BinaryHeap<Reverse<(Instant, u64, usize, Event)>>,
@@ -174,7 +174,7 @@ impl Sim {
         self.at(begin, self.flows.len() - 1, Event::Start);
     }
 
-    /// Runs for `time` and returns what each flow did meanwhile.
+    /// Runs for `time` and returns the counts of each flow meanwhile.
     pub(super) fn run(&mut self, time: Duration) -> Vec<Counts> {
         let before: Vec<_> = self.flows.iter().map(|flow| flow.counts).collect();
         let end = self.now + time;
@@ -211,12 +211,12 @@ impl Sim {
         self.link = link;
     }
 
-    /// Tells a flow that its path is another.
+    /// Tells a flow that its path changed.
     pub(super) fn change_path(&mut self, flow: usize) {
         self.flows[flow].controller.on_path_changed(MTU as usize);
     }
 
-    /// A number that is as good as random (xorshift), the same in every run.
+    /// A pseudorandom number (xorshift), the same in every run.
     fn random(&mut self) -> u64 {
         self.chance ^= self.chance << 13;
         self.chance ^= self.chance >> 7;
@@ -224,7 +224,7 @@ impl Sim {
         self.chance
     }
 
-    /// Up to `most`, anew for each call.
+    /// A random time up to `most`.
     fn up_to(&mut self, most: Duration) -> Duration {
         if most.is_zero() {
             return Duration::ZERO;
@@ -304,7 +304,7 @@ impl Sim {
         }
     }
 
-    /// Nothing acknowledged for two probe timeouts: the end of a flight was lost.
+    /// Handles two probe timeouts without an acknowledgement: the end of a flight was lost.
     fn timeout(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         let last_sent = flow.flight.back().map_or(self.now, |packet| packet.sent_at);
@@ -375,7 +375,7 @@ impl Sim {
             Duration::ZERO
         };
         let late = stall + self.up_to(self.link.jitter);
-        // A host that does not run handles what came meanwhile when it runs again.
+        // A host that did not run handles the packets that came meanwhile when it runs again.
         let due = (self.now + self.link.rtt / 2 + late).max(self.flows[index].handled_at);
         self.flows[index].handled_at = due;
         self.at(due, index, ack);
@@ -402,7 +402,7 @@ impl Sim {
             announced: ACK_DELAY,
         };
         let path = flow.rtt.update(sample, waits);
-        // Nothing is reordered: what is older and not told of is lost, or soon will be.
+        // Nothing is reordered: an older packet that is not acknowledged is lost, or soon will be.
         let mut holes = Vec::new();
         while let Some(packet) = flow.flight.front().copied()
             && packet.number <= largest

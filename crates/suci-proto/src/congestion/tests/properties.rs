@@ -1,4 +1,4 @@
-//! What holds for every controller, whatever happens.
+//! Properties of every controller, for any calls.
 
 use super::*;
 use crate::congestion::{AckSample, Cause, CongestionEvent};
@@ -17,7 +17,7 @@ const CHOICES: [ControllerChoice; 5] = [
 /// Largest window of any controller.
 const MOST: u64 = 1 << 36;
 
-/// One call: which, and three numbers for its arguments.
+/// One call: its kind, and three numbers for its arguments.
 type Call = (u8, u64, u64, u64);
 
 fn call(controller: &mut dyn Controller, rtt: &mut Rtt, now: Instant, mtu: &mut usize, call: Call) {

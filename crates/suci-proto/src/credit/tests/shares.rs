@@ -933,7 +933,7 @@ fn in_a_full_buffer_control_is_renewed_without_credit() {
     assert!(grant.share() > 0);
 }
 
-/// What was given back is not given out again while that would make others give back.
+/// Returned credit is not granted again to an idle peer while it would have to be reclaimed again.
 #[test]
 fn who_gave_back_gets_nothing_that_would_be_reclaimed() {
     let mut shares = Shares::new(8 * MIB);
