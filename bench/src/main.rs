@@ -6,6 +6,7 @@
 
 mod compile;
 mod contenders;
+mod halo;
 mod idle;
 mod launch;
 mod machine;
@@ -41,6 +42,8 @@ struct Cli {
 enum Command {
     /// Measure
     Run(RunArgs),
+    /// Measure a halo exchange: Suci, TCP and MPICH between processes of this machine
+    Halo(halo::HaloArgs),
     /// Tasks that can be measured, and their contenders
     List,
     /// Tables and plots of what was measured, on the machine that measured
@@ -125,6 +128,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Run(args) => run::all(&args),
+        Command::Halo(args) => halo::run(&args),
         Command::List => {
             print!("{}", plan::listed());
             Ok(())

@@ -16,7 +16,7 @@ use crate::plan::{Entrant, Task};
 /// No address is called there: ranks find one another through mpiexec.
 const NOWHERE: &str = "0:0";
 
-const MPIEXEC: &str = "mpiexec.mpich";
+pub(crate) const MPIEXEC: &str = "mpiexec.mpich";
 
 /// Runs one turn of a program that is started once for all ends.
 pub(crate) fn ranks(

@@ -45,7 +45,9 @@ pub(crate) fn rows(args: &[&str]) -> Result<Vec<Row>> {
 
 /// Builds the bench and all the programs that it starts. Returns the bench's binary.
 fn build() -> Result<PathBuf> {
-    let bins = ["--bin", "suci", "--bin", "suci-bench"];
+    let bins = ["suci", "suci-bench", "halo-rank"]
+        .map(|bin| ["--bin", bin])
+        .concat();
     exec::run(exec::cargo(["build", "--locked", "--release"]).args(bins))?;
     let mut contenders = exec::cargo(["build", "--locked", "--release"]);
     contenders.args(MANIFEST).arg("--target-dir").arg(dir());

@@ -1,0 +1,186 @@
+//! The halo exchange: processes of one machine that exchange edges with their neighbours and add up
+//! a number, over and over. All ranks of a turn start anew; contenders take turns within a round.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::json;
+use xtask::error::{Context, Result};
+use xtask::{exec, figures};
+
+use crate::compile;
+use crate::contenders::Library;
+use crate::mpi::MPIEXEC;
+use crate::output::Talker;
+
+/// The longest time of a turn.
+const LIMIT: Duration = Duration::from_secs(120);
+
+const MPICH: Library = Library {
+    source: "halo",
+    compiler: "mpicc.mpich",
+    link: &[],
+    bundle: None,
+    packages: "mpich libmpich-dev",
+};
+
+/// The choice of exchanges, and the length of a measurement.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct HaloArgs {
+    /// Processes, powers of two
+    #[arg(long, default_values_t = [2, 4, 8], value_delimiter = ',')]
+    processes: Vec<usize>,
+    /// Bytes for the neighbour in the first dimension; those in the others get a quarter
+    #[arg(long, default_values_t = [1_024, 8_192, 32_768], value_delimiter = ',')]
+    edges: Vec<usize>,
+    /// Iterations in a turn
+    #[arg(long, default_value_t = 2_000)]
+    iterations: u32,
+    /// How often each contender has its turn
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// One JSON object per line instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// What all ranks of one turn took.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Taken {
+    seconds: f64,
+    cpu_seconds: f64,
+}
+
+const CONTENDERS: [&str; 3] = ["suci", "tcp", "mpich"];
+
+/// Measures and prints.
+pub(crate) fn run(args: &HaloArgs) -> Result<()> {
+    let own = exec::target_dir().join("release/halo-rank");
+    let mpich = compile::binary(&MPICH)?;
+    if !args.json {
+        println!(
+            "processes   edge  contender  us/iteration       min       max   cpu us  x tcp  x its cpu"
+        );
+    }
+    for &processes in &args.processes {
+        for &edge in &args.edges {
+            let mut turns = CONTENDERS.map(|_| Vec::new());
+            for round in 0..args.rounds {
+                eprintln!(
+                    "{processes} processes, {edge} B: round {} of {}",
+                    round + 1,
+                    args.rounds
+                );
+                for at in 0..CONTENDERS.len() {
+                    let at = if round % 2 == 0 {
+                        at
+                    } else {
+                        CONTENDERS.len() - 1 - at
+                    };
+                    let taken = match CONTENDERS[at] {
+                        "mpich" => under_mpiexec(&mpich, processes, edge, args.iterations)?,
+                        own_transport => {
+                            ranks(&own, own_transport, processes, edge, args.iterations)?
+                        }
+                    };
+                    turns[at].push(taken);
+                }
+            }
+            report(args, processes, edge, &turns);
+        }
+    }
+    Ok(())
+}
+
+/// Starts each rank of our own program, and returns the longest time and the sum of their
+/// processors' times.
+fn ranks(
+    program: &Path,
+    transport: &str,
+    processes: usize,
+    edge: usize,
+    iterations: u32,
+) -> Result<Taken> {
+    let port = free_ports(processes)?;
+    let numbers = |rank: usize| [processes, rank, usize::from(port), edge];
+    let start = |rank: usize| {
+        let mut command = Command::new(program);
+        command.arg(transport);
+        command.args(numbers(rank).map(|number| number.to_string()));
+        command.arg(iterations.to_string());
+        Talker::start(&format!("{transport}, rank {rank}"), command)
+    };
+    let started: Result<Vec<Talker>> = (0..processes).map(start).collect();
+    let end = Instant::now() + LIMIT;
+    let mut said = Vec::new();
+    for mut rank in started? {
+        said.extend(rank.finish_by(end)?);
+    }
+    together(&said)
+}
+
+fn under_mpiexec(program: &Path, processes: usize, edge: usize, iterations: u32) -> Result<Taken> {
+    let mut command = Command::new(MPIEXEC);
+    command.args(["-disable-auto-cleanup", "-n", &processes.to_string()]);
+    command.arg(program);
+    command.args([edge.to_string(), iterations.to_string()]);
+    together(&Talker::start("mpich", command)?.finish_by(Instant::now() + LIMIT)?)
+}
+
+/// The time of the slowest rank, and the processor time of all.
+fn together(said: &[String]) -> Result<Taken> {
+    let mut all = Taken {
+        seconds: 0.0,
+        cpu_seconds: 0.0,
+    };
+    for line in said {
+        let rank: Taken = serde_json::from_str(line).context(format!("{line:?}"))?;
+        all.seconds = all.seconds.max(rank.seconds);
+        all.cpu_seconds += rank.cpu_seconds;
+    }
+    Ok(all)
+}
+
+/// The first of so many ports in a row that nobody listens at.
+fn free_ports(count: usize) -> Result<u16> {
+    let count = u16::try_from(count).context("processes")?;
+    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    // Below the ports that the kernel gives to clients.
+    let mut blocks = (20_000..32_000).step_by(usize::from(count));
+    let free = blocks.find(|first| (*first..first + count).all(is_free));
+    free.context("no free ports on loopback")
+}
+
+fn report(args: &HaloArgs, processes: usize, edge: usize, turns: &[Vec<Taken>; 3]) {
+    let each = |taken: f64| taken * 1e6 / f64::from(args.iterations);
+    let median = |of: &dyn Fn(&Taken) -> f64, turns: &[Taken]| {
+        figures::median(turns.iter().map(|turn| each(of(turn))).collect()).unwrap_or(0.0)
+    };
+    let tcp = &turns[1];
+    for (contender, turns) in CONTENDERS.iter().zip(turns) {
+        let (time, cpu) = (
+            median(&|turn| turn.seconds, turns),
+            median(&|turn| turn.cpu_seconds, turns),
+        );
+        let all = || turns.iter().map(|turn| each(turn.seconds));
+        let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
+        let of_tcp = time / median(&|turn| turn.seconds, tcp);
+        let of_its_cpu = cpu / median(&|turn| turn.cpu_seconds, tcp);
+        if args.json {
+            let row = json!({
+                "processes": processes, "edge": edge, "contender": contender, "micros": time,
+                "min": least, "max": most, "cpu_micros": cpu, "of_tcp": of_tcp,
+                "of_tcp_cpu": of_its_cpu,
+            });
+            println!("{row}");
+        } else {
+            println!(
+                "{processes:9} {edge:6}  {contender:9} {time:13.1} {least:9.1} {most:9.1} {cpu:8.1} \
+                 {of_tcp:6.2} {of_its_cpu:10.2}"
+            );
+        }
+    }
+}
