@@ -9,7 +9,7 @@ use xtask::{bench, exec};
 
 use crate::contenders::{Bundle, Library};
 
-/// Where the sources are.
+/// Returns the directory of the sources.
 pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("contenders")
 }
@@ -74,7 +74,7 @@ fn archive(bundle: &Bundle) -> Result<(Vec<PathBuf>, PathBuf)> {
     Ok((roots, archive))
 }
 
-/// Where cargo has unpacked a crate of the lockfile.
+/// Returns the directory in which cargo has unpacked a crate of the lockfile.
 fn package(name: &str) -> Result<PathBuf> {
     let host = exec::capture(Command::new("rustc").arg("-vV"))?;
     let host = host.lines().find_map(|line| line.strip_prefix("host: "));

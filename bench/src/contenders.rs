@@ -45,7 +45,7 @@ pub(crate) struct Library {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Bundle {
     pub(crate) package: &'static str,
-    /// Where in the package the sources and their headers begin.
+    /// Directories of the package in which the sources and their headers begin.
     pub(crate) roots: &'static [&'static str],
     /// A source with a `main` of its own.
     pub(crate) without: &'static str,

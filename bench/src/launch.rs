@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Random drop of [`Net::VethLoss`], each way.
 const LOSS: f64 = 0.01;
 
-/// Where the two ends live.
+/// The network between the two ends.
 pub(crate) enum Site {
     Loopback,
     Namespaces(Pair),

@@ -1,4 +1,4 @@
-//! From turns to rows.
+//! Rows of the report, made from turns.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ impl Row {
         }
     }
 
-    /// From the worst round to the best, as a part of the median.
+    /// The difference between the worst round and the best, as a part of the median.
     pub(crate) fn spread(&self) -> f64 {
         (self.max - self.min) / self.median
     }

@@ -46,7 +46,7 @@ pub(crate) struct Record {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     Turn(Turn),
-    /// Why there are no figures.
+    /// Reason why there are no figures.
     Failed(String),
 }
 
@@ -147,8 +147,8 @@ impl Store {
     }
 }
 
-/// Why `entrant` is not tried again, if it has failed too often in the run of `records`: a fault of
-/// another run may have been mended.
+/// Returns the reason why `entrant` is not tried again, if it has failed too often in the run of
+/// `records`: a fault of another run may have been mended.
 pub(crate) fn given_up<'a>(records: &'a [Record], entrant: &Entrant) -> Option<&'a str> {
     let own = records.iter().filter(|record| record.is_of(entrant));
     let failed = own.filter_map(|record| match &record.outcome {

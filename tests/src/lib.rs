@@ -180,7 +180,7 @@ impl Cast {
         Self::new(&(0..count).map(address).collect::<Vec<_>>())
     }
 
-    /// Where node `id` is.
+    /// Returns the address of node `id`.
     #[must_use]
     pub fn address(&self, id: usize) -> SocketAddr {
         self.addresses[id]
@@ -231,7 +231,7 @@ impl Cast {
 /// A statement of a subject about itself, and when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// When it was read.
+    /// Time at which it was read.
     pub at: Instant,
     /// Such as `lost 2`, or `ended 2 Silent delivered=0 not_delivered=3 unknown=5`.
     pub what: String,

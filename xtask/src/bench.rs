@@ -59,7 +59,7 @@ fn dir() -> PathBuf {
     exec::target_dir().join("bench")
 }
 
-/// Where the contenders are built.
+/// Returns the directory in which the contenders are built.
 #[must_use]
 pub fn contenders() -> PathBuf {
     dir().join("release")
@@ -70,7 +70,7 @@ pub fn contenders() -> PathBuf {
 pub(crate) struct Row(Value);
 
 impl Row {
-    /// From a line of the bench's output.
+    /// Reads a row from a line of the bench's output.
     ///
     /// # Errors
     /// The line is not JSON.

@@ -13,7 +13,7 @@ use crate::{exec, source};
 /// Faults are numbered F01 to F32 without gaps.
 const COUNT: u32 = 32;
 
-/// Where tests may be.
+/// Directories that may hold tests.
 const TREES: &[&str] = &["crates", "tests", "xtask", "examples", "bindings"];
 
 /// id to names of the tests that carry it.

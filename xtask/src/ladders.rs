@@ -58,7 +58,7 @@ struct Ladder {
     quick: &'static [f64],
 }
 
-/// From no loss to 5 %.
+/// Loss in percent.
 const LOSSES: &[f64] = &[0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0];
 const FEW_LOSSES: &[f64] = &[0.0, 1.0, 2.0, 5.0];
 

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::error::{Context, Failure, Result};
 use crate::{exec, signals};
 
-/// Where `ip netns add` puts names.
+/// Directory in which `ip netns add` puts names.
 const NAMES: &str = "/run/netns";
 
 /// Every namespace of ours is called `suci-PID-NUMBER`, so that a later process can tell whose

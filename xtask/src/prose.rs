@@ -78,7 +78,8 @@ fn tracked() -> Result<Vec<PathBuf>> {
 
 type Finding = (usize, String);
 
-/// Why the line is too wide, if it is. One that has no place to break is not.
+/// Returns the complaint about a line that is too wide, if it is. A line without a place to break
+/// is not.
 fn too_wide(line: &str) -> Option<String> {
     let width = line.chars().count();
     let words = line.split_whitespace().filter(|word| word.len() > 3);

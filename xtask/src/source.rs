@@ -1,7 +1,8 @@
 //! A view of Rust source good enough to measure it: comments and literals blanked out,
 //! functions with their extents, the place where unit tests begin.
 //!
-//! Not a parser: `syn` would cost a quarter of a minute of every fresh build to count lines.
+//! This is not a parser: `syn` would cost a quarter of a minute of every fresh build to count
+//! lines.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +64,7 @@ pub fn blanked(source: &str) -> String {
     out
 }
 
-/// Where the comment or literal that begins at `at` ends, if one begins there.
+/// Returns the place at which the comment or literal that begins at `at` ends, if one begins there.
 fn literal_end(chars: &[char], at: usize) -> Option<usize> {
     let next = chars.get(at + 1).copied();
     let in_word = at > 0 && is_word(chars[at - 1]);
@@ -164,7 +165,8 @@ pub fn functions(blanked: &str) -> Vec<Function> {
     found
 }
 
-/// Where the body of the function at `at` ends; none for a declaration without a body.
+/// Returns the place at which the body of the function at `at` ends; none for a declaration without
+/// a body.
 fn body_end(chars: &[char], at: usize) -> Option<usize> {
     let mut brackets = 0usize;
     let mut braces = 0usize;

@@ -41,7 +41,8 @@ const SMALL: usize = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(20);
 const APPLICATION: &[u8] = b"bench";
 
-/// Where all send to all, one thread must drive all connections whichever it waits for.
+/// The runtime of all connections, if all send to all: one thread must drive all connections,
+/// whichever of them it waits for.
 static SHARED: LazyLock<std::io::Result<Arc<Runtime>>> = LazyLock::new(|| runtime().map(Arc::new));
 
 pub(crate) struct Quic {

@@ -258,7 +258,7 @@ pub(crate) struct DemoArgs {
     /// A file that node 0 broadcasts to the others
     #[arg(long, requires = "into")]
     pub(crate) file: Option<PathBuf>,
-    /// Where node N writes its copy, as `copy-N`
+    /// Directory in which node N writes its copy, as `copy-N`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) into: Option<PathBuf>,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use crate::output;
 
-/// Why a command failed. The sentence names the thing, its value and the remedy.
+/// Reason why a command failed. The sentence names the thing, its value and the remedy.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 

@@ -96,7 +96,7 @@ fn from_book(args: &PingArgs, file: &Path, id: NodeId) -> Result<ExitCode> {
     finish(node)
 }
 
-/// Under `suci run`: node 0 pings the others in turn.
+/// Runs under `suci run`: node 0 pings the others in turn.
 fn launched(args: &PingArgs) -> Result<ExitCode> {
     if std::env::var_os(suci::env::ID).is_none() {
         let remedy = "name an address, or --listen ADDR to answer, or use suci run";

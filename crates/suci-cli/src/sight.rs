@@ -79,7 +79,7 @@ pub(crate) struct PeerRow {
     pub(crate) in_messages: f64,
     /// The lost part of the packets sent.
     pub(crate) loss: f64,
-    /// Why messages waited, in nanoseconds, and of how long.
+    /// The time that messages waited within `span`, in nanoseconds, by reason.
     pub(crate) waits: Waits,
     pub(crate) span: Duration,
 }

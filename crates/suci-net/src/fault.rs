@@ -22,8 +22,8 @@ use crate::{
     Report, SendOutcome, Train,
 };
 
-/// When to try again to send due packets that found the backend full, in case its caller does not
-/// watch it for writability.
+/// Time after which due packets that found the backend full are tried again, in case the caller
+/// does not watch the backend for writability.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Faults injected so far.

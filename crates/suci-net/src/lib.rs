@@ -187,8 +187,8 @@ pub struct Meta {
     pub to: Option<IpAddr>,
     /// Mark it arrived with.
     pub ecn: Ecn,
-    /// When the kernel received it, by the wall clock, since 1970; `None` if unknown. To learn how
-    /// long ago that was, read the clock once for many datagrams.
+    /// Time at which the kernel received it, by the wall clock, since 1970; `None` if unknown. To
+    /// learn how long ago that was, read the clock once for many datagrams.
     pub arrived: Option<Duration>,
     /// Bytes of each datagram but the last, which may have fewer.
     pub segment: usize,

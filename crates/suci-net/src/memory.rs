@@ -26,7 +26,7 @@ const FIRST_EPHEMERAL: u16 = 49_152;
 /// The byte of a datagram that names one of several endpoints at its address.
 const STEERING_BYTE: usize = 4;
 
-/// Where endpoints find each other. Clones are the same hub.
+/// A network in memory, in which endpoints find each other. Clones are the same hub.
 #[derive(Debug, Clone)]
 pub struct Hub {
     shared: Arc<Shared>,

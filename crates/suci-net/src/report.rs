@@ -15,9 +15,9 @@ const MOST: usize = 64;
 /// `local` ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// Where the datagram was sent to.
+    /// Address that the datagram was sent to.
     pub to: SocketAddr,
-    /// Why it did not arrive: `ConnectionRefused` (the port is closed), `HostUnreachable`,
+    /// Reason why it did not arrive: `ConnectionRefused` (the port is closed), `HostUnreachable`,
     /// `NetworkUnreachable`, `PermissionDenied` or another.
     pub kind: io::ErrorKind,
     /// Whether this host's own kernel says that the port is closed on this host.

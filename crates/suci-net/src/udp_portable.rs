@@ -64,7 +64,7 @@ pub struct UdpPortable {
     recv_buffer: usize,
     send_buffer: usize,
     slot: Box<[u8]>,
-    /// Where slices are gathered: `std` sends from one piece only.
+    /// Buffer in which slices are gathered: `std` sends from one piece only.
     gathered: Vec<u8>,
     counters: Counters,
 }

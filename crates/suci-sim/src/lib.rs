@@ -13,7 +13,7 @@
 //! seed 17 (lossy, 3 nodes) failed at 2.000123 s: Gap: process 1 got number 9 of channel 0 ...
 //!   replay: suci-sim --seeds 17..18 --trace
 //! ```
-//! From a program or a test the same run is:
+//! The same run, from a program or a test:
 //! ```
 //! use suci_sim::{profiles::Profile, runner};
 //!

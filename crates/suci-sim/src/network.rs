@@ -43,7 +43,7 @@ pub struct Network {
     cuts: Vec<Cut>,
     /// The times until which each place's link is busy with its sent packets.
     busy: Vec<Instant>,
-    /// When the newest in-order packet of a pair arrives: jitter alone does not reorder.
+    /// Time at which the newest in-order packet of a pair arrives: jitter alone does not reorder.
     ordered: BTreeMap<(PlaceId, PlaceId), Instant>,
 }
 
@@ -205,7 +205,7 @@ impl Network {
         })
     }
 
-    /// When the last bit leaves the sending place, unless its queue is full.
+    /// Returns the time at which the last bit leaves the sending place; none if its queue is full.
     fn transmit(&mut self, now: Instant, from: PlaceId, size: usize) -> Option<Instant> {
         let Some(rate) = self.links.rate else {
             return Some(now);

@@ -107,7 +107,7 @@ pub struct Process {
     pub unreachable: u32,
     /// Packets that a kernel reported as not delivered since the last turn.
     pub undelivered: Vec<Packet>,
-    /// When it first heard of each process.
+    /// Time at which it first heard of each process.
     pub heard: BTreeMap<ProcId, Instant>,
     /// A liar that knows its connections' tags lies to it, once.
     pub insider: bool,
@@ -250,7 +250,7 @@ impl Process {
         invariants::audit_peers(&self.engine, cx.now, &touched)
     }
 
-    /// When a turn follows that is wanted at `next`.
+    /// Returns the time of the next turn, which is wanted at `next`.
     fn next_wake(&self, next: Option<Instant>, worked: bool) -> Option<Instant> {
         let after = self.busy_until;
         match self.drive {
@@ -262,7 +262,7 @@ impl Process {
         }
     }
 
-    /// When a packet that arrives now is noticed.
+    /// Returns the time at which the process notices a packet that arrives now.
     pub fn notices(&self, now: Instant, rng: &mut Rng) -> Instant {
         let after = self.busy_until.max(self.paused_until);
         match self.drive {

@@ -255,7 +255,7 @@ pub struct Options {
     /// Hosts take the processor away from a process that reads its socket, for up to a millisecond
     /// between two trains.
     pub interrupts: bool,
-    /// When processes start: at once, or spread over this time.
+    /// Time over which the starts of the processes are spread; zero for all at once.
     pub start_within: Duration,
     /// The steps, each with its time.
     pub script: Vec<(Duration, Step)>,
@@ -289,7 +289,7 @@ pub struct Churn {
 pub struct DuplicateAt {
     /// The place whose node ID it has.
     pub of: usize,
-    /// When it starts. It dies when the network is mended.
+    /// Time at which it starts. It dies when the network is mended.
     pub start: Duration,
 }
 

@@ -51,7 +51,7 @@ pub struct Packet {
     pub from: SocketAddr,
     /// Destination address.
     pub to: SocketAddr,
-    /// Where it was sent from.
+    /// The place that sent it.
     pub source: PlaceId,
     /// The process that sent it.
     pub sender: ProcId,

@@ -1,5 +1,6 @@
-//! From a seed to a run: swarm testing (Groce et al. 2012). Every run has only some of the
-//! faults, each at a strength of its own, because faults hide one another when all are on.
+//! Profiles, which make a run from a seed by swarm testing (Groce et al. 2012). Every run has only
+//! some of the faults, each at a strength of its own, because faults hide one another when all are
+//! on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -99,7 +100,7 @@ pub const CROWD_EVERY: u64 = 50;
 /// In one seed of this many a node starts hundreds of times.
 pub const CHURN_EVERY: u64 = 25;
 
-/// From this many nodes on, no book has all others.
+/// Number of nodes from which on no book has all others.
 const SPARSE: usize = 256;
 
 impl Profile {

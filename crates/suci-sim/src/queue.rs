@@ -37,7 +37,7 @@ impl<T> Queue<T> {
         self.heap.push(Entry { at, order, event });
     }
 
-    /// When the next event is due.
+    /// Returns the time of the next event.
     #[must_use]
     pub fn next_at(&self) -> Option<Instant> {
         self.heap.peek().map(|entry| entry.at)

@@ -145,7 +145,7 @@ impl Workload {
         self.rng.range(low, high)
     }
 
-    /// When it wants to send next.
+    /// Returns the time at which it wants to send next.
     #[must_use]
     pub fn next_at(&self) -> Option<Instant> {
         let replies = (!self.replies.is_empty()).then_some(Instant::ZERO);

@@ -51,7 +51,7 @@ pub(crate) struct Place {
     /// Processes that started here.
     pub(crate) starts: u32,
     wake_at: Option<Instant>,
-    /// When its process starts again after it closed.
+    /// Time after which its process starts again once it closed.
     pub(crate) restart_after: Option<Duration>,
     /// The newest packet of each place that was drained here, to tell which were overtaken.
     newest: BTreeMap<PlaceId, u64>,

@@ -12,8 +12,8 @@ use suci_proto::{Lease, SMALL, SmallOutgoing};
 pub struct Batch<'a> {
     core: &'a Core,
     driver: &'a mut Driver,
-    /// When the batch began, or when the driver last did more than accept. The engine's time never
-    /// goes back.
+    /// Time at which the batch began, or at which the driver last did more than accept. The
+    /// engine's time never goes back.
     now: Instant,
     /// The last message, if it was a small one without a header.
     last: Option<Last>,

@@ -50,7 +50,7 @@ struct Entry {
     addresses: Addresses,
     /// The text that they come from, if it has a name in it that may stand for others later.
     name: Option<Arc<str>>,
-    /// Where it was read; `None` if the program entered it.
+    /// Line of the file that it was read from; `None` if the program entered it.
     line: Option<usize>,
 }
 
@@ -362,7 +362,7 @@ fn by_turns(found: &[SocketAddr]) -> Addresses {
     ordered.into_iter().collect()
 }
 
-/// Why no node can be at an address, wherever it is looked at from.
+/// Returns the reason why no node can be at an address, seen from any host.
 pub(crate) fn no_host(address: SocketAddr) -> Option<&'static str> {
     let ip = address.ip().to_canonical();
     if address.port() == 0 {

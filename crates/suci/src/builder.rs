@@ -1,4 +1,4 @@
-//! From settings to a node.
+//! The builder, which starts a node from settings.
 
 use crate::book::AddressBook;
 use crate::budget::Budget;
@@ -27,8 +27,8 @@ use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::Mode;
 use suci_proto::{AcceptPolicy, Config, ConfigError, ControllerChoice, Engine, Identity};
 
-/// Where a node listens if neither an address nor a book entry says so: a port that the system
-/// chooses.
+/// Address at which a node listens if neither an address nor a book entry is given: a port that the
+/// system chooses.
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Peers are told apart by one byte.

@@ -41,7 +41,8 @@ pub(crate) struct Stamps {
 }
 
 impl Stamps {
-    /// When something arrived that has the stamp `wall`. About `now`, or before.
+    /// Returns the time at which a datagram with the time stamp `wall` arrived: about `now`, or
+    /// before.
     pub(crate) fn arrival(&mut self, wall: Duration, now: Instant) -> Instant {
         if self
             .compared_at
@@ -72,7 +73,7 @@ fn ahead(wall: impl Fn() -> u64, ours: impl Fn() -> u64) -> u64 {
     best.1
 }
 
-/// When a blocking call gives up: a time, or never.
+/// Time at which a blocking call gives up, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deadline(Option<std::time::Instant>);
 

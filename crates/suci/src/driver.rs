@@ -66,7 +66,7 @@ pub(crate) struct Driver {
     /// Waits other than receives and the backend's own: sleeps and timed sleeps.
     sleeps: u64,
     timed_sleep: TimedSleep,
-    /// When the newest datagram of the last look arrived, if the kernel said so.
+    /// Time at which the newest datagram of the last look arrived, if the kernel reported it.
     newest: Option<Instant>,
     /// Buffer into which a train with too many pieces is copied.
     spill: Vec<u8>,
@@ -87,7 +87,7 @@ pub(crate) struct Driver {
     drained: bool,
     /// The last look ended early: more datagrams wait.
     cut_short: bool,
-    /// When the socket was last seen empty. A datagram found later arrived after that.
+    /// Time at which the socket was last seen empty. A datagram found later arrived after that.
     drained_at: Instant,
     looked_at: Instant,
     /// The last datagram taken had arrived after the look at the socket began.
@@ -165,22 +165,22 @@ impl Driver {
         }
     }
 
-    /// From now on the node's numbers are shown to others.
+    /// Shows the node's numbers to others from now on.
     pub(crate) fn show(&mut self, outlook: Outlook) {
         self.outlook = outlook;
     }
 
-    /// From now on datagrams of other shards are forwarded.
+    /// Forwards datagrams of other shards from now on.
     pub(crate) fn join(&mut self, cross_shard: CrossShardQueue) {
         self.cross_shard = Some(cross_shard);
     }
 
-    /// From now on this driver listens to the launcher.
+    /// Reads the launcher's pipe from now on.
     pub(crate) fn listen_to(&mut self, launcher: Launcher) {
         self.launcher = Some(launcher);
     }
 
-    /// From now on these names are looked up again while their peers are lost.
+    /// Looks these names up again, from now on, while their peers are lost.
     pub(crate) fn look_up(&mut self, names: Option<Names>) {
         self.names = names;
     }

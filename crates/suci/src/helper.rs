@@ -36,7 +36,7 @@ const TRIES: u32 = 64;
 /// looking.
 const TIMED_SLEEP: Duration = Duration::from_secs(1);
 
-/// Where the program is, as the word showed.
+/// The program's state, as the word showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
     /// It called the node since the last look.

@@ -60,12 +60,14 @@ fn parse(line: &[u8]) -> Option<Notice> {
 #[derive(Debug)]
 pub(crate) struct Launcher {
     pipe: File,
-    /// At most [`LONGEST`] bytes and one: that much tells that the line is too long.
+    /// The line read so far, at most [`LONGEST`] bytes and one more, which shows that it is too
+    /// long.
     begun: Vec<u8>,
-    /// When the pipe is read next although no sleep said that it is readable; before that, if one
-    /// did.
+    /// Time of the next read of the pipe. It is read earlier if a sleep reported that it is
+    /// readable.
     look_at: Instant,
-    /// Something else waits on the pipe, and says nothing to this side: it is read in each look.
+    /// Whether the program waits on the pipe itself, so that no sleep here reports that it is
+    /// readable: then each look reads it.
     watched: bool,
 }
 

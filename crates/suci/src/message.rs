@@ -117,7 +117,7 @@ impl Message {
         }
     }
 
-    /// Where it came from.
+    /// Returns the node and the channel that it came from.
     pub(crate) const fn source(&self) -> Source {
         Source {
             node: self.from,
@@ -168,7 +168,7 @@ impl OutgoingMessage {
         self
     }
 
-    /// With this tag, free for the program's use.
+    /// Sets the tag, which is free for the program's use.
     pub fn tag(mut self, tag: u64) -> Self {
         self.outgoing.tag = tag;
         self
@@ -180,7 +180,7 @@ impl OutgoingMessage {
         self
     }
 
-    /// With a header of at most 255 bytes beside the payload.
+    /// Sets the header that goes beside the payload: at most 255 bytes.
     pub fn user_header(mut self, header: impl Into<Bytes>) -> Self {
         self.outgoing.user_header = header.into();
         self
@@ -206,8 +206,8 @@ impl OutgoingMessage {
     /// [`Event::NotDelivered`](crate::Event::NotDelivered) says so with the reason
     /// [`EXPIRED`](crate::EXPIRED). A message that the peer is asked about first
     /// ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked. The
-    /// time runs on while there is no connection, and while the session is suspended. Of a
-    /// message that is sent in time nobody knows when it arrives. Messages that are sent in a row
+    /// time runs on while there is no connection, and while the session is suspended. A message
+    /// that is sent in time may arrive at any time later. Messages that are sent in a row
     /// may wait for one another for 2 ms: a shorter time may cancel one that could have been sent.
     /// `Duration::ZERO` cancels always.
     ///

@@ -313,7 +313,7 @@ pub(crate) fn render(all: &Snapshot) -> String {
     text
 }
 
-/// Why messages waited, reason by reason.
+/// The time that messages waited and the number of waits, reason by reason.
 fn waits(text: &mut String, peers: &[(String, &PeerStats)]) {
     let mut family = |name: &str, help: &str, value: fn(Waited) -> String| {
         head(text, name, "counter", help);

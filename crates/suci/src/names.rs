@@ -36,7 +36,7 @@ struct Resolver {
 #[derive(Debug)]
 pub(crate) struct Names {
     names: BTreeMap<NodeId, Arc<str>>,
-    /// When the name of a lost peer is looked up next.
+    /// Time of the next lookup for each lost peer.
     due: BTreeMap<NodeId, Instant>,
     /// The peer whose name is being looked up.
     asked: Option<NodeId>,
@@ -169,7 +169,7 @@ mod tests {
     use std::sync::OnceLock;
     use std::time::{Duration, Instant};
 
-    /// Where the peer is now.
+    /// Address of the peer now.
     static MOVED: OnceLock<SocketAddr> = OnceLock::new();
 
     fn node(id: u32, book: &str) -> Node {

@@ -95,7 +95,7 @@ impl Peer<'_> {
         changed.map_err(|error| Error::from_options(id, error))
     }
 
-    /// How urgent a channel is beside other channels of the peer, in both directions. Where its
+    /// Sets how urgent a channel is beside other channels of the peer, in both directions. If its
     /// class is higher than that of the peer ([`PeerOptions::priority`]), it counts as that class
     /// beside other peers, too: its messages wait for one train at most, whatever is queued for
     /// other peers.

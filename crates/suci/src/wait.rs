@@ -246,7 +246,7 @@ mod tests {
         assert!((0..100).all(|_| look(&mut spin_policy, soon)));
     }
 
-    /// Where the peer shares the processor, it answers when this process sleeps, and not before.
+    /// A peer that shares the processor answers only while this process sleeps.
     #[test]
     fn who_looks_for_an_answer_lets_nobody_run_in_between() {
         let mut spin_policy = SpinPolicy::default();

@@ -64,7 +64,7 @@ fn is_fair(graph: &Graph, members: &HashSet<u32>) -> bool {
 /// states.
 struct Tarjan<'a> {
     graph: &'a Graph,
-    /// When a state was first seen, from 1; 0 before.
+    /// Number of each state in the order in which they were first seen, from 1; 0 before.
     seen: Vec<u32>,
     /// The earliest state known to be in the same component.
     low: Vec<u32>,

@@ -58,9 +58,9 @@ pub enum Formula {
     Literal(Literal),
     /// Both.
     And(Id, Id),
-    /// At least one.
+    /// At least one of the two holds.
     Or(Id, Id),
-    /// At the next moment.
+    /// The formula holds at the next moment.
     Next(Id),
     /// The second comes, and until then the first.
     Until(Id, Id),

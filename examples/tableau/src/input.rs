@@ -1,4 +1,4 @@
-//! Where formulas come from.
+//! The sources of formulas.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

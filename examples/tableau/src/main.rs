@@ -28,7 +28,7 @@ const NO: u8 = 1;
 /// Something could not be asked or answered.
 const ERROR: u8 = 2;
 
-/// Why the command ends before its work is done.
+/// Reason why the command ends before its work is done.
 enum Failure {
     /// For this reason, which concerns this process alone.
     Problem(String),

@@ -90,7 +90,7 @@ struct Pair {
     wires: [Vec<(usize, Vec<u8>)>; 2],
     /// Sides whose program has done something since it last waited.
     busy: [bool; 2],
-    /// Where a program takes its messages.
+    /// The place from which a program takes its messages.
     messages: Vec<Message>,
 }
 

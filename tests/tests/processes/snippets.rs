@@ -174,7 +174,7 @@ impl std::fmt::Display for Snippet {
     }
 }
 
-/// Why a line does not run, if it does not.
+/// Returns the reason why a line does not run, if it does not.
 fn reason(line: &str) -> Option<&'static str> {
     let entry = NOT_RUN.iter().find(|(begin, _)| line.starts_with(begin));
     entry.map(|(_, why)| *why)

@@ -8,7 +8,7 @@ use xtask::netns::Netns;
 /// KiB that the server's memory may grow from the first fifth of the starts to the last start.
 const GROWTH: u64 = 1_024;
 
-/// Where the server is.
+/// Address of the server.
 const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7_000);
 

@@ -18,7 +18,7 @@ const STEP: Duration = Duration::from_millis(120);
 /// Packets that the link saw in both directions.
 #[derive(Debug, Default)]
 struct Witness {
-    /// When a packet was handed on: by its way and its number.
+    /// Time at which a packet was handed on, by its way and its number.
     handed_on: HashMap<(Way, u64), Instant>,
     /// Acknowledgements seen, and the most by which one stated a longer wait than there was.
     acks: u64,

@@ -152,14 +152,14 @@ fn shift_port(packet: &mut [u8], at: usize, shift: u16) {
     adapt(packet, checksum, before, after);
 }
 
-/// Where the header of UDP or TCP begins: not in later fragments, which have none.
+/// Returns the place at which the header of UDP or TCP begins. Later fragments have none.
 fn transport_start(packet: &[u8]) -> Option<usize> {
     let is_first = word(packet, 6) & 0x1fff == 0;
     let start = usize::from(packet[0] & 0xf) * 4;
     (is_first && matches!(packet[9], TCP | UDP) && packet.len() >= start + 8).then_some(start)
 }
 
-/// Where the checksum of UDP or TCP is, if there is one.
+/// Returns the place of the checksum of UDP or TCP, if there is one.
 fn transport_checksum(packet: &[u8]) -> Option<usize> {
     let start = transport_start(packet)?;
     match packet[9] {

@@ -63,7 +63,7 @@ struct UnderWay {
 pub(super) struct Pipe {
     direction: Direction,
     random: Random,
-    /// When the transmission of all packets in the queue ends.
+    /// Time at which the transmission of all packets in the queue ends.
     busy_until: Duration,
     /// The latest arrival of a packet that keeps its order.
     last_due: Duration,
@@ -128,7 +128,7 @@ impl Pipe {
         None
     }
 
-    /// When the next packet arrives.
+    /// Returns the time at which the next packet arrives.
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.under_way.peek().map(|Reverse(first)| first.due)
     }
@@ -156,7 +156,8 @@ impl Pipe {
         true
     }
 
-    /// When the last bit of a packet of `length` bytes is sent; nothing if the queue has no room.
+    /// Returns the time at which the last bit of a packet of `length` bytes is sent; nothing if the
+    /// queue has no room.
     fn transmit(&mut self, now: Duration, length: usize) -> Option<Duration> {
         let Some(rate) = self.direction.rate.filter(|rate| *rate > 0) else {
             return Some(now);
@@ -193,7 +194,7 @@ impl Pipe {
         }
     }
 
-    /// When a packet arrives whose transmission ended at `sent`.
+    /// Returns the time at which a packet arrives whose transmission ended at `sent`.
     fn arrival(&mut self, sent: Duration) -> Duration {
         let Direction {
             delay,
@@ -233,7 +234,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to below 1.
+    /// Returns a number from 0 to below 1.
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

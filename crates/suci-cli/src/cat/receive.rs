@@ -60,7 +60,7 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
     done.map(drop).map_err(Stop::into_failure)
 }
 
-/// Why receiving ended early.
+/// Reason why receiving ended early.
 enum Stop {
     /// Standard output is broken.
     Write(io::Error),

@@ -20,7 +20,7 @@ use crate::node::{self, PERF};
 /// and warm caches.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-/// Where the servers are.
+/// Addresses of the servers.
 pub(super) enum Place<'a> {
     /// Named on the command line.
     Network(&'a [SocketAddr]),

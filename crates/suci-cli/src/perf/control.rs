@@ -114,7 +114,7 @@ pub(super) struct Account {
     pub(super) messages: u64,
     /// Payload bytes of those messages.
     pub(super) bytes: u64,
-    /// From the first message to the last.
+    /// Time from the first message to the last, in seconds.
     pub(super) seconds: f64,
     /// Resources used by the process, from the first message to the last word.
     pub(super) spent: Spent,
@@ -297,7 +297,7 @@ fn has_hung_up(stream: &TcpStream) -> bool {
 /// would carry them along.
 static WATCHED: Mutex<Vec<TcpStream>> = Mutex::new(Vec::new());
 
-/// From now on these servers, and no others, have to be there.
+/// Watches these servers, and no others, from now on: they have to be there.
 pub(super) fn watch<'a>(servers: impl Iterator<Item = &'a Control>) -> Result<()> {
     let streams: std::io::Result<_> = servers.map(|it| it.input.get_ref().try_clone()).collect();
     *WATCHED.lock().unwrap_or_else(PoisonError::into_inner) =

@@ -135,12 +135,12 @@ pub(super) fn n_data_by<'a, W: Wire + 'a>(
     })
 }
 
-/// When an exchange ends.
+/// The end of an exchange.
 #[derive(Clone, Copy)]
 pub(super) enum Until {
-    /// With the first group that begins after this time; the others are told.
+    /// It ends with the first group that begins after this time; the others are told.
     Passed(Duration),
-    /// With the group whose last message this node marks.
+    /// It ends with the group whose last message this node marks.
     Told(NodeId),
 }
 

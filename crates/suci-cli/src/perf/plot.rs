@@ -37,7 +37,7 @@ pub(super) struct Plot {
     path: PathBuf,
 }
 
-/// Where it goes.
+/// The destination of the plot.
 enum PlotTarget {
     /// A new file, which takes this name when it is whole. Until then an existing file of that name
     /// keeps its content.
@@ -275,7 +275,7 @@ fn draw_panel(panel: &Panel, area: &Area<'_>) -> Result<(), Box<dyn std::error::
     Ok(())
 }
 
-/// From below the least of `values` to above the greatest.
+/// Returns a range from below the least of `values` to above the greatest.
 fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
         (least.min(value), most.max(value))

@@ -63,10 +63,10 @@ pub(super) struct Row {
     /// In the direction of the messages alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     messages_per_packet: Option<f64>,
-    /// Where time was lost; only Suci knows.
+    /// The time lost by each reason; only Suci knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     waited: Option<Waits>,
-    /// Where the time of the processes went, if that was asked.
+    /// The split of the processes' time, if it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<Profile>,
     /// Packets that the receivers sent for each that came.
@@ -341,7 +341,7 @@ impl Report {
     }
 }
 
-/// Where the time went.
+/// Writes the split of the time.
 fn profiled(profile: &Profile) -> String {
     let side = |split: &Split| {
         let percent = |part: f64| format!("{:.1} %", part * 100.0);
@@ -352,7 +352,7 @@ fn profiled(profile: &Profile) -> String {
     format!("  time at the client: {client}; at the server: {server}")
 }
 
-/// Where time was lost, the most of it first.
+/// Writes the time lost by each reason, the most of it first.
 fn waited(sides: &Waits) -> String {
     let side = |shares: &BTreeMap<&str, f64>| {
         let mut shares: Vec<_> = shares.iter().collect();

@@ -137,7 +137,7 @@ pub(super) fn waits(node: &Node, peers: &[NodeId]) -> Result<Waited> {
     Ok(sum)
 }
 
-/// Why nothing moves.
+/// Returns the reason why nothing moves.
 fn silent(node: &mut Node, peer: NodeId) -> Failure {
     let events = match node.events() {
         Ok(events) => events,

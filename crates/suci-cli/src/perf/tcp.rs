@@ -216,7 +216,7 @@ mod usage {
     use super::{Context, Result, TcpStream};
     use std::os::fd::AsRawFd;
 
-    /// Where `tcpi_segs_out` stands in `struct tcp_info` (linux/tcp.h, since 4.2; later kernels
+    /// Offset of `tcpi_segs_out` in `struct tcp_info` (linux/tcp.h, since 4.2; later kernels
     /// append).
     const SEGS_OUT: usize = 136;
 

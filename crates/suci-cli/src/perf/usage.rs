@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Failure, Result};
 
-/// Where the time of a process went, all its threads together.
+/// The time that a process spent, all its threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Spent {
     /// Seconds that passed.

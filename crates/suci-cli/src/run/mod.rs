@@ -132,7 +132,7 @@ fn free_port() -> std::io::Result<UdpSocket> {
 struct Launch<'a> {
     args: &'a RunArgs,
     book: &'a Path,
-    /// Where each process listens.
+    /// Address at which each process listens.
     addresses: Vec<SocketAddr>,
     /// How often each process was started again.
     restarts: Vec<u32>,

@@ -147,7 +147,7 @@ impl App {
             .sort_by(|a, b| key.order(a, b).then(a.name.cmp(&b.name)));
     }
 
-    /// Where the selected peer is: one that is gone leaves its place to the first.
+    /// Returns the row of the selected peer, or the first row if that peer is gone.
     fn place(&self) -> Option<usize> {
         let found = self
             .rows

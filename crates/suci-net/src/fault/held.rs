@@ -104,7 +104,7 @@ impl Held {
         }
     }
 
-    /// When the next packet becomes free by time alone.
+    /// Returns the time at which the next packet becomes free by time alone.
     pub(super) fn next_release(&self) -> Option<Instant> {
         let overtaken = self.overtaken.iter().map(|held| held.until);
         let delayed = self.delayed.peek().map(|Reverse((until, _, _))| *until);

@@ -159,7 +159,7 @@ mod tests {
         first.into_group(count, &SMALL).unwrap()
     }
 
-    /// Where each value of byte 4 arrives, by the places of the sockets.
+    /// Returns the place of the socket at which each value of byte 4 arrives.
     fn places(group: &mut [Udp], from: &str) -> Vec<(u8, usize)> {
         let mut at = group[0].local_addr();
         let from = UdpSocket::bind(from).unwrap();

@@ -239,7 +239,7 @@ fn a_receive_that_blocks_tells_what_it_does_not_hand_on_from_nothing() {
 
 extern "C" fn ignored(_: libc::c_int) {}
 
-/// With `SA_RESTART` as without: the kernel restarts no receive that has a time limit.
+/// Both with `SA_RESTART` and without: the kernel restarts no receive that has a time limit.
 #[test]
 fn a_signal_ends_a_receive_that_blocks() {
     const LIMIT: Duration = Duration::from_secs(20);

@@ -136,7 +136,7 @@ pub struct Spec {
 /// How a message ended for its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageFate {
-    /// Not yet.
+    /// Nothing is known yet.
     Open,
     /// By the `Delivered` event or outcome.
     Delivered,
@@ -156,7 +156,7 @@ struct Record {
     number: u64,
     name: Name,
     accepted_at: Instant,
-    /// Where it stands in its stream.
+    /// Position in its stream.
     position: usize,
     fate: MessageFate,
     received_by: Option<ProcId>,
@@ -213,20 +213,20 @@ impl fmt::Display for Record {
 #[derive(Debug, Default)]
 struct Stream {
     tokens: Vec<u64>,
-    /// Where the messages of each session begin, the newest last. Programs may hear of several
-    /// ends at once, long after numbers began again.
+    /// Position at which the messages of each session begin, the newest last. Programs may hear of
+    /// several ends at once, long after numbers began again.
     sessions: Vec<usize>,
     /// The number of the first message there: 0 in a right engine.
     next_number: u64,
 }
 
 impl Stream {
-    /// Where the newest session's messages begin.
+    /// Returns the position at which the newest session's messages begin.
     fn newest(&self) -> usize {
         self.sessions.last().copied().unwrap_or(0)
     }
 
-    /// Where the session after the one of that message begins, if there is one.
+    /// Returns the position at which the session after that of the message begins, if there is one.
     fn end_of_session(&self, position: usize) -> Option<usize> {
         self.sessions
             .iter()

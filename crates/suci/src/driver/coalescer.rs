@@ -99,7 +99,7 @@ pub(crate) struct SendCoalescer {
     last_row: u32,
     /// This many of the next rows are expected to have more than one message.
     rows: u32,
-    /// When the last call that sent or waited ended (`is_end`) or began.
+    /// Time at which the last call that sent or waited ended (`is_end`) or began.
     last: Instant,
     is_end: bool,
 }

@@ -313,7 +313,7 @@ fn a_call_transmits_for_a_bounded_time() {
     assert_eq!(a.hold_number(), None);
 }
 
-/// Not even acknowledgements: the helper sees that something is to go.
+/// Such a call sends not even acknowledgements: the helper sees that something has to be sent.
 #[test]
 fn a_call_that_only_asks_takes_what_arrived_and_sends_nothing() {
     let (mut a, script, mut b) = settled();

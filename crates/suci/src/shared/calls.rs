@@ -30,7 +30,7 @@ pub(super) type Outcome = Result<Message, Error>;
 pub(super) struct CallInfo {
     pub(super) id: CallId,
     pub(super) to: NodeId,
-    /// When the thread ends it, if the caller does not.
+    /// The time at which the thread ends the call, and its timeout, unless the caller ends it.
     due: Option<(Instant, Duration)>,
 }
 
@@ -182,7 +182,7 @@ impl CallInfo {
 #[derive(Default)]
 pub(super) struct OpenCalls {
     asked: BTreeMap<CallId, Asked>,
-    /// When those are over that the thread ends.
+    /// The calls that the thread ends, by the time at which it does.
     due: BTreeSet<(Instant, CallId)>,
 }
 
@@ -211,7 +211,7 @@ impl OpenCalls {
         Some(asked)
     }
 
-    /// When the next one is over.
+    /// Returns the time at which the next call is over.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }

@@ -23,7 +23,7 @@ const CHANNEL_ENDS: usize = MAX_CHANNELS as usize;
 /// The queue.
 pub(super) struct Events {
     queue: VecDeque<Placed>,
-    /// When it is this long, it is searched.
+    /// Length at which the queue is searched.
     compact_at: usize,
     /// The thread keeps events back of messages that it refused, and wants to hear when there is
     /// room.

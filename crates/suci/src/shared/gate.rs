@@ -77,7 +77,7 @@ struct Ends {
     events: u64,
     /// The number of ends that the program knows, by events or by calls that waited for the peer.
     told: u64,
-    /// Why the last one ended.
+    /// Reason why the last session ended.
     reason: Option<EndReason>,
 }
 
@@ -138,8 +138,8 @@ impl Gate {
         self.ends().all > known
     }
 
-    /// Why the last session ended, if there were more than `known` ends: the caller tells the
-    /// program.
+    /// Returns the reason why the last session ended, if there were more than `known` ends: the
+    /// caller tells the program.
     pub(crate) fn tell_end_since(&self, known: u64) -> Option<EndReason> {
         let mut ends = self.ends();
         let reason = ends.reason.filter(|_| ends.all > known)?;

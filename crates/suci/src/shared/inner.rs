@@ -35,7 +35,7 @@ pub(super) struct Life {
     retired: Vec<Driver>,
     /// The result of closing so far. At the end, until a caller takes it.
     pub(super) result: Option<Result<(), Error>>,
-    /// Why a thread is gone, if it did not end by itself.
+    /// Reason why a thread is gone, if it did not end by itself.
     pub(super) failure: Option<String>,
     pub(super) threads: Vec<JoinHandle<()>>,
 }
@@ -128,13 +128,13 @@ impl Inner {
     pub(super) fn is_forked(&self) -> bool {
         let forked = self.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
-            // Not that of `sign`, which the program may hold.
+            // The descriptor of `sign` stays open, because the program may hold it.
             self.shards.iter().for_each(Shard::close_copies);
         }
         forked
     }
 
-    /// Why a call that needs an open node cannot be done.
+    /// Returns the error of a call that needs an open node, if the node is not open.
     pub(super) fn check_open(&self) -> Result<(), Error> {
         if self.is_forked() {
             return Err(Error::Forked);

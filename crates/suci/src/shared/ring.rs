@@ -146,9 +146,9 @@ impl<T> Ring<T> {
         value
     }
 
-    /// From now on only [`Ring::pop_closed`] takes values. All that others took, or are taking now,
-    /// are older than those left: a count with this bit is no place whose turn comes, so that their
-    /// next claim fails.
+    /// Lets only [`Ring::pop_closed`] take values from now on. All values that other calls took, or
+    /// are taking now, are older than those left: their next claim fails, because a count with this
+    /// bit is never the turn of a slot.
     pub(crate) fn close(&self) {
         if !self.is_closed() {
             self.tail.0.fetch_or(CLOSED, Ordering::Relaxed);

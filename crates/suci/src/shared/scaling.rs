@@ -165,11 +165,11 @@ struct Rates {
     together: f64,
 }
 
-/// Where threads wait for one another.
+/// A point at which threads wait for one another.
 #[derive(Default)]
 struct Meeting {
     come: AtomicUsize,
-    /// How many have taken bursts for long enough.
+    /// Number of threads that have taken bursts for long enough.
     enough: AtomicUsize,
     /// A thread panicked and will not come.
     is_off: AtomicBool,

@@ -93,9 +93,9 @@ impl AsRef<Self> for Sleepers {
     }
 }
 
-/// Where one call waits among the sleepers of `S`. Dropped before it was woken, it leaves nothing
-/// behind; but in the child of a fork it does: there the lock may be another thread's, which does
-/// not exist.
+/// The place of one waiting call among the sleepers of `S`. If it is dropped before the call was
+/// woken, it leaves nothing behind, except in the child of a fork: there the lock may be held by a
+/// thread that does not exist in the child.
 #[derive(Debug)]
 pub(crate) struct Seat<S: AsRef<Sleepers>> {
     sleepers: S,

@@ -17,8 +17,8 @@ use suci_proto::Filter;
 #[derive(Default)]
 pub(super) struct Sorted {
     messages: BTreeMap<usize, Message>,
-    /// Where those begin that were left in the engine when the thread closed it, once they are
-    /// here.
+    /// Place of the first message that was left in the engine when the thread closed it, once those
+    /// messages are here.
     rest: Option<usize>,
     /// The place after the last one.
     end: usize,

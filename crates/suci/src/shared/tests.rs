@@ -264,7 +264,8 @@ fn refused_here(notify: bool, most: usize) -> (SharedNode, u64) {
         if notify {
             draft = draft.notify(token);
         }
-        // Not by the handle's own call, which would ask for an event that tells of room.
+        // The handle's own call is not used here, because it would ask for an event that reports
+        // room.
         if a.inner.send(NodeId(1), draft).is_ok() {
             return true;
         }
@@ -492,7 +493,7 @@ fn what_the_engine_did_not_take_goes_as_soon_as_it_would() {
         while gate.suspended().is_none() {
             std::thread::yield_now();
         }
-        // From a handle that looked at the gate just before.
+        // This message is from a handle that looked at the gate just before.
         let late = OutgoingMessage::new(text).into_outgoing();
         let class = gate.class_of(late.channel);
         assert!(gate.debit(class, Held::of(&late)));
@@ -636,7 +637,7 @@ fn datagrams_that_come_to_a_wrong_thread_find_the_right_one() {
             assert_eq!(counters.misdirected > 0, here);
             assert_eq!(socket.datagrams_received > 0, here);
         }
-        // Also when it closes.
+        // The same holds when it closes.
         a.close(LONG).unwrap();
         for peer in &peers {
             let ended = |e: Option<Event>| matches!(e, Some(Event::Ended { .. }));

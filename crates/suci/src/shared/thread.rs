@@ -47,7 +47,7 @@ pub(super) struct Worker {
     replies_left: bool,
     /// The program's calls to this thread's peers.
     calls: OpenCalls,
-    /// Where the messages came from that were handed over just now.
+    /// The peers and channels of the messages that were handed over just now.
     heads: Vec<(NodeId, ChannelId)>,
     /// The last field, so that everything else is gone when all callers hear of the end.
     ending: ThreadGuard,

@@ -20,8 +20,8 @@ use suci_proto::message::Held;
 use suci_proto::types::NodeId;
 use suci_proto::{Event, Filter, Priority};
 
-/// Where a handle looks first for the next message or event: at the shard after the one that had
-/// the last. Each handle has its own, so that handles do not slow each other down.
+/// The shard at which a handle looks first for the next message or event: the one after the shard
+/// that had the last. Each handle has its own, so that handles do not slow each other down.
 #[derive(Debug, Default)]
 pub(super) struct RoundRobin {
     messages: AtomicUsize,
@@ -176,7 +176,7 @@ impl Inner {
         taken
     }
 
-    /// The same for a call that may leave a trace, even if it finds nothing.
+    /// Does the same as `take`, for a call that may leave a trace even if it finds nothing.
     fn take_any<T>(
         &self,
         turn: &AtomicUsize,
@@ -377,7 +377,7 @@ impl Inner {
     }
 
     pub(super) fn flushing(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
-        // At the first gate that is not flushed.
+        // Waits at the first gate that is not flushed.
         let mut seat = None;
         move |cx| {
             self.check_open()?;

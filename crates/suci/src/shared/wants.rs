@@ -93,8 +93,9 @@ impl Wants {
     }
 }
 
-/// Where one call waits. Dropped before it was woken it leaves nothing behind, but in the child of
-/// a fork, where the lock may be that of a thread which does not exist.
+/// The place of one waiting call. If it is dropped before the call was woken, it leaves nothing
+/// behind, except in the child of a fork, where the lock may be held by a thread that does not
+/// exist in the child.
 #[derive(Debug)]
 pub(super) struct WantSeat<'a> {
     wants: &'a Wants,

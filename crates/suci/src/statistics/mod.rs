@@ -42,7 +42,7 @@ pub struct Found {
     pub pid: u32,
     /// The node, by the file's name.
     pub node: NodeId,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Whether this user may write there.
     ours: bool,
@@ -129,9 +129,9 @@ pub struct Snapshot {
     pub node: NodeId,
     /// The address where it listens.
     pub address: Option<SocketAddr>,
-    /// When the node was opened.
+    /// Time at which the node was opened.
     pub opened: SystemTime,
-    /// When these numbers were stored.
+    /// Time at which these numbers were stored.
     pub published: SystemTime,
     /// The same by the node's monotonic clock. Divide by its differences to get rates.
     pub clock: Duration,

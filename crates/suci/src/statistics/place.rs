@@ -15,15 +15,15 @@ pub(super) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Where a process of this user puts its files, the first that is possible. In memory only:
-/// write-back to a disk would hold the process up now and then, and where it copies on write
-/// (btrfs) a store into blocks that were allocated before still needs new ones, so that it ends the
-/// process by SIGBUS once the disk is full.
+/// Returns the directories in which a process of this user puts its files; it takes the first that
+/// is possible. They are in memory only: write-back to a disk would hold the process up now and
+/// then, and where it copies on write (btrfs) a store into blocks that were allocated before still
+/// needs new ones, so that it ends the process by SIGBUS once the disk is full.
 pub(super) fn own() -> Vec<PathBuf> {
     let name = format!("suci-{}", user());
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // Under `sudo -E` or `su` it is another user's, who would find a directory there that is not
-    // theirs.
+    // Under `sudo -E` or `su` this is the directory of another user, who would find a foreign
+    // directory in it.
     let is_ours = |dir: &Path| std::fs::metadata(dir).is_ok_and(|meta| meta.uid() == user());
     let runtime = runtime.filter(|dir| dir.is_absolute() && is_ours(dir));
     let shared = ["/dev/shm", "/tmp"].map(Path::new);
@@ -56,8 +56,8 @@ pub(super) fn is_in_memory(dir: &Path) -> bool {
 /// From linux/magic.h, as `libc::TMPFS_MAGIC`.
 const RAMFS_MAGIC: libc::c_long = 0x8584_58f6;
 
-/// Where processes may have put theirs, of every user whose directories can be read: for most
-/// users, their own.
+/// Returns the directories that may hold statistics files, of every user whose directories can be
+/// read: for most users, their own.
 pub(super) fn all() -> Vec<PathBuf> {
     let mut found = own();
     for (parent, wanted) in [

@@ -19,8 +19,8 @@ use suci_proto::{Counters, Engine, PeerStats};
 /// at most, and publishing so often costs microseconds.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// With more peers than a file shows, how often the busiest are chosen anew: that looks at all of
-/// them.
+/// Time between choices of the busiest peers, if there are more than a file shows: a choice looks
+/// at all peers.
 const CHOICE: Duration = Duration::from_secs(1);
 
 /// Files of processes that do not run here, as far as can be seen, which a new node opens. Some may
@@ -168,7 +168,7 @@ impl Publisher {
         self.sheet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the file is, if it has a name.
+    /// The file's path, if it has a name.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -178,7 +178,7 @@ impl Publisher {
         now >= self.due
     }
 
-    /// When it is time, if something happened since the last time.
+    /// Returns the time of the next publication, if something happened since the last.
     pub(crate) fn due_at(&self, engine: &Engine) -> Option<Instant> {
         (happened(engine) != self.published).then_some(self.due)
     }

@@ -172,7 +172,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// With messages on their way all the time, cancelled or not.
+/// All the time messages are on their way, cancelled or not.
 #[test]
 fn the_receiver_gets_what_was_not_cancelled() {
     let (a, b) = shared_pair();

@@ -18,7 +18,7 @@ const PLACES: usize = (u64::BITS * PARTS) as usize;
 /// The times that questions to the hub took until their answers were taken.
 #[derive(Default)]
 pub(super) struct RoundTrips {
-    /// When the questions in flight began.
+    /// Times at which the questions in flight began.
     begun: VecDeque<Instant>,
     /// Round trips by duration: see [`place`].
     counts: Vec<u64>,

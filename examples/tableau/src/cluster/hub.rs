@@ -216,7 +216,7 @@ impl Coordinator {
         }
     }
 
-    /// Where the counts of a worker belong, if they were asked for and have not come.
+    /// Returns the place for the counts of a worker, if they were asked for and have not come.
     fn unheard(&mut self, from: u32) -> Option<&mut Option<Bytes>> {
         let place = usize::try_from(from).ok()?.checked_sub(1)?;
         self.counted.get_mut(place).filter(|body| body.is_none())

@@ -28,7 +28,7 @@ pub struct Hub {
     out: VecDeque<Packet>,
 }
 
-/// Where a question is.
+/// The state of a question.
 #[derive(Debug)]
 enum Phase {
     /// None was asked, or the last is answered.

@@ -71,12 +71,12 @@ pub struct Tree {
 /// Characters of a long line that are shown before a mistake, and from it on.
 const AROUND: usize = 80;
 
-/// Where and why a text is no formula.
+/// The place at which a text is no formula, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column, in characters, from 1.
     pub column: usize,
     /// The expected and the found text.
     pub message: String,

@@ -59,7 +59,7 @@ impl Role {
 pub(crate) struct Count {
     began: Instant,
     seconds: f64,
-    /// When counting began, and the bytes received until then.
+    /// The time at which counting began, and the bytes received until then.
     first: Option<(Duration, u64)>,
     /// Bytes per second.
     rate: Option<f64>,

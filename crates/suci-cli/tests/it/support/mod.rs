@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// How long anything may take before the test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
-/// With it `env` starts a program that hears these signals: `nohup make test` ignores the one, a
-/// shell's `make test &` the others, and so do all processes that they start.
+/// The option by which `env` starts a program that does not ignore these signals: `nohup make test`
+/// ignores the first, a shell's `make test &` the others, and so do all processes that they start.
 pub(crate) const HEARING: &str = "--default-signal=HUP,INT,QUIT";
 
 /// The command, without the variables that an outer launch may have set.

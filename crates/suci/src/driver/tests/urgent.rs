@@ -65,7 +65,8 @@ fn bulk_is_not_sent_before_the_program_has_its_urgent_message() {
     }
 }
 
-/// Where the last output left something the socket is looked at first; the answer goes before that.
+/// If the last output left something, the driver first looks at the socket; an urgent answer is
+/// sent before that.
 #[test]
 fn an_urgent_answer_waits_for_no_look_at_the_socket() {
     for (answer, goes_first) in [(urgent("answer"), true), ("answer".into(), false)] {

@@ -30,7 +30,7 @@ pub(crate) fn holds(formula: &Ltl, word: &Word) -> bool {
     values(formula, word)[0]
 }
 
-/// At which moments a formula holds.
+/// Returns the moments at which a formula holds.
 fn values(formula: &Ltl, word: &Word) -> Vec<bool> {
     let all = |meaning: &dyn Fn(usize) -> bool| (0..word.moments.len()).map(meaning).collect();
     let two = |a: &Ltl, b: &Ltl, meaning: fn(bool, bool) -> bool| {
