@@ -225,7 +225,7 @@ pub(crate) struct CatArgs {
     /// Receive here, from the first that sends, to standard output
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// How soon somebody must have answered at ADDR; --listen waits for ever
+    /// Time within which the peer at ADDR must answer; --listen waits for ever
     #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = patience, conflicts_with = "listen", allow_negative_numbers = true)]
     pub(crate) connect_timeout: Duration,
     /// How much silence makes the other side count as gone

@@ -117,7 +117,7 @@ impl Message {
         }
     }
 
-    /// Returns the node and the channel that it came from.
+    /// Returns the node and the session that it came from.
     pub(crate) const fn source(&self) -> Source {
         Source {
             node: self.from,

@@ -118,8 +118,8 @@ impl Node {
         self.core.enter()
     }
 
-    /// A call that needs an open node. What waited for the next call leaves, so that what this one
-    /// changes comes after it.
+    /// Enters a call that needs an open node. It first sends the messages that waited for the next
+    /// call, so that its own changes come after them.
     pub(crate) fn enter_open(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter_to_send()?;
         if turn.coalescer.hold_number().is_some() {
@@ -139,8 +139,8 @@ impl Node {
         }
     }
 
-    /// A call that only asks: it takes what arrived, and sends nothing, unless the node has no
-    /// helper that would.
+    /// Enters a call that only asks: it takes what arrived, and sends nothing, unless the node has
+    /// no helper that sends.
     pub(crate) fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter()?;
         if !self.closed && !turn.coalescer.allowed {
@@ -508,9 +508,9 @@ impl Node {
     }
 }
 
-/// The helper takes a program that calls for one that serves its node, so each call that sets
-/// something does: if nobody has looked at the socket for a while, this one makes a turn. Not while
-/// a panic unwinds, of a controller perhaps, which that would ask again.
+/// Makes a turn if the socket was not looked at for a while. The helper expects that a program that
+/// makes calls serves its node, so each call that sets something does. During a panic it makes
+/// none, because the panic may be a controller's, which a turn would ask again.
 fn serve(turn: &mut Turn<'_>) {
     if !std::thread::panicking() {
         let now = turn.now();

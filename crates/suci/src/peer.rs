@@ -227,7 +227,7 @@ impl Peer<'_> {
     /// let mut node = Node::builder().id(NodeId(1)).open()?;
     /// node.add_peer(NodeId(0), "127.0.0.1:7000".parse().unwrap())?;
     /// node.send(NodeId(0), OutgoingMessage::new("a frame").token(7))?;
-    /// // Nobody answered there yet, so it was not sent.
+    /// // No node answered there yet, so it was not sent.
     /// assert_eq!(node.peer(NodeId(0)).cancel(ChannelId(0), 7)?, 1);
     /// # Ok(())
     /// # }

@@ -261,7 +261,7 @@ impl Gate {
     pub(crate) fn debit(&self, class: u8, message: Held) -> bool {
         let sums = self.sums(class);
         let charge = message.charge();
-        // Not more than all there is, once `has_room` said so.
+        // The sum does not wrap, because `has_room` bounds it.
         let sum = |held| has_room(held, charge, self.limit).then(|| held.wrapping_add(charge));
         // The count comes first, so that a thread that sees a charge sees a count too. A sender
         // that is refused is counted for a moment, and may turn another one away. That one is woken

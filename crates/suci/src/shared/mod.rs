@@ -3,20 +3,20 @@
 //! | part | owns |
 //! |---|---|
 //! | `ring` | the bounded queue between threads |
-//! | `sorted` | the messages of that queue, once calls want some of them only |
-//! | `wants` | those calls |
+//! | `sorted` | the messages of that queue in order, once calls want only some of them |
+//! | `wants` | calls that want the messages of one peer or channel |
 //! | `calls` | requests that wait for their replies |
-//! | `sleepers` | who waits, and the promise that nobody is forgotten |
-//! | `parker` | the same for an I/O thread, which sleeps on descriptors |
-//! | `gate` | how much is queued for one peer |
-//! | `shard` | what handles and one thread share |
+//! | `sleepers` | the waiting threads and tasks, of which none misses its wake-up |
+//! | `parker` | the sleep of an I/O thread on its descriptors |
+//! | `gate` | the messages queued for one peer |
+//! | `shard` | the state that handles and one thread share |
 //! | `cross_shard` | datagrams on their way from one thread to another |
-//! | `inner` | what handles and all threads share |
+//! | `inner` | the state that handles and all threads share |
 //! | `events` | events on their way to the program |
 //! | `unanswered` | announced messages that keep receiving calls waiting |
-//! | `verbs` | what handles do with it |
+//! | `verbs` | the operations of handles on this state, without waiting |
 //! | `receive` | taking messages and events |
-//! | `thread` | the driver |
+//! | `thread` | the I/O thread, which owns the driver of its shard |
 //! | `event_fd`, `descriptor` | the descriptor for the program's own epoll |
 //! | `blocking`, `asyncio` | the same calls, parking or awaiting |
 
@@ -81,10 +81,10 @@ use verbs::RoundRobin;
 ///
 /// Every call may fail with [`Error::Forked`] in the child of a fork, with [`Error::Closed`] once
 /// any handle closed the node, and with [`Error::ThreadGone`] if one of the I/O threads met an
-/// error. The others tell their peers then, and end too; what had arrived can still be taken. A
-/// call that would wait on one of those threads, which run the program's controllers and wakers
-/// too, fails with [`Error::OwnThread`]; [`SharedNode::send_timeout`] gives its message back
-/// instead, and a future is pending there as anywhere.
+/// error. The other threads then tell their peers, and end too; messages that had arrived can still
+/// be taken. A call that would wait on one of those threads, which run the program's controllers
+/// and wakers too, fails with [`Error::OwnThread`]; [`SharedNode::send_timeout`] gives its message
+/// back instead, and a future is pending there as anywhere.
 ///
 /// Dropping the last handle closes the node with a patience of one second.
 pub struct SharedNode {
