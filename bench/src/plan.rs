@@ -51,9 +51,9 @@ impl Workload {
 pub(crate) enum Net {
     /// Two namespaces, veth, MTU 1500
     Veth,
-    /// The same with segmentation offloads off, so that packets cross one by one
+    /// `veth` with segmentation offloads off, so that packets cross one by one
     VethPlain,
-    /// That with 1 % of the packets dropped each way
+    /// `veth-plain` with 1 % of the packets dropped each way
     VethLoss,
     /// Loopback
     Loopback,

@@ -25,7 +25,6 @@ const WRITER: Duration = Duration::from_secs(5);
 ///
 /// As a file: one node per line, `id address:port`, IPv6 addresses in brackets, comments from `#`
 /// to the end of the line. Names are resolved when the book is read, and again, by a thread, while
-/// to the end of the line. Names are resolved when the book is read, and again, by a thread, while
 /// their node is [lost](crate::Event::Lost). If a name has several addresses, peers try them in
 /// turn, those of IPv6 and IPv4 alternately (RFC 8305, section 4). The node itself listens at the
 /// first of them that it can use.

@@ -360,7 +360,7 @@ impl Peer<'_> {
         }
     }
 
-    /// The same for a verb of the engine.
+    /// Does the same as `change`, for a verb of the engine.
     fn verb<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Driver) -> Result<T, SendError> + Send + 'static,
@@ -370,7 +370,7 @@ impl Peer<'_> {
             .map_err(|error| Error::from_send(id, error))
     }
 
-    /// The same for one that says whether it knows the peer.
+    /// Does the same as `change`, for a verb that reports whether it knows the peer.
     fn known(&self, work: impl FnOnce(&mut Driver) -> bool + Send + 'static) -> Result<(), Error> {
         let known = self.change(work)?;
         known.then_some(()).ok_or(Error::UnknownPeer(self.id))

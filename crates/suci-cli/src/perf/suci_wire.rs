@@ -41,7 +41,7 @@ pub(super) struct Suci<'a> {
     taken: Vec<Message>,
 }
 
-/// A data message is one that says nothing but its bytes.
+/// Builds a data message: the payload, with the number of the mark as its tag.
 fn draft(payload: &Bytes, mark: Mark) -> OutgoingMessage {
     OutgoingMessage::new(payload.clone()).tag(u64::from(mark.number()))
 }
@@ -55,8 +55,8 @@ pub(super) fn send(node: &mut Node, peer: NodeId, payload: &Bytes, mark: Mark) -
     }
 }
 
-/// The same for a message for which there was no room at first: apart, because the other is
-/// measured.
+/// Sends a message for which there was no room at first. It is apart from the function above,
+/// because that one is measured.
 #[cold]
 fn send_late(node: &mut Node, peer: NodeId, mut draft: OutgoingMessage) -> Result<()> {
     for _ in 0..LOOKS {

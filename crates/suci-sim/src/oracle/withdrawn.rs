@@ -35,7 +35,7 @@ impl Oracle {
     /// library is `token`, and the library says that it took back `count` of them.
     ///
     /// # Errors
-    /// Of one of them something was sent: it took back more than it could.
+    /// The library took back more than it could: a part of one of them was sent.
     pub fn cancelled(
         &mut self,
         process: ProcId,

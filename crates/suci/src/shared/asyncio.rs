@@ -11,7 +11,8 @@ use suci_proto::Event;
 use suci_proto::types::NodeId;
 
 impl SharedNode {
-    /// Waits until there is room for the message. Dropped before, nothing was sent.
+    /// Waits until there is room for the message. If the future is dropped before, nothing was
+    /// sent.
     ///
     /// # Errors
     /// As [`SharedNode::send`], without [`Error::WouldBlock`].
@@ -24,9 +25,10 @@ impl SharedNode {
         poll_fn(self.inner.sending(to, &mut message)).await
     }
 
-    /// As [`SharedNode::call`]: waits for the reply, for at most `limit`. Dropped before, the call
-    /// is cancelled: its reply will be dropped and counted. A reply that is there waits in the
-    /// future: while untaken replies hold more than 4 MiB for one thread, its other replies wait.
+    /// As [`SharedNode::call`]: waits for the reply, for at most `limit`. If the future is dropped
+    /// before, the call is cancelled: its reply will be dropped and counted. A reply that is there
+    /// waits in the future: while untaken replies hold more than 4 MiB for one thread, its other
+    /// replies wait.
     ///
     /// # Errors
     /// As [`SharedNode::call`].
@@ -39,7 +41,7 @@ impl SharedNode {
         self.inner.call_async(to, message.into(), limit).await
     }
 
-    /// Waits until a message arrives. Dropped before, no message is lost.
+    /// Waits until a message arrives. If the future is dropped before, no message is lost.
     ///
     /// # Errors
     /// As [`SharedNode::recv`].
@@ -48,7 +50,7 @@ impl SharedNode {
     }
 
     /// Waits until a message or an event is there, and takes it: in exact order, see [`Next`].
-    /// Dropped before, nothing is lost.
+    /// If the future is dropped before, nothing is lost.
     ///
     /// # Errors
     /// As [`SharedNode::next`].
@@ -73,8 +75,8 @@ impl SharedNode {
         poll_fn(self.inner.flushing()).await
     }
 
-    /// Closes the node, as [`SharedNode::close`] does. Dropped before it is ready, the node closes
-    /// all the same.
+    /// Closes the node, as [`SharedNode::close`] does. If the future is dropped before it is ready,
+    /// the node closes all the same.
     ///
     /// # Errors
     /// As [`SharedNode::close`].

@@ -34,10 +34,11 @@ pub(super) struct CallInfo {
     due: Option<(Instant, Duration)>,
 }
 
-/// The thread's end of a call. Dropped without a result, the caller learns that the node is closed.
+/// The thread's end of a call. If it is dropped without a result, the caller learns that the node
+/// is closed.
 pub(super) type Asked = Answer<Outcome, CallInfo>;
 
-/// The caller's end of a call. Dropped before its result was taken, it cancels the call.
+/// The caller's end of a call. If it is dropped before its result was taken, it cancels the call.
 pub(super) struct Asking<'a> {
     shard: &'a Shard,
     reply: Reply<Outcome, CallInfo>,

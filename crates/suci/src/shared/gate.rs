@@ -37,8 +37,8 @@ pub(crate) struct Gate {
     /// The classes of channels that the program named, and whether there are any.
     named: AtomicBool,
     class_of: RwLock<BTreeMap<ChannelId, u8>>,
-    /// Of all messages, those acknowledged and kept behind an unacknowledged one, and their bytes.
-    /// Only the thread changes it.
+    /// Number of the acknowledged messages that are kept behind an unacknowledged one, and their
+    /// bytes. Only the thread changes both.
     over_messages: AtomicU64,
     over_bytes: AtomicU64,
     /// Messages whose failure stands in events that the thread did not hand over yet.

@@ -50,7 +50,8 @@ impl SharedNode {
         }
     }
 
-    /// As [`SharedNode::recv_from`], without blocking. Dropped before, no message is lost.
+    /// As [`SharedNode::recv_from`], without blocking. If the future is dropped before, no message
+    /// is lost.
     ///
     /// # Errors
     /// As [`SharedNode::recv_from`].
