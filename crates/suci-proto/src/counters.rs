@@ -53,7 +53,8 @@ pub struct Counters {
     pub too_big: u64,
     /// Hints that a destination was unreachable.
     pub unreachable: u64,
-    /// Payload bytes copied on the sending side (small messages; large ones are gathered).
+    /// Payload bytes copied on the sending side (small messages, and those to this node itself;
+    /// large ones are gathered).
     pub payload_copied: u64,
     /// Times that the socket held more than peers were allowed to put there, by
     /// [`crate::Engine::on_charged`].

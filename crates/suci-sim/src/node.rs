@@ -207,7 +207,10 @@ impl Process {
         self.routes(cx);
         self.left_off = listens && self.engine.output_yields(now);
         if !self.left_off {
+            let copied = self.engine.counters().payload_copied;
             work += self.transmit(cx)?;
+            // What goes to the own node leaves in no packet.
+            work += usize::from(self.engine.counters().payload_copied > copied);
         }
         if self.left_off {
             self.engine.end_tx(now);

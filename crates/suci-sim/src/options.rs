@@ -116,6 +116,8 @@ pub struct Traffic {
     pub fan_out: usize,
     /// All talk to node 0 only.
     pub to_first: bool,
+    /// Parts per million of places whose programs send to their own node, too.
+    pub to_itself: u32,
     /// Channels per pair.
     pub channels: u32,
     /// Messages in a burst, at most.
@@ -524,6 +526,7 @@ impl Traffic {
             messages: 0,
             fan_out: 0,
             to_first: false,
+            to_itself: 0,
             channels: 1,
             burst: 1,
             gap: Duration::from_millis(1),

@@ -389,6 +389,7 @@ fn traffic(rng: &mut Rng, nodes: usize, time: Duration) -> Traffic {
         messages: u32::try_from(messages).unwrap_or(u32::MAX),
         fan_out,
         to_first: false,
+        to_itself: 300_000,
         channels: rng.pick(&[1, 2, 8, 40]),
         burst: u32::try_from(burst).unwrap_or(1),
         gap: Duration::from_nanos(gap),

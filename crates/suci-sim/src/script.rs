@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    fn node_of(&self, place: PlaceId) -> NodeId {
+    pub(crate) fn node_of(&self, place: PlaceId) -> NodeId {
         NodeId(self.options.node(place))
     }
 

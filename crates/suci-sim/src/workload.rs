@@ -19,7 +19,7 @@ pub(crate) const RECENT: u8 = 16;
 /// The kind of messages that answer others.
 const ANSWER: u8 = 129;
 
-/// The nodes that a place's program talks to.
+/// The nodes that a place's program talks to: its own may be one of them.
 pub(crate) fn targets(options: &Options, nodes: &[u32], place: PlaceId, rng: &mut Rng) -> Vec<u32> {
     let own = nodes.get(place).copied();
     let mut others: Vec<u32> = nodes
@@ -34,6 +34,11 @@ pub(crate) fn targets(options: &Options, nodes: &[u32], place: PlaceId, rng: &mu
     while others.len() > options.traffic.fan_out {
         let drop = rng.index(0, others.len());
         others.swap_remove(drop);
+    }
+    // Numbers of their own: what else a seed draws stays.
+    let mut itself = Rng::new(options.seed, 0x2000 + place as u64);
+    if !options.traffic.to_first && itself.chance(options.traffic.to_itself) {
+        others.extend(own);
     }
     others
 }

@@ -19,9 +19,12 @@ pub enum Error {
     /// No such node in the address book, nor has it opened a session.
     #[error("node {0} is unknown: add it to the address book, or call add_peer first")]
     UnknownPeer(NodeId),
-    /// A node has no connection to itself.
-    #[error("node {0} is this node: keep what you would send to yourself")]
-    Itself(NodeId),
+    /// A call to a node's own program, which waits for the call.
+    #[error(
+        "node {0} is this node, whose program would wait for its own reply: send a message, or call from one thread of a \
+         SharedNode and reply from another"
+    )]
+    CallToItself(NodeId),
     /// The queue to this peer is full. The message comes back in the error.
     #[error(
         "the queue to node {to} is full: poll or wait (send_timeout does both, Event::Writable says when), then send again, \
@@ -487,7 +490,6 @@ impl Error {
         use suci_proto::SendError as E;
         match error {
             E::UnknownPeer(node) => Self::UnknownPeer(node),
-            E::Itself(node) => Self::Itself(node),
             E::WouldBlock(outgoing) => Self::would_block(to, outgoing),
             E::Unread(outgoing) => Self::Unread {
                 to,

@@ -191,10 +191,10 @@ impl Node {
     /// Removes a node from the book: its session ends at once, as by
     /// [`Peer::reset`](crate::Peer::reset), and from then on it is unknown. It may come back by
     /// itself only with [`AcceptPolicy::Anyone`](crate::AcceptPolicy::Anyone). Returns whether
-    /// there was a session, whose `Ended` follows.
+    /// there was a session, whose `Ended` follows. This node itself stays known.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    /// [`Error::UnknownPeer`].
     pub fn remove_peer(&mut self, node: NodeId) -> Result<bool, Error> {
         let mut turn = self.enter_open()?;
         let has_begun = turn.remove_peer(node);
@@ -205,9 +205,11 @@ impl Node {
 
     // ---- sending
 
-    /// Sends a message and returns its number on its channel. Payloads of up to 256 B are copied
-    /// here, of up to 2 KiB on their way to the kernel, longer ones never; what is not copied here
-    /// is released when the peer has it.
+    /// Sends a message and returns its number on its channel. A node may send to itself: its own
+    /// program receives the message like any other, and no packet leaves.
+    ///
+    /// Payloads of up to 256 B are copied here, of up to 2 KiB on their way to the kernel, longer
+    /// ones never; what is not copied here is released when the peer has it.
     ///
     /// Sends at once all that may be sent. If that takes longer than about 500 us, the rest goes
     /// with the next call, or the helper sends it within about 2 ms. Only if the program sends many

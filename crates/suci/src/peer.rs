@@ -72,7 +72,7 @@ impl Peer<'_> {
     /// Returns the program's options for the peer.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    /// [`Error::UnknownPeer`].
     pub fn options(&self) -> Result<PeerOptions, Error> {
         let id = self.id;
         let options = self.ask(move |driver| driver.engine.options(id))?;
@@ -84,7 +84,7 @@ impl Peer<'_> {
     /// same time the later one wins.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`]; [`Error::Config`] for a limit of silence that is
+    /// [`Error::UnknownPeer`]; [`Error::Config`] for a limit of silence that is
     /// out of its range. Nothing changes then.
     pub fn set_options(&self, options: PeerOptions) -> Result<(), Error> {
         let id = self.id;
@@ -101,7 +101,7 @@ impl Peer<'_> {
     /// other peers.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::Channels`], [`Error::ReservedChannel`].
+    /// [`Error::UnknownPeer`], [`Error::Channels`], [`Error::ReservedChannel`].
     pub fn set_channel_priority(
         &self,
         channel: ChannelId,
@@ -148,7 +148,7 @@ impl Peer<'_> {
     /// Opens a connection before there is anything to send. Sending does it by itself.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    /// [`Error::UnknownPeer`].
     pub fn connect(&self) -> Result<(), Error> {
         let id = self.id;
         self.verb(move |driver| driver.engine.connect(driver.now(), id))
@@ -166,7 +166,7 @@ impl Peer<'_> {
     /// they are kept as well.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    /// [`Error::UnknownPeer`].
     pub fn suspend(&self) -> Result<(), Error> {
         self.set_suspended(true)
     }
@@ -174,7 +174,7 @@ impl Peer<'_> {
     /// Undoes [`Peer::suspend`]. Messages flow again unless the peer suspended the session, too.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    /// [`Error::UnknownPeer`].
     pub fn resume(&self) -> Result<(), Error> {
         self.set_suspended(false)
     }
@@ -207,7 +207,7 @@ impl Peer<'_> {
     /// Returns false if the channel was finished before, or the session is closing.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`], [`Error::ReservedChannel`]; [`Error::Channels`]
+    /// [`Error::UnknownPeer`], [`Error::ReservedChannel`]; [`Error::Channels`]
     /// if it was not used yet and cannot be opened.
     pub fn finish_channel(&self, channel: ChannelId) -> Result<bool, Error> {
         Error::check_channel(channel)?;
@@ -234,7 +234,7 @@ impl Peer<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    /// [`Error::UnknownPeer`].
     pub fn cancel(&self, channel: ChannelId, token: u64) -> Result<u64, Error> {
         match self.host {
             Host::Node(node) => node.cancel(self.id, channel, token),
@@ -313,7 +313,7 @@ impl Peer<'_> {
     /// [`Event::Ended`](crate::Event::Ended) follows.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    /// [`Error::UnknownPeer`].
     pub fn close(&self, patience: Duration) -> Result<bool, Error> {
         let id = self.id;
         self.verb(move |driver| driver.engine.close_peer(driver.now(), id, patience))
@@ -323,7 +323,7 @@ impl Peer<'_> {
     /// [`Event::Ended`](crate::Event::Ended) with the outcomes follows.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    /// [`Error::UnknownPeer`].
     pub fn reset(&self) -> Result<bool, Error> {
         let id = self.id;
         self.verb(move |driver| driver.engine.reset(driver.now(), id))

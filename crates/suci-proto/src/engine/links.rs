@@ -29,7 +29,7 @@ impl Engine {
     /// fails on both. Without a session yet, this is about the next one; with the session it ends.
     ///
     /// # Errors
-    /// `UnknownPeer` or `Itself`.
+    /// `UnknownPeer`.
     pub fn suspend(&mut self, node: NodeId) -> Result<(), SendError> {
         self.set_suspended(node, true)
     }
@@ -38,7 +38,7 @@ impl Engine {
     /// again.
     ///
     /// # Errors
-    /// `UnknownPeer` or `Itself`.
+    /// `UnknownPeer`.
     pub fn resume(&mut self, node: NodeId) -> Result<(), SendError> {
         self.set_suspended(node, false)
     }
@@ -79,7 +79,7 @@ impl Engine {
     /// if the channel was finished before, or the session is closing.
     ///
     /// # Errors
-    /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if the channel was not used yet and cannot
+    /// `UnknownPeer` or `Closed`; `Channels` if the channel was not used yet and cannot
     /// be opened.
     pub fn finish_channel(
         &mut self,
@@ -110,7 +110,7 @@ impl Engine {
     /// The program's options for `node`.
     ///
     /// # Errors
-    /// `UnknownPeer` or `Itself`.
+    /// `UnknownPeer`.
     pub fn options(&self, node: NodeId) -> Result<PeerOptions, SendError> {
         let peer = self.peers.get(self.known(node)?);
         peer.map(|peer| peer.options)
@@ -143,13 +143,16 @@ impl Engine {
     /// Removes a node from the book: its session ends as by [`Engine::reset`], and then it is
     /// unknown. It may connect again by itself only if the accept policy admits strangers. The
     /// engine keeps the data that reveals replays for a while, and drops it when others need the
-    /// room. Returns whether there was a session whose end is told.
+    /// room. Returns whether there was a session whose end is told. This node itself stays known.
     ///
     /// # Errors
-    /// `UnknownPeer` or `Itself`.
+    /// `UnknownPeer`.
     pub fn remove_peer(&mut self, now: Instant, node: NodeId) -> Result<bool, SendError> {
         let has_begun = self.reset(now, node)?;
-        let Some(key) = self.peer_key(node) else {
+        let others = self
+            .peer_key(node)
+            .filter(|_| node != self.shared.identity.node);
+        let Some(key) = others else {
             return Ok(has_begun);
         };
         if let Some(peer) = self.peers.get_mut(key) {
@@ -181,9 +184,6 @@ impl Engine {
     }
 
     pub(super) fn known(&self, node: NodeId) -> Result<usize, SendError> {
-        if node == self.shared.identity.node {
-            return Err(SendError::Itself(node));
-        }
         let key = self
             .peer_key(node)
             .filter(|_| !self.removed.contains(&node));

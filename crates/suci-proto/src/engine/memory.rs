@@ -62,6 +62,8 @@ pub(crate) struct MemoryShares {
     freed: bool,
     /// A session got no window, and silent peers were not asked yet whether they still live.
     wanted: bool,
+    /// The peer whose session begins once a window is free. Others repeat their handshake instead.
+    waits_for_window: Option<usize>,
 }
 
 impl MemoryShares {
@@ -78,6 +80,7 @@ impl MemoryShares {
             next_turn: 0,
             freed: false,
             wanted: false,
+            waits_for_window: None,
         }
     }
 
@@ -97,6 +100,11 @@ impl MemoryShares {
             window,
             ..Promise::default()
         })
+    }
+
+    /// Names `peer` by [`next_waiting`](Self::next_waiting) once a window is given back.
+    pub(crate) fn wait_for_window(&mut self, peer: usize) {
+        self.waits_for_window = Some(peer);
     }
 
     /// Whether a session found no window since this was last [taken up](Self::take_up_want).
@@ -137,7 +145,7 @@ impl MemoryShares {
         self.grown = self.grown.saturating_sub(promise.grown);
         self.set_stalled(&mut promise, 0);
         self.large = self.large.saturating_sub(promise.large);
-        self.freed |= promise.large > 0;
+        self.freed |= promise.large > 0 || (promise.window > 0 && self.waits_for_window.is_some());
     }
 
     /// Notes that the session's peer is absent and `bytes` held for its large messages are not
@@ -222,6 +230,10 @@ impl MemoryShares {
     pub(crate) fn next_waiting(&mut self) -> Option<usize> {
         if !core::mem::take(&mut self.freed) {
             return None;
+        }
+        if let Some(peer) = self.waits_for_window.take() {
+            self.freed = true;
+            return Some(peer);
         }
         self.first().map(|(_, peer)| peer)
     }

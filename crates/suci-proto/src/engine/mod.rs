@@ -159,7 +159,7 @@ impl Engine {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         let pool = buffers(&config);
-        Ok(Self {
+        let mut engine = Self {
             pending_inits: PendingInits::new(shares.peer_limit()),
             peers: Peers::new(config.clone(), pool.clone()),
             shared: Shared::new(config, identity, rng, shares, pool),
@@ -191,7 +191,19 @@ impl Engine {
             removed: BTreeSet::new(),
             strangers: HashMap::new(),
             search_at: now,
-        })
+        };
+        engine.insert_itself(now);
+        Ok(engine)
+    }
+
+    /// This node is a peer of itself.
+    fn insert_itself(&mut self, now: Instant) {
+        let key = self.insert_peer(self.shared.identity.node, Addresses::default(), now);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.is_itself = true;
+            peer.life.hear(now);
+        }
+        self.peers.make_idle(key, now);
     }
 
     fn insert_peer(&mut self, node: NodeId, addresses: Addresses, now: Instant) -> usize {
@@ -210,14 +222,19 @@ impl Engine {
         let Some(peer) = self.peers.active(key) else {
             return;
         };
-        let (outbox, inbox) = (&peer.session.outbox, &peer.session.inbox);
-        self.ranks
-            .sending
-            .list(key, outbox.next_class(), &mut self.dirty);
+        let class = peer.session.outbox.next_class();
+        self.ranks.sending.list(key, class, &mut self.dirty);
+        self.list_received(key);
+    }
+
+    /// Lists a peer whose messages or replies the program can take.
+    fn list_received(&mut self, key: usize) {
+        let Some(peer) = self.peers.active(key) else {
+            return;
+        };
         if peer.has_message() {
-            self.ranks
-                .receiving
-                .list(key, inbox.next_class(), &mut self.readable);
+            let class = peer.session.inbox.next_class();
+            self.ranks.receiving.list(key, class, &mut self.readable);
         }
         if peer.has_reply() {
             self.on_reply(key);
@@ -422,6 +439,10 @@ impl Engine {
                 self.drop_turn();
                 continue;
             };
+            if peer.is_itself {
+                self.pass_to_itself(now, key);
+                continue;
+            }
             let built = peer.build(
                 now,
                 max_segments,
@@ -439,6 +460,19 @@ impl Engine {
             self.train_is_last = built == Built::Last;
             self.note_class(now, key);
             return true;
+        }
+    }
+
+    /// Passes messages to this node itself. If there were any, the next turn of the driver is due
+    /// at once, in which the program finds them.
+    fn pass_to_itself(&mut self, now: Instant, key: usize) {
+        let peer = self.peers.get_mut(key);
+        let passed = peer.is_some_and(|peer| peer.pass_to_itself(now, &mut self.shared));
+        self.drop_turn();
+        self.list_received(key);
+        match passed {
+            true => self.wheel.set(key, now),
+            false => self.arm(now, key),
         }
     }
 
@@ -555,25 +589,25 @@ impl Engine {
 
     /// Packets sent to and received from each peer, which shows the busy peers.
     pub fn peer_packets(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
-        let peers = self.peers.iter();
+        let peers = self.peers.iter_others();
         peers.map(|(_, peer)| (peer.node, peer.packets()))
     }
 
-    /// How many peers are known.
+    /// How many peers are known; this node itself is not counted.
     #[must_use]
     pub fn peer_count(&self) -> usize {
         self.peers.len()
     }
 
-    /// All peers, in no particular order, and the state of their links. Looks at each of them.
-    /// Omits a removed peer once the end of its session was told.
+    /// All peers but this node itself, in no particular order, and the state of their links. Looks
+    /// at each of them. Omits a removed peer once the end of its session was told.
     pub fn peer_infos(&self) -> impl Iterator<Item = PeerInfo> + '_ {
-        self.peers.iter().filter_map(|(_, peer)| peer.info())
+        self.peers.iter_others().filter_map(|(_, peer)| peer.info())
     }
 
-    /// All peers known, in no particular order.
+    /// All peers known but this node itself, in no particular order.
     pub fn peers(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.peers.iter().map(|(_, peer)| peer.node)
+        self.peers.iter_others().map(|(_, peer)| peer.node)
     }
 }
 

@@ -65,8 +65,9 @@ impl Peers {
         Some(peer)
     }
 
+    /// How many there are beside this node itself.
     pub(super) fn len(&self) -> usize {
-        self.seats.len()
+        self.seats.len().saturating_sub(1)
     }
 
     /// The peer, active from now on.
@@ -111,6 +112,11 @@ impl Peers {
     /// All peers, without activating any.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Peer)> {
         self.seats.iter().map(|(key, seat)| (key, &*seat.peer))
+    }
+
+    /// All but this node itself, without activating any.
+    pub(super) fn iter_others(&self) -> impl Iterator<Item = (usize, &Peer)> {
+        self.iter().filter(|(_, peer)| !peer.is_itself)
     }
 
     /// The active peers.

@@ -148,7 +148,7 @@ impl Engine {
     fn ask_the_silent(&mut self, now: Instant, only_strangers: bool) {
         let resumed = self.resumed_at;
         let meant = |stranger| stranger || !only_strangers;
-        let peers = self.peers.iter();
+        let peers = self.peers.iter_others();
         let meant = peers.filter(|(_, peer)| meant(peer.stranger_from.is_some()));
         let (asked, others): (Vec<_>, Vec<_>) = meant.partition(|(_, peer)| peer.has_connection());
         let silent = |peer: &Peer| now >= peer.life.heard_at() + SILENT;

@@ -5,6 +5,7 @@ mod contact;
 mod ends;
 mod hostile;
 mod idle;
+mod itself;
 mod large;
 mod last_look;
 mod need;

@@ -19,9 +19,6 @@ pub enum SendError {
     /// The node is not in the address book and has not opened a session.
     #[error("node {0} is unknown: add it to the address book")]
     UnknownPeer(NodeId),
-    /// A node has no connection to itself.
-    #[error("node {0} is this node")]
-    Itself(NodeId),
     /// The queue to this peer is full: try again when something was acknowledged
     /// ([`Engine::want_room`] tells).
     #[error("the queue is full: receive or wait, then send again")]
@@ -103,7 +100,7 @@ impl SendError {
 /// Why a peer was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
-    /// A node has no connection to itself.
+    /// A node reaches itself without an address.
     #[error("node {0} is this node: leave it out")]
     Itself(NodeId),
     /// The cap on peers is reached.
@@ -255,9 +252,6 @@ impl Engine {
 
     #[inline(never)]
     fn look_up(&mut self, node: NodeId) -> Result<usize, SendError> {
-        if node == self.shared.identity.node {
-            return Err(SendError::Itself(node));
-        }
         if self.shared.closing {
             return Err(SendError::Closed);
         }
@@ -269,7 +263,7 @@ impl Engine {
     /// Opens a connection before there is anything to send.
     ///
     /// # Errors
-    /// `UnknownPeer`, `Itself` or `Closed`.
+    /// `UnknownPeer` or `Closed`.
     pub fn connect(&mut self, now: Instant, node: NodeId) -> Result<(), SendError> {
         let key = self.reach(node)?;
         let token = self.shared.random();
@@ -360,7 +354,7 @@ impl Engine {
     /// proportional to the messages that wait on the channel.
     ///
     /// # Errors
-    /// `UnknownPeer` or `Itself`.
+    /// `UnknownPeer`.
     pub fn cancel(
         &mut self,
         node: NodeId,
@@ -491,7 +485,7 @@ impl Engine {
     /// node counts among other nodes, too. Holds for all sessions.
     ///
     /// # Errors
-    /// `UnknownPeer`, `Itself` or `Closed`; `Channels` if as many as can be opened have a priority.
+    /// `UnknownPeer` or `Closed`; `Channels` if as many as can be opened have a priority.
     pub fn set_channel_priority(
         &mut self,
         node: NodeId,
@@ -615,7 +609,7 @@ impl Engine {
     /// is a session whose end will be told; an attempt to open one is only given up.
     ///
     /// # Errors
-    /// `UnknownPeer` or `Itself`.
+    /// `UnknownPeer`.
     pub fn close_peer(
         &mut self,
         now: Instant,
@@ -629,7 +623,7 @@ impl Engine {
     /// end. Returns whether there is one, as [`Engine::close_peer`] does.
     ///
     /// # Errors
-    /// `UnknownPeer` or `Itself`.
+    /// `UnknownPeer`.
     pub fn reset(&mut self, now: Instant, node: NodeId) -> Result<bool, SendError> {
         self.end_session(node, |peer, shared| peer.reset(now, shared))
     }

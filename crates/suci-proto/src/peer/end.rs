@@ -56,6 +56,9 @@ impl Peer {
         self.closing = Closing::Open;
         self.accepted = None;
         self.life = self.life.for_next_session(now);
+        if self.is_itself {
+            self.life.hear(now);
+        }
         let established = old.is_established();
         let (number, suspended_here) = (old.number, old.suspension.is_here());
         let (ended_session, replies) = ended_session(old, ending, shared);

@@ -12,6 +12,7 @@ mod cwnd_validation;
 mod end;
 mod fate;
 mod idle;
+mod itself;
 mod life;
 mod marks;
 mod mode;
@@ -69,6 +70,8 @@ pub(crate) enum Closing {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) node: NodeId,
+    /// It is this node: messages need no connection ([`Peer::pass_to_itself`]).
+    pub(crate) is_itself: bool,
     /// Its place in the engine.
     pub(crate) key: usize,
     /// Where the book says it may be.
@@ -134,6 +137,7 @@ impl Peer {
     ) -> Self {
         Self {
             node,
+            is_itself: false,
             key,
             book,
             stranger_from: None,
@@ -193,7 +197,15 @@ impl Peer {
     /// Bytes that the peer would take now as one message on `channel`: what its socket's credit
     /// carries and what its memory has room for. What is queued already goes first.
     pub(crate) fn remote_window(&self, now: Instant, channel: ChannelId) -> u64 {
-        let Some(connection) = self.connection.as_ref().filter(|_| self.carries_data()) else {
+        if !self.carries_data() {
+            return 0;
+        }
+        let memory = self.session.outbox.room(channel);
+        let memory = memory.saturating_sub(limits::MESSAGE_CHARGE);
+        if self.is_itself {
+            return memory;
+        }
+        let Some(connection) = &self.connection else {
             return 0;
         };
         let packets = connection
@@ -201,10 +213,7 @@ impl Peer {
             .peek()
             .map_or(0, |next| connection.credit.data_allowance(next, now));
         let payload = connection.mtu.current().saturating_sub(build::OVERHEAD) as u64;
-        let memory = self.session.outbox.room(channel);
-        packets
-            .saturating_mul(payload)
-            .min(memory.saturating_sub(limits::MESSAGE_CHARGE))
+        packets.saturating_mul(payload).min(memory)
     }
 
     /// Something authentic came at `now`.
@@ -305,7 +314,7 @@ impl Peer {
     /// some. A peer that cannot send now, silent or suspended, wants none, and nobody waits for
     /// what it holds.
     pub(super) fn renew_large(&mut self, shared: &mut Shared) {
-        let able = self.carries_data() && self.connection.is_some();
+        let able = self.carries_data() && (self.is_itself || self.connection.is_some());
         let inbox = &mut self.session.inbox;
         let held = inbox.large_held();
         let wanted = inbox.large_wanted().filter(|_| able);

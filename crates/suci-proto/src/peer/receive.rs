@@ -367,11 +367,7 @@ impl Peer {
             self.consult(now);
             self.report_narrow(now, shared);
         }
-        self.report_completions(shared);
-        self.report_incoming(shared);
-        if self.session.inbox.has_finished() {
-            self.list_news(shared);
-        }
+        self.report_messages(shared);
         if let Some(close) = effects.close {
             self.on_close(now, close, shared);
         } else if effects.close_acked && matches!(self.closing, Closing::Sent { .. }) {
@@ -400,6 +396,15 @@ impl Peer {
                 self.life.leave();
             }
             self.lingering = Some(now + linger);
+        }
+    }
+
+    /// What became of messages, and which need a decision or were the last of their channel.
+    pub(super) fn report_messages(&mut self, shared: &mut Shared) {
+        self.report_completions(shared);
+        self.report_incoming(shared);
+        if self.session.inbox.has_finished() {
+            self.list_news(shared);
         }
     }
 

@@ -343,7 +343,7 @@ impl Peer {
                 self.closing = Closing::Sent { deadline };
             }
             // It gave its place to others, or waits for ACCEPT, and its peer is to hear of the end.
-            None if self.session.is_established() || has_offer => {
+            None if (self.session.is_established() && !self.is_itself) || has_offer => {
                 let token = shared.random();
                 self.open(now, token);
             }

@@ -4,6 +4,7 @@
 mod calls;
 mod cancel;
 mod engine;
+mod itself;
 mod log;
 mod modes;
 mod net;

@@ -118,6 +118,14 @@ impl Pair {
         self.hosts[host] = self.start(host);
     }
 
+    /// `host`'s program takes messages from now on, and those that wait now.
+    pub(crate) fn read(&mut self, host: usize) {
+        self.set_reads(host, true);
+        self.poll(host);
+        self.flush(host);
+        self.run(Duration::from_secs(1));
+    }
+
     pub(crate) fn id(&self, host: usize) -> NodeId {
         id(host)
     }

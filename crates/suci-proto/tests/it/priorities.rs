@@ -343,8 +343,6 @@ fn what_is_not_known_has_no_priority() {
     let mut net = hub(1);
     let unknown = net.change(0, id(9), |o| o.priority = class(1));
     assert!(unknown.is_err());
-    let itself = net.change(0, id(0), |o| o.priority = class(1));
-    assert!(itself.is_err());
     assert!(
         net.engine(0)
             .set_channel_priority(id(9), ChannelId(0), class(1))

@@ -131,7 +131,7 @@ impl Oracle {
         let Some(before) = before().filter(|before| before.number + 1 == record.number) else {
             return false;
         };
-        match before.void {
+        match before.is_void() {
             true => (ended && !before.void_handed) || self.misses_before(before, ended),
             false => before.received_by.is_none(),
         }

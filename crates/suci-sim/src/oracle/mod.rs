@@ -158,6 +158,8 @@ struct Record {
     accepted_at: Instant,
     /// Position in its stream.
     position: usize,
+    /// Its destination is the node that sent it: no packet carries it.
+    to_itself: bool,
     fate: MessageFate,
     received_by: Option<ProcId>,
     /// Several sessions ended before its sender was told: its outcome may be left out, since it was
@@ -182,11 +184,20 @@ struct Record {
 
 impl Record {
     fn held_by_someone(&self) -> bool {
-        self.handed.iter().any(|(_, coverage)| coverage.is_whole())
+        self.to_itself || self.handed.iter().any(|(_, coverage)| coverage.is_whole())
     }
 
-    /// Whether undamaged packets gave all of it to the library of `process`.
+    /// Whether it arrived, although its program was told nothing. Of one that went to its own node
+    /// and may have been taken back nobody knows.
+    fn is_surely_held(&self) -> bool {
+        self.held_by_someone() && !(self.to_itself && self.may_be_withdrawn())
+    }
+
+    /// Whether undamaged packets gave all of it to the library of `process`, or it never left that.
     fn held_by(&self, process: ProcId) -> bool {
+        if self.to_itself {
+            return self.from == process;
+        }
         let mut handed = self.handed.iter();
         handed.any(|(by, coverage)| *by == process && coverage.is_whole())
     }
@@ -430,6 +441,7 @@ impl Oracle {
             name,
             accepted_at: now,
             position,
+            to_itself: self.node_of(name.from) == Some(spec.to),
             fate: MessageFate::Open,
             received_by: None,
             untold: false,

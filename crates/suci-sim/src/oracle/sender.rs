@@ -233,7 +233,7 @@ impl Oracle {
                     format!("the session ended ({reason:?}) without an outcome for {record}");
                 return broken(Kind::OutcomeMissing, text);
             }
-            let held = record.held_by_someone();
+            let held = record.is_surely_held();
             if !held && !record.untold && !record.may_be_withdrawn() {
                 let text =
                     format!("the session ended ({reason:?}), no outcome, not held there: {record}");

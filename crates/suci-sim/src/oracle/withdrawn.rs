@@ -23,6 +23,13 @@ impl Record {
         deadline.is_some_and(|deadline| self.accepted_at + deadline <= now)
     }
 
+    /// Whether the peer was told that it was taken back. Of one that went to its own node no packet
+    /// says so.
+    pub(super) fn is_void(&self) -> bool {
+        let taken_back = self.to_itself && self.received_by.is_none() && self.may_be_withdrawn();
+        self.void || taken_back
+    }
+
     /// Whether it was taken back, or may have been: then it need not be received.
     pub(super) fn may_be_withdrawn(&self) -> bool {
         let may_expire = self.spec.deadline.is_some() && self.is_unsent();
@@ -162,7 +169,7 @@ impl Oracle {
             let position = next.position.checked_sub(before)?;
             let token = *self.streams.get(&stream)?.tokens.get(position)?;
             let record = self.record(token)?;
-            Some(record.number == number && record.void)
+            Some(record.number == number && record.is_void())
         };
         void().unwrap_or(false)
     }

@@ -67,7 +67,8 @@ impl World {
         let Some(it) = self.places.get(place) else {
             return;
         };
-        for node in it.workload.targets() {
+        let own = self.node_of(place).0;
+        for node in it.workload.targets().filter(|node| *node != own) {
             // Node IDs are the numbers of places plus one.
             let at = (node as usize).saturating_sub(1);
             let address = self.network.book_address(at);

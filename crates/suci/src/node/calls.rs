@@ -22,7 +22,8 @@ impl Node {
     /// library's.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], after which a reply is dropped and counted; [`Error::Ended`];
+    /// [`Error::CallToItself`]: nobody would reply. [`Error::TimedOut`], after which a reply is
+    /// dropped and counted; [`Error::Ended`];
     /// [`Error::Refused`]; [`Error::ReplyTooLong`]; [`Error::Reserved`]; as [`Node::send_timeout`],
     /// if the request could not be queued.
     pub fn call(
@@ -31,6 +32,9 @@ impl Node {
         message: impl Into<OutgoingMessage>,
         limit: Duration,
     ) -> Result<Message, Error> {
+        if to == self.id {
+            return Err(Error::CallToItself(to));
+        }
         let deadline = Deadline::after(limit);
         let mut message = message.into();
         message.check()?;

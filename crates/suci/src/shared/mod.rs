@@ -243,7 +243,7 @@ impl SharedNode {
     /// Messages to the node that the thread has not taken yet are not delivered.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`], [`Error::Itself`].
+    /// [`Error::UnknownPeer`].
     pub fn remove_peer(&self, node: NodeId) -> Result<bool, Error> {
         let gate = self.inner.shard_of(node).gate(node);
         self.ask(node, move |driver| {

@@ -182,7 +182,8 @@ impl Shard {
             parker: Parker::new(),
             bell,
         };
-        for node in driver.engine.peers() {
+        let itself = [driver.engine.node()];
+        for node in driver.engine.peers().chain(itself) {
             shard.gate_or_new(node);
         }
         Ok(shard)

@@ -43,9 +43,6 @@ impl Inner {
     ) -> Result<R, Error> {
         message.check()?;
         self.check_open()?;
-        if to == self.id {
-            return Err(Error::Itself(to));
-        }
         let outgoing = message.into_outgoing();
         let length = u64::try_from(outgoing.payload.len()).unwrap_or(u64::MAX);
         if length > MAX_MESSAGE {

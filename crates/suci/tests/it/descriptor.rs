@@ -57,6 +57,24 @@ fn all_of(node: &mut Node) -> Vec<Message> {
     messages
 }
 
+#[test]
+fn a_message_to_itself_makes_the_descriptor_readable() {
+    let mut node = builder(3).open().unwrap();
+    let own = node.id();
+    let edges = Edges::of(&node);
+    assert!(!readable(&node, Duration::ZERO));
+    for round in 0..50_u8 {
+        node.send(own, vec![round; 200_000]).unwrap();
+        let mut got = Vec::new();
+        while got.is_empty() {
+            assert!(edges.next(), "round {round}");
+            got = all_of(&mut node);
+        }
+        assert_eq!(got[0].payload, [round; 200_000]);
+    }
+    assert!(!readable(&node, Duration::from_millis(5)));
+}
+
 /// Nothing is left in the socket, where it would wait for more to arrive.
 #[test]
 fn a_program_that_waits_for_edges_misses_nothing() {

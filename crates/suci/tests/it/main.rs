@@ -10,6 +10,7 @@ mod cancel;
 mod descriptor;
 mod errors;
 mod flow;
+mod itself;
 mod large;
 mod life;
 mod log;

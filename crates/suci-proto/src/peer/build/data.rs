@@ -16,7 +16,7 @@ const PADDING_LIMIT: usize = SMALL + 32;
 impl Peer {
     /// Messages, until the packet is full or nothing more may go. True if the packet cannot be
     /// padded any more.
-    pub(super) fn write_data(
+    pub(in crate::peer) fn write_data(
         &mut self,
         size: usize,
         train: &mut Train,

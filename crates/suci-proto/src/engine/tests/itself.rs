@@ -1,0 +1,41 @@
+//! What of a node that sends to itself shows from inside only.
+
+use super::*;
+
+/// Each session is promised a window: that with itself waits until another gives its own back.
+#[test]
+fn f32_messages_to_itself_wait_for_memory_that_others_hold() {
+    let mut world = World::new(1);
+    let (now, engine) = (world.now, &mut world.engines[0]);
+    let memory = &mut engine.shared.memory;
+    let mut promises: Vec<_> = core::iter::from_fn(|| memory.take()).collect();
+    engine.send(now, id(0), message(b"in")).unwrap();
+    assert!(engine.poll_transmit(now, 64).is_none());
+    assert!(!engine.has_message() && !engine.has_output());
+    assert_eq!(
+        engine.peer_stats(id(0)).unwrap().waiting,
+        Some(WaitReason::SessionMemory)
+    );
+    engine.shared.memory.release(promises.pop().unwrap());
+    assert!(engine.has_output());
+    assert!(engine.poll_transmit(now, 64).is_none());
+    assert_eq!(engine.recv().unwrap().1.payload, b"in");
+    engine.audit(now).unwrap();
+}
+
+/// A node that hears nothing from itself for long, since it sends no packets, does not lose itself.
+#[test]
+fn a_session_with_itself_never_ends_for_silence() {
+    let mut world = World::new(1);
+    let (now, engine) = (world.now, &mut world.engines[0]);
+    engine.send(now, id(0), message(b"unread")).unwrap();
+    assert!(engine.poll_transmit(now, 64).is_none());
+    // Somebody found no memory, so all that are silent are asked.
+    let memory = &mut engine.shared.memory;
+    let _promises: Vec<_> = core::iter::from_fn(|| memory.take()).collect();
+    let now = now + 1_000 * SECOND;
+    engine.begin_turn(now);
+    engine.handle_timeout(now);
+    assert_eq!(engine.poll_event(), None);
+    assert_eq!(engine.recv().unwrap().1.payload, b"unread");
+}
