@@ -1,12 +1,12 @@
 //! One process of a halo exchange as most parallel programs have it: a `send` and a `recv` for each
 //! edge, and no computation.
 //!
-//! `halo-rank TRANSPORT PROCESSES RANK PORT EDGE ITERATIONS` is the process RANK of PROCESSES (a power
-//! of two) on loopback, at PORT + RANK; TRANSPORT is `suci` or `tcp`. An iteration sends EDGE bytes
-//! to the neighbour in the first dimension and a quarter of that to the neighbours in the others,
-//! receives as much from each, and adds up one number over all processes by recursive doubling.
-//! Prints the seconds and the processor seconds of the iterations, after a tenth more of them to
-//! warm up.
+//! `halo-rank TRANSPORT PROCESSES RANK PORT EDGE ITERATIONS` is the process RANK of PROCESSES (a
+//! power of two) on loopback, at PORT + RANK; TRANSPORT is `suci` or `tcp`. An iteration sends EDGE
+//! bytes to the neighbour in the first dimension and a quarter of that to the neighbours in the
+//! others, receives as much from each, and adds up one number over all processes by recursive
+//! doubling. Prints the seconds and the processor seconds of the iterations, after a tenth more of
+//! them to warm up.
 
 use std::error::Error;
 use std::io::{Read, Write};
