@@ -43,6 +43,18 @@ pub(crate) fn rows(args: &[&str]) -> Result<Vec<Row>> {
     said.lines().map(Row::parse).collect()
 }
 
+/// The rows of its halo exchange with further `args`, measured now.
+///
+/// # Errors
+/// A build or a measurement fails.
+pub(crate) fn halo(args: &[&str]) -> Result<Vec<Value>> {
+    let mut bench = Command::new(build()?);
+    bench.args(["halo", "--json"]).args(args);
+    let said = exec::capture(&mut bench)?;
+    let row = |line: &str| serde_json::from_str(line).context(format!("{line:?}"));
+    said.lines().map(row).collect()
+}
+
 /// Builds the bench and all the programs that it starts. Returns the bench's binary.
 fn build() -> Result<PathBuf> {
     let bins = ["suci", "suci-bench", "halo-rank"]

@@ -188,7 +188,7 @@ pub(crate) fn building() -> Command {
 }
 
 /// The release build of `guarded`.
-fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     exec::run(&mut building())?;
     Ok(exec::target_dir().join("release/guarded"))
 }

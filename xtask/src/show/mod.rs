@@ -4,6 +4,7 @@
 mod control;
 mod flow;
 mod foundation;
+mod house;
 mod networks;
 mod speed;
 mod tableau;
@@ -104,6 +105,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("tableau", &[tableau::LINES]),
     ("users", &[users::LINES]),
     ("networks", &[networks::LINES]),
+    ("house", &[house::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.
