@@ -47,7 +47,8 @@ pub(crate) struct HaloArgs {
     json: bool,
 }
 
-/// What all ranks of one turn took.
+/// The seconds and processor seconds of one rank; of a turn, those of its slowest rank and of all
+/// ranks together.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Taken {
     seconds: f64,
@@ -144,7 +145,7 @@ fn together(said: &[String]) -> Result<Taken> {
     Ok(all)
 }
 
-/// The first of so many ports in a row that nobody listens at.
+/// Returns the first of `count` ports in a row at which no process listens.
 fn free_ports(count: usize) -> Result<u16> {
     let count = u16::try_from(count).context("processes")?;
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
