@@ -1,4 +1,4 @@
-//! ACK: which packets arrived.
+//! ACK frames: the packets that arrived.
 
 use super::frame::{Credit, kind};
 use super::reader::{Malformed, Reader};
@@ -51,11 +51,11 @@ impl EcnCounts {
 pub struct Ack<'a> {
     /// The highest packet number acknowledged.
     pub largest: PacketNumber,
-    /// From the kernel's receipt of `largest` to the sending of this frame.
+    /// Time from the kernel's receipt of `largest` to the sending of this frame.
     pub delay: Duration,
     /// Congestion marks seen so far, if the receiver can see them.
     pub ecn: Option<EcnCounts>,
-    /// Credit that rides on the acknowledgement.
+    /// Credit that the acknowledgement carries.
     pub credit: Option<Credit>,
     ranges: AckRanges<'a>,
 }
@@ -98,7 +98,7 @@ impl<'a> Ack<'a> {
         size
     }
 
-    /// Reads what follows the frame type `bits`. Inlined, since what it gives is large, and would
+    /// Reads the fields after the frame type `bits`. Inlined, since the result is large and would
     /// be copied.
     #[inline(always)]
     pub(super) fn read(bits: u8, r: &mut Reader<'a>) -> Result<Self, Malformed> {
@@ -126,7 +126,7 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// What ECN counts and credit add to a frame.
+/// Bytes that ECN counts and credit add to a frame.
 fn riders_size(ecn: Option<EcnCounts>, credit: Option<Credit>) -> usize {
     ecn.map_or(0, |e| e.size()) + credit.map_or(0, |c| c.size())
 }
@@ -179,7 +179,7 @@ impl Iterator for AckRanges<'_> {
     }
 }
 
-/// Equal if they say the same, however they were encoded.
+/// Frames are equal if their contents are, however they were encoded.
 impl PartialEq for Ack<'_> {
     fn eq(&self, other: &Self) -> bool {
         (self.largest, self.delay, self.ecn, self.credit)
@@ -190,12 +190,12 @@ impl PartialEq for Ack<'_> {
 
 impl Eq for Ack<'_> {}
 
-/// No frame of one range is longer, whatever rides on it.
+/// Longest frame of one range, in bytes, with ECN counts and credit.
 const LONGEST_HEAD: usize = 2 + 10 * varint::MAX;
 
 /// Appends an ACK frame with as many of `ranges` as fit `room` bytes and the limit of
 /// [`MAX_ACK_RANGES`], and returns how many it wrote: 0 (and nothing appended) if not even the
-/// first fits. What rides on the frame is never cut.
+/// first fits. ECN counts and credit are never cut.
 ///
 /// `ranges` come highest first, with at least one number between neighbours; the first that
 /// breaks this ends the list.
@@ -211,7 +211,7 @@ pub fn put_ack(
     let (Some(length), delay) = (first.end().checked_sub(*first.start()), nanos(delay)) else {
         return 0;
     };
-    // Mostly there is one range and room enough: then nobody asks how long the head is.
+    // Usually there is one range and enough room: then the head's length is not computed.
     let head = || fixed_size(*first.end(), delay, length) + riders_size(ecn, credit);
     if room < LONGEST_HEAD && room < head() {
         return 0;

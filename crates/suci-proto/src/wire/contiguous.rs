@@ -1,7 +1,7 @@
-//! Packets of one connection that carry messages, one after the other, and nothing else.
+//! Consecutive packets of one connection that carry messages and nothing else.
 //!
-//! Their headers differ in number and checksum only. So what the first of them says need not be
-//! asked of the others.
+//! Their headers differ in number and checksum only, so the other fields are checked in the first
+//! packet alone.
 
 use super::crc;
 use super::frag::Frag;
@@ -12,16 +12,16 @@ use super::reader::Reader;
 use crate::types::{ChannelId, MessageNumber, PacketNumber};
 use core::ops::Range;
 
-/// Most parts of a packet that is taken in a run. Messages longer than those of runs are never
-/// more; small ones of different channels or with headers may be, and such a packet goes the
-/// general way.
+/// Most parts of a packet that is taken in a run. A packet of long messages never has more. A
+/// packet of small ones of different channels or with headers may have more, and is then processed
+/// frame by frame.
 const PARTS: usize = 8;
 
-/// A packet of a connection that was found authentic, and the datagrams that came with it: those
-/// that continue it are read here one after the other.
+/// An authentic packet of a connection and the datagrams that came with it. Those that continue the
+/// packet are read here one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct ContiguousPackets<'a> {
-    /// The newest packet that was looked at as a whole.
+    /// The newest packet whose header was checked completely.
     like: &'a [u8],
     /// The body of that packet, behind its header.
     payload: &'a [u8],
@@ -34,18 +34,18 @@ pub(crate) struct ContiguousPackets<'a> {
     rest: &'a [u8],
 }
 
-/// The piece of a message, neither its first nor its last, that is all of `payload`.
+/// Reads a piece of a message, neither its first nor its last, that fills all of `payload`.
 #[inline(always)]
 fn lone_piece(payload: &[u8]) -> Option<Frag<'_>> {
     let (kind, fields) = payload.split_first()?;
     match *kind {
-        // Of the frame's flags none is set: it reaches to the packet's end, too.
+        // No flag of the frame is set, so its data reaches to the end of the packet.
         FRAG => Frag::read(FRAG, &mut Reader::new(fields)).ok(),
         _ => None,
     }
 }
 
-/// Where a message goes on.
+/// The place where a message continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Continuation {
     channel: ChannelId,
@@ -54,7 +54,7 @@ struct Continuation {
 }
 
 impl Continuation {
-    /// Behind the piece that is all of `payload`, if it is one.
+    /// The place behind the piece that fills all of `payload`, if there is one.
     fn behind(payload: &[u8]) -> Option<Self> {
         lone_piece(payload).map(|piece| Self {
             channel: piece.channel,
@@ -65,15 +65,15 @@ impl Continuation {
 }
 
 impl<'a> ContiguousPackets<'a> {
-    /// The packet `number`, an authentic one, and the datagrams in `rest`, of which all but the
-    /// last are as long.
+    /// Starts from `packet`, which is authentic and has the number `number`. All datagrams in
+    /// `rest` but the last are as long as it.
     pub(crate) fn new(number: PacketNumber, packet: &'a [u8], rest: &'a [u8]) -> Self {
         let payload = packet.get(PLAIN_OVERHEAD..).unwrap_or_default();
         Self {
             like: packet,
             payload,
             number,
-            // A packet that came alone is continued by none.
+            // No packet continues one that came alone.
             next: match rest {
                 [] => None,
                 _ => Continuation::behind(payload),
@@ -82,7 +82,8 @@ impl<'a> ContiguousPackets<'a> {
         }
     }
 
-    /// The packet `number`, of which only the frames are there, and nothing behind it.
+    /// Starts from the frames of the packet `number` alone, without its header and without other
+    /// packets.
     pub(crate) fn alone(number: PacketNumber, payload: &'a [u8]) -> Self {
         Self {
             payload,
@@ -95,13 +96,13 @@ impl<'a> ContiguousPackets<'a> {
         self.payload
     }
 
-    /// The message, by its channel and number, of which the newest packet was a piece and nothing
+    /// The channel and number of the message, if the newest packet is one piece of it and nothing
     /// else.
     pub(crate) fn message(&self) -> Option<(ChannelId, MessageNumber)> {
         self.next.map(|next| (next.channel, next.message))
     }
 
-    /// Where in that message the newest piece ends.
+    /// The offset in that message behind the newest piece.
     pub(crate) fn end(&self) -> u64 {
         self.next.map_or(0, |next| next.offset)
     }
@@ -112,14 +113,14 @@ impl<'a> ContiguousPackets<'a> {
         is_next(self.like, packet, self.number.checked_add(1)?).then_some(packet)
     }
 
-    /// The next packet was taken.
+    /// Moves behind the next packet.
     fn advance(&mut self, packet: &'a [u8]) {
         self.number = self.number.saturating_add(1);
         self.rest = self.rest.get(packet.len()..).unwrap_or_default();
     }
 
-    /// The next piece of it, if the next packet is that and nothing else, as long as those before,
-    /// and the piece at most `most` bytes long.
+    /// Takes the next piece of the message, if it alone fills the next packet, that packet is as
+    /// long as the one before, and the piece has at most `most` bytes.
     pub(crate) fn next_piece(&mut self, most: u64) -> Option<&'a [u8]> {
         let packet = self.peek().filter(|p| p.len() == self.like.len())?;
         let piece = lone_piece(packet.get(PLAIN_OVERHEAD..)?)?;
@@ -129,21 +130,21 @@ impl<'a> ContiguousPackets<'a> {
         if !continues || piece.data.len() as u64 > most || !is_intact(packet) {
             return None;
         }
-        // Nothing is changed unless all is well.
+        // Change state only after all checks passed.
         next.offset = piece.end_offset();
         self.advance(packet);
         Some(piece.data)
     }
 
-    /// Reads the next packet into `messages`, if it is that and holds nothing but a few parts of
-    /// messages. It is taken by [`take`](Self::take).
+    /// Reads the next packet into `messages`, if it is consecutive and holds only a few parts of
+    /// messages. [`take`](Self::take) takes it.
     pub(crate) fn read_messages(&self, messages: &mut Messages<'a>) -> Option<&'a [u8]> {
         let packet = self.peek()?;
         let payload = packet.get(PLAIN_OVERHEAD..).unwrap_or_default();
         (messages.read(payload) && is_intact(packet)).then_some(packet)
     }
 
-    /// The next packet, which is this, was taken as a whole.
+    /// Takes `packet`, the next packet, as a whole.
     pub(crate) fn take(&mut self, packet: &'a [u8]) {
         self.like = packet;
         self.next = Continuation::behind(packet.get(PLAIN_OVERHEAD..).unwrap_or_default());
@@ -155,13 +156,14 @@ impl<'a> ContiguousPackets<'a> {
         self.number
     }
 
-    /// The datagrams that were not taken.
+    /// The datagrams not taken yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 }
 
-/// Whether the headers of both are the same but for the number, which is this, and the checksum.
+/// Whether the header of `packet` has this number, and otherwise equals that of `like`, except for
+/// the checksum.
 fn is_next(like: &[u8], packet: &[u8], number: PacketNumber) -> bool {
     let same = |range: Range<usize>| packet.get(range.clone()) == like.get(range);
     let numbered = packet.get(NUMBER) == Some(&number.to_le_bytes());
@@ -173,7 +175,7 @@ fn is_intact(packet: &[u8]) -> bool {
     checksum == Some(Ok(crc::expected(packet)))
 }
 
-/// What a packet of messages holds.
+/// The parts of messages in a packet.
 #[derive(Debug, Default)]
 pub(crate) struct Messages<'a> {
     parts: [Option<PacketPart<'a>>; PARTS],
@@ -236,7 +238,7 @@ mod tests {
         bytes
     }
 
-    /// How long the piece of `next` is, where it may be after a first packet that ends at 101.
+    /// The length of the piece in `next`, if it is taken after a first packet that ends at 101.
     fn taken(header: &Header, next: &[u8], most: u64) -> Option<usize> {
         let first = packet(header, 1);
         let mut run = ContiguousPackets::new(40, &first, next);
@@ -264,7 +266,7 @@ mod tests {
         }
     }
 
-    /// F07: whatever differs is for who reads packets one by one.
+    /// F07: a packet that differs is left to the reader of single packets.
     #[test]
     fn f07_nothing_else_is() {
         let like = next(&WHOLE);
@@ -313,7 +315,7 @@ mod tests {
         bytes
     }
 
-    /// What a message ends with.
+    /// The last piece of a message.
     fn end(message: MessageNumber) -> Frag<'static> {
         Frag {
             channel: ChannelId(2),
@@ -353,7 +355,7 @@ mod tests {
         }
     }
 
-    /// F07: what is not messages, or of too many parts, or not the next packet.
+    /// F07: a packet with other frames or too many parts, or with another header.
     #[test]
     fn f07_other_packets_are_left_alone() {
         let ends = [Frame::Frag(end(3)); PARTS + 1];

@@ -1,4 +1,4 @@
-//! CRC32C (Castagnoli, RFC 9260 appendix A): catches what the 16-bit UDP checksum lets pass.
+//! CRC32C (Castagnoli, RFC 9260 appendix A): it detects errors that the 16-bit UDP checksum misses.
 
 use super::header::{CHECKSUM, CrcScope, HEADER, PLAIN_OVERHEAD, TAG, scope};
 use crc_fast::{CrcAlgorithm, Digest};
@@ -8,13 +8,13 @@ use crc_fast::{CrcAlgorithm, Digest};
 pub struct Crc(Digest);
 
 impl Crc {
-    /// The checksum of nothing so far.
+    /// A checksum over no bytes yet.
     #[must_use]
     pub fn new() -> Self {
         Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
     }
 
-    /// Begins anew, which is cheaper than another: that would copy tables.
+    /// Starts anew. A new `Crc` would cost more: it copies tables.
     pub(super) fn reset(&mut self) {
         self.0.reset();
     }
@@ -38,11 +38,11 @@ impl Default for Crc {
     }
 }
 
-/// Bytes of the header that it covers: all before it.
+/// Bytes of the header that the checksum covers: all before it.
 const COVERED: usize = HEADER + TAG;
 
-/// Up to so many bytes that lie apart are put together for their checksum: a running one costs more
-/// than copying them.
+/// Up to this many bytes in several places are copied together for their checksum: an incremental
+/// one costs more than the copy.
 const SHORT: usize = 192;
 
 /// Aligned for the checksum, which takes words.
@@ -68,8 +68,8 @@ fn of(header: &[u8; COVERED], body: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(short.0.get(..len).unwrap_or_default())
 }
 
-/// The checksum that a plain packet lying in one slice must carry: over all of it but the
-/// checksum's own four bytes, or over the header alone if its flags say so.
+/// The checksum that a plain packet lying in one slice must carry: over all bytes but its own four,
+/// or over the header alone, depending on the packet's flags.
 pub(crate) fn expected(packet: &[u8]) -> u32 {
     let Some(header) = packet.first_chunk() else {
         return crc_fast::crc32_iscsi(packet);
@@ -80,8 +80,8 @@ pub(crate) fn expected(packet: &[u8]) -> u32 {
     }
 }
 
-/// The same for one that begins with `head`, which holds at least the header, and goes on with
-/// `rest`.
+/// As [`expected`], for a packet that begins with `head`, which holds at least the header, and
+/// continues with `rest`.
 fn expected_gathered<'b>(head: &[u8], rest: impl Iterator<Item = &'b [u8]>) -> u32 {
     let mut crc = Crc::new();
     crc.update(head.get(..COVERED).unwrap_or(head));

@@ -21,14 +21,14 @@ const _: () = assert!(
     "its length is one byte"
 );
 
-/// What the first fragment says about its message.
+/// The description of a message in its first fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start<'a> {
     /// Bytes of the message, at most [`MAX_MESSAGE`].
     pub total: u64,
     /// The program's tag.
     pub tag: u64,
-    /// What it means to the program.
+    /// The message's kind.
     pub kind: Kind,
     /// The program's header, at most [`MAX_USER_HEADER`] bytes.
     pub user_header: &'a [u8],
@@ -42,7 +42,7 @@ pub struct Frag<'a> {
     pub channel: ChannelId,
     /// The message's number in it.
     pub message: MessageNumber,
-    /// Where `data` lies in the message.
+    /// Offset of `data` in the message.
     pub offset: u64,
     /// The last byte of `data` is the message's last.
     pub end: bool,
@@ -62,7 +62,7 @@ impl<'a> Frag<'a> {
         }
     }
 
-    /// Where in the message its data ends.
+    /// The offset in the message behind its data.
     #[must_use]
     pub fn end_offset(&self) -> u64 {
         // At most MAX_MESSAGE: `read` checked it.
@@ -95,7 +95,7 @@ impl<'a> Frag<'a> {
         }
     }
 
-    /// Reads what follows the frame type `bits`.
+    /// Reads the fields after the frame type `bits`.
     #[inline(always)]
     pub(super) fn read(bits: u8, r: &mut Reader<'a>) -> Result<Self, Malformed> {
         let channel = ChannelId(r.varint32("channel beyond 32 bits")?);
@@ -181,15 +181,15 @@ fn user_header<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
 
 /// A fragment to be sent, without its data, which may lie elsewhere.
 ///
-/// The caller keeps to what [`Frag`] promises: `start` exactly if `offset` is 0, `end` exactly
-/// if the data reaches the total.
+/// The caller keeps the rules of [`Frag`]: `start` exactly if `offset` is 0, `end` exactly if the
+/// data reaches the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragHead<'a> {
     /// The message's channel.
     pub channel: ChannelId,
     /// The message's number in it.
     pub message: MessageNumber,
-    /// Where the data lies in the message.
+    /// Offset of the data in the message.
     pub offset: u64,
     /// The data ends the message.
     pub end: bool,
@@ -236,15 +236,15 @@ impl FragHead<'_> {
     /// How many bytes of data fit into `room` together with this head, as the last frame of a
     /// packet; `None` if the head itself does not fit.
     ///
-    /// A head that is not the `end` may be longer (it carries the total): who finds that the
-    /// data has to be cut asks again with `end` off.
+    /// A head that is not the `end` may be longer (it carries the total): a caller that has to cut
+    /// the data calls this again with `end` off.
     #[must_use]
     pub fn capacity(&self, room: usize) -> Option<usize> {
         room.checked_sub(self.fixed_size())
     }
 
-    /// Appends the frame up to its data, which the caller must let follow: `data_len` bytes,
-    /// and nothing after them if `last_in_packet`.
+    /// Appends the frame up to its data. The caller must append the data: `data_len` bytes, and
+    /// nothing after them if `last_in_packet`.
     pub fn put(&self, buf: &mut Vec<u8>, data_len: usize, last_in_packet: bool) {
         debug_assert_eq!(
             self.start.is_some(),
@@ -298,7 +298,7 @@ impl Start<'_> {
         tag | kind | header
     }
 
-    /// Appends what [`bits`](Self::bits) announces.
+    /// Appends the fields that [`bits`](Self::bits) announces.
     fn put_described(&self, buf: &mut Vec<u8>) {
         if self.tag != 0 {
             varint::put(buf, self.tag);
@@ -323,7 +323,7 @@ fn put_user_header(buf: &mut Vec<u8>, header: &[u8]) {
     buf.extend_from_slice(header);
 }
 
-/// RTS: a message that waits for the receiver's word before its bytes are sent.
+/// RTS: announces a message whose bytes wait for the receiver's CTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rts<'a> {
     /// The message's channel.
@@ -334,7 +334,7 @@ pub struct Rts<'a> {
     pub total: u64,
     /// The program's tag.
     pub tag: u64,
-    /// What it means to the program.
+    /// The message's kind.
     pub kind: Kind,
     /// The program's header, at most [`MAX_USER_HEADER`] bytes.
     pub user_header: &'a [u8],

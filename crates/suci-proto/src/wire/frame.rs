@@ -1,4 +1,4 @@
-//! Frames: what packets carry.
+//! Frames, the content of packets.
 
 use super::ack::{self, Ack, put_ack};
 use super::frag::{self, Frag, Rts};
@@ -35,10 +35,10 @@ pub(super) mod kind {
     pub(in super::super) const FRAG: u8 = 0x80;
 }
 
-/// Socket and session memory credit: how far the peer may go.
+/// Socket credit and session memory credit of the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credit {
-    /// Which grant this belongs to; within one, limit and memory never fall.
+    /// The generation of the grant; within one, limit and memory never fall.
     pub generation: u64,
     /// The highest packet number that the peer may send.
     pub limit: PacketNumber,
@@ -87,16 +87,18 @@ impl Credit {
     }
 }
 
-/// BLOCKED: data waits for credit. Also how an idle peer asks for its first.
+/// BLOCKED: data waits for credit. An idle peer also asks for its first credit with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
     /// The generation of the newest grant the sender knows.
     pub generation: u64,
-    /// The packet number limit it knows, or the one before at which messages had to wait.
+    /// The packet number limit that the sender knows, or an earlier one at which messages had to
+    /// wait.
     pub limit: PacketNumber,
-    /// The session memory limit it knows.
+    /// The session memory limit that the sender knows.
     pub memory: u64,
-    /// What waits to be sent, in bytes, messages or answers, whichever are most.
+    /// The largest of three counts that wait to be sent: bytes of messages, messages, and answers
+    /// (CHALLENGE and the like).
     pub waiting: u64,
 }
 
@@ -113,13 +115,13 @@ pub struct Close {
 
 /// CLOSE code of a session that ended because the program wanted it.
 pub const CLOSE_FINISHED: u64 = 0;
-/// CLOSE code of a session that ended because its sender's node closes: this process opens none
-/// again.
+/// CLOSE code of a session that ended because its sender's node closes: that process opens no
+/// session again.
 pub const CLOSE_LEAVING: u64 = 8;
 /// First CLOSE code that is free for programs.
 pub const CLOSE_USER: u64 = 0x100;
 
-/// The CLOSE code that tells the peer of its own protocol error: 1 to 255.
+/// The CLOSE code that reports the peer's protocol error to it: 1 to 255.
 #[must_use]
 pub const fn close_code(error: &ProtocolError) -> u64 {
     match error {
@@ -133,16 +135,16 @@ pub const fn close_code(error: &ProtocolError) -> u64 {
     }
 }
 
-/// One frame. Whatever was read holds only values that the format allows.
+/// One frame. A frame that was read holds only values that the format allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// This many bytes of nothing, at least one.
+    /// This many bytes without meaning, at least one.
     Padding(usize),
     /// Asks for an acknowledgement.
     Ping,
-    /// Which packets arrived.
+    /// The packets that arrived.
     Ack(Ack<'a>),
-    /// How far the peer may go.
+    /// Credit for the peer.
     Credit(Credit),
     /// Asks for the credit of this generation back.
     Reclaim {
@@ -155,8 +157,8 @@ pub enum Frame<'a> {
         generation: u64,
         /// The highest packet number sent; nothing higher will be sent under this grant.
         highest: PacketNumber,
-        /// Bytes of UDP payload that no packet with a higher number will exceed; 0 if that stays
-        /// as agreed.
+        /// Largest UDP payload, in bytes, of packets with a higher number; 0 if the agreed size
+        /// still holds.
         size: u64,
     },
     /// Data waits for credit.
@@ -165,17 +167,17 @@ pub enum Frame<'a> {
     MaxChannel {
         /// The channel.
         channel: ChannelId,
-        /// The absolute sum of message charges that it may reach.
+        /// The absolute sum of message charges that the channel may reach.
         limit: u64,
     },
     /// Data waits for memory credit of one channel.
     ChannelBlocked {
         /// The channel.
         channel: ChannelId,
-        /// The limit it waits at.
+        /// The limit at which the data waits.
         limit: u64,
     },
-    /// A message waits for the receiver's word.
+    /// Announces a message that waits for the receiver's CTS.
     Rts(Rts<'a>),
     /// The receiver takes the message.
     Cts {
@@ -190,7 +192,7 @@ pub enum Frame<'a> {
         channel: ChannelId,
         /// The message's number in it.
         message: MessageNumber,
-        /// Why, in the receiving program's terms; 0 says nothing.
+        /// The receiving program's reason; 0 if it gives none.
         reason: u64,
     },
     /// How the sender's traffic flows from now on.
@@ -200,7 +202,7 @@ pub enum Frame<'a> {
         /// The mode.
         mode: Mode,
     },
-    /// The sender's user wants no data to flow for now, in neither direction.
+    /// The sender's program suspends the data of both directions.
     Suspend {
         /// Counts SUSPEND and RESUME frames of this session together; the highest wins.
         number: u64,
@@ -212,18 +214,18 @@ pub enum Frame<'a> {
     },
     /// The session ends.
     Close(Close),
-    /// To be answered by RESPONSE on the path it came from.
+    /// Asks for a RESPONSE on the path it came from.
     Challenge(u64),
     /// Repeats the CHALLENGE's value.
     Response(u64),
-    /// Its sender sends nothing more on a channel, and all that it sent was acknowledged.
+    /// Its sender sends nothing more on a channel, and all its messages there were acknowledged.
     Fin {
         /// The channel.
         channel: ChannelId,
         /// How many messages it had.
         count: u64,
     },
-    /// How many channels its receiver may open in the session, all that it ever opened counted.
+    /// How many channels its receiver may open in the session, including all that it opened before.
     MaxChannels {
         /// The number.
         limit: u64,
@@ -242,7 +244,8 @@ impl<'a> Frame<'a> {
         Self::read_control(byte, r)
     }
 
-    /// Apart, so that reading a fragment needs no room for the largest frame.
+    /// Reads a frame that is not FRAG. A function of its own, so that reading a FRAG needs no stack
+    /// for the largest frame.
     #[inline(never)]
     fn read_control(byte: u8, r: &mut Reader<'a>) -> Result<Self, ProtocolError> {
         if is_ack(byte) {
@@ -404,8 +407,8 @@ impl<'a> Frame<'a> {
         (kind, values.into_iter().take(count))
     }
 
-    /// Whether a packet with this frame is to be acknowledged. ACK and CREDIT are not: they
-    /// repeat themselves, and acknowledging them would never end.
+    /// Whether a packet with this frame asks for an acknowledgement. ACK and CREDIT do not: they
+    /// are repeated anyway, and acknowledging them would never end.
     #[must_use]
     pub const fn is_eliciting(&self) -> bool {
         !matches!(self, Self::Padding(_) | Self::Ack(_) | Self::Credit(_))
@@ -429,10 +432,10 @@ fn put_u64(buf: &mut Vec<u8>, kind: u8, value: u64) {
     buf.extend_from_slice(&value.to_le_bytes());
 }
 
-/// A part of what a packet carries of messages.
+/// A part of the messages in a packet.
 #[derive(Clone, Debug)]
 pub(crate) enum PacketPart<'a> {
-    /// Small messages side by side.
+    /// Adjacent small messages.
     Run(Run<'a>),
     /// One fragment.
     Frag(Frag<'a>),
@@ -444,7 +447,7 @@ pub struct Frames<'a> {
     left: Reader<'a>,
 }
 
-/// The frames in `payload`, what a packet holds behind its header.
+/// The frames in `payload`, the body of a packet.
 #[must_use]
 pub const fn frames(payload: &[u8]) -> Frames<'_> {
     Frames {
@@ -453,8 +456,8 @@ pub const fn frames(payload: &[u8]) -> Frames<'_> {
 }
 
 impl<'a> Frames<'a> {
-    /// The run that comes next, if one does: its frames, which [`next_frag`](Self::next_frag) would
-    /// give one by one.
+    /// The next run, if a run comes next. [`next_frag`](Self::next_frag) would return its frames
+    /// one by one.
     #[inline]
     pub fn next_run(&mut self) -> Option<Run<'a>> {
         let run = Run::read(self.left.clone().rest())?;
@@ -462,14 +465,14 @@ impl<'a> Frames<'a> {
         Some(run)
     }
 
-    /// Whether nothing comes any more.
+    /// Whether no frame is left.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Passes over padding.
+    /// Skips padding.
     #[inline]
     pub(super) fn skip_padding(&mut self) {
         self.left.skip_run(kind::PADDING);
@@ -484,8 +487,8 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// The next frame, if it is an ACK: what comes first in most packets, without the room that the
-    /// largest would need.
+    /// The next frame, if it is an ACK. Most packets begin with one; reading it here needs no stack
+    /// for the largest frame.
     #[inline]
     pub fn next_ack(&mut self) -> Option<Result<Ack<'a>, ProtocolError>> {
         let byte = self.left.peek().filter(|byte| is_ack(*byte))?;
@@ -498,9 +501,9 @@ impl<'a> Frames<'a> {
         Some(ack.map_err(ProtocolError::from))
     }
 
-    /// The next frame, if it is a FRAG: what most frames are, without the room that the largest
-    /// would need. Inlined, so that what is read goes where it is wanted: moved there, it would be
-    /// waited for.
+    /// The next frame, if it is a FRAG. Most frames are; reading them here needs no stack for the
+    /// largest frame. Inlined, so that the result is built in place: moving it would stall the
+    /// processor.
     #[inline(always)]
     pub fn next_frag(&mut self) -> Option<Result<Frag<'a>, ProtocolError>> {
         let byte = self.left.peek()?;

@@ -1,4 +1,4 @@
-//! Bodies of the handshake packets: what follows their 28-byte header.
+//! Bodies of the handshake packets, after their 28-byte header.
 
 use super::frame::Credit;
 use super::header::PLAIN_OVERHEAD;
@@ -11,14 +11,15 @@ use crate::types::{Epoch, Incarnation, NodeId};
 /// Bytes of a cookie: 8 of coarse time, 16 of MAC. Opaque to the initiator.
 pub const COOKIE: usize = 24;
 
-/// A HELLO or COOKIE without what is special to it: header, target, incarnation.
+/// Bytes that HELLO and COOKIE share: header, target, incarnation.
 const PROLOGUE: usize = PLAIN_OVERHEAD + 4 + 16;
 /// Bytes of the epoch in a COOKIE: of fixed length, so that every COOKIE is as long as the shortest
 /// HELLO.
 const EPOCH: usize = size_of::<u64>();
 /// Length of a COOKIE packet.
 pub const COOKIE_LEN: usize = PROLOGUE + COOKIE + EPOCH;
-/// Least length of a HELLO packet, and what is sent. The longest accepted is [`CONTROL_PACKET`].
+/// Least length of a HELLO packet, and the length that we send. The longest accepted is
+/// [`CONTROL_PACKET`].
 pub const HELLO_LEN: usize = COOKIE_LEN;
 
 const _: () = {
@@ -119,22 +120,22 @@ pub struct Init<'a> {
     pub peer_incarnation: Incarnation,
     /// The session's epoch as the initiator counts it.
     pub epoch: Epoch,
-    /// What packets to the initiator carry in their index field.
+    /// Index field of packets to the initiator.
     pub index: u32,
-    /// What packets to the initiator carry in their tag field.
+    /// Tag field of packets to the initiator.
     pub tag: u64,
     /// From COOKIE.
     pub cookie: [u8; COOKIE],
     /// The responder's first credit; its first packet is ACCEPT.
     pub grant: Credit,
-    /// What the initiator announces.
+    /// Parameters that the initiator announces.
     pub params: Params,
-    /// Frames of the packet that rides in the same datagram; empty if none does.
+    /// Frames of the data packet in the same datagram; empty if there is none.
     pub ride: &'a [u8],
 }
 
 impl<'a> Init<'a> {
-    /// Reads a body. The riding frames are not looked at.
+    /// Reads a body. Does not check the frames of `ride`.
     ///
     /// # Errors
     /// It ends too early, or a parameter is wrong.
@@ -177,13 +178,13 @@ pub struct Accept {
     pub peer_incarnation: Incarnation,
     /// The session's epoch: the higher of both sides' counts.
     pub epoch: Epoch,
-    /// What packets to the responder carry in their index field.
+    /// Index field of packets to the responder.
     pub index: u32,
-    /// What packets to the responder carry in their tag field.
+    /// Tag field of packets to the responder.
     pub tag: u64,
     /// The initiator's first credit.
     pub grant: Credit,
-    /// What the responder announces.
+    /// Parameters that the responder announces.
     pub params: Params,
 }
 
@@ -222,7 +223,7 @@ impl Accept {
 pub enum RefusedCode {
     /// A live node has this ID already.
     DuplicateNode,
-    /// The accept policy.
+    /// The accept policy does not admit this node.
     NotAllowed,
     /// The target is not the node that was reached.
     WrongNode,
@@ -236,7 +237,7 @@ pub enum RefusedCode {
     Version,
     /// No memory for another session.
     NoMemory,
-    /// As many nodes are known as may be.
+    /// The limit of known nodes is reached.
     TooManyPeers,
     /// Messages of earlier sessions are unread.
     Unread,
@@ -326,7 +327,7 @@ fn put_connection(buf: &mut Vec<u8>, epoch: Epoch, index: u32, tag: u64) {
     buf.extend_from_slice(&tag.to_le_bytes());
 }
 
-/// `read` if nothing follows it.
+/// Returns `read` if no bytes follow it.
 fn end<T>(r: Reader<'_>, read: T) -> Result<T, Malformed> {
     if r.is_empty() {
         Ok(read)

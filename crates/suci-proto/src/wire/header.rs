@@ -10,15 +10,15 @@ use core::ops::Range;
 pub const HEADER: usize = 16;
 /// The connection tag.
 pub(super) const TAG: usize = 8;
-/// Where the packet number lies.
+/// Place of the packet number.
 pub(super) const NUMBER: Range<usize> = 8..HEADER;
-/// Where the tag lies.
+/// Place of the tag.
 pub(super) const TAGGED: Range<usize> = HEADER..HEADER + TAG;
-/// Where the checksum lies.
+/// Place of the checksum.
 pub(super) const CHECKSUM: Range<usize> = 24..28;
-/// What a plain packet costs beside its frames: header, tag, CRC32C.
+/// Bytes of a plain packet beside its frames: header, tag, CRC32C.
 pub const PLAIN_OVERHEAD: usize = CHECKSUM.end;
-/// What a sealed packet costs beside its frames: header, AEAD tag.
+/// Bytes of a sealed packet beside its frames: header, AEAD tag.
 pub const SEALED_OVERHEAD: usize = HEADER + 16;
 
 const HEADER_ONLY: u8 = 0b100;
@@ -32,7 +32,7 @@ const _: () = {
     assert!(VERSION < 16, "the version has half a byte");
 };
 
-/// What a datagram is for.
+/// The purpose of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PacketType {
@@ -46,9 +46,9 @@ pub enum PacketType {
     Init = 3,
     /// Answers INIT: the connection is there.
     Accept = 4,
-    /// Hints that an index means nothing to its receiver.
+    /// Hints that its sender does not know the connection index.
     Unknown = 5,
-    /// Answers HELLO or INIT: there will be no connection, and why.
+    /// Answers HELLO or INIT: refuses the connection, with a reason.
     Refused = 6,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for PacketType {
     }
 }
 
-/// What the checksum covers.
+/// The bytes that the checksum covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CrcScope {
     /// Header and payload.
@@ -109,7 +109,7 @@ pub struct Header {
     pub tag: u64,
 }
 
-/// Why a datagram is no packet for us. Each is a counter: noise must not close anything.
+/// Why a datagram is no valid packet. Each case is only counted: noise must not end a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// Shorter than a header.
@@ -127,7 +127,7 @@ pub enum HeaderError {
     /// A path other than 0.
     #[error("path {0} is reserved")]
     Path(u16),
-    /// The checksum does not match: bits were changed on the way.
+    /// The checksum does not match: bits changed on the way.
     #[error("wrong checksum")]
     Checksum,
 }
@@ -139,8 +139,8 @@ pub fn peek_index(datagram: &[u8]) -> Option<u32> {
     Reader::new(datagram.get(4..)?).u32().ok()
 }
 
-/// The connection index and the tag, or the token, of a packet of which only the beginning is
-/// there. Nothing is verified. `None` if too short.
+/// The connection index and the tag, or the token, of a packet from its first bytes. Nothing is
+/// verified. `None` if too short.
 #[must_use]
 pub fn peek_tag(beginning: &[u8]) -> Option<(u32, u64)> {
     let tag = Reader::new(beginning.get(TAGGED)?).u64().ok()?;
@@ -213,7 +213,7 @@ const fn flags_of(header: &Header) -> u8 {
     }
 }
 
-/// What the checksum of this packet covers, by its flags.
+/// The bytes that the checksum of this packet covers, by its flags.
 pub(super) fn scope(packet: &[u8]) -> CrcScope {
     match packet.get(1) {
         Some(flags) if flags & HEADER_ONLY != 0 => CrcScope::Header,

@@ -1,9 +1,8 @@
-//! The wire format, version 1. PROTOCOL.md is its specification; this is the only code that
-//! knows the bytes.
+//! The wire format, version 1. PROTOCOL.md is its specification; only this module knows the bytes.
 //!
-//! Received bytes become types that cannot be wrong, once, here: whoever holds a [`Frame`] has
-//! nothing left to check but what depends on state. Everything is borrowed from the datagram;
-//! nothing is allocated from a claimed length.
+//! Here received bytes become, once, types that cannot hold invalid values: a user of a [`Frame`]
+//! only checks what depends on state. All data is borrowed from the datagram; a claimed length
+//! never causes an allocation.
 
 mod ack;
 mod contiguous;

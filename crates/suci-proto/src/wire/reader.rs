@@ -2,7 +2,7 @@
 
 use crate::types::ProtocolError;
 
-/// Bytes that break the format, and which rule they break.
+/// Bytes that break the format, with the rule that they break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed: {0}")]
 pub struct Malformed(pub &'static str);
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// The next byte, which stays.
+    /// The next byte, without consuming it.
     #[must_use]
     #[inline]
     pub const fn peek(&self) -> Option<u8> {
@@ -106,8 +106,7 @@ impl<'a> Reader<'a> {
     /// It runs past the end.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
-        // One load, whatever the length: a branch per length is mispredicted as often as
-        // lengths change.
+        // One load for every length: a branch per length is mispredicted whenever lengths change.
         if let Some(chunk) = self.bytes.first_chunk::<8>() {
             let word = u64::from_le_bytes(*chunk);
             let len = word.trailing_zeros() + 1;
@@ -120,8 +119,7 @@ impl<'a> Reader<'a> {
         self.rare_varint(first)
     }
 
-    /// The next `N` varints, one behind the other: for those that usually are so short that they
-    /// share a word.
+    /// The next `N` varints, for fields that usually are so short that they share a word.
     ///
     /// # Errors
     /// They run past the end.
@@ -145,7 +143,7 @@ impl<'a> Reader<'a> {
         Ok(values)
     }
 
-    /// The longest form, and whatever lies within the last 8 bytes.
+    /// Reads a varint of the longest form, or one within the last 8 bytes.
     #[inline(never)]
     fn rare_varint(&mut self, first: u8) -> Result<u64, Malformed> {
         if first == 0 {
@@ -182,7 +180,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// All that is left; afterwards the reader is empty.
+    /// All remaining bytes; afterwards the reader is empty.
     #[inline]
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.bytes)
@@ -202,7 +200,7 @@ impl<'a> Reader<'a> {
         self.bytes.len()
     }
 
-    /// Skips all bytes equal to `value` at the front and tells how many they were.
+    /// Skips all bytes equal to `value` at the front and returns how many there were.
     pub fn skip_run(&mut self, value: u8) -> usize {
         let run = self.bytes.iter().take_while(|byte| **byte == value).count();
         self.bytes = self.bytes.get(run..).unwrap_or_default();
@@ -210,8 +208,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The varints at the front of `bytes`, if they all lie within eight, and how many bytes they are.
-/// One load for all: what most frames of small messages consist of.
+/// Reads the varints at the front of `bytes`, if all lie within eight bytes. Returns them and how
+/// many bytes they take. One load suffices for all, as in most frames of small messages.
 #[inline]
 fn short_varints<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
     let mut word = u64::from_le_bytes(*bytes.first_chunk::<8>()?);
@@ -224,7 +222,7 @@ fn short_varints<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
             return None;
         }
         *value = word << (64 - 8 * len) >> (64 - 7 * len);
-        // Zeros follow: nothing begins with so many.
+        // Zeros follow the last byte: no varint begins with so many.
         word = word.checked_shr(8 * len).unwrap_or(0);
     }
     Some((values, used as usize))

@@ -1,13 +1,13 @@
-//! Rows: frames whose heads differ in nothing but the number of their message, which rises by one,
-//! as those of a batch of small messages do.
+//! Rows: adjacent frames whose heads differ only in the message number, which rises by one, as in a
+//! batch of small messages.
 //!
-//! A varint has its value above the bits that tell its length, so the next head of a row is the
-//! last one plus a constant: one addition writes it, and one comparison reads it.
+//! A varint has its value above the bits that give its length, so the next head of a row is the
+//! last one plus a constant: one addition writes a head, and one comparison reads it.
 
-/// The longest head that a row has.
+/// Longest head in a row, in bytes.
 const LONGEST: usize = size_of::<u128>();
 
-/// What the next head of a row is, and how many there are at most.
+/// The next head of a row, and how many may follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     next: u128,
@@ -19,9 +19,9 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// What follows a frame whose head is the first `head` bytes of `frame`: its type, a channel
-    /// and a number, both of any form, and what else a row has in common. None if a row has no such
-    /// heads.
+    /// The row that continues `frame`, whose first `head` bytes are its head: type, channel and
+    /// number, both varints of any form, and the fields that a row shares. `None` if such heads
+    /// form no row.
     pub(crate) fn after(frame: &[u8], head: usize) -> Option<Self> {
         let mut word = [0; LONGEST];
         word.get_mut(..head)?.copy_from_slice(frame.get(..head)?);
@@ -43,15 +43,15 @@ impl Row {
         })
     }
 
-    /// Bytes that a frame with so much data is written over at most.
+    /// Bytes of the buffer that writing a frame with `data` bytes of data may overwrite.
     #[inline]
     pub(crate) fn room(&self, data: usize) -> usize {
         LONGEST.max(self.head.saturating_add(data))
     }
 
-    /// Writes a frame with the next head and this data to the front of `buf`. Its length; none, and
-    /// nothing that counts written, if the row is over or `buf` has less than its
-    /// [`room`](Self::room).
+    /// Writes a frame with the next head and this data to the front of `buf`, and returns its
+    /// length. `None` if the row is over or `buf` has less than its [`room`](Self::room); the bytes
+    /// of `buf` then mean nothing.
     #[inline(always)]
     pub(crate) fn put(&mut self, buf: &mut [u8], data: &[u8]) -> Option<usize> {
         if self.left == 0 {
@@ -64,8 +64,8 @@ impl Row {
         Some(end)
     }
 
-    /// How many frames at the front of `bytes` go on with the row, each with `data` bytes behind
-    /// its head, and what follows them. None begins where no more than `stop` bytes are left.
+    /// Returns how many frames at the front of `bytes` continue the row, each with `data` bytes
+    /// behind its head, and the bytes after them. Stops when at most `stop` bytes are left.
     #[inline]
     pub(crate) fn skip<'a>(
         &mut self,

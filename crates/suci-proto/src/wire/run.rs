@@ -1,6 +1,7 @@
-//! Runs: whole small messages of one channel side by side, as a batch of them leaves in a packet.
+//! Runs: adjacent frames of whole small messages of one channel, as a batch leaves them in a
+//! packet.
 //!
-//! Taken together they cost their receiver its books once, where frame by frame the books are most
+//! The receiver updates its state once for all of them; frame by frame, these updates would be most
 //! of the work.
 
 use super::frag::{END, FIRST, Frag, LEN, TAG};
@@ -9,20 +10,19 @@ use super::reader::Reader;
 use super::row::Row;
 use crate::types::{ChannelId, MessageNumber};
 
-/// Longest message of a run. Longer ones are one to a packet and a piece of the next, where a run
-/// has nothing to save.
+/// Longest message of a run, in bytes. Of longer ones a packet holds only one and a piece of the
+/// next, so a run would save nothing.
 pub(crate) const LONGEST: usize = 1_024;
 
-/// A run ends with the message with which it has so many bytes: a program that keeps one of its
-/// messages keeps the memory of the run.
+/// A run ends once it has this many bytes: a program that keeps one of its messages keeps the
+/// memory of the whole run.
 pub(super) const ENOUGH: usize = 2_048;
 
-/// The type of the simplest of them.
+/// The frame type of a message of a run without a tag.
 const PLAIN: u8 = FRAG | FIRST | END | LEN;
 
 /// The shape of adjacent frames that hold whole short messages with consecutive numbers. They
-/// differ in number and data only. Each frame states its length, and nothing else of its message
-/// but a tag.
+/// differ in number and data only. Each frame states its length and at most a tag.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FrameShape {
     /// How many frames there are.
@@ -35,8 +35,8 @@ pub(crate) struct FrameShape {
 }
 
 impl FrameShape {
-    /// The frames at the front of `bytes`: what they have in common, the first of them, and what
-    /// follows them. None but the first begins where no more than `stop` bytes are left.
+    /// Reads the frames at the front of `bytes`. Returns their shape, the first of them, and the
+    /// bytes after them. After the first frame it stops when at most `stop` bytes are left.
     #[inline]
     pub(crate) fn read(bytes: &[u8], stop: usize) -> Option<(Self, Frag<'_>, &[u8])> {
         let (&bits, fields) = bytes.split_first()?;
@@ -73,8 +73,8 @@ impl FrameShape {
     }
 }
 
-/// FRAGs of whole short messages of one channel with consecutive numbers: at least one. Only
-/// reading bytes makes one.
+/// FRAGs of whole short messages of one channel with consecutive numbers: at least one. A `Run`
+/// only comes from reading bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run<'a> {
     channel: ChannelId,
@@ -117,14 +117,14 @@ impl<'a> Run<'a> {
         self.channel
     }
 
-    /// The number of the first.
+    /// The number of the first message.
     #[inline]
     #[must_use]
     pub fn first(&self) -> MessageNumber {
         self.first
     }
 
-    /// How many there are.
+    /// How many messages there are.
     #[inline]
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -1,22 +1,22 @@
-//! What the packets of a run have in common, to send them: only number, offset and checksum differ.
+//! The common header of a run of packets to send: only number, offset and checksum differ.
 
 use super::crc::Crc;
 use super::header::{CHECKSUM, CrcScope, NUMBER, PLAIN_OVERHEAD, scope};
 use super::varint;
 use crate::types::PacketNumber;
 
-/// Bytes of the longest head: header, type, channel, message and offset of a frame. Any is copied
-/// as so many: a copy of fixed size is a few instructions, of another a call.
+/// Bytes of the longest head: header, type, channel, message and offset of a frame. Every head is
+/// copied with this fixed size, which takes a few instructions; a variable size would be a call.
 const LONGEST: usize = 64;
 
 const _: () = assert!(PLAIN_OVERHEAD + 1 + 5 + varint::MAX + varint::MAX <= LONGEST);
 
-/// Header and frame head of packets that carry one piece after the other of a message, and nothing
+/// Header and frame head of packets that each carry the next piece of one message, and nothing
 /// else.
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderTemplate {
     head: [u8; LONGEST],
-    /// The same without the checksum, so that its bytes can be taken into it at once.
+    /// The head without the checksum, over which the checksum is computed in one step.
     summed: [u8; LONGEST],
     /// Where the offset begins, and where the head ends.
     lead: usize,
@@ -26,11 +26,11 @@ pub(crate) struct HeaderTemplate {
 }
 
 impl HeaderTemplate {
-    /// [`cast`](Self::cast) makes heads of at most so many bytes.
+    /// Most bytes of a head that [`cast`](Self::cast) makes.
     pub(crate) const ROOM: usize = LONGEST;
 
-    /// For packets that begin as `packet` does up to `lead`, where their offsets follow, which are
-    /// as long as `offset` is.
+    /// Makes the template of packets that equal `packet` up to `lead`. Their offsets follow there,
+    /// encoded as long as `offset`.
     pub(crate) fn new(packet: &[u8], lead: usize, offset: u64) -> Option<Self> {
         let (mut head, mut summed) = ([0; LONGEST], [0; LONGEST]);
         let len = lead.checked_add(varint::size(offset))?;
@@ -56,8 +56,8 @@ impl HeaderTemplate {
         self.len
     }
 
-    /// The head of packet `number` that carries `body` from `offset` on, and bytes of no meaning
-    /// behind it.
+    /// The head of the packet `number` that carries `body` from `offset` on. The bytes behind the
+    /// head mean nothing.
     pub(crate) fn cast(
         &mut self,
         number: PacketNumber,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// A head that was cast is what the packet made by itself begins with, whatever was cast
+        /// A cast head equals the beginning of the same packet made by itself, whatever was cast
         /// before.
         #[test]
         fn heads_cast_are_heads_written(
@@ -143,7 +143,7 @@ mod tests {
             let header = Header { scope, ..HEADER };
             let first = packet(&header, channel, message, 1, &body);
             let lead = first.len() - body.len() - 1;
-            // Of one length, as a run's are.
+            // All offsets have one length, as those of a run.
             let offset = 1 << (bits - 1);
             let mut template = HeaderTemplate::new(&first, lead, offset).unwrap();
             for (at, number) in numbers.into_iter().enumerate() {

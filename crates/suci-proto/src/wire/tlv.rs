@@ -72,25 +72,28 @@ impl Mode {
     }
 }
 
-/// What a node announces about itself when a connection is made. Read ones are within the
-/// ranges given here.
+/// Parameters that a node announces when a connection is made. Parameters that were read are within
+/// the ranges given here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
     /// Longest time it lets a packet wait for its acknowledgement, up to [`LONGEST_ACK_DELAY`].
     pub max_ack_delay: Duration,
     /// Initial memory credit of every channel towards it, an absolute offset in message charges.
     pub channel_memory: u64,
-    /// How many channels may be opened towards it before it says more, at least [`MIN_CHANNELS`].
+    /// How many channels may be opened towards it until MAX_CHANNELS allows more, at least
+    /// [`MIN_CHANNELS`].
     pub max_channels: u64,
-    /// Longest message it takes without being asked, in bytes, up to `MAX_MESSAGE`.
+    /// Longest message, in bytes, that it takes without a decision of its program, up to
+    /// `MAX_MESSAGE`.
     pub max_message: u64,
     /// Largest UDP payload it can receive, `MIN_MTU` to `MAX_DATAGRAM`.
     pub max_datagram: usize,
-    /// Nothing answers for it while its program computes: silence is no sign of death.
+    /// It sends no acknowledgements while its program computes, so silence does not show that it
+    /// died.
     pub unattended: bool,
     /// How traffic from it flows.
     pub mode: Mode,
-    /// Extensions it speaks, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME, bit 2 FIN and
+    /// Extensions it supports, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME, bit 2 FIN and
     /// MAX_CHANNELS.
     pub extensions: u64,
     /// The Noise message of sealed mode, at most [`MAX_SEALED`] bytes; absent in plain mode.
@@ -98,7 +101,7 @@ pub struct Params {
 }
 
 impl Default for Params {
-    /// What holds for a parameter that is not announced.
+    /// The values of parameters that are not announced.
     fn default() -> Self {
         Self {
             max_ack_delay: Duration::from_millis(25),
@@ -168,7 +171,7 @@ impl Params {
         Ok(())
     }
 
-    /// Appends the list with its length. What equals the default is left out.
+    /// Appends the list with its length. Omits values that equal the default.
     pub fn put(&self, buf: &mut Vec<u8>) {
         let mut list = Vec::with_capacity(64);
         let default = Self::default();

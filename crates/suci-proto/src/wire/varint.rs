@@ -1,8 +1,8 @@
 //! Unsigned integers in 1 to 9 bytes.
 //!
-//! The zero bits at the low end of the first byte tell the length, so that one load, one count
-//! and two shifts decode any of the first eight lengths; LEB128 would need a branch per byte,
-//! and RFC 9000's two-bit prefix reaches only 2^62, which a packet number may pass.
+//! The zero bits at the low end of the first byte give the length, so that one load, one count and
+//! two shifts decode any of the first eight lengths; LEB128 would need a branch per byte, and RFC
+//! 9000's two-bit prefix reaches only 2^62, which a packet number may pass.
 
 /// Bytes of the longest form.
 pub const MAX: usize = 9;
@@ -11,8 +11,8 @@ pub const MAX: usize = 9;
 #[must_use]
 #[inline]
 pub const fn size(v: u64) -> usize {
-    // 7 bits per byte up to 8 bytes (56 bits); beyond that a zero byte and all 64 bits. A seventh
-    // without a division: each field of each frame asks.
+    // 7 bits per byte up to 8 bytes (56 bits); beyond that a zero byte and all 64 bits. Avoid a
+    // division by seven, since this runs for each field of each frame.
     let bits = 64 - (v | 1).leading_zeros() as usize;
     let len = (9 * bits + 64) / 64;
     if len < MAX { len } else { MAX }
@@ -28,8 +28,8 @@ pub(crate) const fn last_like(v: u64) -> u64 {
     }
 }
 
-/// A little-endian word that begins with the shortest form of `v` and goes on with zeros, if that
-/// form is shorter than [`MAX`].
+/// A little-endian word that begins with the shortest form of `v`, followed by zeros, if that form
+/// is shorter than [`MAX`].
 pub(super) const fn word(v: u64) -> u64 {
     let len = size(v);
     v << len | 1 << (len - 1)
@@ -43,8 +43,8 @@ pub fn put(buf: &mut Vec<u8>, v: u64) {
     fields.put(buf);
 }
 
-/// Short fields that are appended together: one store and one cut, where each by itself would look
-/// whether there is room, and a copy of variable size would be a call.
+/// Short fields that are appended together with one store. Appended one by one, each would check
+/// the room, and a copy of variable size would be a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields {
     word: u64,
@@ -52,7 +52,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// None yet.
+    /// No fields yet.
     pub(super) const NONE: Self = Self { word: 0, len: 0 };
 
     /// Begins with a byte.
@@ -63,8 +63,8 @@ impl Fields {
         }
     }
 
-    /// Adds the shortest form of `v`; what has no room with the others any more goes to `buf`
-    /// before it.
+    /// Adds the shortest form of `v`. If it does not fit beside the other fields, appends those to
+    /// `buf` first.
     #[inline(always)]
     pub(super) fn add(&mut self, buf: &mut Vec<u8>, v: u64) {
         let len = size(v);
@@ -80,19 +80,19 @@ impl Fields {
         self.len += len;
     }
 
-    /// Appends them; none are left.
+    /// Appends the fields; none are left.
     #[inline(never)]
     fn flushed(self, buf: &mut Vec<u8>) -> Self {
         self.put(buf);
         Self::NONE
     }
 
-    /// Bytes of those that were not appended yet.
+    /// Bytes of the fields that were not appended yet.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Appends them.
+    /// Appends the fields.
     #[inline]
     pub(super) fn put(self, buf: &mut Vec<u8>) {
         let end = buf.len() + self.len;

@@ -118,7 +118,7 @@ fn truncated_acks_are_refused() {
 #[test]
 fn a_list_out_of_order_ends_where_it_breaks() {
     let zero = Duration::ZERO;
-    // Touching, overlapping, ascending: nothing the format could say.
+    // Touching, overlapping, ascending ranges: the format cannot express them.
     for second in [9..=9, 10..=12, 15..=16] {
         let mut buf = Vec::new();
         let list = [10..=12, second];
@@ -187,7 +187,7 @@ proptest! {
             prop_assert!(ack.ranges().eq(ranges.iter().take(written).cloned()));
             prop_assert_eq!(ack.credit, credit);
         }
-        // Not cut more than needed: one range more takes more room.
+        // It cuts no more than needed: one range more would take more room.
         let wanted = ranges.len().min(MAX_ACK_RANGES);
         if written < wanted {
             let more = (room..).map(put).find(|(count, _)| *count > written).unwrap();

@@ -1,9 +1,9 @@
-//! Runs of small messages by the word of the reader that takes frames one by one: what the property
-//! tests and the fuzz target `decode` compare the reader of runs with.
+//! Runs of small messages as found by the reader of single frames. The property tests and the fuzz
+//! target `decode` compare the reader of runs with it.
 
 use super::{Frag, Kind, Start, frames};
 
-/// Bytes of the longest message of a run, and with how many a run is long enough.
+/// Bytes of the longest message of a run, and the bytes with which a run ends.
 const LONGEST: usize = 1_024;
 const ENOUGH: usize = 2_048;
 
@@ -58,7 +58,7 @@ pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The run at the front of `bytes` holds all messages that it may, and no others.
+/// Checks that the run at the front of `bytes` holds all messages that it may, and no others.
 fn compare_run(bytes: &[u8]) {
     let run = frames(bytes).next_run();
     let taken = run.map_or((0, 0), |run| (run.count(), run.frames().len()));

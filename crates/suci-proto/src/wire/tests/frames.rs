@@ -129,7 +129,8 @@ fn merge_padding<'a>(list: &[Frame<'a>]) -> Vec<Frame<'a>> {
     merged
 }
 
-/// What decodes is encoded again and must decode to the same. Returns how many frames.
+/// Decodes frames, encodes them again and checks that they decode to the same. Returns how many
+/// there are.
 fn check_again(bytes: &[u8]) -> usize {
     let read: Vec<_> = frames(bytes).map_while(Result::ok).collect();
     let mut again = Vec::new();

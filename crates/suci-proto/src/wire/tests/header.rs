@@ -17,7 +17,7 @@ fn packet(header: &Header, payload: &[u8]) -> Vec<u8> {
     buf
 }
 
-/// As a sender of another version would have sealed it.
+/// Changes a byte and computes the checksum anew, as a sender of another version could.
 fn resealed(mut packet: Vec<u8>, byte: usize, value: u8) -> Vec<u8> {
     packet[byte] = value;
     seal(&mut packet);
@@ -93,7 +93,7 @@ fn f30_every_flipped_bit_is_rejected() {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
         let error = open(&bad).unwrap_err();
-        // Beyond version, flags and path only the checksum can tell.
+        // Behind version, flags and path only the checksum detects a change.
         assert!(
             bit < 32 || error == HeaderError::Checksum,
             "bit {bit}: {error}"

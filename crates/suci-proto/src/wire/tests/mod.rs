@@ -1,4 +1,4 @@
-//! What holds for every byte sequence and every value. PROTOCOL.md's vectors are checked in
+//! Properties of every byte sequence and every value. PROTOCOL.md's vectors are checked in
 //! `tests/it/vectors.rs`.
 
 mod acks;

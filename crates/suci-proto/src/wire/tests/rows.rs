@@ -1,4 +1,5 @@
-//! Rows: what is added and compared is what is written and read one by one.
+//! Rows: frames written by addition and read by comparison equal frames written and read one by
+//! one.
 
 use crate::types::{ChannelId, Kind};
 use crate::wire::run::ENOUGH;
@@ -23,7 +24,7 @@ fn write(buf: &mut Vec<u8>, channel: u32, message: u64, tag: u64, data: &[u8]) -
     head.size(data.len(), false)
 }
 
-/// Numbers about where they need another byte, up to the highest.
+/// Numbers around those from which they need one byte more, up to the highest.
 fn number() -> impl Strategy<Value = u64> {
     (0..65_u32, 0..100_u64).prop_map(|(bits, less)| {
         let power = 1_u128 << bits;
@@ -55,7 +56,7 @@ proptest! {
             if let Some(written) = row.as_mut().and_then(|row| row.put(&mut of_row, &data)) {
                 prop_assert_eq!(&of_row[..written], &frame);
             } else {
-                // Only where heads become longer, or are too long.
+                // A row ends only where heads become longer, or are too long.
                 prop_assert!(row.is_none() || length != head);
                 break;
             }
@@ -80,8 +81,8 @@ proptest! {
         prop_assert_eq!(&next[..written], &expected);
     }
 
-    /// Where one frame of several is not what the row would have, the run ends there, or goes on
-    /// with what it says.
+    /// If one frame of several does not continue the row, the run ends there or goes on from that
+    /// frame.
     #[test]
     fn runs_are_as_long_as_frames_one_by_one_say(
         (channel, first, tag) in (channel(), number(), tag()),

@@ -1,9 +1,9 @@
-//! Runs are read by a parser of their own: whatever the bytes, it says what the one of frames says.
+//! Runs have a parser of their own: for any bytes, it agrees with the parser of frames.
 
 use super::both_ways::read_both_ways;
 use super::*;
 
-/// Whole messages side by side, most of them in a row.
+/// Adjacent whole messages, most of them in a row.
 fn row() -> impl Strategy<Value = Vec<u8>> {
     let len = prop_oneof![8 => 0..40_usize, 1 => LONGEST - 2..LONGEST + 3];
     let tag = prop_oneof![4 => Just(0), 1 => number()];
