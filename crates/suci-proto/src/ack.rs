@@ -1,8 +1,8 @@
-//! What was received, and when to say so (RFC 9000 section 13.2).
+//! The packets received, and when to acknowledge them (RFC 9000 section 13.2).
 //!
-//! Two memories: the ranges that still have to be told to the sender, and the window that tells
-//! duplicates from new packets. They are separate because the first may forget (it costs a
-//! retransmission) and the second must not (it would cost the promise of at most once).
+//! There are two records: the ranges that still have to be acknowledged, and the window that tells
+//! duplicates from new packets. They are separate because the first may forget (that costs a
+//! retransmission) and the second must not (that would break the promise of at most once).
 
 mod dedup;
 mod spans;
@@ -15,7 +15,7 @@ use core::ops::RangeInclusive;
 use dedup::Dedup;
 use spans::Spans;
 
-/// How long an acknowledgement waits for something to ride on, until negotiated otherwise.
+/// How long an acknowledgement waits for a packet that carries it, until negotiated otherwise.
 pub const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(1);
 
 /// Packets that force an acknowledgement, until the caller sets its own bound.
@@ -24,16 +24,16 @@ pub const DEFAULT_ACK_EVERY: u32 = 16;
 /// Whether an acknowledgement should go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckNeed {
-    /// The sender waits for nothing.
+    /// No packet waits for an acknowledgement.
     None,
-    /// It should ride on a packet that goes anyway.
+    /// It should go with the next packet that is sent anyway.
     Ride,
-    /// A packet should go for it alone.
+    /// It should be sent at once, in a packet of its own if necessary.
     Now,
 }
 
-/// What was received on one connection. The caller authenticates a packet before it asks or
-/// tells anything about it: the window moves with the highest number told (F10).
+/// The packets received on one connection. The caller must authenticate a packet before any call
+/// about it: the window moves with the highest number (F10).
 #[derive(Debug)]
 pub struct Received {
     dedup: Dedup,
@@ -50,19 +50,19 @@ pub struct Received {
     urgent: bool,
     ack_every: u32,
     max_ack_delay: Duration,
-    /// The program wants acknowledgements to wait no longer than this.
+    /// The program's own bound for the wait of acknowledgements.
     bound: Option<Duration>,
 }
 
 impl Received {
-    /// Gives memory back, once no packet of the past can count any more: numbers that are missing
-    /// count as received, and acknowledgements tell of the newest alone.
+    /// Gives memory back, once no earlier packet can arrive any more: missing numbers count as
+    /// received, and acknowledgements give the newest range alone.
     pub(crate) fn shrink(&mut self) {
         self.dedup.shrink();
         self.spans.shrink();
     }
 
-    /// Nothing received yet of a connection whose packet numbers begin at `first`.
+    /// The initial state for a connection whose packet numbers begin at `first`.
     #[must_use]
     pub fn new(first: PacketNumber) -> Self {
         Self {
@@ -80,23 +80,23 @@ impl Received {
         }
     }
 
-    /// Acknowledge at once when this many eliciting packets wait (at least 1). The sender, which
-    /// knows its window, asks by PING before that.
+    /// Sets how many eliciting packets force an acknowledgement (at least 1). The sender, which
+    /// knows its window, asks by PING earlier.
     pub const fn set_ack_every(&mut self, packets: u32) {
         self.ack_every = packets;
     }
 
-    /// How long an acknowledgement may wait, as negotiated.
+    /// Sets how long an acknowledgement may wait, as negotiated.
     pub const fn set_max_ack_delay(&mut self, delay: Duration) {
         self.max_ack_delay = delay;
     }
 
-    /// The program's own bound of that; `None` for none.
+    /// Sets the program's own bound for that wait; `None` for none.
     pub const fn set_ack_bound(&mut self, bound: Option<Duration>) {
         self.bound = bound;
     }
 
-    /// Whether `number` was not received before, as far as can be known: what lies
+    /// Whether `number` was not received before. A number
     /// [`DEDUP_WINDOW`](crate::limits::DEDUP_WINDOW) or more below the highest counts as a
     /// duplicate.
     #[must_use]
@@ -108,9 +108,9 @@ impl Received {
         self.dedup.is_fresh(number)
     }
 
-    /// Takes note of fresh, authentic packets with consecutive `numbers`, which arrived and were
-    /// marked alike. `arrival` is the system's time stamp, `eliciting` whether each of them asks
-    /// for an acknowledgement.
+    /// Notes fresh, authentic packets with consecutive `numbers`, which arrived together and have
+    /// the same mark. `arrival` is the system's time stamp; `eliciting`: each of them asks for an
+    /// acknowledgement.
     pub fn on_packets(
         &mut self,
         numbers: RangeInclusive<PacketNumber>,
@@ -123,7 +123,7 @@ impl Received {
         if first > last || !self.dedup.is_fresh(first) {
             return;
         }
-        // Another clock may have stamped them.
+        // The time stamp may be from another clock.
         let arrival = arrival.min(now);
         let in_order = self.dedup.expected() == Some(first);
         if self.dedup.highest() < Some(last) {
@@ -156,7 +156,7 @@ impl Received {
         self.dedup.highest()
     }
 
-    /// Whether an acknowledgement should go, and how urgently.
+    /// Whether an acknowledgement should be sent, and how urgently.
     #[must_use]
     pub fn ack_state(&self, now: Instant) -> AckNeed {
         if self.urgent {
@@ -169,7 +169,7 @@ impl Received {
         }
     }
 
-    /// When an acknowledgement may wait no longer; `None` if none is wanted.
+    /// The time until which an acknowledgement may wait; `None` if none is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         (self.unacked > 0).then(|| {
@@ -179,14 +179,14 @@ impl Received {
         })
     }
 
-    /// Whatever acknowledgement is wanted shall not wait for its deadline.
+    /// Makes a waiting acknowledgement due at once.
     pub const fn force(&mut self) {
         self.urgent = self.unacked > 0;
     }
 
     /// Appends an ACK frame of at most `room` bytes to `buf`, with the highest range and as many
-    /// others as fit, first those that changed since they were last told, and returns the highest
-    /// number it acknowledges. Nothing is pending afterwards. `None`, and nothing appended, if
+    /// others as fit, first those that changed since they were last sent. Returns the highest
+    /// number that it acknowledges. Nothing is pending afterwards. `None`, and nothing appended, if
     /// nothing was received or not even one range fits.
     pub fn write_ack(
         &mut self,
@@ -217,13 +217,13 @@ impl Received {
         Some(largest)
     }
 
-    /// The sender acknowledged a packet whose ACK frame went up to `largest`: what that frame
-    /// told need not be told again.
+    /// Notes that the sender acknowledged a packet whose ACK frame went up to `largest`: the ranges
+    /// in that frame need not be sent again.
     pub fn on_ack_acked(&mut self, largest: PacketNumber) {
         self.spans.forget(largest);
     }
 
-    /// Ranges that would be told now.
+    /// The number of ranges to acknowledge now.
     #[must_use]
     pub fn range_count(&self) -> usize {
         self.spans.len()

@@ -1,4 +1,4 @@
-//! Which packet numbers were received already (RFC 4303 appendix A2 calls it the replay window).
+//! The packet numbers received already (RFC 4303 appendix A2 calls it the replay window).
 
 use crate::limits::DEDUP_WINDOW;
 use crate::types::PacketNumber;
@@ -7,8 +7,8 @@ const WORDS: usize = (DEDUP_WINDOW / 64) as usize;
 
 const _: () = assert!(DEDUP_WINDOW.is_multiple_of(64) && DEDUP_WINDOW.is_power_of_two());
 
-/// One bit for each of the [`DEDUP_WINDOW`] numbers up to the highest received, in a ring. As
-/// long as none is missing no bitmap is needed, and an orderly connection never allocates it.
+/// One bit for each of the [`DEDUP_WINDOW`] numbers up to the highest received, in a ring. As long
+/// as no number is missing no bitmap is needed, so a connection without loss never allocates it.
 #[derive(Debug)]
 pub(super) struct Dedup {
     /// Numbers below were never valid.
@@ -30,7 +30,7 @@ impl Dedup {
         self.highest
     }
 
-    /// The number that comes next if nothing is missing; none comes after the last of all.
+    /// The number that comes next if none is missing; `None` behind the last number of all.
     pub(super) fn expected(&self) -> Option<PacketNumber> {
         self.highest
             .map_or(Some(self.first), |highest| highest.checked_add(1))
@@ -88,7 +88,7 @@ impl Dedup {
         }
         let mut number = from;
         while number < to {
-            // As much of one word as lies before `to`.
+            // The part of one word that lies before `to`.
             let length = (64 - number % 64).min(to - number);
             let mask = u64::MAX >> (64 - length);
             bits[word(number)] &= !(mask << (number % 64));

@@ -1,30 +1,31 @@
-//! The received packet numbers that the sender may not know to be received.
+//! The received packet numbers of which the sender may not know.
 
 use crate::limits::MAX_TRACKED_RANGES;
 use crate::types::PacketNumber;
 use core::ops::RangeInclusive;
 use std::collections::VecDeque;
 
-/// Consecutive numbers, both ends included so that the last number of all is one like any other.
+/// Consecutive numbers, both ends included, so that the highest possible number needs no special
+/// case.
 #[derive(Clone, Copy, Debug)]
 struct ReceivedSpan {
     start: PacketNumber,
     end: PacketNumber,
-    /// Only ACK frames that went at least this far are sure to have told of the whole span: a
-    /// late packet filled a hole in it when the highest number was the one before.
+    /// Only ACK frames that reach at least this number are sure to contain the whole span: a late
+    /// packet filled a hole in it when the highest number was one below this.
     told_from: PacketNumber,
-    /// An ACK frame told of the whole span. Never true of the last one, which grows.
+    /// An ACK frame contained the whole span. Never true of the last span, which grows.
     told: bool,
 }
 
-/// Which spans an ACK frame has room for: so many that were told before, and so many others.
+/// The spans that an ACK frame has room for: the number told before, and the number of others.
 struct Places {
     told: usize,
     untold: usize,
 }
 
 impl Places {
-    /// Whether the next span finds a place.
+    /// Takes a place for the next span. Returns whether there was one.
     const fn take(&mut self, told: bool) -> bool {
         let left = if told {
             &mut self.told
@@ -43,7 +44,7 @@ impl Places {
 pub(super) struct Spans(VecDeque<ReceivedSpan>);
 
 impl Spans {
-    /// Forgets all but the last one, and gives their memory back.
+    /// Forgets all spans but the last, and gives their memory back.
     pub(super) fn shrink(&mut self) {
         self.0.drain(..self.0.len().saturating_sub(1));
         self.0.shrink_to_fit();
@@ -57,9 +58,10 @@ impl Spans {
         self.0.back().map(|span| span.end)
     }
 
-    /// What an ACK frame of at most `most` ranges should tell, the newest first: the highest span,
-    /// then those that changed since they were last told, then others. Where more than `most`
-    /// packets are late at a time, the newest alone would never tell that one of the older arrived.
+    /// The ranges for an ACK frame with at most `most` of them, the newest first. It chooses the
+    /// highest span, then spans that changed since they were last told, then others. If more than
+    /// `most` packets are late at a time, the newest ranges alone would never report an older
+    /// packet that arrived.
     pub(super) fn to_tell(
         &self,
         most: usize,
@@ -73,7 +75,7 @@ impl Spans {
         chosen.map(|span| span.start..=span.end)
     }
 
-    /// The first `count` spans of [`to_tell`](Self::to_tell) are in an ACK frame now.
+    /// Notes that the first `count` spans of [`to_tell`](Self::to_tell) are in an ACK frame now.
     pub(super) fn on_told(&mut self, most: usize, count: usize) {
         if self.0.len() < 2 {
             return;
@@ -106,7 +108,7 @@ impl Spans {
     }
 
     /// Adds the numbers `first..=last`, none of which was added before. In order it costs O(1) and
-    /// allocates nothing, else at most the shifting of all spans.
+    /// allocates nothing; otherwise it shifts at most all spans.
     #[inline]
     pub(super) fn insert(&mut self, first: PacketNumber, last: PacketNumber) {
         match self.0.back_mut() {
@@ -163,14 +165,14 @@ impl Spans {
         }
     }
 
-    /// Makes the span before index `at` end at `end`.
+    /// Extends the span before index `at` to `end`.
     fn extend(&mut self, at: usize, end: PacketNumber) {
         if let Some(span) = at.checked_sub(1).and_then(|below| self.0.get_mut(below)) {
             span.end = end;
         }
     }
 
-    /// Forgets what an ACK frame up to `largest` told, now that it is known to have arrived.
+    /// Forgets the spans in an ACK frame up to `largest` that is known to have arrived.
     pub(super) fn forget(&mut self, largest: PacketNumber) {
         if self.0.len() < 2 {
             return;

@@ -37,7 +37,7 @@ fn take(received: &mut Received, number: PacketNumber) {
     received.on_packets(number..=number, NOW, true, Ecn::NotEct, NOW);
 }
 
-/// What the sender learns from an ACK frame written now.
+/// The content of an ACK frame written now.
 struct Told {
     ranges: Vec<RangeInclusive<PacketNumber>>,
     delay: Duration,
@@ -298,8 +298,8 @@ fn the_newest_ranges_are_told_when_room_is_short() {
     assert_eq!(received.ack_state(NOW), AckNeed::None);
 }
 
-/// Where many packets are late at a time, the sender would wait in vain for news of those that the
-/// newest ranges leave out.
+/// If many packets are late at a time, the sender would never hear of those that the newest ranges
+/// leave out.
 #[test]
 fn what_changed_is_told_before_newer_ranges_that_did_not() {
     let mut received = patient(0);
@@ -358,7 +358,7 @@ fn what_a_confirmed_frame_could_not_tell_is_told_again() {
     take(&mut received, 0);
     take(&mut received, 4);
     assert_eq!(ranges(&mut received), [4..=4, 0..=0]);
-    // Arrives after that frame, and the frame that tells of it is lost.
+    // Packet 2 arrives after that frame, and the frame that acknowledges it is lost.
     take(&mut received, 2);
     assert_eq!(ranges(&mut received), [4..=4, 2..=2, 0..=0]);
     received.on_ack_acked(4);
@@ -382,7 +382,7 @@ fn f06_tracked_ranges_are_bounded_and_the_lowest_go_first() {
         !received.is_fresh(0),
         "forgotten as a range, not as a duplicate"
     );
-    // One below all that is tracked must not push a newer one out.
+    // A number below all tracked ranges must not push a newer one out.
     take(&mut received, 1);
     assert_eq!(received.range_count(), MAX_TRACKED_RANGES);
     assert!(!received.is_fresh(1));
@@ -488,7 +488,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(bool, u64)>> {
 }
 
 proptest! {
-    /// Against a set of everything ever received.
+    /// Compares with a set of all numbers ever received.
     #[test]
     fn f10_f15_fresh_and_told_as_a_set_would(
         first in prop_oneof![Just(0), any::<u64>(), Just(u64::MAX - 30_000)],
@@ -541,11 +541,11 @@ proptest! {
                 known.extend(told.into_iter().flatten());
                 confirmable.push(frames.len() - 1);
             }
-            // Confirmed in order of sending, some time later or never.
+            // Frames are confirmed in order of sending, some time later or never.
             if confirm && !confirmable.is_empty() {
                 received.on_ack_acked(frames[confirmable.remove(0)].0);
             }
-            // All that the sender does not know is still tracked.
+            // All numbers that the sender does not know are still tracked.
             let tracked: BTreeSet<_> = received.spans.to_tell(usize::MAX).flatten().collect();
             for number in 0..sent_below {
                 if !received.is_fresh(number) {
@@ -557,7 +557,7 @@ proptest! {
 }
 
 proptest! {
-    /// A range does what its packets do one by one, also where it fills a part of a gap.
+    /// A range has the effect of its packets one by one, also where it fills a part of a gap.
     #[test]
     fn a_range_is_its_packets(
         steps in prop::collection::vec(

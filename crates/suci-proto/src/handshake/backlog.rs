@@ -1,8 +1,8 @@
 //! HELLOs for which there was no room when they came. They are answered in their order as soon as
 //! there is room, so that a caller need not repeat its HELLO at the right moment.
 //!
-//! Anybody may call under any name, so their number is bounded, and one that is not repeated is
-//! forgotten.
+//! Anyone can send HELLOs under any node ID, so their number is bounded, and one that is not
+//! repeated is forgotten.
 
 use super::{Claim, PATIENCE};
 use crate::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use crate::types::NodeId;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
-/// A caller that waited for so long hears that we live. Silence timeouts are seldom below a second,
-/// and HELLO is repeated 100, 300 and 700 ms after the first one.
+/// A caller that waited for this time is told by REFUSED that we live. Silence timeouts are seldom
+/// below a second, and HELLO is repeated 100, 300 and 700 ms after the first one.
 const LONG: Duration = Duration::from_millis(250);
 
 /// Most HELLOs that wait: about 200 KiB.
@@ -31,14 +31,14 @@ struct Waiting {
 /// How a HELLO waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// It is the first one of its caller: nothing is said to it until it is answered, so that all
-    /// answers together are no longer than the HELLOs.
+    /// It is the first one of its caller. It gets no REFUSED, so that all answers together are no
+    /// longer than the HELLOs.
     Begins,
     /// A repetition.
     GoesOn,
-    /// A repetition of one that came [`LONG`] ago or earlier.
+    /// A repetition of a HELLO that came [`LONG`] ago or earlier.
     IsLong,
-    /// It does not wait: too many do.
+    /// It does not wait, because too many do.
     Refused,
 }
 
@@ -51,8 +51,8 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// A HELLO found no room. It keeps its turn when it is repeated. A new one waits at the end,
-    /// unless too many wait.
+    /// Enters a HELLO that found no room. A repeated one keeps its turn. A new one waits at the
+    /// end, unless too many wait.
     pub(crate) fn enter(&mut self, now: Instant, claim: &Claim) -> Wait {
         let caller = (claim.node, claim.origin.to);
         let turn = self.turns.get(&caller).copied();
@@ -79,12 +79,12 @@ impl Backlog {
         Wait::Begins
     }
 
-    /// All that wait, in their order.
+    /// All waiting HELLOs, in their order.
     pub(crate) fn claims(&self) -> Vec<Claim> {
         self.by_turn.values().map(|waiting| waiting.claim).collect()
     }
 
-    /// Forgets those that are repeated no more.
+    /// Forgets HELLOs that are not repeated any more.
     pub(crate) fn forget(&mut self, now: Instant) {
         let Self { by_turn, turns, .. } = self;
         by_turn.retain(|_, waiting| {
@@ -96,7 +96,7 @@ impl Backlog {
         });
     }
 
-    /// The caller waits no more.
+    /// Removes a caller that waits no more.
     pub(crate) fn leave(&mut self, claim: &Claim) {
         if let Some(turn) = self.turns.remove(&(claim.node, claim.origin.to)) {
             self.by_turn.remove(&turn);
@@ -143,7 +143,7 @@ mod tests {
         for node in 1..=3 {
             assert_eq!(backlog.enter(at(0), &claim(node, 1)), Wait::Begins);
         }
-        // Repeated, perhaps by another attempt, it keeps its turn.
+        // A repeated HELLO keeps its turn, even one of another attempt.
         assert_eq!(backlog.enter(at(249), &claim(1, 2)), Wait::GoesOn);
         assert_eq!(backlog.enter(at(250), &claim(1, 2)), Wait::IsLong);
         assert_eq!(backlog.enter(at(1_000), &claim(1, 2)), Wait::IsLong);

@@ -1,4 +1,5 @@
-//! The stateless cookie: proof that the initiator receives at the address it sends from.
+//! The stateless cookie: proof that the initiator receives packets at the address that it sends
+//! from.
 //!
 //! Bound to that address, the HELLO's token, the initiator's node and incarnation and our own
 //! incarnation (the key is drawn per engine), and to a coarse time. A keyed 128-bit SipHash-2-4
@@ -16,10 +17,10 @@ use std::net::IpAddr;
 /// Bytes of a cookie on the wire.
 pub(crate) type CookieBytes = [u8; 24];
 
-/// What a cookie vouches for.
+/// The facts that a cookie proves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    /// Where it came from, and goes back to.
+    /// Where the HELLO came from, and the answer goes.
     pub(crate) origin: Destination,
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
@@ -46,7 +47,7 @@ impl CookieJar {
         cookie
     }
 
-    /// When we made `cookie` for `claim`; none if we did not, or too long ago.
+    /// The time when we made `cookie` for `claim`; `None` if we did not, or too long ago.
     pub(crate) fn check(
         &self,
         now: Instant,
@@ -62,9 +63,8 @@ impl CookieJar {
         (genuine && fresh).then_some(baked)
     }
 
-    /// What the sender of `claim` is called among those whose INIT is
-    /// [expected](super::PendingInits). One that is known is called the same whatever else it
-    /// claims.
+    /// The name of the sender of `claim` among the callers whose INIT is
+    /// [expected](super::PendingInits). A known node's name depends on its ID alone.
     pub(crate) fn caller(&self, claim: &Claim, trust: Trust) -> Caller {
         let name = |bytes: [u8; 16]| (u128::from_le_bytes(bytes) as u64).max(1);
         let node = || {
@@ -75,7 +75,7 @@ impl CookieJar {
         match trust {
             Trust::Seated => Caller::Seated(node()),
             Trust::Known => Caller::Known(node()),
-            // No cookie bears this time.
+            // No cookie has this time.
             Trust::Stranger => Caller::Stranger(name(self.mac(u64::MAX, claim))),
         }
     }

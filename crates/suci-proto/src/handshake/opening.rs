@@ -6,12 +6,12 @@ use crate::time::{Duration, Instant};
 pub(crate) const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait: a peer that starts late is found within this time (F23).
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// A caller whose HELLO did not come for so long has gone: two repetitions may be lost.
+/// A caller whose HELLO did not come for this time has gone: two repetitions may be lost.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(2_500);
 /// INITs sent before the cookie may have aged and the attempt begins anew.
 const MAX_INITS: u32 = 6;
 
-/// Which packet the attempt repeats.
+/// The packet that the attempt repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptPhase {
     /// Waiting for a cookie.
@@ -20,7 +20,7 @@ pub(crate) enum AttemptPhase {
     Init(Vec<u8>),
 }
 
-/// An attempt: its token, what it repeats and when.
+/// An attempt: its token, the packet that it repeats, and when.
 #[derive(Debug)]
 pub(crate) struct Opening {
     token: u64,
@@ -62,8 +62,8 @@ impl Opening {
         self.tries
     }
 
-    /// The cookie came: from now on `init` is repeated. Returns how long the answer took, if the
-    /// HELLO was sent only once and the time is therefore a round trip.
+    /// Notes that the cookie came: from now on `init` is repeated. Returns the time that the answer
+    /// took, if the HELLO was sent only once, so that the time is a round trip.
     pub(crate) fn cookie_came(&mut self, now: Instant, init: Vec<u8>) -> Option<Duration> {
         let is_round_trip = self.tries == 1 && !self.was_put_off;
         let round_trip = is_round_trip.then(|| now.since(self.last_sent));
@@ -73,26 +73,26 @@ impl Opening {
         round_trip
     }
 
-    /// The current packet is due at once.
+    /// Makes the current packet due at once.
     pub(crate) fn hasten(&mut self, now: Instant) {
         self.next_at = now;
     }
 
-    /// The current packet cannot be made yet.
+    /// Delays the current packet, which cannot be made yet.
     pub(crate) fn postpone(&mut self, now: Instant) {
         self.next_at = now + LONGEST_WAIT;
     }
 
-    /// The peer has no room for the HELLO yet. It may answer it when there is some, so that the
+    /// Notes that the peer has no room for the HELLO yet. The peer may answer once it has, so the
     /// time until then is no round trip.
     pub(crate) fn put_off(&mut self, now: Instant) {
         self.postpone(now);
-        // It was answered: no other address is tried.
+        // The peer answered, so no other address is tried.
         self.tries = 0;
         self.was_put_off = true;
     }
 
-    /// An attempt after one that was refused at `now`: its HELLO waits.
+    /// A new attempt after one that was refused at `now`. Its HELLO waits.
     pub(crate) fn later(token: u64, now: Instant) -> Self {
         Self {
             next_at: now + LONGEST_WAIT,
@@ -105,7 +105,7 @@ impl Opening {
         matches!(self.phase, AttemptPhase::Init(_)) && self.tries >= MAX_INITS
     }
 
-    /// The current packet was sent.
+    /// Notes that the current packet was sent.
     pub(crate) fn sent(&mut self, now: Instant) {
         let doubled = FIRST_WAIT.saturating_mul(1 << self.tries.min(10));
         let wait = doubled.min(LONGEST_WAIT);
@@ -123,7 +123,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// How long the answer to a HELLO took, which came after 30 ms.
+    /// The measured round trip of a HELLO whose answer came after 30 ms.
     fn round_trip(put_off: bool) -> Option<Duration> {
         let mut opening = Opening::new(7, at(0));
         opening.sent(at(0));

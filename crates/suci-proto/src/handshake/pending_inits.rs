@@ -4,61 +4,61 @@
 //! Source addresses can be forged, and HELLOs cost nothing to make. These rules keep a flood of
 //! them from shutting out known nodes (nodes of the book, and those with a session):
 //!
-//! * Known nodes are counted apart, each once: all HELLOs under a known node's ID, however many and
-//!   from wherever, take that node's one place.
-//! * A node that has its place already takes no newcomer's, and leaves one of several packets to
-//!   newcomers.
-//! * Strangers get at most half of the places, and none while a known node waits that found no
-//!   place or packet.
+//! * Known nodes are counted apart, each once: all HELLOs under a known node's ID, from any
+//!   address, take that node's one place.
+//! * A node that has its place already takes no place of a new node, and leaves one of several
+//!   packets to new nodes.
+//! * Strangers get at most half of the places, and none while a known node waits for a place or
+//!   packet.
 //! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept
-//!   newcomers out of a socket of 8 MiB for 15 to 30 s). Who brings its cookie later may find no
-//!   room, and is refused and comes again.
+//!   newcomers out of a socket of 8 MiB for 15 to 30 s). A node that sends its cookie later may
+//!   find no room; then it is refused and calls again.
 
 use crate::time::{Duration, Instant, nanos};
 
-/// How long an answered HELLO is expected to bring an INIT: between once and twice this time.
+/// An answered HELLO's INIT is expected for between once and twice this time.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Seats among which a claim chooses.
+/// Seats that one claim may use.
 const WAYS: usize = 8;
 
-/// Seats for each claim that the socket's budget lets be outstanding, so that hardly any finds its
-/// seats taken.
+/// Seats for each claim that may be outstanding in the socket's budget, so that a claim rarely
+/// finds its seats taken.
 const SPARE: u64 = 2;
 
 /// Most seats: a MiB of them.
 const MOST_SEATS: u64 = 1 << 16;
 
-/// What a node is to us.
+/// Our relation to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Not more than an ID that anybody may claim.
+    /// An unknown ID, which anyone may claim.
     Stranger,
     /// In the book, or with a session.
     Known,
-    /// With a connection besides, whose place another would take over.
+    /// Known and connected: a new connection would take over the place.
     Seated,
 }
 
-/// The sender of a HELLO, as a keyed hash that nobody outside can make collide; never 0.
+/// The sender of a HELLO, as a keyed hash for which attackers cannot find collisions; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// One that has its place: the hash of its ID.
+    /// A node that has its place: the hash of its ID.
     Seated(u64),
-    /// One that we know: the hash of its ID.
+    /// Another known node: the hash of its ID.
     Known(u64),
-    /// Anybody else: the hash of its claim.
+    /// An unknown node: the hash of its claim.
     Stranger(u64),
 }
 
 /// How many INITs the socket's budget has room for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InitRoom {
-    /// In all.
+    /// INITs in all.
     pub(crate) packets: u64,
-    /// Of those who need a place among the peers besides.
+    /// INITs of nodes that also need a place among the peers.
     pub(crate) places: u64,
-    /// Of those of whom we know nothing.
+    /// INITs of strangers.
     pub(crate) strangers: u64,
 }
 
@@ -68,16 +68,16 @@ pub(crate) struct PendingInits {
     seated: Tally,
     known: Tally,
     strangers: Tally,
-    /// A known node found no place or no packet since all callers that wait were last tried: no
+    /// A known node found no place or no packet since all waiting callers were last tried: no
     /// stranger is answered.
     known_waits: bool,
-    /// A known node found a place but no packet: the last packet is not for nodes that have a
+    /// A known node found a place but no packet: the last packet is kept from nodes that have a
     /// place.
     known_lacks_packet: bool,
 }
 
 impl PendingInits {
-    /// For a socket whose budget has room for about `most` at once.
+    /// Makes the table for a socket whose budget has room for about `most` INITs at once.
     pub(crate) fn new(most: u64) -> Self {
         Self {
             seated: Tally::new(most),
@@ -88,7 +88,7 @@ impl PendingInits {
         }
     }
 
-    /// Whether a HELLO may be answered if there is so much `room`; its INIT is expected then.
+    /// Whether a HELLO may be answered with this `room`. If so, its INIT is expected.
     pub(crate) fn admits(&mut self, now: Instant, caller: Caller, room: InitRoom) -> bool {
         let (mut seated, mut known) = (self.seated.count(now), self.known.count(now));
         let mut strangers = self.strangers.count(now);
@@ -101,7 +101,7 @@ impl PendingInits {
         let fits = seated.saturating_add(newcomers) < room.packets;
         let has_place = newcomers < room.places;
         match caller {
-            // Anybody may call in the name of a node that has a place.
+            // Anyone can call in the name of a node that has a place.
             Caller::Seated(name) if fits && seated < self.most_seated(room) => {
                 self.seated.add(now, name);
             }
@@ -124,8 +124,8 @@ impl PendingInits {
         true
     }
 
-    /// How many packets nodes that have a place may take: all but one, or the only one if no known
-    /// node waits for it.
+    /// Packets that nodes with a place may take: all but one, or the only one if no known node
+    /// waits for it.
     fn most_seated(&self, room: InitRoom) -> u64 {
         match room.packets {
             1 => u64::from(!self.known_lacks_packet),
@@ -133,14 +133,14 @@ impl PendingInits {
         }
     }
 
-    /// Forgets that a known node found no room: all callers that wait are tried now, known nodes
-    /// first, or no known node waits.
+    /// Forgets that a known node found no room. Call it when all waiting callers are tried, known
+    /// nodes first, or no known node waits.
     pub(crate) fn try_again(&mut self) {
         self.known_waits = false;
         self.known_lacks_packet = false;
     }
 
-    /// Whether this caller was answered of late, and its INIT did not come.
+    /// Whether this caller was answered lately, and its INIT did not come.
     pub(crate) fn awaits(&mut self, now: Instant, caller: Caller) -> bool {
         let (tally, name) = match caller {
             Caller::Seated(name) => (&mut self.seated, name),
@@ -151,7 +151,7 @@ impl PendingInits {
         tally.seat(name).is_some()
     }
 
-    /// How many more strangers than now may be expected, where there are so many places.
+    /// How many more strangers than now may be expected, with `places` places in all.
     pub(crate) fn strangers_to_come(&mut self, now: Instant, places: u64) -> u64 {
         if self.known_waits {
             return 0;
@@ -160,16 +160,16 @@ impl PendingInits {
         most.saturating_sub(self.strangers.count(now))
     }
 
-    /// How many newcomers are expected.
+    /// How many INITs of nodes without a place are expected.
     pub(crate) fn newcomers(&mut self, now: Instant) -> u64 {
         let known = self.known.count(now);
         known.saturating_add(self.strangers.count(now))
     }
 
-    /// The INIT came: it is expected no more.
+    /// Notes that the INIT came: it is expected no more.
     pub(crate) fn came(&mut self, now: Instant, caller: Caller) {
         match caller {
-            // It may have got or lost its place since.
+            // The node may have got or lost its place since.
             Caller::Seated(name) | Caller::Known(name) => {
                 self.seated.remove(now, name);
                 self.known.remove(now, name);
@@ -179,22 +179,22 @@ impl PendingInits {
     }
 }
 
-/// Somebody who is counted.
+/// A counted caller.
 #[derive(Clone, Copy, Debug, Default)]
 struct CallerSlot {
-    /// Its name; 0 if the seat is free.
+    /// The caller's name; 0 if the seat is free.
     name: u64,
-    /// The period in which it last called.
+    /// The period in which the caller last called.
     period: u64,
 }
 
 /// Counts names, each once and for a while.
 ///
-/// They sit in a table of fixed size. One that was driven from its seat may be counted again and
-/// stays counted until its time is over: the count errs upwards.
+/// Names have seats in a table of fixed size. A name that lost its seat to another stays counted
+/// until its time is over, and may be counted again: the count errs upwards.
 #[derive(Debug)]
 struct Tally {
-    /// How many last called in the current and in the previous period.
+    /// Names that last called in the current and in the previous period.
     recent: [u64; 2],
     period: u64,
     seats: Box<[CallerSlot]>,
@@ -276,7 +276,7 @@ impl Tally {
         }
     }
 
-    /// Where a name sits, if it is counted.
+    /// The seat of a name, if it is counted.
     fn seat(&mut self, name: u64) -> Option<&mut CallerSlot> {
         let oldest = self.period.saturating_sub(1);
         self.seats_for(name)
@@ -349,12 +349,12 @@ mod tests {
         }
     }
 
-    /// For so many newcomers, and some packets more.
+    /// Room for `places` new nodes, and some packets more.
     fn places(places: u64) -> InitRoom {
         room(places + 3 * places.min(1), places)
     }
 
-    /// Answers strangers as long as there is room; how many it were.
+    /// Answers strangers as long as there is room. Returns how many there were.
     fn flood(expected: &mut PendingInits, now: Instant, room: u64) -> u64 {
         let room = places(room);
         let names = now.as_nanos() + 1..;
@@ -397,7 +397,7 @@ mod tests {
         assert!(!PendingInits::new(9).admits(at(0), Caller::Known(1), places(0)));
     }
 
-    /// The last place: strangers may take it, and a known node has it soon however many they are.
+    /// Strangers may take the last place, but a known node gets it soon, however many they are.
     #[test]
     fn f02_strangers_yield_to_a_known_node_that_found_no_room() {
         let mut expected = PendingInits::new(100);
@@ -412,14 +412,15 @@ mod tests {
         assert_eq!(flood(&mut expected, at(now), 1), 0, "others may wait");
         expected.try_again();
         assert_eq!(flood(&mut expected, at(now), 1), 1, "their turn");
-        // One that asks no more keeps nobody out: those that wait are tried again.
+        // A known node that stopped calling keeps no stranger out: the waiting callers are tried
+        // again.
         assert!(!expected.admits(at(now), Caller::Known(8), places(1)));
         assert_eq!(flood(&mut expected, at(now + 2_000), 1), 0);
         expected.try_again();
         assert_eq!(flood(&mut expected, at(now + 2_000), 1), 1);
     }
 
-    /// A peer that has a place and connects anew needs none of the newcomers'.
+    /// A peer that has a place and connects anew takes no place of a new node.
     #[test]
     fn f02_who_has_a_place_takes_no_newcomers() {
         let mut expected = PendingInits::new(100);
@@ -443,7 +444,7 @@ mod tests {
         assert!(!expected.awaits(at(2_000), Caller::Seated(4)), "long ago");
     }
 
-    /// Calls in the names of nodes that have a place take no packet that a newcomer waits for.
+    /// Calls in the names of nodes that have a place take no packet that a new node waits for.
     #[test]
     fn f02_who_has_a_place_yields_to_a_newcomer_that_finds_no_packet() {
         let mut expected = PendingInits::new(100);
@@ -465,7 +466,8 @@ mod tests {
         );
     }
 
-    /// A known node that finds packets and no place keeps nobody out who needs a packet only.
+    /// A known node that finds packets but no place does not keep out nodes that only need a
+    /// packet.
     #[test]
     fn f02_who_waits_for_a_place_keeps_out_no_node_that_has_one() {
         let mut expected = PendingInits::new(100);
@@ -477,7 +479,7 @@ mod tests {
         assert!(expected.admits(at(5_000), Caller::Seated(1), last));
     }
 
-    /// However many call in the names of nodes that have a place, a stranger finds a packet.
+    /// A stranger finds a packet, however many HELLOs come in the names of nodes that have a place.
     #[test]
     fn f02_who_has_a_place_leaves_a_packet_to_strangers() {
         let mut expected = PendingInits::new(100);
