@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-/// Addresses that are kept of one peer at most. A name has several where its host has several
-/// networks, or both families of IP.
+/// Most addresses that are kept of one peer. A name has several if its host is in several networks
+/// or has both families of IP.
 pub const MAX_ADDRESSES: usize = 8;
 
 /// Addresses of one peer, in the order in which they are tried: all different, at most
@@ -32,7 +32,7 @@ impl Addresses {
         self.0.contains(&address)
     }
 
-    /// Adds an address, unless it is there or too many are.
+    /// Adds an address, unless it is there or the maximum is reached.
     pub(crate) fn add(&mut self, address: SocketAddr) {
         if self.0.len() < MAX_ADDRESSES && !self.0.contains(&address) {
             self.0.push(address);
@@ -46,7 +46,7 @@ impl From<SocketAddr> for Addresses {
     }
 }
 
-/// Those beyond [`MAX_ADDRESSES`] are left out.
+/// Addresses beyond [`MAX_ADDRESSES`] are omitted.
 impl FromIterator<SocketAddr> for Addresses {
     fn from_iter<I: IntoIterator<Item = SocketAddr>>(all: I) -> Self {
         let mut addresses = Self::default();

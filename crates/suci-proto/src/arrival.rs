@@ -1,11 +1,11 @@
-//! What the driver knows of a datagram beside its bytes.
+//! The facts about a received datagram beside its bytes.
 
 use crate::time::Instant;
 use crate::transmit::Destination;
 use crate::types::Ecn;
 use std::net::{IpAddr, SocketAddr};
 
-/// Where, when and how marked a datagram arrived.
+/// Addresses, congestion mark and time of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Its source address.
@@ -15,12 +15,12 @@ pub struct Arrival {
     pub to: Option<IpAddr>,
     /// Its congestion mark.
     pub ecn: Ecn,
-    /// When the kernel received it; at most the `now` it is handed over with.
+    /// When the kernel received it; not later than the `now` with which it is handed over.
     pub at: Instant,
 }
 
 impl Arrival {
-    /// Where an answer goes.
+    /// The destination of an answer.
     pub(crate) fn origin(&self) -> Destination {
         Destination {
             to: self.from,

@@ -5,24 +5,25 @@ use crate::limits;
 use crate::time::Duration;
 use crate::wire::Mode;
 
-/// Who may open a session with this node.
+/// The nodes that may open a session with this one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptPolicy {
     /// Only nodes of the address book.
     #[default]
     Book,
-    /// Any node that proves its address. One outside the book is reached where it was heard last:
-    /// if that was another process with its ID, messages to it wait until it calls.
+    /// Any node that proves its address. Messages to a node outside the book go to the address
+    /// where it was last heard. If another process with its ID was heard there, messages wait until
+    /// the node connects.
     Anyone,
 }
 
-/// How an engine behaves. `Config::default()` is the one default configuration.
+/// The settings of an engine. `Config::default()` is the one default configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Bytes of received data that may be held for the program, over all peers. The buffers that
-    /// hold them may be longer: by a quarter, or by half while no packet has told a message's
-    /// length. Range 1 MiB and up; default 256 MiB. Allow 128 KiB for each peer: newcomers are
-    /// refused where no session can be promised its window.
+    /// hold the data may be longer: by a quarter, or by half as long as no packet gave a message's
+    /// length. Range 1 MiB and up; default 256 MiB. Allow 128 KiB for each peer: a new peer is
+    /// refused if its session can be promised no window.
     pub memory: u64,
     /// Longest message accepted without asking the program, in bytes. At most half of
     /// `memory`; default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
@@ -32,45 +33,48 @@ pub struct Config {
     /// message is taken when the class has nothing else queued.
     pub send_queue: u64,
     /// Messages longer than this many bytes ask the receiver first; default 256 KiB. Over a path
-    /// with a long round trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not ask.
+    /// with a long round trip the limit rises to the bytes that 8 Gbit/s carries in one round trip,
+    /// at most 4 MiB.
     pub rts_threshold: u64,
     /// Silence after which a peer with something outstanding counts as lost; default 10 s.
     pub silence_timeout: Duration,
     /// Silence after which the session ends; default 5 min.
     pub give_up_after: Duration,
-    /// Longest wait of an acknowledgement for something to ride on; default 2 ms, at most 1 s.
+    /// Longest time that an acknowledgement waits for a packet that carries it; default 2 ms, at
+    /// most 1 s.
     pub max_ack_delay: Duration,
     /// Acknowledgements wait for the next [`crate::Engine::begin_turn`] instead of a timer, as fits
     /// a program that polls by itself; default false.
     pub ack_on_poll: bool,
-    /// How traffic to peers flows of which the program said nothing
+    /// Mode of the traffic to peers for which the program set none
     /// ([`crate::Engine::change_options`]); default [`Mode::Adaptive`].
     pub mode: Mode,
-    /// Who may open a session; default [`AcceptPolicy::Book`].
+    /// The nodes that may open a session; default [`AcceptPolicy::Book`].
     pub accept: AcceptPolicy,
-    /// Peers at once: as many nodes in the book, and as many that came by themselves or were
-    /// connected at some time. Nodes of the book that never were keep nobody out. Default 16,384.
+    /// Most peers: this many nodes in the book, and this many that are strangers or were connected
+    /// at some time. Nodes of the book that were never connected take no place from strangers.
+    /// Default 16,384.
     pub max_peers: usize,
     /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on
     /// paths that carry them (loopback, jumbo frames), but the socket buffer is shared out in
-    /// packets of the size that a peer may send. So each is allowed what its path carries, or the
-    /// next smaller of 65,507, 32,740, 16,356, 8,972 and 4,068 of which half of the buffer holds
-    /// 128, and 8 for each peer known, or 1,472 (Ethernet); that, too, where the system cannot tell
-    /// what a route carries.
+    /// packets of the size that a peer may send. So each peer is allowed the size that its path
+    /// carries, or the next smaller one of 65,507, 32,740, 16,356, 8,972 and 4,068 of which half of
+    /// the buffer holds 128, and 8 for each known peer, or else 1,472 (Ethernet). It is also 1,472
+    /// if the system does not know what a route carries.
     pub max_datagram: usize,
     /// CRC32C over the payload too, not only over the header; default true.
     pub payload_checksum: bool,
-    /// Announce that nobody serves the engine while the program computes: peers then report it as
-    /// quiet, not lost, and never give it up; default false.
+    /// Announce that the engine does not run while the program computes: peers then report this
+    /// node as quiet, not lost, and never give it up; default false.
     pub unattended: bool,
     /// Notice the silence of idle peers too, by probing them; default false.
     pub keep_alive: bool,
     /// Mark datagrams as ECN capable; default true.
     pub ecn: bool,
-    /// Bytes per second of messages to each peer at most, in UDP payload; default `None`, no cap.
+    /// Most bytes per second of messages to each peer, in UDP payload; default `None`, no cap.
     /// [`PeerOptions`](crate::PeerOptions) change it for one peer.
     pub rate_cap: Option<u64>,
-    /// Which congestion controller connections begin with; default [`ControllerChoice::Auto`].
+    /// The congestion controller that connections begin with; default [`ControllerChoice::Auto`].
     /// [`PeerOptions`](crate::PeerOptions) change it for one peer.
     pub controller: ControllerChoice,
     /// Number of a connection's first packet; default 0. Tests begin near 2^64.
@@ -109,9 +113,9 @@ impl Default for Config {
 pub struct ConfigError {
     /// The field's name.
     pub setting: &'static str,
-    /// What it was.
+    /// The rejected value.
     pub value: String,
-    /// What it may be.
+    /// The allowed values.
     pub allowed: &'static str,
 }
 
@@ -132,7 +136,7 @@ fn check(
     }
 }
 
-/// Checks what is said of silence, for all peers or for one.
+/// Checks the limits of silence, for all peers or for one.
 pub(crate) fn check_patience(
     silence_timeout: Duration,
     give_up_after: Duration,

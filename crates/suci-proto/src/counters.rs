@@ -6,16 +6,16 @@ use crate::waits::{WaitReason, Waits};
 use crate::wire::Mode;
 use std::net::SocketAddr;
 
-/// What one engine counted since it began.
+/// The counters of one engine since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams received, of any kind.
     pub datagrams_in: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes_in: u64,
     /// Packets handed to the network.
     pub packets_out: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes_out: u64,
     /// Trains (gathered sends) handed to the network.
     pub trains_out: u64,
@@ -35,7 +35,7 @@ pub struct Counters {
     pub duplicates: u64,
     /// Handshake packets dropped because they did not fit the state, cookie or cap.
     pub handshake_rejected: u64,
-    /// HELLOs that found no room when they came: they wait, or are left unanswered.
+    /// HELLOs that found no room when they came: they wait, or get no answer.
     pub hello_unanswered: u64,
     /// UNKNOWN hints sent.
     pub unknown_sent: u64,
@@ -45,18 +45,18 @@ pub struct Counters {
     pub packets_lost: u64,
     /// Packets declared lost that arrived after all.
     pub spurious_losses: u64,
-    /// Probes because nothing was heard for a probe timeout.
+    /// Probes because no acknowledgement came within the probe timeout.
     pub probes: u64,
     /// Trains that the socket did not take at once.
     pub socket_full: u64,
     /// Sends refused because the datagram was too big for the route.
     pub too_big: u64,
-    /// Hints that a destination was unreachable.
+    /// Reports that a destination was unreachable.
     pub unreachable: u64,
     /// Payload bytes copied on the sending side (small messages, and those to this node itself;
     /// large ones are gathered).
     pub payload_copied: u64,
-    /// Times that the socket held more than peers were allowed to put there, by
+    /// Times that the socket held more bytes than the grants of its peers explain, by
     /// [`crate::Engine::on_charged`].
     pub overcharged: u64,
     /// Suspensions that began or ended, by either side.
@@ -66,17 +66,16 @@ pub struct Counters {
     /// Datagrams that came to the socket of another shard than their peer's, and were forwarded
     /// there.
     pub misdirected: u64,
-    /// Those of them that were dropped, because too many waited there already.
+    /// Misdirected datagrams that were dropped, because too many waited there already.
     pub misdirected_dropped: u64,
-    /// Replies dropped because nobody waited for them any more: the call was over, or there never
-    /// was one.
+    /// Replies dropped because no call waited for them: the call was over, or there never was one.
     pub late_replies: u64,
 }
 
-/// What several shards counted together.
+/// Adds the counters of another shard.
 impl core::ops::AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {
-        // Naming every field, so that a new one cannot be forgotten.
+        // Name every field, so that a new one cannot be forgotten.
         let Self {
             datagrams_in,
             bytes_in,
@@ -140,36 +139,36 @@ impl core::ops::AddAssign for Counters {
     }
 }
 
-/// A peer, and how the link to it stands.
+/// A peer, and the state of the link to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerInfo {
     /// Its node ID.
     pub node: NodeId,
-    /// Where it is believed to be: of several addresses, the one in use, or where it was heard, or
-    /// the one that is tried first.
+    /// Its presumed address: of several, the one in use, or where it was heard, or the one tried
+    /// first.
     pub address: Option<SocketAddr>,
-    /// How the link stands. [`Link::Up`] is a peer that answers; [`Link::Idle`] one with whom
-    /// nothing was begun yet, or whose session has ended.
+    /// State of the link. [`Link::Up`] is a peer that answers; [`Link::Idle`] one without a session
+    /// so far, or whose session has ended.
     pub link: Link,
-    /// The program or its address book named it. Others came by themselves, and are forgotten some
-    /// time after their session has ended.
+    /// Whether the program or its address book named the peer. Others are strangers, and are
+    /// forgotten some time after their session has ended.
     pub known: bool,
 }
 
-/// What is known of one peer now.
+/// Statistics of one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStats {
-    /// Who.
+    /// Its node ID.
     pub node: NodeId,
-    /// Where.
+    /// Its address.
     pub address: Option<SocketAddr>,
     /// Whether it answers.
     pub link: Link,
     /// Whether this side suspended the session.
     pub suspended_here: bool,
-    /// Whether the peer did, as far as is known.
+    /// Whether the peer suspended the session, as far as is known.
     pub suspended_there: bool,
-    /// Smoothed round-trip time of the path: what either program let lie is not in it.
+    /// Smoothed round-trip time of the path, without delays within either program.
     pub rtt: Duration,
     /// Smallest round-trip time of the path that was seen; zero before any was.
     pub min_rtt: Duration,
@@ -179,37 +178,38 @@ pub struct PeerStats {
     pub congestion_window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// How our traffic to it flows: as the program wishes, or as the traffic shows.
+    /// Mode of our traffic to the peer: the program's choice, or the one derived from the traffic.
     pub mode: Mode,
-    /// How its traffic to us flows, as far as it said.
+    /// Mode of the peer's traffic to us, as far as it announced it.
     pub remote_mode: Mode,
     /// UDP payload per packet on this path.
     pub mtu: usize,
-    /// Whether packets go without ECN marks because the path seems to drop marked packets or to set
-    /// CE on each.
+    /// Whether packets are sent without ECN because the path seems to drop ECN-capable packets or
+    /// to set CE on each.
     pub marks_stopped: bool,
     /// Packets that the peer still lets us send.
     pub socket_credit: u64,
     /// Messages accepted and not yet acknowledged.
     pub queued_messages: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub queued_bytes: u64,
-    /// What went there and came from there since the peer is known.
+    /// Traffic in both directions since the peer is known.
     pub traffic: Traffic,
-    /// Why messages waited since then.
+    /// Waits of messages since then, by reason.
     pub waits: Waits,
-    /// What they wait for now.
+    /// The reason for which messages wait now.
     pub waiting: Option<WaitReason>,
 }
 
-/// What went to one peer and came from it, over all its sessions and connections. Only rises.
+/// Traffic to and from one peer, over all its sessions and connections. Only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Packets sent, handshakes apart but what rides on them included.
+    /// Packets sent, without handshake packets but including data packets on them.
     pub packets_sent: u64,
     /// UDP payload of them in bytes.
     pub bytes_sent: u64,
-    /// Packets received, duplicates and handshakes apart but what rides on them included.
+    /// Packets received, without duplicates and handshake packets but including data packets on
+    /// them.
     pub packets_received: u64,
     /// UDP payload of them in bytes.
     pub bytes_received: u64,
@@ -221,7 +221,7 @@ pub struct Traffic {
     pub messages_received: u64,
     /// Their payload in bytes.
     pub message_bytes_received: u64,
-    /// Payload sent again in bytes, because it was lost or its connection was.
+    /// Payload bytes sent again, because they or their connection were lost.
     pub bytes_resent: u64,
     /// Packets that carried an acknowledgement.
     pub acks_sent: u64,
@@ -229,9 +229,9 @@ pub struct Traffic {
     pub packets_lost: u64,
     /// Packets declared lost that arrived after all.
     pub spurious_losses: u64,
-    /// Probes because nothing was heard for a probe timeout.
+    /// Probes because no acknowledgement came within the probe timeout.
     pub probes: u64,
-    /// Packets dropped because they had come before, or were too old to tell.
+    /// Packets dropped because they were received before, or were too old to tell.
     pub duplicates: u64,
 }
 
@@ -247,6 +247,6 @@ pub enum Link {
     Up,
     /// Silent for longer than the silence timeout.
     Lost,
-    /// As long silent, but nobody serves it while its program computes (`unattended`).
+    /// As long silent, but its engine does not run while its program computes (`unattended`).
     Quiet,
 }

@@ -1,4 +1,4 @@
-//! What the engine tells the program.
+//! Events that the engine reports to the program.
 
 use crate::message::{CANCELLED, EXPIRED, Outcome};
 use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
@@ -6,9 +6,9 @@ use crate::wire::RefusedCode;
 use bytes::Bytes;
 use core::fmt;
 
-/// In [`Event::NotDelivered`], the number of a message that this side did not send although it had
-/// accepted it, so that it has none: a node that threads serve learns only then that the session is
-/// closing, or has too many channels.
+/// In [`Event::NotDelivered`], stands for the number of a message that this side accepted but did
+/// not send, and that has no number. A node served by threads learns only after accepting it that
+/// the session is closing, or has too many channels.
 pub const UNNUMBERED: MessageNumber = MessageNumber::MAX;
 
 /// Something happened. Messages themselves come by [`crate::Engine::recv`].
@@ -16,63 +16,62 @@ pub const UNNUMBERED: MessageNumber = MessageNumber::MAX;
 pub enum Event {
     /// The peer answers: at first contact, and again after `Lost` or `Quiet`.
     Up {
-        /// Who.
+        /// The peer.
         node: NodeId,
         /// The present session with it.
         session: SessionNumber,
     },
     /// Nothing was heard from the peer for the silence timeout, whether it was ever reached or not.
     /// Completes nothing and is undone by `Up`. A peer that answers that it has no room is not
-    /// lost: of that `Refused` tells once.
+    /// lost: `Refused` reports that once.
     Lost {
-        /// Who.
+        /// The peer.
         node: NodeId,
-        /// What is known of the reason.
+        /// The reason, as far as it is known.
         cause: LostCause,
     },
-    /// As `Lost`, of a peer that announced `unattended`: it is probably computing, and is never
+    /// As `Lost`, for a peer that announced `unattended`: it is probably computing, and is never
     /// given up.
     Quiet {
-        /// Who.
+        /// The peer.
         node: NodeId,
     },
     /// A side suspended the session: no messages flow and none are accepted until it resumes. Ends
     /// with the session, too.
     Suspended {
-        /// With whom.
+        /// The peer.
         node: NodeId,
-        /// By which side.
+        /// The side that suspended it.
         by: Side,
     },
     /// The side that had suspended the session resumed it.
     Resumed {
-        /// With whom.
+        /// The peer.
         node: NodeId,
-        /// Which side.
+        /// The side that resumed it.
         by: Side,
     },
     /// The session is over: told after all its messages were received, and before the messages and
-    /// events of the next one. Once per session to a program that takes its events; several ends of
-    /// sessions with one peer that were not taken are told as one.
+    /// events of the next one. It comes once per session to a program that takes its events;
+    /// several untaken ends of sessions with one peer become one event.
     Ended {
-        /// Who.
+        /// The peer.
         node: NodeId,
-        /// Which of the sessions with it; the newest, if several ended that the program was not
-        /// told of.
+        /// The session that ended; the newest, if several ended.
         session: SessionNumber,
-        /// How many ended, 1 or more: ends that were not taken become one.
+        /// How many sessions ended, 1 or more: untaken ends become one event.
         sessions: u32,
-        /// Why; of several, the newest.
+        /// The reason; of several, that of the newest session.
         reason: EndReason,
-        /// Exactly one outcome for every message that was outstanding. Of several sessions: all of
-        /// the first, and of those after it the outcomes of messages that were sent with `notify`.
+        /// Exactly one outcome for every message that was outstanding. For several sessions: all
+        /// outcomes of the first, and of the others those of messages that were sent with `notify`.
         outcomes: Vec<MessageOutcome>,
     },
     /// The peer's library holds this message entirely (only if it was sent with `notify`).
     Delivered {
-        /// To whom.
+        /// The peer.
         node: NodeId,
-        /// On which channel.
+        /// The channel.
         channel: ChannelId,
         /// Its number.
         number: MessageNumber,
@@ -80,11 +79,12 @@ pub enum Event {
         token: u64,
     },
     /// The receiving program refused the message, or this side did not send it ([`UNNUMBERED`]), or
-    /// this side took it back before any of it was sent (told only if it was sent with `notify`).
+    /// this side took it back before any part of it was sent (reported only if it was sent with
+    /// `notify`).
     NotDelivered {
-        /// To whom.
+        /// The peer.
         node: NodeId,
-        /// On which channel.
+        /// The channel.
         channel: ChannelId,
         /// Its number, or [`UNNUMBERED`].
         number: MessageNumber,
@@ -94,24 +94,27 @@ pub enum Event {
         /// this side took it back.
         reason: u64,
     },
-    /// The send queue has room again for messages on channels of one class: for the smallest of
-    /// those that the program was told to send later ([`SendError::WouldBlock`](crate::SendError),
-    /// [`Engine::want_room`](crate::Engine::want_room)). There is one event, however many messages
-    /// those were. If the queue fills up before the program takes the event, it comes later. A node
-    /// that threads serve takes it back only when the program is told
+    /// The send queue has room again for messages on channels of one class: for the smallest
+    /// message that the program was told to send later
+    /// ([`SendError::WouldBlock`](crate::SendError),
+    /// [`Engine::want_room`](crate::Engine::want_room)). There is one event for all such messages.
+    /// If the queue fills up before the program takes the event, the event is withdrawn and comes
+    /// later; a node served by threads withdraws it only when the program gets
     /// [`SendError::WouldBlock`](crate::SendError) again. The event comes even if the program sent
-    /// one of the messages meanwhile. If the end of the session made the room, it comes after that.
+    /// one of the messages meanwhile. If the end of the session made the room, it comes after the
+    /// event of that end.
     Writable {
-        /// To whom.
+        /// The peer.
         node: NodeId,
         /// The class ([`Priority::class`](crate::Priority::class)).
         class: u8,
     },
-    /// A message too long to be taken unasked: answer with accept or refuse. Other channels go on.
+    /// A message too long to be taken without a decision: answer with accept or refuse. Other
+    /// channels go on.
     Incoming {
-        /// From whom.
+        /// The peer.
         node: NodeId,
-        /// On which channel.
+        /// The channel.
         channel: ChannelId,
         /// Its number.
         number: MessageNumber,
@@ -125,18 +128,18 @@ pub enum Event {
         user_header: Bytes,
     },
     /// The peer's program finished a channel, and all its messages were handed over: no more will
-    /// come on it in this session. Not told any more once the session is over, which ends all
+    /// come on it in this session. It is not reported after the session is over, which ends all
     /// channels.
     ChannelFinished {
-        /// Who.
+        /// The peer.
         node: NodeId,
         /// The channel.
         channel: ChannelId,
     },
-    /// The peer refuses to talk (tried again every second or so until `give_up_after`), or the
-    /// route does not carry packets.
+    /// The peer refuses the connection (tried again every second or so until `give_up_after`), or
+    /// the route does not carry packets.
     Refused {
-        /// Who.
+        /// The peer.
         node: NodeId,
         /// Why.
         reason: RefusedReason,
@@ -167,7 +170,7 @@ impl Event {
     #[must_use]
     pub fn failures(&self) -> u64 {
         match self {
-            // The program wanted it so.
+            // The program asked for that.
             Self::NotDelivered {
                 reason: CANCELLED | EXPIRED,
                 ..
@@ -182,23 +185,23 @@ impl Event {
     }
 }
 
-/// What is known of a peer that is lost: the newest report since it was last heard.
+/// The cause of a lost peer's silence: the newest report since it was last heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostCause {
-    /// Nothing came back, and nothing says why.
+    /// No answer came, and no report of a reason.
     NoAnswer,
     /// The system reported that packets to the peer's address cannot be delivered. Such a report
     /// may be forged, and it may concern an earlier process at that address.
     Unreachable(Unreachable),
     /// The process at the peer's address refused the handshake.
     Refused(RefusedReason),
-    /// The peer's process has ended: it ran on this machine, whose kernel says that nobody has its
-    /// port any more, or its launcher (`suci run`) says so.
+    /// The peer's process has ended: it ran on this machine, whose kernel reports that its port is
+    /// closed, or its launcher (`suci run`) reports it.
     ProcessDied,
 }
 
-/// Why the system could not deliver a datagram. Each value names the errors of POSIX, and the ICMP
-/// messages, that it stands for.
+/// Why the system could not deliver a datagram. Each value lists its POSIX errors and ICMP
+/// messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     /// The host has no socket at that port (`ECONNREFUSED`; ICMP port unreachable).
@@ -216,7 +219,7 @@ pub enum Unreachable {
 /// An end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// This one.
+    /// This side.
     Here,
     /// The peer.
     There,
@@ -227,11 +230,11 @@ pub enum Side {
 pub enum EndReason {
     /// The peer closed in order: everything that it sent in this session was received.
     Closed,
-    /// The peer closed before this side had everything: its patience was over, or its program gave
-    /// the session up.
+    /// The peer closed before this side had everything: its time limit was over, or its program
+    /// gave the session up.
     CutShort {
-        /// Messages that its library had accepted and that are not received completely, nor will
-        /// be; also those that came completely behind one on their channel that did not.
+        /// Messages that the peer's library had accepted and that will never be delivered here:
+        /// they did not come completely, or came behind such a message on their channel.
         missing: u64,
     },
     /// This side closed.
@@ -240,20 +243,20 @@ pub enum EndReason {
     Restarted,
     /// This program gave the peer up.
     Reset,
-    /// The peer ended the session without our having heard of it.
+    /// The peer ended the session, and we did not receive its CLOSE.
     PeerEnded,
     /// Nothing was heard for `give_up_after`.
     Silent,
     /// The peer's process has ended and no other takes its place, as its launcher (`suci run`)
-    /// says.
+    /// reports.
     ProcessDied,
     /// The peer broke the protocol.
     Protocol(ProtocolError),
-    /// The peer says that we broke the protocol (its code).
+    /// The peer reports that we broke the protocol (its CLOSE code).
     PeerProtocol(u64),
 }
 
-/// What became of one message that was outstanding when its session ended.
+/// The outcome of one message that was outstanding when its session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageOutcome {
     /// Its channel.
@@ -264,7 +267,7 @@ pub struct MessageOutcome {
     pub token: u64,
     /// Whether it was sent with `notify`.
     pub notify: bool,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -279,14 +282,14 @@ pub enum RefusedReason {
     WrongNode,
     /// One side is sealed, the other plain.
     Mode,
-    /// The peer's receive buffer has no place for another connection. Tried again; the more urgent
-    /// the longer it asks.
+    /// The peer's receive buffer has no place for another connection. Tried again; places go first
+    /// to the nodes that asked first.
     NoSocketCredit,
     /// The peer has no memory for another session.
     NoMemory,
     /// The peer knows as many nodes as it may.
     TooManyPeers,
-    /// Messages of several earlier sessions with us wait in the peer until its program receives
+    /// Messages of several earlier sessions with us wait at the peer until its program receives
     /// them.
     Unread,
     /// This node's own receive buffer has no place for another connection.
@@ -300,8 +303,8 @@ pub enum RefusedReason {
     /// A reason of a later version: its code.
     Other(u64),
     /// The path to it does not carry datagrams of [`MIN_MTU`](crate::limits::MIN_MTU) bytes of
-    /// payload: the system says so, or only smaller ones arrived for several round trips. Small
-    /// messages may arrive, others never will until it does.
+    /// payload: the system reports it, or only smaller ones arrived for several round trips. Small
+    /// messages may arrive; others do not until the path carries such datagrams.
     Narrow,
 }
 
@@ -324,8 +327,8 @@ impl From<RefusedCode> for RefusedReason {
 }
 
 impl RefusedReason {
-    /// Whether the peer lives and would take us, and has no room now: a reason that may go by
-    /// itself or by its program.
+    /// Whether the peer is alive and only lacks room now: a reason that may end by itself or
+    /// through its program.
     pub(crate) const fn is_for_now(self) -> bool {
         matches!(
             self,
@@ -334,7 +337,7 @@ impl RefusedReason {
     }
 }
 
-/// Says which cap it is, if it is one, and how to raise it.
+/// Names the limit, if the reason is one, and how to raise it.
 impl fmt::Display for RefusedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {

@@ -1,10 +1,10 @@
-//! Which messages a program wants to receive next.
+//! The choice of messages that a program wants to receive next.
 
 use crate::types::{ChannelId, NodeId};
 
-/// Which messages to receive: those of one peer, on one channel, or both.
+/// A choice of messages to receive: of one peer, on one channel, or both.
 ///
-/// A peer, a channel and a pair of both become a filter by themselves.
+/// A peer, a channel and a pair of both convert into a filter.
 ///
 /// ```
 /// use suci_proto::{Filter, types::{ChannelId, NodeId}};

@@ -1,7 +1,7 @@
 //! The Suci protocol as pure state machines: no sockets, clocks, threads or global state.
 //!
-//! [`Engine`] is the whole; its documentation states how to drive it. The parts below it take
-//! values and `now` and return decisions; none of them knows the whole:
+//! [`Engine`] composes all parts; its documentation states how to drive it. The parts below take
+//! values and `now` and return decisions; none of them sees the engine:
 //!
 //! | part | question it answers |
 //! |---|---|

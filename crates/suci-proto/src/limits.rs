@@ -30,10 +30,10 @@ pub const ETHERNET_MTU: usize = 1_472;
 /// relays that read 8 KiB at a time pass it on.
 pub const JUMBO_DATAGRAM: usize = 8_180;
 
-/// What one full packet is charged in the receiver's socket buffer at MTU 1500 (true size).
+/// Bytes that one full packet is charged in the receiver's socket buffer at MTU 1500 (true size).
 pub const DATA_CHARGE: u64 = 2_304;
 
-/// What a control packet of at most [`CONTROL_PACKET`] bytes is charged there.
+/// Bytes that a control packet of at most [`CONTROL_PACKET`] bytes is charged there.
 pub const CONTROL_CHARGE: u64 = 832;
 
 /// Longest packet that may go beyond the data limit: the kernel's smallest charge class.
@@ -46,26 +46,26 @@ pub const MAX_ACK_RANGES: usize = 32;
 /// which costs the sender a retransmission, never correctness.
 pub const MAX_TRACKED_RANGES: usize = 256;
 
-/// Packets whose numbers are told apart from duplicates once reordering is seen.
+/// Packet numbers that are remembered to detect duplicates once reordering is seen.
 pub const DEDUP_WINDOW: u64 = 8_192;
 
 /// One packet number in about this many is skipped, to catch acks of packets never sent.
 pub const SKIP_INTERVAL: u64 = 4_096;
 
-/// What a message counts beside its bytes, so that empty ones are not free.
+/// Bytes that a message counts beside its payload, so that empty ones are not free.
 pub const MESSAGE_CHARGE: u64 = 64;
 
 /// Fewest bytes of a message that are cut off to fill a packet; less room is left unused.
 ///
-/// Keeps the receiver's books small too: an honest sender leaves it at most one gap per so many
+/// It keeps the receiver's records small too: an honest sender leaves at most one gap in this many
 /// bytes.
 pub const MIN_PIECE: usize = 128;
 
-/// Channels that one peer may have open towards us in one session at most, and ranges of those that
-/// it finished.
+/// Most channels that one peer may have open towards us in one session, and most ranges of those
+/// that it finished.
 pub const MAX_CHANNELS: u64 = 65_536;
 
-/// Channels that every receiver lets a peer open, though it did not say so.
+/// Channels that every receiver lets a peer open, without announcing it.
 pub const MIN_CHANNELS: u64 = 1_024;
 
 /// Most bytes of memory that an open, idle channel costs each side, both directions together.
@@ -74,26 +74,27 @@ pub const CHANNEL_MEMORY: u64 = 128;
 /// Silence after which unused socket credit lapses for its sender (L); twice that for the receiver.
 pub const CREDIT_LAPSE: Duration = Duration::from_secs(10);
 
-/// Longest acknowledgement delay that may be announced: beyond it probe timers make no sense.
+/// Longest acknowledgement delay that may be announced: a longer one would make probe timers
+/// useless.
 pub const LONGEST_ACK_DELAY: Duration = Duration::from_secs(10);
 
 /// Longest Noise message in a handshake packet, in bytes.
 pub const MAX_SEALED: usize = 1_024;
 
-/// How long a cookie is good for.
+/// How long a cookie is valid.
 pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
 
-/// Memory credit that every receiver grants unsaid, so that messages may ride on an INIT.
+/// Memory credit that every receiver grants without announcing it, so that INIT may carry messages.
 pub const RIDE_CREDIT: u64 = 1_024;
 
 /// Messages up to this many bytes wait for memory credit, however long that takes; longer ones may
-/// ask instead. Every receiver's window has room for several such:
+/// ask (RTS) instead. Every receiver's window has room for several such messages:
 /// [`MIN_WINDOW`](crate::message::MIN_WINDOW).
 pub const ASK_INSTEAD: u64 = 4_096;
 
-/// Memory credit of a session that its sender leaves to replies, in bytes: what the longest message
-/// counts that does not ask. The receiver takes replies whatever its program leaves alone, so they
-/// always find this much again.
+/// Memory credit of a session, in bytes, that its sender leaves to replies: the charge of the
+/// longest message that does not ask. The receiver takes replies even if its program takes no
+/// messages, so this much always becomes free again.
 pub const REPLY_RESERVE: u64 = MESSAGE_CHARGE + MAX_USER_HEADER as u64 + ASK_INSTEAD;
 
 /// Messages queued to one peer and not yet acknowledged, or behind one that is not.

@@ -2,8 +2,8 @@
 //!
 //! The engine has no log of its own. It queues records while its driver asks for them
 //! ([`crate::Engine::set_logging`]), and the driver writes them where it likes. Only rare steps
-//! make a record, never a packet of messages. The queue and two rates bound what peers, and anybody
-//! who can send us a datagram, make a driver write (F04).
+//! make a record, never a packet of messages. The queue and two rates bound the records that peers,
+//! and anyone who can send us a datagram, can cause (F04).
 
 use crate::event::{EndReason, LostCause, RefusedReason, Unreachable};
 use crate::time::Instant;
@@ -13,55 +13,54 @@ use core::fmt;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Records that wait for the driver at most. A record has about 100 B.
+/// Most records that wait for the driver. A record has about 100 B.
 const QUEUE: usize = 256;
 
-/// Records in each second at most: about 150 KB of text.
+/// Most records in each second: about 150 KB of text.
 const PER_SECOND: u32 = 1_000;
 
-/// How many of them may be about packets whose sender proved nothing: anybody can send those, under
-/// any address.
+/// Most of them about packets whose sender proved nothing: anyone can send those, from any address.
 const UNPROVEN_PER_SECOND: u32 = 100;
 
 /// A step of a connection's life, or a packet that was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogRecord {
-    /// A handshake packet goes out. REFUSED is told by [`LogRecord::Refuses`].
+    /// A handshake packet is sent. For REFUSED there is [`LogRecord::Refuses`].
     Sent {
         /// Its type.
         packet: PacketType,
-        /// To which node.
+        /// The receiving node.
         peer: NodeId,
-        /// To which address.
+        /// The receiver's address.
         to: SocketAddr,
         /// How often this packet was sent, this time included; 1 for answers.
         tries: u32,
     },
-    /// A handshake packet came, and is looked at. A [`LogRecord::Dropped`] may follow.
+    /// A handshake packet was received. A [`LogRecord::Dropped`] may follow.
     Received {
         /// Its type.
         packet: PacketType,
-        /// From which node, as it says itself.
+        /// The sending node, as the packet claims.
         peer: NodeId,
-        /// From which address.
+        /// The sender's address.
         from: SocketAddr,
     },
     /// A packet was dropped.
     Dropped {
         /// Its type, if it is a packet at all.
         packet: Option<PacketType>,
-        /// The node that it says it is from. Only handshake packets say so.
+        /// The sending node, as the packet claims. Only handshake packets name one.
         peer: Option<NodeId>,
-        /// From which address.
+        /// The sender's address.
         from: SocketAddr,
         /// Why.
         reason: DropReason,
     },
-    /// This node refuses a peer's HELLO or INIT, and tells it so.
+    /// This node refuses a peer's HELLO or INIT, and sends REFUSED.
     Refuses {
-        /// Which node, as it says itself.
+        /// The refused node, as its packet claims.
         peer: NodeId,
-        /// At which address.
+        /// Its address.
         to: SocketAddr,
         /// Why.
         reason: RefusedReason,
@@ -69,16 +68,16 @@ pub enum LogRecord {
     /// A peer refuses this node, or this node itself has no room for the connection. Another
     /// attempt follows.
     Refused {
-        /// Which node.
+        /// The peer.
         peer: NodeId,
         /// Why.
         reason: RefusedReason,
     },
     /// A connection was made, or replaced.
     Connected {
-        /// With which node.
+        /// The peer.
         peer: NodeId,
-        /// At which address.
+        /// Its address.
         to: SocketAddr,
         /// The session's epoch.
         epoch: Epoch,
@@ -87,66 +86,67 @@ pub enum LogRecord {
     },
     /// The peer answers.
     Up {
-        /// Which node.
+        /// The peer.
         peer: NodeId,
-        /// In which session.
+        /// The session.
         session: SessionNumber,
     },
     /// The peer was silent for too long.
     Lost {
-        /// Which node.
+        /// The peer.
         peer: NodeId,
-        /// Where it was thought to be.
+        /// Its presumed address.
         at: Option<SocketAddr>,
-        /// What is known of the reason.
+        /// The reason, as far as it is known.
         cause: LostCause,
     },
-    /// The same of a peer that announced that nobody serves it while its program computes.
+    /// As `Lost`, for a peer that announced that its engine does not run while its program
+    /// computes.
     Quiet {
-        /// Which node.
+        /// The peer.
         peer: NodeId,
     },
     /// A session ended.
     Ended {
-        /// With which node.
+        /// The peer.
         peer: NodeId,
-        /// Which session.
+        /// The session.
         session: SessionNumber,
         /// Why.
         reason: EndReason,
-        /// How many messages to the peer it had that were not delivered, or perhaps not.
+        /// How many messages to the peer were not delivered, or perhaps not.
         undelivered: u64,
     },
-    /// Packets of another size go to this address.
+    /// The packet size to this address changed.
     PacketSize {
-        /// Where.
+        /// The address.
         to: SocketAddr,
         /// The largest UDP payload, in bytes.
         datagram: usize,
     },
-    /// The peer answers at another address: its packets go there.
+    /// The peer answers at another address: packets to it go there.
     Moved {
-        /// Which node.
+        /// The peer.
         peer: NodeId,
-        /// Where it was.
+        /// Its former address.
         from: SocketAddr,
-        /// Where it is.
+        /// Its new address.
         to: SocketAddr,
     },
     /// The system reports that a datagram to a peer was not delivered.
     Undelivered {
-        /// To which node.
+        /// The receiving node.
         peer: NodeId,
-        /// To which address.
+        /// The receiver's address.
         to: SocketAddr,
         /// Why.
         reason: Unreachable,
-        /// Whether this machine's own kernel says so, of one of its own addresses.
+        /// Whether this machine's own kernel reports it, for one of its own addresses.
         local: bool,
     },
     /// There were more records than the bounds allow.
     Suppressed {
-        /// How many were left out.
+        /// How many were omitted.
         records: u64,
     },
 }
@@ -154,14 +154,14 @@ pub enum LogRecord {
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// It is no packet of this protocol version, or was damaged on the way.
+    /// The datagram is no packet of this protocol version, or was damaged on the way.
     Header(HeaderError),
-    /// What follows its header cannot be read.
+    /// The bytes after the header cannot be read.
     Malformed,
     /// DATA for a connection that this node does not have.
     UnknownConnection,
-    /// DATA of a connection that is being made came before ACCEPT: that was late or lost, and INIT
-    /// is sent again.
+    /// DATA of a connection that is being made came before ACCEPT, which was late or lost. INIT is
+    /// sent again.
     BeforeAccept,
     /// A HELLO that there is no room to answer yet.
     NoRoom,
@@ -171,14 +171,14 @@ pub enum DropReason {
     BadCookie,
     /// An INIT to another process, which was at this address before.
     OtherIncarnation,
-    /// An INIT that an INIT, or a refusal, of the same peer followed already.
+    /// An INIT older than an accepted or refused INIT of the same peer.
     Outdated,
-    /// An INIT that crossed one of ours, which stands.
+    /// An INIT that crossed one of ours, which wins.
     Crossing,
-    /// An INIT under the ID of a peer that may be alive: that one is asked for a sign of life
+    /// An INIT under the ID of a peer that may be alive: that peer is asked for a sign of life
     /// first.
     Contested,
-    /// An answer that fits nothing that this node waits for.
+    /// An answer to nothing that this node asked.
     Unasked,
     /// An ACCEPT from another address than the INIT went to.
     OtherAddress,
@@ -217,7 +217,7 @@ pub(crate) struct Log {
     second: u64,
     taken: u32,
     unproven: u32,
-    /// Left out since that was last told.
+    /// Records omitted since that was last told.
     suppressed: u64,
 }
 
@@ -233,7 +233,7 @@ impl Log {
         self.on
     }
 
-    /// Adds what `record` makes, if the driver asks for records.
+    /// Adds the record that `record` makes, if the driver asks for records.
     #[inline]
     pub(crate) fn add(&mut self, now: Instant, record: impl FnOnce() -> LogRecord) {
         if self.on {
@@ -241,7 +241,7 @@ impl Log {
         }
     }
 
-    /// The same of a packet whose sender proved nothing.
+    /// As [`add`](Self::add), about a packet whose sender proved nothing.
     #[inline]
     pub(crate) fn add_unproven(&mut self, now: Instant, record: impl FnOnce() -> LogRecord) {
         if self.on {
@@ -262,8 +262,8 @@ impl Log {
         self.queue.push_back(record);
     }
 
-    /// In a new second as many records are allowed again, and how many were left out before is told
-    /// first.
+    /// Begins a new second, in which as many records are allowed again. A record of how many were
+    /// omitted before comes first.
     fn begin_second(&mut self, now: Instant) {
         let second = now.as_nanos() / 1_000_000_000;
         if second == self.second {

@@ -1,4 +1,4 @@
-//! What a program decides about one peer.
+//! Settings of the program for one peer.
 
 use crate::config::Config;
 use crate::congestion::ControllerChoice;
@@ -7,21 +7,21 @@ use crate::turns::Priority;
 use crate::wire::Mode;
 
 /// Settings of one peer. They hold for all its sessions and connections until they are changed or
-/// the peer is removed from the book. A peer begins with the node's ([`Config`]).
+/// the peer is removed from the book. A peer begins with the node's settings ([`Config`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerOptions {
-    /// How traffic to the peer flows: many bytes, or early answers. The peer is told and does its
-    /// part. Default [`Mode::Adaptive`]: as the traffic shows.
+    /// Mode of the traffic to the peer: many bytes, or early answers. The peer is told and adapts.
+    /// Default [`Mode::Adaptive`]: derived from the traffic.
     pub mode: Mode,
     /// The rank among peers: packets to a higher one go first, and the program receives its
     /// messages first. Default [`Priority::DEFAULT`].
     pub priority: Priority,
-    /// Which congestion controller its connections use. A changed one learns the path anew.
-    /// Default [`ControllerChoice::Auto`]: by the round trip.
+    /// Congestion controller of its connections. A changed one learns the path anew. Default
+    /// [`ControllerChoice::Auto`]: by the round trip.
     pub controller: ControllerChoice,
-    /// Bytes of UDP payload per second that messages to the peer take at most, what is sent again
-    /// included, but at least a packet each second. Acknowledgements and signs of life go on in any
-    /// case. Default `None`: whatever network and receiver take.
+    /// Most bytes of UDP payload per second for messages to the peer, including retransmissions,
+    /// but at least a packet each second. Acknowledgements and signs of life go on in any case.
+    /// Default `None`: only network and receiver are the limit.
     pub rate_cap: Option<u64>,
     /// How long the peer may be silent, while something waits for it or with `keep_alive`, before
     /// it counts as lost: at least 100 ms. Default 10 s.
@@ -29,17 +29,17 @@ pub struct PeerOptions {
     /// How long the peer may be silent before its session ends: at least `silence_timeout`. Default
     /// 5 min.
     pub give_up_after: Duration,
-    /// Notices the peer's silence when nothing waits for it, too: asks it for a sign of life three
+    /// Detects the peer's silence also while nothing waits for it: asks it for a sign of life three
     /// times per `silence_timeout`. Needs a connection. Default false.
     pub keep_alive: bool,
-    /// Lost messages are sent again only when the program says so (`retransmit`): the classic of
+    /// Lost messages are sent again only when the program asks for it (`retransmit`), as in classic
     /// user-level protocols. Probes for signs of life go on. When this is switched off, everything
     /// that is not acknowledged is sent again. Default false.
     pub manual_retransmission: bool,
 }
 
 impl PeerOptions {
-    /// What a peer begins with.
+    /// The initial settings of a peer.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self {

@@ -1,9 +1,9 @@
 //! Pacing: spreads a window over its round trip (RFC 9002 section 7.7).
 //!
 //! A token bucket in bytes. User space cannot sleep for a microsecond and should not try: the
-//! bucket may run into debt for what [`SLACK`] pays back, and a wait is never shorter than that.
-//! On paths whose round trip is itself about that short the pacer therefore never holds anything
-//! back, and whole segmentation trains pass at high rates.
+//! bucket may owe as much as [`SLACK`] earns, and a wait is never shorter than that. Therefore the
+//! pacer never delays packets on paths whose round trip is about that short, and whole segmentation
+//! trains pass at high rates.
 
 use crate::time::{Duration, Instant, nanos};
 
@@ -13,15 +13,15 @@ pub const SLACK: Duration = Duration::from_micros(100);
 /// Packets that may always go back to back: the initial window of RFC 6928.
 const BURST_PACKETS: u64 = 10;
 
-/// How much may gather while the sender had nothing to send, or slept too long. All of it may leave
-/// at once, and whatever others send waits behind it.
+/// Time for which budget may accumulate while the sender had nothing to send, or slept too long.
+/// All of it may leave at once, and packets of other senders wait behind it.
 const OVERSLEEP: Duration = Duration::from_micros(250);
 
 /// The bucket counts in billionths of a byte: one byte per second for one nanosecond. 64 bits hold
 /// 9 GB of them.
 const SCALE: i64 = 1_000_000_000;
 
-/// A token bucket. Blocks nothing itself: it says how much may go now and when more may.
+/// A token bucket. Blocks nothing itself: it tells how much may be sent now and when more may.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     /// Billionths of bytes; negative when sent in advance.
@@ -42,13 +42,13 @@ impl Pacer {
         }
     }
 
-    /// The packet size changed.
+    /// Sets the packet size.
     pub const fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu as u64;
     }
 
-    /// Bytes that may be sent now at `rate` bytes per second. A packet goes if it is at most
-    /// that long; otherwise ask [`next_time`](Self::next_time).
+    /// Bytes that may be sent now at `rate` bytes per second. A packet may be sent if it is at most
+    /// that long; otherwise call [`next_time`](Self::next_time).
     pub fn budget(&mut self, now: Instant, rate: u64) -> u64 {
         self.tokens = self.filled(now, rate);
         self.updated = self.updated.max(now);
@@ -56,8 +56,8 @@ impl Pacer {
         u64::try_from(allowed).unwrap_or(0)
     }
 
-    /// Whether the budget has `bytes` already, whatever was earned since it was last asked for, at
-    /// whatever rate. At most what may go back to back.
+    /// Whether the budget has `bytes` already, without the tokens earned since the last
+    /// [`budget`](Self::budget). False for more than may go back to back.
     #[must_use]
     pub fn has(&self, bytes: u64) -> bool {
         self.tokens >= scaled(bytes) && bytes <= BURST_PACKETS.saturating_mul(self.mtu)
@@ -68,9 +68,8 @@ impl Pacer {
         self.tokens = self.tokens.saturating_sub(scaled(bytes));
     }
 
-    /// When `bytes` may be sent at `rate` bytes per second: `now` if the budget has them, else
-    /// at least [`SLACK`] later. Never before `now`. What exceeds the largest burst need not be
-    /// waited for.
+    /// When `bytes` may be sent at `rate` bytes per second: `now` if the budget has them, else at
+    /// least [`SLACK`] later. Never before `now`. Bytes beyond the largest burst add no wait.
     #[must_use]
     pub fn next_time(&self, now: Instant, rate: u64, bytes: u64) -> Instant {
         let wanted = scaled(bytes).min(self.capacity(rate));
@@ -78,13 +77,14 @@ impl Pacer {
         if missing <= paid(rate, SLACK) {
             return now;
         }
-        // Positive: `paid` is never negative. Rounded up, for a moment too early would repeat.
+        // Positive: `paid` is never negative. Rounded up, since a wait that ends too early would be
+        // repeated.
         let wait = missing.unsigned_abs().div_ceil(rate.max(1));
         now + Duration::from_nanos(wait).max(SLACK)
     }
 
-    /// The bucket at `now`. Debt is bounded as credit is, lest a burst at a rate of the past be
-    /// paid back at the rate of the present.
+    /// The bucket at `now`. Debt is bounded as credit is: a burst at an earlier, higher rate must
+    /// not be paid back at the present rate.
     fn filled(&self, now: Instant, rate: u64) -> i64 {
         let capacity = self.capacity(rate);
         self.tokens
@@ -98,7 +98,7 @@ impl Pacer {
     }
 }
 
-/// What `rate` bytes per second earn in `time`.
+/// The tokens that `rate` bytes per second earn in `time`.
 fn paid(rate: u64, time: Duration) -> i64 {
     i64::try_from(rate.saturating_mul(nanos(time))).unwrap_or(i64::MAX)
 }

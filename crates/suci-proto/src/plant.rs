@@ -1,5 +1,5 @@
 //! Planted faults, in test builds only (`--cfg suci_plant`): each breaks one rule, so that the
-//! simulator and the tests on emulated links can show that they would notice.
+//! simulator and the tests on emulated links can show that they detect it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

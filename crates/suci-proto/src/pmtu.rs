@@ -1,8 +1,8 @@
 //! Path MTU: the largest datagram that gets through (RFC 8899, RFC 9000 section 14).
 //!
-//! Where the kernel knows the route's MTU, the size starts there and falls when the kernel says
-//! EMSGSIZE or when large packets keep vanishing. Where it does not, the size starts at the floor
-//! and probes search upwards. Whatever is learnt from failure is doubted again after ten minutes.
+//! If the kernel knows the route's MTU, the size starts there and falls when the kernel reports
+//! EMSGSIZE or when large packets keep being lost. Otherwise the size starts at the floor and
+//! probes search upwards. A size that failed is tried again after ten minutes.
 
 use crate::limits::{CONTROL_PACKET, ETHERNET_MTU, MAX_DATAGRAM, MIN_MTU};
 use crate::time::{Duration, Instant};
@@ -10,20 +10,22 @@ use crate::time::{Duration, Instant};
 /// Losses of one probe size before it counts as too large (RFC 8899 section 5.1.2).
 const MAX_PROBES: u32 = 3;
 
-/// Gain below which searching further is not worth the probes.
+/// Gain in bytes below which searching further is not worth the probes.
 const MIN_GAIN: usize = 16;
 
 /// Time after which a size that failed is tried again (RFC 8899 section 5.1.1).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 
-/// A probe of which nothing was heard for so long counts as lost (connection replaced, say).
+/// A probe without an answer for this time counts as lost (for example after the connection was
+/// replaced).
 const PROBE_LAPSE: Duration = Duration::from_secs(15);
 
-/// Times that a full packet sent after the previous time was noticed must be lost, while smaller
-/// ones arrive and no full one does, to suspect a black hole. Congestion does not choose by size.
+/// Rounds in which a full packet must be lost, while smaller ones arrive and no full one does, to
+/// detect a black hole. Each round's packet was sent after the round before was noticed. Congestion
+/// does not select by size.
 const BLACK_HOLE_ROUNDS: u32 = 3;
 
-/// Probe timeouts in a row after which size may be to blame.
+/// Probe timeouts in a row after which the packet size may be the cause.
 const BLACK_HOLE_TIMEOUTS: u32 = 3;
 
 /// Usual sizes to fall back to, before the floor: jumbo frames and Ethernet.
@@ -35,23 +37,24 @@ pub struct PathMtu {
     current: usize,
     /// Never search above this.
     limit: usize,
-    /// Smallest size known not to get through; searching stays below it.
+    /// Smallest size that failed; the search stays below it.
     failed: Option<usize>,
-    /// When `failed` is doubted.
+    /// When `failed` may be tried again.
     raise_at: Option<Instant>,
     /// The probe in flight, and when it was sent.
     probe: Option<(usize, Instant)>,
-    /// Size of the last probe lost, and how many of that size were in a row.
+    /// Size of the last lost probe, and how many of that size were lost in a row.
     probe_losses: (usize, u32),
     suspicion: Option<Suspicion>,
-    /// The system refused what every path must carry, or only smaller packets arrive.
+    /// The system refused a size that every path must carry, or only smaller packets arrive.
     refused_floor: bool,
 }
 
 /// Signs of a black hole.
 #[derive(Clone, Copy, Debug)]
 struct Suspicion {
-    /// The smallest packet above the floor that was lost: larger ones arriving clear the path.
+    /// The smallest packet above the floor that was lost. If one as large arrives, the suspicion
+    /// ends.
     size: usize,
     rounds: u32,
     noticed: Instant,
@@ -84,26 +87,26 @@ impl PathMtu {
         self.current
     }
 
-    /// Largest datagram that is searched for.
+    /// Largest datagram for which the search probes.
     #[must_use]
     pub const fn limit(&self) -> usize {
         self.limit
     }
 
-    /// The size that was found after a larger one had failed, if no search goes on.
+    /// The size that was found after a larger one had failed, if the search is over.
     #[must_use]
     pub fn found(&self, now: Instant) -> Option<usize> {
         let settled = self.failed.is_some() && self.probe.is_none();
         (settled && self.probe_due(now).is_none()).then_some(self.current)
     }
 
-    /// Nothing larger than now is searched for any more.
+    /// Ends the search at the current size.
     pub const fn bind(&mut self) {
         self.limit = self.current;
     }
 
-    /// The same path, whose ends both take datagrams up to `limit` from now on. Larger ones than
-    /// before are looked for by probes.
+    /// The state for the same path, whose ends both take datagrams up to `limit` from now on.
+    /// Probes search for sizes larger than before.
     #[must_use]
     pub fn inherit(&self, limit: usize) -> Self {
         let limit = limit.clamp(MIN_MTU, MAX_DATAGRAM);
@@ -116,8 +119,8 @@ impl PathMtu {
         }
     }
 
-    /// The system refused a datagram of `size` (EMSGSIZE), at once or by an ICMP message.
-    /// Returns whether the size fell; what is in flight above the new one is lost.
+    /// The system refused a datagram of `size` (EMSGSIZE), at once or by an ICMP message. Returns
+    /// whether the size fell; packets in flight above the new size are lost.
     pub fn on_too_big(&mut self, now: Instant, size: usize) -> bool {
         self.settle_probe(size);
         if size <= MIN_MTU {
@@ -136,14 +139,14 @@ impl PathMtu {
         true
     }
 
-    /// The system refused a datagram of `size`. Returns whether that is the first one that every
-    /// path must carry.
+    /// The system refused a datagram of `size`. Returns true for the first refusal of a size that
+    /// every path must carry.
     pub fn on_floor_refused(&mut self, size: usize) -> bool {
         size <= MIN_MTU && !core::mem::replace(&mut self.refused_floor, true)
     }
 
-    /// Whether packets that every path must carry were lost for several round trips while smaller
-    /// ones arrived. True once for a path.
+    /// Whether packets of a size that every path must carry were lost for several round trips while
+    /// smaller ones arrived. Returns true once for a path.
     pub fn has_proved_narrow(&mut self) -> bool {
         let narrow = self.current == MIN_MTU
             && self
@@ -152,7 +155,7 @@ impl PathMtu {
         narrow && self.on_floor_refused(self.current)
     }
 
-    /// Size of a probe to send now. The answer stays the same until one is
+    /// Size of a probe to send now. The result stays the same until a probe is
     /// [sent](Self::on_probe_sent) or more is known.
     #[must_use]
     pub fn probe_due(&self, now: Instant) -> Option<usize> {
@@ -173,7 +176,7 @@ impl PathMtu {
         usual.or_else(|| (gain > MIN_GAIN).then_some(self.current + gain / 2))
     }
 
-    /// When a probe may next become due merely because time passed.
+    /// When a probe may next become due by time alone.
     #[must_use]
     pub fn next_time(&self) -> Option<Instant> {
         match self.probe {
@@ -182,7 +185,7 @@ impl PathMtu {
         }
     }
 
-    /// A probe of the `size` that was due went out.
+    /// Notes that a probe of `size` was sent.
     pub fn on_probe_sent(&mut self, now: Instant, size: usize) {
         if let Some((lapsed, sent)) = self.probe {
             self.on_probe_lost(sent + PROBE_LAPSE, lapsed);
@@ -191,7 +194,7 @@ impl PathMtu {
         self.probe = Some((size, now));
     }
 
-    /// A probe of `size` arrived. Returns whether the size rose.
+    /// Notes that a probe of `size` arrived. Returns whether the packet size rose.
     pub fn on_probe_acked(&mut self, size: usize) -> bool {
         self.settle_probe(size);
         if size <= self.current || size > self.limit {
@@ -203,7 +206,7 @@ impl PathMtu {
         true
     }
 
-    /// A probe of `size` was lost.
+    /// Notes that a probe of `size` was lost.
     pub fn on_probe_lost(&mut self, now: Instant, size: usize) {
         self.settle_probe(size);
         let (last, losses) = self.probe_losses;
@@ -220,7 +223,7 @@ impl PathMtu {
         }
     }
 
-    /// Packets were acknowledged, the largest of `size` bytes.
+    /// Notes that packets were acknowledged, the largest of `size` bytes.
     pub const fn on_acked(&mut self, size: usize) {
         if let Some(suspicion) = &mut self.suspicion {
             if size >= suspicion.size {
@@ -231,11 +234,12 @@ impl PathMtu {
         }
     }
 
-    /// Packets, not probes, were declared lost at `now`: the largest of `size` bytes, the newest
-    /// sent at `sent_at`. Returns whether the size fell to the floor, because only small packets
-    /// have come through for several round trips.
+    /// Notes that packets, not probes, were declared lost at `now`: the largest of `size` bytes,
+    /// the newest sent at `sent_at`. Returns whether the size fell to the floor, because only small
+    /// packets arrived for several round trips.
     pub fn on_lost(&mut self, now: Instant, size: usize, sent_at: Instant) -> bool {
-        // On the smallest packets the floor itself is in doubt.
+        // At the floor, losses of all but control packets count: the path may not carry the floor
+        // itself.
         let at_floor = self.current == MIN_MTU;
         let least = if at_floor { CONTROL_PACKET } else { MIN_MTU };
         if size <= least || size > self.current {
@@ -261,9 +265,9 @@ impl PathMtu {
         true
     }
 
-    /// The probe timer fired for the `count`th time in a row while packets above the floor were
-    /// in flight. Returns whether the size fell to the floor. The peer may merely be away:
-    /// nothing is held against the size it had, and probes search for it at once.
+    /// Notes that the probe timer fired for the `count`th time in a row while packets above the
+    /// floor were in flight. Returns whether the size fell to the floor. The peer may merely be
+    /// away: its former size does not count as failed, and probes search for it at once.
     pub fn on_probe_timeout(&mut self, count: u32) -> bool {
         if count < BLACK_HOLE_TIMEOUTS || self.current == MIN_MTU {
             return false;
@@ -272,19 +276,20 @@ impl PathMtu {
         true
     }
 
-    /// The peer was lost while packets above the floor were in flight, sooner perhaps than
-    /// [`on_probe_timeout`](Self::on_probe_timeout) could tell. The next connection opens with
-    /// small packets: would it keep the size, a black hole would swallow each one's messages again.
+    /// Lowers the size to the floor after the peer was lost while packets above the floor were in
+    /// flight, perhaps before [`on_probe_timeout`](Self::on_probe_timeout) lowered it. Opening the
+    /// next connection needs only small packets; with the old size, a black hole would drop the
+    /// messages of each connection again.
     pub const fn on_peer_lost(&mut self) {
         self.fall(MIN_MTU);
     }
 
-    /// Whatever became of the probe of `size`, it is no longer in flight.
+    /// Notes that the probe of `size` is no longer in flight.
     fn settle_probe(&mut self, size: usize) {
         self.probe = self.probe.filter(|(probed, _)| *probed != size);
     }
 
-    /// Whether what failed did so too long ago to be believed.
+    /// Whether the failure of `failed` is so old that the size should be tried again.
     #[must_use]
     pub fn in_doubt(&self, now: Instant) -> bool {
         self.raise_at.is_some_and(|at| now >= at)

@@ -1,9 +1,9 @@
 //! A set of `u64` offsets kept as sorted, disjoint, non-adjacent half-open ranges.
 //!
 //! Reassembly keeps the bytes it has, retransmission the bytes it owes. Most sets never have more
-//! than one span, which needs no memory of its own. Of others both see almost only appends at the
-//! end and removals at the front, so the spans live in a ring buffer: those two cost O(1), anything
-//! else a binary search and one shift. A tree was rejected: the owner caps the number of spans
+//! than one span, which needs no memory of its own. In other sets almost all operations append at
+//! the end or remove at the front, so the spans live in a ring buffer: these two cost O(1), all
+//! others a binary search and one shift. A tree was rejected: the owner caps the number of spans
 //! anyway (F04), and for a few hundred a flat array is faster and smaller.
 
 use core::ops::Range;
@@ -32,7 +32,7 @@ struct Span {
 }
 
 impl Span {
-    /// None.
+    /// The empty span.
     const EMPTY: Self = Self { start: 0, end: 0 };
 
     fn len(self) -> u64 {
@@ -55,7 +55,7 @@ impl RangeSet {
         }
     }
 
-    /// Adds `range` and says how many of its offsets were not there before.
+    /// Adds `range`. Returns how many of its offsets were not there before.
     pub fn insert(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
@@ -76,10 +76,10 @@ impl RangeSet {
         self.among_all(|set| set.insert_anywhere(range))
     }
 
-    /// Does something where all spans stand in the ring.
+    /// Runs `act` while all spans are in the ring.
     fn among_all(&mut self, act: impl FnOnce(&mut Self) -> u64) -> u64 {
         if self.spans.capacity() == 0 {
-            // Few sets have more.
+            // Few sets have more than two.
             self.spans.reserve_exact(2);
         }
         if !self.is_empty() {
@@ -110,7 +110,7 @@ impl RangeSet {
         added
     }
 
-    /// Takes `range` out and says how many of its offsets were there.
+    /// Removes `range`. Returns how many of its offsets were there.
     pub fn remove(&mut self, range: Range<u64>) -> u64 {
         if !self.intersects(range.clone()) {
             return 0;
@@ -172,7 +172,7 @@ impl RangeSet {
         !range.is_empty() && next.is_some_and(|span| span.start < range.end)
     }
 
-    /// Where the first span begins that ends beyond `offset`, which may lie in it.
+    /// The beginning of the first span that ends beyond `offset`; `offset` may lie in it.
     #[must_use]
     pub fn next_start(&self, offset: u64) -> Option<u64> {
         self.ending_beyond(offset).map(|span| span.start)
@@ -197,8 +197,8 @@ impl RangeSet {
         self.first().into_iter().chain(others)
     }
 
-    /// The spans that `range` overlaps, in ascending order. Found without looking at the others, of
-    /// which a peer may have made thousands.
+    /// The spans that `range` overlaps, in ascending order. It does not iterate over other spans,
+    /// of which a peer may have made thousands.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let from = (self.spans).partition_point(|span| span.end <= range.start);
         let to = match range.is_empty() {

@@ -1,10 +1,10 @@
-//! The program's cap on one peer's traffic: bytes per second, whatever network and receiver would
-//! take.
+//! The program's cap on one peer's traffic, in bytes per second, beside the limits of network and
+//! receiver.
 
 use crate::pacer::Pacer;
 use crate::time::Instant;
 
-/// A rate and what of it is left. It outlives connections, so that a new one brings no new burst.
+/// A rate and its budget. It outlives connections, so that a new one brings no new burst.
 #[derive(Debug)]
 pub(crate) struct RateCap {
     rate: Option<u64>,
@@ -13,7 +13,7 @@ pub(crate) struct RateCap {
 }
 
 impl RateCap {
-    /// `rate` in bytes per second, `packet` the usual bytes of one.
+    /// Makes a cap of `rate` bytes per second; `packet` is the usual packet size in bytes.
     pub(crate) fn new(now: Instant, rate: Option<u64>, packet: usize) -> Self {
         Self {
             rate,
@@ -22,7 +22,7 @@ impl RateCap {
         }
     }
 
-    /// From `now` on the rate is another. What was sent before counts.
+    /// Changes the rate from `now` on. Bytes sent before count.
     pub(crate) fn set(&mut self, now: Instant, rate: Option<u64>) {
         if let Some(before) = self.rate {
             self.pacer.budget(now, before);
@@ -33,32 +33,32 @@ impl RateCap {
         self.rate = rate;
     }
 
-    /// Nothing is counted while there is no cap.
+    /// Resets the budget if there is no cap, since nothing is counted then.
     pub(crate) fn shrink(&mut self) {
         if self.rate.is_none() {
             self.pacer = Pacer::new(Instant::ZERO, self.packet);
         }
     }
 
-    /// Until when a packet of `size` bytes has to wait, if it has to. At least one goes each
-    /// second.
+    /// The time until which a packet of `size` bytes has to wait, if it has to. At least one packet
+    /// is sent each second.
     pub(crate) fn until(&mut self, now: Instant, size: u64) -> Option<Instant> {
         let rate = self.rate?.max(size);
         (self.budget(now, size) < size).then(|| self.pacer.next_time(now, rate, size))
     }
 
-    /// Bytes that may go now in packets of `size`.
+    /// Bytes that may be sent now in packets of `size` bytes.
     pub(crate) fn budget(&mut self, now: Instant, size: u64) -> u64 {
         let Some(rate) = self.rate else {
             return u64::MAX;
         };
-        // A larger packet would never fit what the pacer holds at most.
+        // A larger packet would never fit the pacer's largest budget.
         self.packet = self.packet.max(usize::try_from(size).unwrap_or(usize::MAX));
         self.pacer.set_mtu(self.packet);
         self.pacer.budget(now, rate.max(size))
     }
 
-    /// A packet of messages went.
+    /// Charges a packet of messages that was sent.
     pub(crate) fn consume(&mut self, bytes: u64) {
         if self.rate.is_some() {
             self.pacer.consume(bytes);
@@ -77,7 +77,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// Packets that go from `from` to `to`, as soon as each may.
+    /// Packets sent from `from` to `to`, each as soon as it may.
     fn sent(cap: &mut RateCap, from: Instant, to: Instant) -> u64 {
         let (mut now, mut count) = (from, 0);
         while now < to {

@@ -1,15 +1,15 @@
-//! Controllers that the program writes: it knows which peer is urgent and which is bulk; the
-//! network does not.
+//! Controllers written by the program. The program knows which peer is urgent and which gets bulk
+//! data; the network does not.
 
 use crate::time::{Duration, Instant};
 
-/// What is known of a peer at the moment of decision.
+/// The state of a peer at the time of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// The engine's clock.
     pub now: Instant,
-    /// Smoothed round-trip time of the path; zero without a connection, and so is all that follows
-    /// but the queue.
+    /// Smoothed round-trip time of the path. Without a connection it is zero, as are all further
+    /// fields except the queue.
     pub rtt: Duration,
     /// Smallest round-trip time of the path that was seen; zero before any was.
     pub min_rtt: Duration,
@@ -19,7 +19,7 @@ pub struct Observation {
     pub marks: u64,
     /// Packets declared lost.
     pub losses: u64,
-    /// Bytes that the network's congestion controller lets be in flight.
+    /// Congestion window, in bytes.
     pub window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
@@ -29,22 +29,22 @@ pub struct Observation {
     pub packet: usize,
     /// Messages accepted and not yet acknowledged.
     pub queued_messages: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub queued_bytes: u64,
 }
 
-/// What a program's controller wants. It can only tighten what network and receiver allow; the
-/// default leaves everything to them.
+/// The decision of a program's controller. It can only tighten the limits of network and receiver;
+/// the default adds none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Bytes in flight at most. 0 pauses messages to the peer; any other number lets at least one
-    /// packet fly. Acknowledgements, probes and whatever else keeps the connection alive go on in
-    /// any case.
+    /// Most bytes in flight. 0 pauses messages to the peer; any other number allows at least one
+    /// packet in flight. Acknowledgements, probes and other packets that keep the connection alive
+    /// go on in any case.
     pub window: Option<u64>,
-    /// Bytes per second at most; at least one packet goes each second.
+    /// Most bytes per second; at least one packet is sent each second.
     pub pace: Option<u64>,
-    /// Longest that acknowledgements to this peer wait for something to ride on. A program that
-    /// polls by itself acknowledges when it polls, sooner than that or not.
+    /// Longest time that acknowledgements to this peer wait for a packet that carries them. A
+    /// program that polls by itself acknowledges when it polls, even if that is earlier or later.
     pub ack_interval: Option<Duration>,
     /// Decide again after this time even if nothing is acknowledged; at least 1 ms.
     pub again: Option<Duration>,
@@ -53,16 +53,16 @@ pub struct Decision {
 /// Shortest [`Decision::again`]: the timer is meant for plans, not for pacing.
 pub(crate) const MIN_AGAIN: Duration = Duration::from_millis(1);
 
-/// While messages wait because a controller pauses them, it is asked at least this often: nothing
-/// would be acknowledged that could ask it.
+/// While a controller pauses messages, it is asked at least this often: no acknowledgement comes
+/// that would cause it to be asked.
 pub(crate) const PAUSED_AGAIN: Duration = Duration::from_millis(100);
 
 /// A program's controller of one peer.
 ///
 /// It is called when it is installed, when the peer acknowledges something, and when
 /// [`Decision::again`] is over. Each decision replaces the one before. It should be quick, and must
-/// not panic: the engine waits for it, on whatever thread the engine runs. Any closure of this
-/// shape is one.
+/// not panic: the engine waits for it, on the engine's thread. Any closure of this shape is a
+/// controller.
 ///
 /// ```
 /// use suci_proto::{Decision, Observation};

@@ -1,8 +1,8 @@
 //! The engine's own clock reading.
 //!
-//! The engine never looks at a clock: the driver passes `now` into every call. A reading
-//! counts nanoseconds from an origin the driver chose, so that a simulator can start at
-//! zero and a process at its monotonic clock's zero. Readings never run backwards.
+//! The engine never reads a clock: the driver passes `now` into every call. A reading counts
+//! nanoseconds from an origin the driver chose, so that a simulator can start at zero and a process
+//! at its monotonic clock's zero. Readings never run backwards.
 
 use core::ops::{Add, AddAssign, Sub};
 pub use core::time::Duration;
@@ -58,8 +58,8 @@ pub fn nanos(duration: Duration) -> u64 {
     whole.saturating_add(duration.subsec_nanos().into())
 }
 
-/// What `amount` in `time` comes to in a second, at most `u64::MAX`; `time` below a nanosecond
-/// counts as one.
+/// The rate per second of `amount` in `time`, at most `u64::MAX`; `time` below a nanosecond counts
+/// as one.
 #[must_use]
 pub fn per_second(amount: u64, time: Duration) -> u64 {
     let time = nanos(time).max(1);

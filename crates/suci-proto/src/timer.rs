@@ -1,11 +1,11 @@
-//! Hierarchical timer wheel: which of many deadlines comes next.
+//! Hierarchical timer wheel: finds the next of many deadlines.
 //!
-//! The wheel of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", 1987, scheme 7):
-//! eight levels of 64 slots, the lowest of 65 us, the highest reaching the end of time. Two
-//! things differ from the text book. A slot is a small binary heap instead of a list, so that
-//! [`TimerWheel::next`] is exact at every distance and [`TimerWheel::expire`] is ordered;
-//! the usual wheel rounds, which would wake an idle process for nothing, or late. And the wheel
-//! turns only in `expire`, by the time that really passed: an hour costs as much as a tick.
+//! The wheel of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", 1987, scheme 7): eight
+//! levels of 64 slots, the lowest of 65 us, the highest reaching the end of time. Two things differ
+//! from the text book. A slot is a small binary heap instead of a list, so that
+//! [`TimerWheel::next`] is exact at every distance and [`TimerWheel::expire`] is ordered; the usual
+//! wheel rounds, which would wake an idle process too early or too late. And the wheel turns only
+//! in `expire`, by the time that passed: an hour costs as much as a tick.
 //!
 //! A plain heap over all keys was rejected: re-arming is by far the commonest operation, and in
 //! a wheel it touches only the few timers that share a slot.
@@ -29,7 +29,7 @@ const _: () = assert!(
 /// One armed timer in its slot's heap; ordered by deadline, then key.
 type Armed = (Instant, usize);
 
-/// Where a key is armed. Small: each peer has one, armed or not.
+/// The place where a key is armed. It is small, since each peer has one, armed or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ArmedAt {
     slot: u16,
@@ -45,7 +45,7 @@ const NOWHERE: ArmedAt = ArmedAt {
 const _: () = assert!(LEVELS * SLOTS < u16::MAX as usize);
 
 impl ArmedAt {
-    /// More than 2^32 timers in a slot are more than there are keys in memory.
+    /// `u32` suffices: 2^32 timers in a slot do not fit in memory.
     const fn new(slot: usize, position: usize) -> Self {
         Self {
             slot: slot as u16,
@@ -58,8 +58,7 @@ impl ArmedAt {
     }
 }
 
-/// Timers for which an empty slot keeps memory. Where more were armed at once, it is not soon
-/// needed again.
+/// Timers for which an empty slot keeps memory. Memory for more is not soon needed again.
 const KEPT: usize = 256;
 
 /// Deadlines by key, at most one per key.
@@ -76,7 +75,7 @@ pub struct TimerWheel {
     /// `LEVELS * SLOTS` heaps.
     slots: Vec<Vec<Armed>>,
     places: Vec<ArmedAt>,
-    /// The earliest deadline: asked for more often than it changes.
+    /// The earliest deadline, cached because it is read more often than it changes.
     next: Option<Instant>,
 }
 
@@ -99,8 +98,8 @@ impl TimerWheel {
         }
     }
 
-    /// Arms `key` for `deadline`, instead of whatever it was armed for. A deadline in the past
-    /// is due at the next [`expire`](Self::expire).
+    /// Arms `key` for `deadline`, which replaces its former deadline. A deadline in the past is due
+    /// at the next [`expire`](Self::expire).
     pub fn set(&mut self, key: usize, deadline: Instant) {
         if !self.moves_within(key, deadline) {
             self.disarm(key);
@@ -112,8 +111,8 @@ impl TimerWheel {
         self.next = self.earliest();
     }
 
-    /// Arms `key` for another time in the slot where it is: mostly it moves by little. False if it
-    /// is to go elsewhere.
+    /// Changes the deadline of `key` within its slot, as most changes are small. Returns false if
+    /// it belongs into another slot.
     fn moves_within(&mut self, key: usize, deadline: Instant) -> bool {
         let place = self.places.get(key).copied().unwrap_or(NOWHERE);
         let slot = usize::from(place.slot);
@@ -143,7 +142,7 @@ impl TimerWheel {
         }
     }
 
-    /// What `key` is armed for.
+    /// The deadline of `key`.
     #[cfg(test)]
     pub fn deadline(&self, key: usize) -> Option<Instant> {
         let place = *self.places.get(key)?;
@@ -166,8 +165,8 @@ impl TimerWheel {
             .map(|armed| armed.0)
     }
 
-    /// Disarms every timer whose deadline is `now` or earlier and appends its key to `due`, in
-    /// the order of deadlines, then of keys. Never a timer whose deadline is still to come.
+    /// Disarms every timer whose deadline is `now` or earlier and appends its key to `due`, in the
+    /// order of deadlines, then of keys. Timers with a later deadline stay armed.
     pub fn expire(&mut self, now: Instant, due: &mut Vec<usize>) {
         while let Some(slot) = self.first_slot() {
             let Some(&(deadline, key)) = self.slots.get(slot).and_then(|heap| heap.first()) else {
@@ -183,7 +182,7 @@ impl TimerWheel {
         self.turn_to(tick(now));
     }
 
-    /// Moves the base forward, and the timers that came near down to finer levels. Everything
+    /// Moves the base forward, and moves timers that came near down to finer levels. Everything
     /// before `base` is expired, so at each level only the base's own slot can hold any.
     fn turn_to(&mut self, base: u64) {
         if base <= self.base {

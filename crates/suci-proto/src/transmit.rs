@@ -2,8 +2,8 @@
 //!
 //! Headers, frame heads and small payloads stand in one pooled block; large payloads are
 //! referenced. All packets but the last have the same length, so that the kernel can cut the train
-//! itself (UDP_SEGMENT). A train lives until the driver says what became of it: a full socket costs
-//! nothing but time.
+//! itself (UDP_SEGMENT). A train lives until the driver reports its result: a full socket costs
+//! only time.
 
 use crate::event::Unreachable;
 use crate::types::{Ecn, PacketNumber};
@@ -11,7 +11,7 @@ use crate::wire::{Crc, HeaderTemplate, PLAIN_OVERHEAD, checksum};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 
-/// Where a packet goes, and from where.
+/// The destination of a packet, and its source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
     pub(crate) to: SocketAddr,
@@ -25,7 +25,7 @@ impl From<SocketAddr> for Destination {
     }
 }
 
-/// One run of a packet's bytes.
+/// One contiguous part of a packet's bytes.
 #[derive(Clone, Copy, Debug)]
 struct SourceRange {
     /// 0: the head block; n: body n - 1.
@@ -42,22 +42,23 @@ struct Segment {
     len: u32,
 }
 
-/// Packets in a row that carry one piece after the other of a message, and nothing else.
+/// Consecutive packets that each carry the next piece of one message, and nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Following {
-    /// Of the first.
+    /// Number of the first packet.
     pub(crate) number: PacketNumber,
-    /// Where its piece begins.
+    /// Offset of the first packet's piece.
     pub(crate) offset: u64,
     /// Bytes of each piece.
     pub(crate) len: usize,
-    /// How many.
+    /// Number of packets.
     pub(crate) count: usize,
-    /// Bytes of each packet before the offset, which ends its head and is as long in all of them.
+    /// Bytes of each packet before the offset field, which ends its head and has the same length in
+    /// all.
     pub(crate) lead: usize,
 }
 
-/// A packet under construction: where it begins, and how much of it pieces cover already.
+/// A packet under construction: its beginning, and the bytes that pieces cover already.
 #[derive(Clone, Copy, Debug)]
 struct OpenPacket {
     head_start: usize,
@@ -86,8 +87,8 @@ pub(crate) struct Train {
 /// Offset of the checksum in a packet's header.
 const CHECKSUM: usize = PLAIN_OVERHEAD - 4;
 
-/// Header and head of a packet are put side by side for the checksum if they are no longer than
-/// this: taking in a few bytes costs more than copying them.
+/// Most bytes of header and head that are copied together for the checksum: adding a few bytes to
+/// the checksum by themselves costs more than the copy.
 const LEAD: usize = 64;
 
 impl Train {
@@ -109,7 +110,7 @@ impl Train {
         self.ecn = ecn;
     }
 
-    /// Begins a packet; what follows is written with [`Train::head`] and [`Train::reference`].
+    /// Begins a packet. Its content is written with [`Train::head`] and [`Train::reference`].
     pub(crate) fn begin_packet(&mut self) {
         let head_start = self.head.len();
         self.open = Some(OpenPacket {
@@ -132,7 +133,7 @@ impl Train {
             .map_or(0, |open| open.len + self.head.len() - open.flushed)
     }
 
-    /// Turns what was appended to the head block since the last piece into a piece.
+    /// Makes a piece of the bytes appended to the head block since the last piece.
     fn flush_head(&mut self) {
         let Some(open) = &mut self.open else { return };
         let (from, end) = (open.flushed, self.head.len());
@@ -168,7 +169,7 @@ impl Train {
         }
     }
 
-    /// So many payload bytes were appended to the head block.
+    /// Notes that `payload` payload bytes were appended to the head block.
     pub(crate) fn note_copied(&mut self, payload: u64) {
         self.copied += payload;
     }
@@ -183,7 +184,7 @@ impl Train {
         self.copied
     }
 
-    /// Gives the open packet up: nothing of it stays.
+    /// Discards the open packet.
     pub(crate) fn abort_packet(&mut self) {
         if let Some(open) = self.open.take() {
             self.head.truncate(open.head_start);
@@ -211,8 +212,8 @@ impl Train {
         open.len
     }
 
-    /// The head of the newest packet and the piece of the newest body behind it, if that is all of
-    /// it.
+    /// The head of the newest packet and the piece of the newest body behind it, if the packet has
+    /// nothing else.
     fn newest(&self) -> Option<(SourceRange, SourceRange)> {
         let first = self.segments.last()?.piece as usize;
         match self.pieces.get(first..)? {
@@ -223,8 +224,9 @@ impl Train {
         }
     }
 
-    /// Adds the packets of `run`, which begin as the newest does, a head and a piece of a body, and
-    /// carry what follows of that body. False, and nothing changed, if it is not of that kind.
+    /// Adds the packets of `run`. They begin as the newest packet, which is a head and a piece of a
+    /// body, and carry the next pieces of that body. Returns false and changes nothing if the
+    /// newest packet is of another kind.
     pub(crate) fn follow(&mut self, run: &Following) -> bool {
         let Some((like, body)) = self.newest().filter(|(h, _)| run.lead <= h.len as usize) else {
             return false;
@@ -244,7 +246,7 @@ impl Train {
             let start = offset as usize;
             let carried = bytes.get(start..start + run.len).unwrap_or_default();
             let cast = template.cast(number, offset, carried);
-            // Of each only what the next leaves of it stays.
+            // The next head overwrites the meaningless bytes behind this one.
             if let Some(place) = self.head.get_mut(at..at + HeaderTemplate::ROOM) {
                 place.copy_from_slice(cast);
             }
@@ -270,7 +272,7 @@ impl Train {
         true
     }
 
-    /// The checksum of a packet: over all of it but the checksum itself, or over its header.
+    /// The checksum of a packet: over all bytes but its own, or over the header.
     fn checksum(&self, open: OpenPacket, header_only: bool) -> u32 {
         let mut pieces = self.pieces.get(open.first_piece..).unwrap_or_default();
         if let [all] = pieces {
@@ -320,7 +322,7 @@ impl Train {
         }
     }
 
-    /// A packet that stands ready.
+    /// Adds a complete packet.
     pub(crate) fn single(&mut self, packet: &[u8]) {
         self.begin_packet();
         self.head.extend_from_slice(packet);
@@ -343,8 +345,8 @@ impl Train {
         self.sent < self.segments.len()
     }
 
-    /// The driver says that the socket took `count` more segments. Returns how many there were, and
-    /// their bytes.
+    /// Notes that the socket took `count` more segments. Returns how many there were, and their
+    /// bytes.
     pub(crate) fn taken(&mut self, count: usize) -> (usize, usize) {
         let end = self.sent.saturating_add(count).min(self.segments.len());
         let taken = self.segments.get(self.sent..end).unwrap_or_default();
@@ -352,7 +354,7 @@ impl Train {
         (taken.len(), taken.iter().map(|s| s.len as usize).sum())
     }
 
-    /// What waits, at most `max_segments` packets of it.
+    /// The waiting packets, at most `max_segments` of them.
     pub(crate) fn view(&self, max_segments: usize) -> Option<Transmit<'_>> {
         let Destination { to: dest, source } = self.dest?;
         let end = (self.sent + max_segments.max(1)).min(self.segments.len());
@@ -375,12 +377,12 @@ impl Train {
     }
 }
 
-/// What to send now: equal segments except the last, one destination, as a gather list.
+/// Packets to send now, as a gather list: one destination, equal segments except the last.
 #[derive(Clone, Debug)]
 pub struct Transmit<'a> {
-    /// Where to.
+    /// The destination.
     pub dest: SocketAddr,
-    /// The address of this host that it leaves from, as an [`Arrival`](crate::Arrival) told it;
+    /// The address of this host that the packets leave from, as in [`Arrival`](crate::Arrival);
     /// `None` if the system chooses.
     pub source: Option<IpAddr>,
     /// The mark to send it with.
@@ -396,13 +398,13 @@ pub struct Transmit<'a> {
 }
 
 impl<'a> Transmit<'a> {
-    /// How many slices there are at most.
+    /// Most slices that [`slices`](Self::slices) yields.
     #[must_use]
     pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// The bytes in order, as few slices as possible. A segment's end need not fall on a slice's
+    /// The bytes in order, in as few slices as possible. A segment's end need not fall on a slice's
     /// end.
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let train = self.train;
@@ -433,18 +435,19 @@ impl<'a> Transmit<'a> {
     }
 }
 
-/// What became of a [`Transmit`].
+/// The result of sending a [`Transmit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransmitResult {
-    /// The socket took so many segments, from the first.
+    /// The socket took this many segments, from the first.
     Sent(usize),
-    /// The socket is full: nothing is lost, the same comes again.
+    /// The socket is full: nothing is lost, the same packets come again.
     Again,
     /// Larger than the route or interface allows.
     TooBig,
-    /// Segmented sending was refused: the same comes again in single packets.
+    /// Segmented sending was refused: the same bytes come again in single packets.
     NoGso,
-    /// The system says that the destination cannot be reached: counts as sent and lost.
+    /// The system reports that the destination cannot be reached: the packets count as sent and
+    /// lost.
     Unreachable(Unreachable),
 }
 

@@ -1,27 +1,26 @@
-//! Whose turn it is: strict classes, and turns by weight within a class.
+//! The order of turns: strict classes, and turns by weight within a class.
 //!
-//! One ring for each class and a bitmap of those that are not empty: circular lists through the
-//! places themselves, since nearly always there is one place, and a queue of its own costs more
-//! than its turn does. The highest class that has anything goes first, always. Within it, deficit
-//! round robin on bytes (Shreedhar and Varghese 1996): whoever is first stays first until it sent
-//! its quantum, then stands at the end. What was sent beyond a quantum, since a train or a packet
-//! is not divided, is owed the next time.
+//! Each class has a ring, a circular list through the places themselves, and a bitmap tells the
+//! rings that are not empty. Nearly always there is one place, for which a queue would cost more
+//! than the turn. The highest class that has anything always goes first. Within it, deficit round
+//! robin on bytes applies (Shreedhar and Varghese 1996): the first place stays first until it sent
+//! its quantum, then moves to the end. A train or packet is not divided, so bytes sent beyond a
+//! quantum are subtracted from the next one.
 //!
-//! Choosing takes constant time, but for one step each time that somebody is passed over who owes
-//! more than a quantum; each such step was paid for by at least [`QUANTUM`] bytes that went before.
+//! Choosing takes constant time, plus one step for each place skipped because it owes more than a
+//! quantum; at least [`QUANTUM`] bytes sent before pay for each such step.
 
 /// How many classes there are: the highest is 7.
 pub const CLASSES: usize = 8;
 
-/// Bytes that a weight of 1 stands for in each round; the default weight makes 64 KiB, about one
-/// train.
+/// Bytes of each round for a weight of 1; the default weight makes 64 KiB, about one train.
 const QUANTUM: i32 = 4_096;
 
-/// How urgent a destination or a channel is, compared with others of the same node or destination.
+/// The priority of a destination or a channel among others of the same node or destination.
 ///
 /// *Classes are strict*: while a higher class has anything that may be sent, a lower one sends
-/// nothing. Whoever may not send (no credit, a full window, suspended) holds up nobody. *Within a
-/// class* everyone has turns, and bytes are divided as the weights are; nobody starves.
+/// nothing. A peer or channel that may not send (no credit, a full window, suspended) delays no
+/// other. *Within a class* all take turns, and bytes are divided by weight; none starves.
 ///
 /// ```
 /// use suci_proto::Priority;
@@ -47,7 +46,7 @@ pub struct PriorityError {
 }
 
 impl Priority {
-    /// What everything has that nobody named: class 3, weight 16.
+    /// The priority unless another was set: class 3, weight 16.
     pub const DEFAULT: Self = Self {
         class: 3,
         weight: 16,
@@ -97,7 +96,7 @@ pub(crate) struct Turns {
     /// A bit for each ring that is not empty.
     occupied: u8,
     entries: Vec<TurnEntry>,
-    /// Those that the planted fault `resume-forgets-channel` keeps out.
+    /// Places that the planted fault `resume-forgets-channel` keeps out.
     #[cfg(suci_plant)]
     forgotten: Vec<usize>,
 }
@@ -105,15 +104,15 @@ pub(crate) struct Turns {
 #[derive(Clone, Copy, Debug, Default)]
 struct TurnEntry {
     priority: Priority,
-    /// Bytes left of its turn; below zero what it owes.
+    /// Bytes left of the place's turn; if negative, bytes that it owes.
     left: i32,
     listed: bool,
-    /// The next in turn, while it is listed.
+    /// The next place in the ring, while this one is listed.
     next: u32,
 }
 
 impl TurnEntry {
-    /// It sent `bytes`.
+    /// Subtracts `bytes` that the place sent.
     fn charge(&mut self, bytes: usize) {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.left = self.left.saturating_sub(bytes);
@@ -121,7 +120,7 @@ impl TurnEntry {
 }
 
 impl Turns {
-    /// Changes what a place is worth. In its new class it begins at the end.
+    /// Changes a place's priority. In its new class it begins at the end.
     pub(crate) fn set_priority(&mut self, place: usize, priority: Priority) {
         let listed = self.remove(place);
         self.entry(place).priority = priority;
@@ -130,15 +129,15 @@ impl Turns {
         }
     }
 
-    /// What a place is worth.
+    /// The priority of a place.
     pub(crate) fn priority(&self, place: usize) -> Priority {
         self.entries
             .get(place)
             .map_or(Priority::DEFAULT, |e| e.priority)
     }
 
-    /// The place has something to do: it stands at the end of its class, unless it stands there
-    /// already. Returns that class.
+    /// Lists a place that has something to do at the end of its class, unless it is listed already.
+    /// Returns that class.
     #[inline]
     pub(crate) fn add(&mut self, place: usize) -> u8 {
         #[cfg(suci_plant)]
@@ -156,14 +155,14 @@ impl Turns {
             return self.list(place);
         }
         entry.listed = true;
-        // More places than that are more than there are in memory.
+        // `u32` suffices: more places do not fit in memory.
         entry.next = place as u32;
         self.last[usize::from(class)] = place as u32;
         self.occupied |= bit(class);
         class
     }
 
-    /// The same for a place that is new, or not alone in its class.
+    /// As [`add`](Self::add), for a place that is new, or not alone in its class.
     #[inline(never)]
     fn list(&mut self, place: usize) -> u8 {
         let class = self.entry(place).priority.class;
@@ -187,14 +186,14 @@ impl Turns {
         self.occupied == 0
     }
 
-    /// The only place that has something to do.
+    /// The only listed place, if exactly one is listed.
     pub(crate) fn only(&self) -> Option<usize> {
         let (last, entry) = self.last()?;
         let alone = self.occupied.is_power_of_two() && entry.next as usize == last;
         alone.then_some(last)
     }
 
-    /// Whose turn it is.
+    /// The place whose turn it is.
     #[inline]
     pub(crate) fn front(&mut self) -> Option<usize> {
         let class = usize::from(self.front_class()?);
@@ -211,7 +210,7 @@ impl Turns {
         }
     }
 
-    /// Whether nobody else of its class has something to do.
+    /// Whether the first place is the only one in its class.
     pub(crate) fn is_front_alone(&self) -> bool {
         self.last()
             .is_some_and(|(last, entry)| entry.next as usize == last)
@@ -235,7 +234,8 @@ impl Turns {
         self.occupied.checked_ilog2().map(|class| class as u8)
     }
 
-    /// The first place sent `bytes`. When that was its turn, it stands at the end of its class.
+    /// Charges `bytes` to the first place, which sent them. When its turn is over, it moves to the
+    /// end of its class.
     pub(crate) fn charge(&mut self, bytes: usize) {
         let Some((first, entry)) = self.first() else {
             return;
@@ -246,14 +246,14 @@ impl Turns {
         }
     }
 
-    /// A place sent `bytes` out of its turn, which count in its next ones.
+    /// Charges `bytes` that a place sent out of its turn to its next turns.
     pub(crate) fn owe(&mut self, place: usize, bytes: usize) {
         if let Some(entry) = self.entries.get_mut(place) {
             entry.charge(bytes);
         }
     }
 
-    /// The first place sent `bytes`, and has nothing more to do.
+    /// Charges `bytes` to the first place, and removes it: it has nothing more to do.
     pub(crate) fn finish_front(&mut self, bytes: usize) {
         if let Some((_, entry)) = self.first() {
             entry.charge(bytes);
@@ -261,15 +261,16 @@ impl Turns {
         self.drop_front();
     }
 
-    /// The first place had its turn, whatever is left of it, and stands at the end of its class.
+    /// Ends the turn of the first place, even if bytes are left of it, and moves it to the end of
+    /// its class.
     pub(crate) fn pass(&mut self) {
         if let Some((first, _)) = self.first() {
             self.rotate(first);
         }
     }
 
-    /// The first place has nothing more to do. It forfeits what is left of its turn; what it owes
-    /// stays.
+    /// Removes the first place, which has nothing more to do. It forfeits the rest of its turn;
+    /// bytes that it owes stay.
     pub(crate) fn drop_front(&mut self) {
         let Some(class) = self.front_class() else {
             return;
@@ -295,20 +296,20 @@ impl Turns {
         Some((first, self.entries.get_mut(first as usize)?))
     }
 
-    /// The first place, which is `first`, stands at the end of its class.
+    /// Moves `first`, the first place, to the end of its class.
     fn rotate(&mut self, first: u32) {
         if let Some(class) = self.front_class() {
             self.last[usize::from(class)] = first;
         }
     }
 
-    /// The place is given up: whoever has it next begins as everybody does.
+    /// Resets a place that is given up: its next user begins with the defaults.
     pub(crate) fn forget(&mut self, place: usize) {
         self.remove(place);
         *self.entry(place) = TurnEntry::default();
     }
 
-    /// The planted fault `resume-forgets-channel`: the first never has a turn again.
+    /// Plants the fault `resume-forgets-channel`: the first place never has a turn again.
     #[cfg(suci_plant)]
     pub(crate) fn plant_forgotten(&mut self) {
         let first = self.front();
@@ -330,15 +331,14 @@ impl Turns {
         })
     }
 
-    /// The place had its turn out of order, and stands at the end of its class. Not for the hot
-    /// path.
+    /// Moves a place that had its turn out of order to the end of its class. Not for the hot path.
     pub(crate) fn send_back(&mut self, place: usize) {
         if self.remove(place) {
             self.add(place);
         }
     }
 
-    /// Takes a place out wherever it stands; whether it stood anywhere. Not for the hot path.
+    /// Removes a place from its ring. Returns whether it was listed. Not for the hot path.
     pub(crate) fn remove(&mut self, place: usize) -> bool {
         let entry = self.entry(place);
         let (class, listed) = (entry.priority.class, entry.listed);
@@ -350,12 +350,12 @@ impl Turns {
         listed
     }
 
-    /// Closes a ring behind `place`, which `next` followed.
+    /// Removes `place`, which `next` follows, from its ring.
     fn unlink(&mut self, class: u8, place: u32, next: u32) {
         if place == next {
             return self.empty(class, bit(class));
         }
-        // What stands before it is found from behind.
+        // Find the place before it by going around the ring.
         let mut before = next;
         while let Some(entry) = self.entries.get_mut(before as usize)
             && entry.listed
@@ -372,7 +372,7 @@ impl Turns {
         }
     }
 
-    /// Nobody of `class` is listed any more; `bits` are no longer set.
+    /// Empties the ring of `class`, and clears `bits`.
     fn empty(&mut self, class: u8, bits: u8) {
         self.last[usize::from(class)] = 0;
         self.occupied &= !bits;
@@ -382,7 +382,7 @@ impl Turns {
         if place >= self.entries.len() {
             let len = place + 1;
             if len > self.entries.capacity() {
-                // By an eighth: ten thousand peers pay for it.
+                // Grow by an eighth only, since ten thousand peers pay for the memory.
                 self.entries
                     .reserve_exact(len + len / 8 - self.entries.len());
             }
@@ -402,7 +402,7 @@ fn emptied(class: u8) -> u8 {
     let bit = bit(class);
     #[cfg(suci_plant)]
     if crate::plant::active("class-starves-class") {
-        // The class below is taken for empty too: who waits there is forgotten.
+        // The class below counts as empty too: its places are forgotten.
         return bit | bit >> 1;
     }
     bit

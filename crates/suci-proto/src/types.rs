@@ -1,8 +1,8 @@
-//! The words of the protocol as types: who, which session, which message.
+//! The basic types of the protocol: nodes, sessions, channels, messages.
 
 use core::fmt;
 
-/// A process of the cluster, named once in the address book.
+/// The ID of a process of the cluster, named once in the address book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
@@ -12,34 +12,35 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// One start of a process: 128 random bits, so that a restarted node is told from its past self.
+/// One start of a process: 128 random bits, which distinguish a restarted node from its earlier
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u128);
 
 /// How many sessions between one pair of incarnations ended before this one, as a serial number
-/// (RFC 1982): after the highest comes 0 again. So each has one that follows, and nobody can claim
-/// so many that no session is left to open.
+/// (RFC 1982): after the highest comes 0 again. So each epoch has a successor, and no claim of
+/// ended sessions can exhaust the epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Epoch(pub u64);
 
 impl Epoch {
-    /// The next one.
+    /// The next epoch.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 
-    /// Whether it is `other` or follows it. Of two that are not the same, one at least follows the
-    /// other.
+    /// Whether this epoch equals `other` or follows it. Of two different epochs, at least one
+    /// follows the other.
     #[must_use]
     pub const fn reaches(self, other: Self) -> bool {
         self.0.wrapping_sub(other.0) <= 1 << 63
     }
 }
 
-/// A session with a peer, as this node counts them: from 0 for each peer, and higher for each one
-/// that follows. Of a peer that was forgotten and comes again, the number is higher than any that
-/// it had.
+/// The number of a session with a peer, as this node counts them: from 0 for each peer, and higher
+/// for each later one. For a peer that was forgotten and connects again, the number is higher than
+/// all earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionNumber(pub u32);
 
@@ -112,10 +113,11 @@ impl ChannelId {
 /// The place of a message in its channel, from 0.
 pub type MessageNumber = u64;
 
-/// What a packet is called on one connection: never reused, never truncated, never wrapping.
+/// The number of a packet on one connection: never reused, never truncated, never wrapping.
 pub type PacketNumber = u64;
 
-/// What a message means to the program. Programs use 128 to 255; 0 to 127 belong to the library.
+/// The kind of a message, defined by the program. Programs use 128 to 255; 0 to 127 belong to the
+/// library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kind(pub u8);
 
@@ -127,7 +129,7 @@ impl Kind {
     /// The receiving library discards it; programs never see it.
     pub const VOID: Self = Self(2);
 
-    /// The kind of a message for which the program named none.
+    /// The kind of a message for which the program set none.
     ///
     /// The lowest kind that programs may use.
     pub const USER: Self = Self(128);
@@ -148,19 +150,19 @@ impl Default for Kind {
 /// The congestion mark of a datagram (RFC 3168).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// The sender does not take part.
+    /// The sender does not support ECN.
     #[default]
     NotEct,
-    /// Capable; what Suci sends.
+    /// ECN-capable; the mark that Suci sends.
     Ect0,
-    /// Capable, the other code point.
+    /// ECN-capable, the other code point.
     Ect1,
     /// A queue on the way was congested.
     Ce,
 }
 
-/// A message or its packet cannot be told from one that breaks the rules: whoever sent it is
-/// at fault. The connection closes with this as its reason; nobody else is touched.
+/// An authentic packet of a peer breaks the protocol. The session with that peer ends with this as
+/// its reason; other peers are not affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// Bytes that do not parse although checksum or seal were right.
@@ -186,7 +188,7 @@ pub enum ProtocolError {
     /// A frame about a message or channel that cannot exist.
     #[error("frame out of place: {0}")]
     OutOfPlace(&'static str),
-    /// More of something than a peer may make us keep.
+    /// The peer exceeds a limit on what it may make us keep.
     #[error("limit exceeded: {0}")]
     Limit(&'static str),
 }

@@ -1,13 +1,13 @@
 //! Why messages wait: for each reason how long, and how often.
 //!
-//! A program that is slower than its network wants to know which of the many limits holds it. They
-//! change within a round trip, so that looking now and then tells little: a clock adds up every
-//! moment instead, by the one reason that stood in the way then.
+//! A program that is slower than its network wants to know which of the many limits holds it back.
+//! The limits change within a round trip, so sampling tells little: instead a clock adds up all
+//! time by the one reason that blocked messages then.
 
 use crate::time::{Duration, Instant};
 use core::fmt;
 
-/// What keeps messages that could be sent from being sent.
+/// A reason why messages that are ready are not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum WaitReason {
@@ -19,15 +19,15 @@ pub enum WaitReason {
     Congestion,
     /// The pacer spreads packets over time.
     Pacing,
-    /// The receiver's socket buffer has no room that was granted to this peer.
+    /// The receiver granted no more room in its socket buffer.
     SocketCredit,
-    /// The receiver's program has not taken enough of what came before, on all channels together.
+    /// The receiver's program has not taken enough of the earlier messages, over all channels.
     SessionMemory,
-    /// As before, on this channel.
+    /// The receiver's program has not taken enough of the earlier messages on this channel.
     ChannelMemory,
     /// A large message asked first, and the receiver has not answered.
     Answer,
-    /// The program's own controller holds it back.
+    /// The program's own controller holds the messages back.
     Controller,
     /// The cap that the program set ([`crate::Engine::change_options`]).
     Cap,
@@ -36,7 +36,7 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
-    /// How many there are.
+    /// The number of reasons.
     pub const COUNT: usize = 11;
 
     /// All, in the order of their numbers.
@@ -73,12 +73,12 @@ impl WaitReason {
     }
 }
 
-/// How long and how often for one reason. Its `Debug` form reads `25µs (2 times)`.
+/// How long and how often messages waited for one reason. Its `Debug` form reads `25µs (2 times)`.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waited {
     /// Nanoseconds in all.
     pub nanos: u64,
-    /// How often it began.
+    /// How often such a wait began.
     pub times: u64,
 }
 
@@ -90,10 +90,9 @@ impl fmt::Debug for Waited {
     }
 }
 
-/// How long and how often for each reason. Only rises.
+/// How long and how often messages waited for each reason. Only rises.
 ///
-/// Its `Debug` form is a map of the reasons that ever stood in the way: `{congestion: 25µs (2
-/// times)}`.
+/// Its `Debug` form is a map of the reasons that ever occurred: `{congestion: 25µs (2 times)}`.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits([Waited; WaitReason::COUNT]);
 
@@ -112,20 +111,20 @@ impl fmt::Debug for Waits {
 }
 
 impl Waits {
-    /// For one reason.
+    /// The waits for one reason.
     #[must_use]
     pub fn get(&self, reason: WaitReason) -> Waited {
         self.0.get(reason as usize).copied().unwrap_or_default()
     }
 
-    /// Puts in what is known for one reason.
+    /// Sets the waits for one reason.
     pub fn set(&mut self, reason: WaitReason, wait: Waited) {
         if let Some(place) = self.0.get_mut(reason as usize) {
             *place = wait;
         }
     }
 
-    /// All reasons together, in nanoseconds: the time in which something waited.
+    /// The sum over all reasons, in nanoseconds: the time in which messages waited.
     #[must_use]
     pub fn nanos(&self) -> u64 {
         self.0
@@ -133,7 +132,7 @@ impl Waits {
             .fold(0, |sum, wait| sum.saturating_add(wait.nanos))
     }
 
-    /// The reason that cost most, if anything ever waited.
+    /// The reason with the longest time, if messages ever waited.
     #[must_use]
     pub fn worst(&self) -> Option<WaitReason> {
         let most = WaitReason::ALL
@@ -142,7 +141,7 @@ impl Waits {
         (self.get(most).nanos > 0).then_some(most)
     }
 
-    /// What was added since `before`.
+    /// The difference from `before`, an earlier value.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut rest = *self;
@@ -156,7 +155,7 @@ impl Waits {
     }
 }
 
-/// Adds up why messages wait. Told the same reason again it does nothing but compare.
+/// Adds up the times for which messages wait, by reason. A repeated reason costs only a comparison.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitClock {
     reason: Option<WaitReason>,
@@ -165,7 +164,7 @@ pub struct WaitClock {
 }
 
 impl WaitClock {
-    /// From `now` on messages wait for `reason`, or none does.
+    /// Notes that from `now` on messages wait for `reason`, or that none waits.
     pub fn note(&mut self, now: Instant, reason: Option<WaitReason>) {
         if self.reason == reason {
             return;
@@ -180,13 +179,13 @@ impl WaitClock {
         }
     }
 
-    /// What messages wait for.
+    /// The reason for which messages wait now.
     #[must_use]
     pub const fn reason(&self) -> Option<WaitReason> {
         self.reason
     }
 
-    /// What was added up until `now`, the present wait included.
+    /// The waits until `now`, including the present one.
     #[must_use]
     pub fn until(&self, now: Instant) -> Waits {
         let mut waits = self.waits;
@@ -259,7 +258,7 @@ mod tests {
         let expected = "{congestion: 25µs (2 times), socket_credit: 1.5s (1 time)}";
         assert_eq!(shown, expected);
         assert_eq!(format!("{:?}", Waits::default()), "{}");
-        // Short in a counter's or a peer's figures, too.
+        // It is short also among the figures of a peer.
         assert_eq!(format!("{:?}", Waited::default()), "0ns (0 times)");
     }
 

@@ -6,7 +6,7 @@ use crate::time::{Duration, Instant};
 use proptest::prelude::*;
 
 const MTU: usize = 1_472;
-/// What may always go back to back.
+/// Bytes that may always go back to back.
 const BURST: u64 = BURST_PACKETS * MTU as u64;
 const START: Instant = Instant::from_nanos(1_000_000_000);
 
@@ -125,8 +125,7 @@ fn a_rate_of_nothing_waits_but_does_not_fail() {
 }
 
 proptest! {
-    /// It knows what it has as well as can be without time and rate; and that it has later too, at
-    /// whatever rate.
+    /// `has` is exact for the stored budget, and stays true later at any rate.
     #[test]
     fn what_is_there_may_go_at_any_rate(
         sent in 0..2 * BURST,
@@ -168,7 +167,7 @@ proptest! {
     }
 }
 
-/// The largest burst that needs not more than waiting.
+/// The largest burst that waiting alone allows.
 fn largest(rate: u64) -> u64 {
     (10 * MTU as u64).max(rate / 4_000)
 }

@@ -1,4 +1,4 @@
-//! F27: what EMSGSIZE, black holes and probes do to the packet size.
+//! F27: the effect of EMSGSIZE, black holes and probes on the packet size.
 
 use super::{MAX_PROBES, MIN_GAIN, PROBE_LAPSE, PathMtu, RAISE_AFTER};
 use crate::limits::{ETHERNET_MTU, MAX_DATAGRAM, MIN_MTU};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const START: Instant = Instant::from_nanos(1_000_000_000);
 
-/// Sends every probe that is due over a path that swallows what is larger than `path`.
+/// Sends every probe that is due over a path that drops packets larger than `path`.
 fn search(mtu: &mut PathMtu, now: Instant, path: usize) -> u32 {
     let mut probes = 0;
     while let Some(size) = mtu.probe_due(now) {
@@ -176,7 +176,7 @@ fn f27_a_black_hole_is_noticed_and_probed_again_later() {
     search(&mut mtu, now, 1_300);
     let found = mtu.current();
     assert!((1_300 - MIN_GAIN..=1_300).contains(&found), "{found}");
-    // The hole is mended: noticed after ten minutes, not before.
+    // The path carries large packets again; that is noticed after ten minutes, not before.
     assert_eq!(
         mtu.probe_due(now + RAISE_AFTER - Duration::from_secs(1)),
         None
@@ -298,7 +298,7 @@ fn f27_a_packet_larger_than_one_that_vanished_clears_the_path() {
     mtu.on_acked(1_300);
     assert!(!mtu.on_lost(ms(7), ETHERNET_MTU, ms(6)));
     assert!(mtu.on_lost(ms(9), ETHERNET_MTU, ms(8)));
-    // What was smaller than the smallest that vanished is not held against the path.
+    // Sizes below the smallest lost one do not count as failed.
     search(&mut mtu, ms(9), 1_400);
     assert!(mtu.current() > 1_300);
 }
@@ -329,7 +329,8 @@ fn f27_a_probe_forgotten_long_ago_is_old_news() {
 }
 
 proptest! {
-    /// Whatever happens, the size stays within bounds, and an honest search ends at the path's.
+    /// For any events the size stays within bounds, and a search on a real path ends at the path's
+    /// size.
     #[test]
     fn f27_any_history_ends_in_a_size_that_works(
         route in prop::option::of(0_usize..70_000),
@@ -358,7 +359,7 @@ proptest! {
             prop_assert!((MIN_MTU..=limit.clamp(MIN_MTU, MAX_DATAGRAM)).contains(&mtu.current()));
         }
         now += RAISE_AFTER + PROBE_LAPSE;
-        // Too large for the path: the system says so until it fits.
+        // While it is too large for the path, the system refuses it.
         while mtu.current() > path {
             prop_assert!(mtu.on_too_big(now, mtu.current()));
         }

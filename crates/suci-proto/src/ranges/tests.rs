@@ -10,7 +10,7 @@ fn spans(set: &RangeSet) -> Vec<(u64, u64)> {
     set.iter().map(|span| (span.start, span.end)).collect()
 }
 
-/// What must hold of any set: sorted, disjoint, not adjacent, sum right.
+/// Checks the invariants of a set: sorted, disjoint, not adjacent, correct sum.
 fn check_invariants(set: &RangeSet) {
     let spans = spans(set);
     assert!(spans.iter().all(|(start, end)| start < end), "{spans:?}");
@@ -91,7 +91,7 @@ fn queries_at_the_borders() {
     assert!(!set.intersects(0..10) && !set.intersects(20..30) && !set.intersects(40..50));
 }
 
-/// A peer may make as many as its owner bounds, and then repeat a byte thousands of times.
+/// A peer may make as many spans as the owner allows, and then repeat a byte thousands of times.
 #[test]
 fn f04_what_overlaps_is_found_among_many_without_looking_at_them() {
     let many: Vec<_> = (0..8_192).map(|at| at * 128..at * 128 + 1).collect();

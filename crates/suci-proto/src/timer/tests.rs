@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const KEYS: usize = 40;
 
-/// What the wheel claims to be.
+/// The model of the wheel.
 #[derive(Default)]
 struct Model {
     by_key: BTreeMap<usize, Instant>,
@@ -41,7 +41,7 @@ impl Model {
 #[derive(Clone, Debug)]
 enum Step {
     Set(usize, u64),
-    /// For the past.
+    /// Sets a deadline in the past.
     SetLate(usize, u64),
     Cancel(usize),
     Advance(u64),
@@ -71,7 +71,7 @@ fn armed(wheel: &TimerWheel) -> usize {
     wheel.places.iter().filter(|place| place.is_armed()).count()
 }
 
-/// Each slot is a heap, each key knows its place, each bit its slot.
+/// Checks that each slot is a heap, and that places and bits agree with the slots.
 fn assert_sound(wheel: &TimerWheel) {
     for (slot, heap) in wheel.slots.iter().enumerate() {
         let occupied = wheel.occupied[slot / SLOTS] & (1 << (slot % SLOTS)) != 0;

@@ -60,7 +60,7 @@ fn a_debt_outlasts_leaving_and_coming_back() {
         sent[place] += bytes;
         turns.charge(bytes);
         if place == 0 {
-            // Leaves and comes back.
+            // The place leaves and comes back.
             turns.set_priority(0, priority(3, 1));
         }
     }
@@ -80,7 +80,7 @@ fn a_change_of_class_counts_at_once() {
     assert_eq!(turns.priority(0), Priority::DEFAULT);
 }
 
-/// What the simulator does to it meanwhile ends, and leaves the others their turns.
+/// A loop over a forgotten place ends, and the other places have their turns.
 #[cfg(suci_plant)]
 #[test]
 fn a_place_that_was_planted_as_forgotten_holds_up_nobody_else() {
@@ -100,7 +100,7 @@ fn a_place_that_was_planted_as_forgotten_holds_up_nobody_else() {
     }
 }
 
-/// Places in the order of their turns, a queue for each class: what the rings are to be like.
+/// Places in the order of their turns, with a queue for each class: the model of the rings.
 #[derive(Default)]
 struct Queues([std::collections::VecDeque<usize>; CLASSES]);
 
@@ -117,8 +117,8 @@ impl Queues {
 }
 
 proptest! {
-    /// Whatever comes, goes, changes its class and has its turn stands where it would stand in a
-    /// queue.
+    /// After any sequence of additions, removals, changes of class and turns, the rings have the
+    /// order of queues.
     #[test]
     fn rings_are_queues(steps in prop::collection::vec((0_u8..6, 0_usize..6, 0_u8..3), 0..300)) {
         let (mut turns, mut queues, mut classes) = (Turns::default(), Queues::default(), [3; 6]);
@@ -161,8 +161,8 @@ proptest! {
         }
     }
 
-    /// Whatever comes and goes: the one served is of the highest class that has anything, nobody is
-    /// served that has nothing, and in its class nobody waits while others send more than a round.
+    /// After any additions and removals, the served place is listed and of the highest class that
+    /// has one, and within a class no place waits while others send more than a round.
     #[test]
     fn nobody_starves_within_a_class(
         places in prop::collection::vec((0_u8..3, 1_u8..=255), 1..8),
@@ -170,7 +170,7 @@ proptest! {
     ) {
         let mut turns = turns(&places);
         let mut has: Vec<bool> = vec![true; places.len()];
-        // What the others of its class sent while a place waited.
+        // Bytes that the others of its class sent while each place waited.
         let mut waited = vec![0_u64; places.len()];
         let round = |class: u8| -> u64 {
             places.iter().filter(|(c, _)| *c == class)
