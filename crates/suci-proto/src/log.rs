@@ -171,7 +171,7 @@ pub enum DropReason {
     BadCookie,
     /// An INIT to another process, which was at this address before.
     OtherIncarnation,
-    /// An INIT older than an accepted or refused INIT of the same peer.
+    /// An INIT that is not newer than the last one accepted from the same peer.
     Outdated,
     /// An INIT that crossed one of ours, which wins.
     Crossing,

@@ -1,4 +1,4 @@
-//! What a connection begins with, whichever side opens it: what the peer may send, and what we
+//! The beginning of a connection on either side: the peer's first grant, and the parameters that we
 //! announce.
 
 use super::Peer;
@@ -16,31 +16,32 @@ use std::net::SocketAddr;
 /// Round trip assumed until one is measured.
 const INITIAL_RTT: Duration = Duration::from_millis(20);
 
-/// Connections of a peer that were replaced before they were heard, and stay on the books until
-/// they lapse. A peer that connects again and again waits then: it would use the socket's budget
-/// up.
+/// Most connections of a peer that were replaced before they were heard, and stay on the books
+/// until they lapse. A peer that then connects again has to wait: otherwise it would use up the
+/// socket's budget.
 const MOST_PREVIOUS: usize = 4;
 
-/// How many channels a peer may open towards a session with such a window: they take no more memory
+/// How many channels a peer may open towards a session with this window: they take no more memory
 /// than messages may.
 pub(super) fn channels_beside(window: u64) -> u64 {
     let channels = window / limits::CHANNEL_MEMORY;
     channels.clamp(limits::MIN_CHANNELS, limits::MAX_CHANNELS)
 }
 
-/// The peer called: what we begin answers it, and replaces the connection before.
+/// The peer's INIT, which the new connection answers. The new connection replaces the one before.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
-    /// From COOKIE to INIT: a round trip, unless INIT came only when it was repeated.
+    /// Time from COOKIE to INIT: a round trip, unless only a repeated INIT came.
     pub(crate) round_trip: Duration,
-    /// What it announced.
+    /// The parameters that the peer announced.
     pub(crate) params: &'a Params,
 }
 
 impl Peer {
-    /// Our side of a connection with `incarnation` at `address`, and memory for its session: the
-    /// present one is promised it, unless it has some; for another it is returned. If there is no
-    /// room for both, what there is none of, and a stranger takes nothing.
+    /// Makes our side of a connection with `incarnation` at `address`, and reserves memory for its
+    /// session. The present session is promised that memory, unless it has some; for another
+    /// incarnation the promise is returned. Without room the error names what is missing, and a
+    /// stranger takes nothing.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
@@ -57,8 +58,9 @@ impl Peer {
         let largest = call.map_or(MAX_DATAGRAM, |call| call.params.max_datagram);
         let max_datagram = shared.datagram_from(address).min(largest);
         let grant = self.grant(now, max_datagram, call.is_some(), shared);
-        // A node of the book keeps its window even if it finds no place, for it comes again:
-        // windows become smaller with each session, so they should go by who came first.
+        // A node of the book keeps its window even if it finds no place, since it will call again:
+        // windows become smaller with each session, so nodes should get them in the order in which
+        // they came.
         if !other
             && (grant.is_some() || !self.book.is_empty())
             && let Some(promise) = promise.take()
@@ -89,8 +91,8 @@ impl Peer {
         Ok((beginning, promise))
     }
 
-    /// What the peer may send, if the socket's budget has room for it and not too many connections
-    /// before are unheard.
+    /// Makes the peer's first grant, if the socket's budget has room and not too many earlier
+    /// connections are unheard.
     fn grant(
         &mut self,
         now: Instant,
@@ -109,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// Promises the session memory.
+    /// Gives the session the promised memory.
     pub(super) fn furnish(&mut self, promise: Promise) {
         let window = promise.window;
         self.session.promise = promise;
@@ -126,7 +128,7 @@ impl Peer {
         }
     }
 
-    /// What INIT or ACCEPT grants.
+    /// The credit in INIT or ACCEPT.
     pub(crate) fn first_grant(&self, beginning: &mut Beginning) -> Credit {
         let credit = beginning.grant.handshake_credit(0);
         Credit {
@@ -137,7 +139,7 @@ impl Peer {
         }
     }
 
-    /// What we announce.
+    /// The parameters that we announce.
     pub(crate) fn params(&self, max_datagram: usize, shared: &Shared) -> Params {
         let config = &shared.config;
         Params {

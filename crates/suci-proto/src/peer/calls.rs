@@ -1,4 +1,4 @@
-//! Replies of the peer, and what becomes of the calls to it.
+//! Replies of the peer, and the end of calls to it.
 
 use super::Peer;
 use crate::engine::{REPLY_TOO_LONG, Shared};
@@ -7,7 +7,7 @@ use crate::message::{CANCELLED, IncomingInfo, Message};
 use crate::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
 impl Peer {
-    /// The next reply, and whose it is.
+    /// The next reply, with this peer.
     pub(crate) fn next_reply(&mut self, shared: &mut Shared) -> Option<(&mut Self, Message)> {
         let message = self.session.inbox.pop_reply()?;
         self.read = true;
@@ -23,13 +23,12 @@ impl Peer {
         Some((self, message))
     }
 
-    /// Whether [`Peer::next_reply`] has one.
+    /// Whether [`Peer::next_reply`] returns a reply.
     pub(crate) fn has_reply(&self) -> bool {
         self.session.inbox.has_reply()
     }
 
-    /// Refuses a reply that is longer than what is taken without asking, and ends the call that it
-    /// is for.
+    /// Refuses a reply that is longer than messages taken without a decision, and ends its call.
     pub(super) fn refuse_reply(&mut self, info: &IncomingInfo, shared: &mut Shared) {
         let (channel, calls) = (info.channel, &mut shared.calls);
         if calls.too_long(self.node, channel, info.tag, info.total) {
@@ -41,7 +40,7 @@ impl Peer {
         debug_assert!(refused.is_ok(), "it was announced just now");
     }
 
-    /// Nobody waits for the reply to a request: it need not be sent.
+    /// Cancels a request for whose reply no call waits any more.
     pub(crate) fn cancel_request(
         &mut self,
         channel: ChannelId,
@@ -54,8 +53,8 @@ impl Peer {
         }
     }
 
-    /// The session is over: replies that came in it reach their calls, and the other calls end with
-    /// it.
+    /// Ends the calls of a session that is over: received replies reach their calls, and the other
+    /// calls end with it.
     pub(super) fn end_calls(
         &self,
         session: SessionNumber,

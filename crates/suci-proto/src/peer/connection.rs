@@ -21,29 +21,29 @@ use crate::transmit::Destination;
 use crate::types::{Ecn, PacketNumber};
 use crate::wire::{Credit, EXTENSION_MODE, Mode, Params};
 
-/// Packets that force an acknowledgement although their sender did not ask for one at once: senders
-/// ask with a PING in every quarter of their window, so this is only a bound.
+/// Packets that force an acknowledgement although their sender did not ask for one at once. This is
+/// only a bound: senders ask with a PING in every quarter of their window.
 const ACK_EVERY: u32 = 256;
 
-/// The same for a peer that prefers throughput, and for one that prefers response.
+/// The same for a peer in [`Mode::Throughput`], and for one in [`Mode::Response`].
 const ACK_EVERY_THROUGHPUT: u32 = 1_024;
 const ACK_EVERY_RESPONSE: u32 = 8;
 
-/// How long the acknowledgement of a throughput peer's packets waits for more of them, at most.
+/// Longest time that the acknowledgement for a peer in [`Mode::Throughput`] waits for more packets.
 const THROUGHPUT_DELAY: Duration = Duration::from_millis(2);
 
-/// How long that of a response peer's packets waits for a reply to ride on, at most, where timers
-/// say so.
+/// Longest time that the acknowledgement for a peer in [`Mode::Response`] waits for a reply that
+/// carries it, if timers decide.
 const RESPONSE_DELAY: Duration = Duration::from_micros(500);
 
-/// How packets to one end are recognised there.
+/// The index and tag by which one end recognises packets of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) index: u32,
     pub(crate) tag: u64,
 }
 
-/// Chooses packet numbers: rising, with about one in [`limits::SKIP_INTERVAL`] left out.
+/// Chooses packet numbers: rising, with about one in [`limits::SKIP_INTERVAL`] skipped.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     first: PacketNumber,
@@ -72,7 +72,7 @@ impl Numbers {
         (self.next < PacketNumber::MAX).then_some(self.next)
     }
 
-    /// The next `count` numbers were used: one, or at most [`in_a_row`](Self::in_a_row).
+    /// Notes that the next `count` numbers were used: one, or at most [`in_a_row`](Self::in_a_row).
     pub(crate) fn advance(&mut self, count: u64, random: impl FnOnce() -> u64) {
         debug_assert!(count <= self.in_a_row().max(1), "none of them is skipped");
         self.next = self.next.saturating_add(count);
@@ -82,18 +82,18 @@ impl Numbers {
         }
     }
 
-    /// How many numbers follow one another before one is skipped, the last one before it left out.
+    /// How many consecutive numbers come before a skipped one, without the last of them.
     pub(crate) fn in_a_row(&self) -> u64 {
         self.skip_at.saturating_sub(self.next).saturating_sub(1)
     }
 
-    /// The number after the next `count` is skipped.
+    /// Plans to skip the number after the next `count`.
     #[cfg(test)]
     pub(crate) fn skip_after(&mut self, count: u64) {
         self.skip_at = self.next.saturating_add(count.max(1));
     }
 
-    /// So many numbers are left.
+    /// Moves on until only `count` numbers are left.
     #[cfg(test)]
     pub(crate) fn leave(&mut self, count: u64) {
         self.next = PacketNumber::MAX - count;
@@ -106,29 +106,29 @@ impl Numbers {
     }
 }
 
-/// What both ends said in the handshake, from this side's view.
+/// The result of the handshake, from this side's view.
 #[derive(Debug)]
 pub(crate) struct Agreement {
-    /// What packets to us carry.
+    /// Index and tag of packets to us.
     pub(crate) local: End,
-    /// What packets to the peer carry.
+    /// Index and tag of packets to the peer.
     pub(crate) remote: End,
     /// The peer's parameters.
     pub(crate) params: Params,
     /// The peer's first grant.
     pub(crate) grant: Credit,
-    /// When we sent what that grant answers.
+    /// When we sent the packet that this grant answers.
     pub(crate) answered: Instant,
     /// The number of the peer's first packet.
     pub(crate) first: PacketNumber,
-    /// Where the peer is, and at which address it called us.
+    /// The peer's address, and the address of this host that it called.
     pub(crate) address: Destination,
 }
 
-/// When our acknowledgements go, by configuration.
+/// The configuration of our acknowledgements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckSettings {
-    /// How long they may wait, as announced.
+    /// Longest time that they may wait, as announced.
     pub(crate) max_delay: Duration,
     /// They wait for the next turn instead of a timer.
     pub(crate) on_poll: bool,
@@ -147,63 +147,63 @@ pub(crate) struct Connection {
     pub(crate) received: Received,
     pub(crate) credit: SendCredit,
     pub(crate) grant: Grant,
-    /// Packets with higher numbers than this are no longer than so many bytes of UDP payload: so
-    /// the peer said.
+    /// The peer's promise (RETURN) that packets with higher numbers than this have at most this
+    /// many bytes of UDP payload.
     pub(crate) bound: Option<(PacketNumber, usize)>,
-    /// What the connections before this one were granted, on the books until this one is heard or
-    /// that lapses.
+    /// Grants of the connections before this one, on the books until this one is heard or they
+    /// lapse.
     pub(crate) previous: Vec<Grant>,
     pub(crate) congestion: Box<dyn Controller>,
     pub(crate) pacer: Pacer,
     pub(crate) pending: Pending,
     pub(crate) modes: Modes,
     pub(super) acks: AckSettings,
-    /// Bytes of the window that the next packet leaves free, because a message of a higher class
-    /// may come.
+    /// Bytes of the congestion window that the next packet leaves free for messages of a higher
+    /// class.
     pub(crate) reserve: u64,
     pub(crate) marks: Marks,
-    /// Session memory limit that the peer was last told.
+    /// Session memory limit last announced to the peer.
     pub(crate) memory_told: u64,
     /// Bytes sent since a packet last asked for an acknowledgement at once.
     pub(crate) unasked: u64,
-    /// When the last packet went that asked so, until it or a later one is acknowledged.
+    /// When the last packet that asked so was sent, until it or a later one is acknowledged.
     pub(crate) asked_at: Option<Instant>,
-    /// Until when sending waits for the pacer.
+    /// The time until which sending waits for the pacer.
     pub(crate) paced_until: Option<Instant>,
-    /// Until when sending waits for the program's cap, and for nothing else.
+    /// The time until which sending waits for the program's cap, and for nothing else.
     pub(crate) capped_until: Option<Instant>,
-    /// Until when control packets wait because even their reserve is used up.
+    /// The time until which control packets wait because even their reserve is used up.
     pub(crate) control_at: Option<Instant>,
-    /// When an unanswered RECLAIM is looked at again.
+    /// When an unanswered RECLAIM is checked again.
     pub(crate) reclaim_at: Option<Instant>,
     pub(crate) blame: Blame,
     /// When the controller last began anew because packets were too large for the path.
     pub(crate) anew_at: Option<Instant>,
-    /// What the program's controller decided.
+    /// The last decision of the program's controller.
     pub(crate) steered: Decision,
     /// Bytes per second that the path delivered when last measured.
     pub(crate) delivery_rate: u64,
-    /// How fast to send while messages or credit limit, and not the window.
+    /// The pace while messages or credit, and not the window, are the limit.
     pub(crate) cwnd_validation: CwndValidation,
-    /// Whether sending last stopped for want of messages or credit, not of window.
+    /// Whether sending last stopped for lack of messages or credit, not of window.
     pub(crate) app_limited: bool,
-    /// The peer's, handed on from connection to connection.
+    /// The peer's traffic counters, handed on from connection to connection.
     pub(crate) traffic: Traffic,
 }
 
-/// Whether the controller's answer to losses may be undone. Where packets are late again and again,
-/// the next congestion event begins before the losses of the last one are refuted. Such events
-/// overlap: when all their losses turn out to have been mere lateness, all their answers are undone
-/// together. One loss that is confirmed leaves the answers as they are.
+/// Decides whether the controller's reactions to losses may be undone. If packets are late again
+/// and again, the next congestion event begins before the losses of the last one prove spurious.
+/// Such events overlap: when all their losses prove spurious, all reactions are undone together. A
+/// confirmed loss leaves the reactions as they are.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
-    /// How many losses were confirmed when the first of the events was noticed that may be undone.
+    /// The count of confirmed losses at the first of the events that may be undone.
     since: Option<u64>,
 }
 
 impl Blame {
-    /// Packets were declared lost. Returns whether all that the controller answered since the last
-    /// time without may still be undone.
+    /// Notes that packets were declared lost. Returns whether this event overlaps the ones before,
+    /// whose reactions may still be undone.
     pub(crate) fn charge(&mut self, recovery: &Recovery) -> bool {
         let confirmed = Some(recovery.confirmed());
         let overlaps = self.since == confirmed;
@@ -211,7 +211,8 @@ impl Blame {
         overlaps
     }
 
-    /// A packet declared lost arrived after all. Returns true if that was the last of those losses.
+    /// Notes that a packet declared lost arrived after all. Returns true if that was the last of
+    /// those losses.
     pub(crate) fn refute(&mut self, recovery: &Recovery) -> bool {
         let refuted = self.since == Some(recovery.confirmed()) && recovery.doubtful() == 0;
         if refuted {
@@ -221,25 +222,26 @@ impl Blame {
     }
 }
 
-/// What this side brings into a connection before the other end answered.
+/// This side's part of a connection before the other end answered.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pub(crate) numbers: Numbers,
     pub(crate) recovery: Recovery,
     pub(crate) grant: Grant,
-    /// The largest UDP payload that the parameters say.
+    /// The largest UDP payload in the parameters.
     pub(crate) max_datagram: usize,
-    /// Session memory limit that the first grant says.
+    /// Session memory limit in the first grant.
     pub(crate) memory_told: u64,
-    /// The mode that the parameters say.
+    /// The mode in the parameters.
     pub(crate) mode: Mode,
-    /// The highest packet number that came before ACCEPT. It was drained from our socket like any
-    /// other, so it counts for the grant.
+    /// The highest packet number that came before ACCEPT. It was drained from our socket, so it
+    /// counts for the grant.
     pub(crate) early: Option<PacketNumber>,
 }
 
 impl Connection {
-    /// `controller` and `acks` are ours. The packet size is the floor until the route is known.
+    /// Makes a connection. `controller` and `acks` are ours. The packet size is the floor until the
+    /// route is known.
     pub(crate) fn new(
         agreement: Agreement,
         beginning: Beginning,
@@ -309,14 +311,14 @@ impl Connection {
         connection
     }
 
-    /// The peer said how its traffic flows: acknowledges accordingly.
+    /// Adapts our acknowledgements to the peer's mode.
     pub(crate) fn heed_mode(&mut self) {
         let AckSettings { max_delay, on_poll } = self.acks;
         let (every, delay) = match self.modes.theirs() {
             Mode::Adaptive => (ACK_EVERY, max_delay),
             Mode::Throughput => (ACK_EVERY_THROUGHPUT, max_delay.min(THROUGHPUT_DELAY)),
-            // The next poll is early enough, and a program held up for long should still reply
-            // first.
+            // The next poll is early enough, and even a program that was held up for long should
+            // reply first.
             Mode::Response if on_poll => (ACK_EVERY_RESPONSE, max_delay),
             Mode::Response => (ACK_EVERY_RESPONSE, max_delay.min(RESPONSE_DELAY)),
         };
@@ -324,7 +326,7 @@ impl Connection {
         self.received.set_max_ack_delay(delay);
     }
 
-    /// The peer said how its traffic flows: shares the socket's budget accordingly.
+    /// Adapts the peer's share of the socket's budget to its mode.
     pub(crate) fn share_by_mode(&mut self, shared: &mut Shared) {
         let demand = match self.modes.theirs() {
             Mode::Adaptive => Demand::Normal,
@@ -339,7 +341,7 @@ impl Connection {
         self.acks.on_poll && self.modes.theirs() != Mode::Throughput
     }
 
-    /// Whether the peer announced this extension. We announce all that we know.
+    /// Whether the peer announced this extension. We announce all that we support.
     pub(crate) fn speaks(&self, extension: u64) -> bool {
         self.params.extensions & extension != 0
     }
@@ -349,18 +351,19 @@ impl Connection {
         self.path.destination(self.recovery.pto_count())
     }
 
-    /// The probe timeout, the peer's ack delay included.
+    /// The probe timeout, including the peer's acknowledgement delay.
     pub(crate) fn probe_timeout(&self) -> Duration {
         self.recovery.rtt().pto(self.params.max_ack_delay)
     }
 
-    /// Begins on a path of which nothing is known but that its route carries UDP payloads of
-    /// `route` bytes, as far as the system can tell.
+    /// Starts on a path of which only the UDP payload `route` that its route carries is known, in
+    /// bytes, if the system can tell it.
     pub(crate) fn begin_on_route(&mut self, route: Option<usize>, now: Instant) {
         self.begin_on(PathMtu::new(route, self.params.max_datagram), now);
     }
 
-    /// The same before the driver was asked, unless it was shortly before. False if it is to be.
+    /// Starts on a new path with the driver's answer about its route, or at the floor if there is
+    /// none. Returns false if the driver must be asked.
     pub(crate) fn begin_on_path(&mut self, paths: &Paths, now: Instant) -> bool {
         let known = paths.known(self.path.address());
         match known {
@@ -370,13 +373,13 @@ impl Connection {
         known.is_some()
     }
 
-    /// Begins where `old` went: what packets the path carries need not be learnt again.
+    /// Starts on the path of `old`: the packet size need not be learnt again.
     pub(crate) fn inherit_path(&mut self, old: &Self, now: Instant) {
         self.begin_on(old.mtu.inherit(self.params.max_datagram), now);
         self.marks = old.marks.inherit();
     }
 
-    /// The first window and the first burst are of such packets.
+    /// Sets the packet size, which also determines the first window and the first burst.
     fn begin_on(&mut self, mtu: PathMtu, now: Instant) {
         let size = mtu.current();
         self.mtu = mtu;
@@ -384,14 +387,14 @@ impl Connection {
         self.pacer = Pacer::new(now, size);
     }
 
-    /// Another controller decides from now on. It begins with what a new connection has.
+    /// Replaces the congestion controller. The new one starts as on a new connection.
     pub(crate) fn set_controller(&mut self, controller: ControllerChoice) {
         self.congestion = controller.make(self.mtu.current());
         self.blame = Blame::default();
     }
 
-    /// Gives back what packets under way needed. False if there are any, or something is to be
-    /// said.
+    /// Gives back the memory for packets under way. Returns false if there are any, or frames are
+    /// pending.
     pub(crate) fn shrink(&mut self) -> bool {
         let rests = !self.pending.has_any()
             && !self.grant.is_live()
@@ -405,15 +408,16 @@ impl Connection {
         rests
     }
 
-    /// Bytes of UDP payload that the peer's packet `number` may have.
+    /// Most bytes of UDP payload that the peer's packet `number` may have.
     pub(super) fn longest(&self, number: PacketNumber) -> usize {
         let most = self.params.max_datagram;
         let bound = self.bound.filter(|(last, _)| number > *last);
         bound.map_or(most, |(_, size)| size.min(most))
     }
 
-    /// Has the peer charge what path discovery found, once that searches no more: else it would
-    /// charge for what both ends can receive, though the path carries less.
+    /// Binds our packets to the size that path MTU discovery found, once the search is over, so
+    /// that the peer charges only for that. Otherwise it would charge for the size that both ends
+    /// can receive, though the path carries less.
     pub(super) fn bind_size(&mut self, now: Instant) {
         let Some(size) = self.mtu.found(now) else {
             return;
@@ -423,13 +427,13 @@ impl Connection {
         }
     }
 
-    /// Whether packets were bound to a size that is worth being doubted.
+    /// Whether packets are bound to a size, and larger ones should be tried again.
     pub(super) fn doubts_size(&self, now: Instant) -> bool {
         self.mtu.limit() < self.params.max_datagram && self.mtu.in_doubt(now)
     }
 
-    /// The mark of a datagram that asks for an acknowledgement. Other datagrams carry none: their
-    /// sender would not notice that a path drops marked ones.
+    /// The ECN mark of a datagram that asks for an acknowledgement. Other datagrams are not marked:
+    /// the sender would not notice that a path drops marked ones.
     pub(super) fn mark(&self, shared: &Shared) -> Ecn {
         if shared.config.ecn && !self.marks.is_stopped() {
             Ecn::Ect0
@@ -438,7 +442,7 @@ impl Connection {
         }
     }
 
-    /// The packet size fell or rose: whoever counts in packets learns it.
+    /// Passes a change of the packet size on to the log, controller and pacer.
     pub(crate) fn mtu_changed(&mut self, now: Instant, log: &mut Log) {
         let size = self.mtu.current();
         log.add(now, || LogRecord::PacketSize {

@@ -3,34 +3,33 @@
 //! Messages that come in bursts, or a receiver's credit, may keep less in flight than the
 //! congestion window allows. The window then says nothing about the path (RFC 7661 calls it not
 //! validated): sent at its pace, each burst would leave at once, fill the queue of the slowest
-//! link, and make whoever else uses that link wait. What the path delivered of late says more.
+//! link, and delay all other traffic there. The recent delivery rate is a better bound.
 
 use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, nanos};
 
-/// Samples of fewer bytes say how often the program sends, not what the path carries: requests and
-/// replies.
+/// Samples of fewer bytes (requests and replies) show how often the program sends, not the rate of
+/// the path.
 const BULK: u64 = 32 << 10;
 
-/// Round trips, and time at least, after which half of what was measured is forgotten, or what was
-/// measured before is trusted less.
+/// Round trips, and the least time, of a span. After two spans a rate is forgotten; each span
+/// without a sample raises the bound.
 const SPAN_ROUNDS: u32 = 16;
 const SPAN: Duration = Duration::from_millis(2);
 
-/// Paths of a longer round trip are left alone: a window spread over it is no burst, and growing by
+/// Paths with a longer round trip get no bound: a window spread over it is no burst, and growing by
 /// a quarter in each round takes long there.
 const LONG: Duration = Duration::from_millis(5);
 
-/// A path that answers a full packet of Ethernet within [`LONG`] carries so many bytes per second:
-/// what was slower is no path but a stall of it, or of the peer. One that answered small packets
-/// only may be slower; there the window has to do.
+/// Least rate in bytes per second of a path that answers a full packet of Ethernet within [`LONG`].
+/// A lower measured rate shows a stall of the path or of the peer. A path that answered only small
+/// packets may be slower; there the window is the only bound.
 const LEAST: u64 = 300_000;
 
-/// Spans without a sample after which nothing is left of what was measured: it would have grown a
-/// thousandfold.
+/// Spans without a sample after which there is no bound: it would have grown a thousandfold.
 const OLD: u64 = 32;
 
-/// What the path delivered of late, and whether that bounds the pace.
+/// The recent delivery rate, and whether it bounds the pace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CwndValidation {
     /// Highest rates in bytes per second of this span and of the one before.
@@ -41,7 +40,7 @@ pub(crate) struct CwndValidation {
 }
 
 impl CwndValidation {
-    /// A sample of the delivery rate was taken.
+    /// Takes a sample of the delivery rate.
     pub(crate) fn on_sample(&mut self, now: Instant, rtt: &Rtt, sample: &RateSample) {
         if sample.delivered < BULK {
             return;
@@ -53,21 +52,20 @@ impl CwndValidation {
         self.rates[0] = self.rates[0].max(sample.per_second());
     }
 
-    /// Messages or credit ran out.
+    /// Notes that messages or credit ran out.
     pub(crate) fn on_short(&mut self) {
         self.unvalidated = true;
     }
 
-    /// The window is full: it is what limits.
+    /// Notes that the window is full, and so is the limit.
     pub(crate) fn on_full_window(&mut self) {
         self.unvalidated = false;
     }
 
-    /// The highest pace, in bytes per second: a quarter more than the path delivered, so that one
-    /// that became faster is found out, and so much more again for each span without a sample. A
-    /// receiver that answered late made the path look slow, and at the pace that follows too little
-    /// is in flight for another sample. `None` while the window is what limits, or nothing is
-    /// known.
+    /// The highest pace, in bytes per second: a quarter above the delivery rate, which detects a
+    /// path that became faster, and a quarter more for each span without a sample. A receiver that
+    /// answered late makes the path look slow, and at that pace too little may be in flight for
+    /// another sample. `None` while the window is the limit, or no rate is known.
     pub(crate) fn bound(&self, now: Instant, rtt: &Rtt) -> Option<u64> {
         let rate = self.rates[0].max(self.rates[1]);
         if !self.unvalidated || rate == 0 || rtt.min() >= LONG {
@@ -81,14 +79,15 @@ impl CwndValidation {
         (unheard < OLD).then(|| (0..=unheard).fold(least, |rate, _| rate.saturating_add(rate / 4)))
     }
 
-    /// What was measured speaks of another path.
+    /// Forgets the rates, which were measured on another path.
     pub(crate) fn on_path_changed(&mut self) {
         *self = Self::default();
     }
 }
 
-/// At least [`SPAN`], which is not zero. After a stall the round trip seems as long as that was,
-/// and little would be sent from which another could be learnt; a queue is no stall.
+/// The time of a span, at least [`SPAN`], so never zero. The round trip is capped: after a stall it
+/// seems as long as the stall, and too little would be sent to measure a shorter one. A queue is
+/// shorter than the cap.
 fn span(rtt: &Rtt) -> Duration {
     (rtt.path().min(LONG * 4) * SPAN_ROUNDS).max(SPAN)
 }
@@ -154,7 +153,7 @@ mod tests {
         assert!(cwnd_validation.bound(at(0), &rtt(4_999)).is_some());
     }
 
-    /// What the peer's program waits is no part of the path.
+    /// Time for which the peer's program waits is no part of the path.
     #[test]
     fn a_short_path_to_a_program_that_pauses_is_short() {
         let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), Rtt::new(Duration::ZERO));
@@ -174,8 +173,8 @@ mod tests {
         );
     }
 
-    /// Everything was held up for three seconds, and is as it was before. Nothing of it is left to
-    /// wait for.
+    /// Everything stalled for three seconds, and is as before since. The stall must not slow the
+    /// pace for long.
     #[test]
     fn f16_a_stall_is_no_slow_path() {
         let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), rtt(100));

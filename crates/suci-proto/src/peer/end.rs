@@ -1,4 +1,4 @@
-//! How a session ends: what becomes of its messages, and what the program will be told.
+//! The end of a session: the outcomes of its messages, and the event for the program.
 
 use super::news::EndedSession;
 use super::{Closing, Peer, Session};
@@ -10,11 +10,11 @@ use crate::time::Instant;
 use crate::wire::close_code;
 use std::collections::VecDeque;
 
-/// What ends a session.
+/// The cause of a session's end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ending {
     For(EndReason),
-    /// The peer's CLOSE, which says how many messages it had accepted.
+    /// The peer's CLOSE, with the number of messages that it had accepted.
     ByPeer {
         sent: u64,
     },
@@ -27,8 +27,8 @@ impl Peer {
         self.finish_session(now, Ending::For(reason), shared);
     }
 
-    /// Ends the session: every outstanding message gets its outcome, the next session begins empty.
-    /// The event follows when the program took what had arrived.
+    /// Ends the session: every outstanding message gets its outcome, and the next session begins
+    /// empty. The event follows when the program took the messages that had arrived.
     pub(super) fn finish_session(&mut self, now: Instant, ending: Ending, shared: &mut Shared) {
         self.drop_attempt(shared);
         self.report_completions(shared);
@@ -75,7 +75,7 @@ impl Peer {
         } else {
             shared.memory.release(ended_session.promise);
             if suspended_here {
-                // Of the end of a session that never began the program hears nothing else.
+                // The program gets no other event for the end of a session that never began.
                 let (node, by) = (self.node, Side::Here);
                 self.tell(Event::Resumed { node, by }, shared);
             }
@@ -83,7 +83,7 @@ impl Peer {
         self.report_room(shared);
     }
 
-    /// The peer broke the protocol: tells it why, and ends the session that it did so in.
+    /// Ends the session because the peer broke the protocol, and tells the peer why.
     pub(crate) fn fail(
         &mut self,
         now: Instant,
@@ -92,7 +92,7 @@ impl Peer {
     ) {
         shared.counters.protocol_errors += 1;
         if self.lingering.is_some() {
-            // The session that it was for is over, and another may have begun.
+            // The connection's session is over, and another may have begun.
             self.drop_connection(shared);
             return;
         }
@@ -113,7 +113,7 @@ fn ended_session(
     old.inbox.set_large_budget(0);
     let (mut messages, mut replies) = (VecDeque::new(), Vec::new());
     loop {
-        // One of them may stand before another on its channel.
+        // A message may come before a reply on its channel, or the reverse.
         if let Some(message) = old.inbox.pop() {
             messages.push_back(message);
         } else if let Some(reply) = old.inbox.pop_reply() {
@@ -158,7 +158,8 @@ fn planted_outcome(outcome: Outcome, _reason: EndReason) -> Outcome {
     outcome
 }
 
-/// The planted fault `outcome-wrong-after-restart`: what may have arrived is said not to have.
+/// The planted fault `outcome-wrong-after-restart`: a message that may have arrived is reported as
+/// not delivered.
 #[cfg(suci_plant)]
 fn planted_outcome(outcome: Outcome, reason: EndReason) -> Outcome {
     let wrong = reason == EndReason::Restarted && outcome == Outcome::Unknown;

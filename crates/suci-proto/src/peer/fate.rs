@@ -1,26 +1,26 @@
-//! What became of packets, and whom it concerns.
+//! The fate of packets, and the parts of a session that it concerns.
 
 use super::{Connection, Session, mode, pending};
 use crate::recovery::{Recovery, SentFrame, Sink};
 use core::ops::RangeInclusive;
 
-/// Tells the parts of a session what became of a packet's frames.
+/// Tells the parts of a session the fate of a packet's frames.
 pub(super) struct FrameFates<'a> {
     session: &'a mut Session,
     pending: &'a mut pending::Pending,
     modes: &'a mut mode::Modes,
     received: &'a mut crate::ack::Received,
     credit: &'a mut crate::credit::SendCredit,
-    /// Bytes of one message that arrived and the outbox was not told yet: packets in a row carried
-    /// what adjoins.
+    /// A range of one message that arrived, of which the outbox was not told yet: consecutive
+    /// packets extend it.
     arrived: Option<SentFrame>,
     pub(super) close_acked: bool,
-    /// Lost messages wait until the program wants them to be sent again.
+    /// Lost messages wait until the program asks to send them again.
     pub(super) withhold: bool,
 }
 
 impl Connection {
-    /// What became of packets, and whom in this connection and in `session` it concerns.
+    /// The recovery state, and the receiver of packet fates in this connection and in `session`.
     pub(super) fn fates<'a>(
         &'a mut self,
         session: &'a mut Session,
@@ -41,7 +41,7 @@ impl Connection {
 }
 
 impl FrameFates<'_> {
-    /// Tells the outbox what is left to tell: after everything else.
+    /// Tells the outbox of the remaining range. Call it after all frames.
     pub(super) fn settle(&mut self) {
         if let Some(frame) = self.arrived.take() {
             self.session.outbox.on_acked(&frame);

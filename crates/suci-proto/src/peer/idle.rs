@@ -1,8 +1,8 @@
 //! When a peer is idle, and which memory it gives back.
 //!
 //! An idle peer keeps everything that a promise rests on: incarnations and epochs, the numbers of
-//! messages and packets, received packets, memory credit and socket credit both ways, what was
-//! learnt of the path, and counters. It forgets what concerns only packets given up long ago.
+//! messages and packets, received packets, memory credit and socket credit both ways, measurements
+//! of the path, and counters. It forgets the state of packets given up long ago.
 
 use super::{Closing, News, Peer};
 use crate::counters::Traffic;
@@ -13,7 +13,7 @@ impl Peer {
     /// Gives back memory that only an active peer needs. Returns false if something waits for the
     /// peer, for the program, or for time to pass.
     pub(crate) fn shrink(&mut self, now: Instant) -> bool {
-        // An INIT whose cookie lapsed is not answered again.
+        // An INIT whose cookie expired is not answered again.
         if self
             .newest_baked
             .is_some_and(|at| now > at + COOKIE_LIFETIME)
@@ -32,7 +32,7 @@ impl Peer {
             return false;
         }
         if let Some(connection) = &mut self.connection {
-            // It goes on counting in the connection.
+            // The counters are in the connection.
             self.traffic = Traffic::default();
             if !connection.shrink() {
                 return false;

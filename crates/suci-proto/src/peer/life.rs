@@ -1,9 +1,8 @@
-//! Whether a peer answers: silence, Lost, giving up.
+//! The state of the link to a peer: silence, Lost, giving up.
 //!
 //! Silence counts only while something is outstanding or the peer is watched, and only while our
-//! own driver was there to hear: the engine shifts the marks by any time that passed undrained. A
-//! peer is Lost only if it was asked: who has no credit for a probe hears nothing, and learns
-//! nothing.
+//! own driver ran: the engine shifts the times by any time that passed undrained. A peer is Lost
+//! only if it was asked: a node without credit for a probe gets no answer, which shows nothing.
 
 use super::mode::SHORT;
 use crate::counters::Link;
@@ -11,25 +10,26 @@ use crate::event::LostCause;
 use crate::handshake::LONGEST_WAIT;
 use crate::time::{Duration, Instant, earlier};
 
-/// More packets than one exchange has ([`SHORT`]) are a stream if each comes within so long of the
-/// one before. If the next one does not, the sender has paused, or this end's address has changed:
-/// only this end can tell the sender.
+/// More packets than one exchange has ([`SHORT`]) are a stream if each comes within this time after
+/// the one before. If the next one does not, the sender has paused, or this end's address has
+/// changed, which only this end can tell the sender.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What the silence means at some moment.
+/// The judgement of a peer's silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing new.
     Patience,
     /// The silence timeout has passed: the peer is lost, for now.
     Lost,
-    /// The same of a peer that nobody serves while its program computes: it may well live.
+    /// The silence timeout has passed for a peer whose engine does not run while its program
+    /// computes: it may well live.
     Quiet,
     /// `give_up_after` has passed.
     GiveUp,
 }
 
-/// How the claim of another process to the peer's node ID stands.
+/// The state of another process's claim to the peer's node ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contest {
     /// The peer is gone.
@@ -45,37 +45,40 @@ pub(crate) enum Contest {
 pub(crate) struct Patience {
     pub(crate) silence_timeout: Duration,
     pub(crate) give_up_after: Duration,
-    /// The peer announced that nobody serves it while its program computes: however long it is
-    /// silent, that is no sign of its end.
+    /// The peer announced that its engine does not run while its program computes, so silence of
+    /// any length does not show its end.
     pub(crate) unattended: bool,
-    /// How long a peer may be silent whose port is closed, as this machine's kernel says.
+    /// How long a peer may be silent whose port is closed, as this machine's kernel reports.
     pub(crate) closed_port: Duration,
 }
 
-/// The link's state and its marks in time.
+/// The link's state and its points in time.
 #[derive(Debug)]
 pub(crate) struct Life {
     link: Link,
-    /// When something authentic was last heard.
+    /// When an authentic packet was last heard.
     heard: Instant,
-    /// Packets of a stream that came since the peer last acknowledged one of ours, or was asked to.
+    /// Packets of a stream received since the peer last acknowledged a packet of ours, or was asked
+    /// to.
     streamed: u64,
-    /// Since when something has been outstanding without a break.
+    /// The time since which something has always been outstanding.
     waiting_since: Option<Instant>,
-    /// When the first thing went that it should have answered since, and when it was asked again.
+    /// When the first question since the last sign of life was sent, and when the peer was asked
+    /// again.
     asked: Option<Instant>,
     asked_again: Option<Instant>,
-    /// When it last said that it lives but has no room for us, or we found none for it.
+    /// When the peer last answered that it has no room for us, or we had no room for it.
     put_off: Option<Instant>,
-    /// Since when another process claims this peer's node ID and the old path was not heard.
+    /// The time since which another process claims this peer's node ID and the old path was not
+    /// heard.
     contested_since: Option<Instant>,
-    /// The newest claim of another process to this peer's node ID: since when, and the token of its
+    /// The newest claim of another process to this peer's node ID: its time, and the token of its
     /// first INIT.
     claim: Option<(Instant, u64)>,
-    /// Since when this machine's kernel says that nobody has the peer's port, which is one of this
-    /// machine, or the peer's launcher that its process has ended.
+    /// When this machine's kernel first reported that the peer's port, on this machine, is closed,
+    /// or the peer's launcher that its process has ended.
     closed_since: Option<Instant>,
-    /// The launcher also says that no other process will take its place.
+    /// The launcher also reports that no other process will take its place.
     gone: bool,
     /// The peer's process closed its node: it opens no session again.
     left: bool,
@@ -117,14 +120,14 @@ impl Life {
         self.link
     }
 
-    /// A connection is being opened.
+    /// Notes that a connection is being opened.
     pub(crate) fn connecting(&mut self) {
         if self.link == Link::Idle {
             self.link = Link::Connecting;
         }
     }
 
-    /// Something authentic came. True if the link is up because of it.
+    /// Notes that an authentic packet came. Returns true if the link came up by it.
     pub(crate) fn hear(&mut self, now: Instant) -> bool {
         self.heard = now;
         self.asked = None;
@@ -139,8 +142,8 @@ impl Life {
         came_up
     }
 
-    /// So many packets came just now that ask for an acknowledgement. Something was heard before
-    /// at `before`.
+    /// Notes that `packets` packets came just now that ask for an acknowledgement. The peer was
+    /// last heard before at `before`.
     pub(crate) fn on_streamed(&mut self, packets: u64, before: Instant) {
         let so_far = match self.heard < before + PAUSE {
             true => self.streamed,
@@ -149,17 +152,18 @@ impl Life {
         self.streamed = so_far.saturating_add(packets);
     }
 
-    /// The peer acknowledged a packet of ours, so it knows where we are; or it was asked to.
+    /// Ends the stream: the peer acknowledged a packet of ours, so it knows our address, or it was
+    /// asked to.
     pub(crate) fn end_stream(&mut self) {
         self.streamed = 0;
     }
 
-    /// When the silence of a peer that streamed is worth a question.
+    /// When a peer that streamed and paused should be asked.
     pub(crate) fn pauses_at(&self) -> Option<Instant> {
         (self.streamed > SHORT && self.link == Link::Up).then(|| self.heard + PAUSE)
     }
 
-    /// Says whether anything waits for the peer.
+    /// Sets whether anything waits for the peer.
     pub(crate) fn set_waiting(&mut self, now: Instant, waiting: bool) {
         match (waiting, self.waiting_since) {
             (true, None) => self.waiting_since = Some(now),
@@ -172,19 +176,19 @@ impl Life {
         self.waiting_since.map(|since| since.max(self.heard))
     }
 
-    /// Something went that it answers if it lives.
+    /// Notes that a packet was sent that a live peer answers.
     pub(crate) fn ask(&mut self, now: Instant, silence_timeout: Duration) {
         let first = *self.asked.get_or_insert(now);
-        // The first question is mostly the only one.
+        // Usually the first question is the only one.
         if self.asked_again.is_none() && now > first && now >= first + silence_timeout / 8 {
             self.asked_again = Some(now);
         }
     }
 
     /// When the peer counts as lost, if nothing is heard meanwhile: the silence timeout after
-    /// something began to wait for it or, before it ever answered, after the first HELLO. It must
-    /// have been asked twice, and had half of the time to answer the second: who lacks the credit
-    /// to ask learns nothing, and a single question may be lost.
+    /// something began to wait for it or, before it ever answered, after the first HELLO. The peer
+    /// must have been asked twice, and had half of the timeout to answer the second question:
+    /// without credit to ask, silence shows nothing, and a single question may be lost.
     fn lost_at(&self, patience: Patience) -> Option<Instant> {
         let (since, may_be_dead) = match self.link {
             Link::Up => (self.silent_since(), true),
@@ -196,8 +200,8 @@ impl Life {
         earlier(dead, since.and_then(|at| self.silent_at(at, patience)))
     }
 
-    /// When the peer counts as dead, if nothing is heard meanwhile: this machine's kernel says that
-    /// nobody has its port, or its launcher that its process has ended, and a question stayed
+    /// When the peer counts as dead, if nothing is heard meanwhile: this machine's kernel reports
+    /// that its port is closed, or its launcher that its process has ended, and a question stayed
     /// unanswered for `closed_port` afterwards. Whether anything waits for the peer does not
     /// matter.
     fn dead_at(&self, closed_port: Duration) -> Option<Instant> {
@@ -205,7 +209,7 @@ impl Life {
         Some(closed.max(asked) + closed_port)
     }
 
-    /// The same of a silence that began at `since`, whatever is known of the peer's port.
+    /// When a peer counts as lost by a silence that began at `since` alone.
     fn silent_at(&self, since: Instant, patience: Patience) -> Option<Instant> {
         let asked = self.asked_again?;
         let since = self.put_off.map_or(since, |at| at.max(since));
@@ -213,7 +217,7 @@ impl Life {
         Some((since + timeout).max(asked + timeout / 2))
     }
 
-    /// Judges the silence at `now`; `Lost` and `Quiet` are said once.
+    /// Judges the silence at `now`; returns `Lost` and `Quiet` only once.
     pub(crate) fn judge(&mut self, now: Instant, patience: Patience) -> Verdict {
         let silent = self.lost_at(patience).is_some_and(|at| now >= at);
         if patience.unattended {
@@ -236,16 +240,16 @@ impl Life {
         Verdict::Patience
     }
 
-    /// This machine's kernel says that nobody has the peer's port. Returns true if that is news
-    /// since the peer was heard.
+    /// Notes the report of this machine's kernel that the peer's port is closed. Returns true for
+    /// the first report since the peer was heard.
     pub(crate) fn on_port_closed(&mut self, now: Instant) -> bool {
         let news = self.closed_since.is_none();
         self.closed_since.get_or_insert(now);
         news
     }
 
-    /// The peer's launcher says that its process has ended; `for_good`: that no other will take its
-    /// place.
+    /// Notes the launcher's report that the peer's process has ended; `for_good`: that no other
+    /// will take its place.
     pub(crate) fn on_process_ended(&mut self, now: Instant, for_good: bool) {
         self.on_port_closed(now);
         self.gone |= for_good;
@@ -256,73 +260,74 @@ impl Life {
         self.gone
     }
 
-    /// Whether this machine's kernel, or the peer's launcher, said so since the peer was last
-    /// heard.
+    /// Whether this machine's kernel reported the port as closed, or the launcher the end of the
+    /// process, since the peer was last heard.
     pub(crate) fn is_port_closed(&self) -> bool {
         self.closed_since.is_some()
     }
 
-    /// When [`Life::judge`] has something new to say.
+    /// When [`Life::judge`] may have a new result.
     pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
         let given_up = self.given_up_at(patience);
         let given_up = given_up.filter(|_| !patience.unattended);
         earlier(self.lost_at(patience), given_up)
     }
 
-    /// When what waits for the peer is given up, if nothing is heard meanwhile.
+    /// When the session is given up, if nothing is heard meanwhile.
     fn given_up_at(&self, patience: Patience) -> Option<Instant> {
         Some(self.silent_since()? + patience.give_up_after)
     }
 
-    /// Something was reported that may be why the peer is silent. A report by itself changes
-    /// nothing else: it may be forged.
+    /// Notes a report that may explain the peer's silence. A report changes nothing else: it may be
+    /// forged.
     pub(crate) fn note_cause(&mut self, cause: LostCause) {
         self.cause = cause;
     }
 
-    /// Why the peer is silent, as far as anything is known.
+    /// The cause of the peer's silence, as far as it is known.
     pub(crate) fn cause(&self) -> LostCause {
         self.cause
     }
 
-    /// The peer said that it lives, or we could not have heard it: it is not lost. But what waits
-    /// for it does not wait longer than it may.
+    /// Notes that the peer answered that it has no room, or that we had no room for it: it is not
+    /// lost. The time until it is given up does not change.
     pub(crate) fn put_off(&mut self, now: Instant) {
         self.put_off = Some(now);
         self.left = false;
     }
 
-    /// The peer's process said that its node closes.
+    /// Notes that the peer's process closes its node.
     pub(crate) fn leave(&mut self) {
         self.left = true;
     }
 
-    /// Whether it did, and no process of the peer gave a sign of life since.
+    /// Whether the peer's process closed its node, and no process of the peer gave a sign of life
+    /// since.
     pub(crate) fn has_left(&self) -> bool {
         self.left
     }
 
-    /// Whether the process that has the session has ended: this machine's kernel or its launcher
-    /// said so, and it left a question unanswered.
+    /// Whether the process that has the session has ended: this machine's kernel or the launcher
+    /// reported it, and a question stayed unanswered.
     pub(crate) fn is_dead(&self) -> bool {
         self.link == Link::Lost && self.closed_since.is_some()
     }
 
-    /// When something authentic was last heard.
+    /// When an authentic packet was last heard.
     pub(crate) fn heard_at(&self) -> Instant {
         self.heard
     }
 
-    /// When it last gave any sign of life.
+    /// When the peer last gave any sign of life.
     pub(crate) fn sign_at(&self) -> Instant {
         self.put_off.map_or(self.heard, |at| at.max(self.heard))
     }
 
-    /// Another process claims the node ID, with an INIT of this `token`. It wins once the old path
-    /// has left challenges unanswered for `timeout`: those that the first claim set off, or the
-    /// probes that found the peer lost before anybody claimed. Where this machine's kernel says
-    /// that nobody has the peer's port, it wins after `closed_port`. The INIT of a claim that is
-    /// not decided yet is repeated.
+    /// Judges the claim of another process to the node ID, by an INIT with this `token`. The claim
+    /// wins once the old path has left questions unanswered for `timeout`: the challenges that the
+    /// first claim caused, or earlier probes that found the peer lost. If this machine's kernel
+    /// reports that the peer's port is closed, the claim wins after `closed_port`. The INIT of a
+    /// claim that is not decided yet is repeated.
     pub(crate) fn contest(
         &mut self,
         now: Instant,
@@ -348,7 +353,7 @@ impl Life {
         }
     }
 
-    /// `late` passed while nobody drained the socket: it was not silence.
+    /// Shifts all times by `late`, for which the socket was not drained: it was not silence.
     pub(crate) fn shift(&mut self, late: Duration) {
         self.heard += late;
         let marks = [
@@ -383,7 +388,7 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    /// It is asked then, and again two seconds later.
+    /// Asks the peer at `second`, and again two seconds later.
     fn ask(life: &mut Life, second: u64) {
         life.ask(at(second), PATIENCE.silence_timeout);
         life.ask(at(second + 2), PATIENCE.silence_timeout);
@@ -591,7 +596,7 @@ mod tests {
             unattended: true,
             ..PATIENCE
         };
-        // Idle since long, and quiet since long.
+        // One peer is long idle, the other long quiet.
         let (idle, mut quiet) = (up(), up());
         quiet.set_waiting(at(0), true);
         ask(&mut quiet, 0);

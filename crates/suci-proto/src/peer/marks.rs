@@ -4,7 +4,7 @@
 //!
 //! * It drops marked packets. Marking stops at the second probe timeout in a row.
 //! * It sets CE on each packet. Marking stops after ten CE marks in a row, if the congestion window
-//!   was no larger than a connection begins with: such a window cannot cause congestion that long.
+//!   was no larger than the initial one: such a window cannot cause congestion that long.
 //!
 //! Marking resumes once the peer counts a packet that kept its mark: the peer was away, or packets
 //! were lost for another reason. To find that out, a PING is sent marked as soon as the peer
@@ -23,7 +23,7 @@ const ALL_CONGESTED: u64 = 10;
 /// Time from one trial to the next, as for a packet size that failed (RFC 8899 section 5.1.1).
 const TRIAL_AFTER: Duration = Duration::from_secs(600);
 
-/// What the peer's counts tell about marks on one path.
+/// The state of ECN on one path, from the peer's counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
     /// CE marks that the peer had counted at its last acknowledgement.
@@ -53,7 +53,7 @@ impl Default for MarkState {
     }
 }
 
-/// What an acknowledgement tells about congestion.
+/// The sign of congestion in an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkSign {
     /// No further packet met congestion.
@@ -75,7 +75,7 @@ impl Marks {
         self.congested
     }
 
-    /// The probe timer fired for the `count`th time in a row.
+    /// Notes that the probe timer fired for the `count`th time in a row.
     pub(crate) fn on_probe_timeout(&mut self, count: u32) {
         #[cfg(suci_plant)]
         if crate::plant::active("marks-never-stop") {
@@ -86,9 +86,10 @@ impl Marks {
         }
     }
 
-    /// The peer acknowledged something new at `now`, and counted `counts` marks on this connection
-    /// so far. `is_small` tells whether the congestion window is no larger than connections begin
-    /// with; it is asked only if there are new CE marks. Returns what the new counts tell.
+    /// Notes that the peer acknowledged new packets at `now`, and counted `counts` marks on this
+    /// connection so far. `is_small` returns whether the congestion window is no larger than the
+    /// initial one; it is called only if there are new CE marks. Returns the sign of congestion in
+    /// the new counts.
     pub(crate) fn on_acked(
         &mut self,
         now: Instant,
@@ -110,7 +111,7 @@ impl Marks {
             return MarkSign::Clear;
         }
         self.congested = counts.ce;
-        // CE now tells only of packets that were sent before marking stopped.
+        // These CE marks are of packets that were sent before marking stopped.
         let MarkState::Marked { congested: in_row } = &mut self.state else {
             return MarkSign::Clear;
         };
@@ -128,20 +129,20 @@ impl Marks {
         MarkSign::Meaningless
     }
 
-    /// Forgets the count that the next acknowledgement tells again, unless marking may resume by
-    /// it.
+    /// Forgets the count of unchanged marks, which the next acknowledgement repeats, unless marking
+    /// may resume by it.
     pub(crate) fn shrink(&mut self) {
         if !self.is_stopped() {
             self.unchanged = None;
         }
     }
 
-    /// Whether a marked PING should go now, to see whether it arrives.
+    /// Whether a marked PING should be sent now, to see whether it arrives.
     pub(crate) fn trial_due(&self, now: Instant) -> bool {
         matches!(self.state, MarkState::Stopped { trial_at: Some(at) } if at <= now)
     }
 
-    /// The marked PING that was due went out.
+    /// Notes that the marked PING was sent.
     pub(crate) fn on_trial_sent(&mut self, now: Instant) {
         let trial_at = Some(now + TRIAL_AFTER);
         self.state = MarkState::Stopped { trial_at };
@@ -156,7 +157,7 @@ impl Marks {
         }
     }
 
-    /// Packets take another path, of which nothing is known yet.
+    /// Starts anew on an unknown path.
     pub(crate) fn on_path_changed(&mut self) {
         self.state = MarkState::default();
     }

@@ -1,5 +1,5 @@
-//! What a node holds about another node: a session, at most one connection, and the attempt to make
-//! one.
+//! The state of a node about another node: a session, at most one connection, and the attempt to
+//! make one.
 //!
 //! `Peer` composes the parts and decides nothing about loss, credit or congestion by itself.
 //! Receiving is in `receive`, sending in `build`, time in `timers`, opening in `open` and `begin`.
@@ -55,74 +55,74 @@ pub(crate) use news::MAX_UNREAD;
 use news::News;
 use std::net::{IpAddr, SocketAddr};
 
-/// How far this side has come in closing.
+/// The progress of this side in closing the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
     /// Not closing.
     Open,
     /// Waiting until everything is acknowledged, at most until the deadline.
     Draining { deadline: Instant },
-    /// CLOSE is on its way.
+    /// CLOSE was sent, or is due.
     Sent { deadline: Instant },
 }
 
-/// Everything about one other node.
+/// All state about one other node.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) node: NodeId,
     /// It is this node: messages need no connection ([`Peer::pass_to_itself`]).
     pub(crate) is_itself: bool,
-    /// Its place in the engine.
+    /// The peer's key in the engine.
     pub(crate) key: usize,
-    /// Where the book says it may be.
+    /// The peer's addresses in the book.
     pub(crate) book: Addresses,
-    /// From where it came, if it is not in the book.
+    /// Address from which the peer connected, if it is not in the book.
     pub(crate) stranger_from: Option<IpAddr>,
-    /// Where it was last heard.
+    /// Address where the peer was last heard.
     pub(crate) heard_at: Option<SocketAddr>,
-    /// Where the process was heard that another one with its ID replaced.
+    /// Address of the process that another process with the same ID replaced.
     pub(crate) heard_before: Option<SocketAddr>,
     pub(crate) session: Session,
     /// The program's controller.
     steering: Option<Box<steering::Steering>>,
-    /// What the program lets flow to it at most.
+    /// The program's cap on the rate of messages to the peer.
     pub(crate) cap: RateCap,
-    /// What the program decided.
+    /// The program's options for the peer.
     pub(crate) options: PeerOptions,
     pub(crate) connection: Option<Box<Connection>>,
-    /// The session is over, but its connection answers repeated CLOSEs until then.
+    /// Set if the session is over: the time until which its connection answers repeated CLOSEs.
     pub(crate) lingering: Option<Instant>,
     pub(crate) attempt: Option<Box<Attempt>>,
     pub(crate) accepted: Option<Box<Accepted>>,
-    /// When the cookie of the newest INIT accepted was made: older INITs are history, whatever
-    /// became of the session.
+    /// When the cookie of the newest accepted INIT was made: older INITs are ignored, even after
+    /// the session ended.
     pub(crate) newest_baked: Option<Instant>,
     /// When the newest cookie was made whose INIT was refused because a live process has the node
-    /// ID. A refused INIT is never accepted later, so its sender knows that nothing of it was
-    /// taken.
+    /// ID. A refused INIT is never accepted later, so its sender knows that no data was taken from
+    /// it.
     pub(crate) newest_refused: Option<Instant>,
     pub(crate) life: Life,
     pub(crate) history: History,
     pub(crate) news: News,
     pub(crate) closing: Closing,
-    /// What traffic to it looks like.
+    /// The mode derived from the traffic to the peer.
     lean: Lean,
     pub(crate) last_refusal: Option<RefusedReason>,
     /// In the engine's queue of peers with events.
     newsworthy: bool,
-    /// In the engine's list of peers whose acks wait for the next turn.
+    /// In the engine's list of peers whose acknowledgements wait for the next turn.
     pub(crate) ack_waits: bool,
     /// When the peer was last asked for a sign of life.
     kept_alive: Instant,
-    /// Of the connections before the present one, which goes on counting from there.
+    /// Traffic of earlier connections; the present one continues counting from there.
     traffic: Traffic,
-    /// Why its messages wait.
+    /// The reasons why messages to the peer wait.
     pub(crate) waits: WaitClock,
-    /// It said that nobody serves it while its program computes.
+    /// The peer announced that its engine does not run while its program computes.
     unattended: bool,
     /// The program took messages since the last output.
     read: bool,
-    /// One side has no place for the other now: the connection that is wanted takes a while.
+    /// One side has no place for the other now, so the wanted connection takes a while.
     put_off: bool,
 }
 
@@ -170,7 +170,7 @@ impl Peer {
         }
     }
 
-    /// Whether it came by itself, or was connected at some time.
+    /// Whether the peer is a stranger, or was connected at some time.
     pub(crate) fn is_met(&self) -> bool {
         self.stranger_from.is_some() || self.heard_at.is_some()
     }
@@ -180,13 +180,13 @@ impl Peer {
         self.life.link() == Link::Up && self.lingering.is_none()
     }
 
-    /// Whether its messages may.
+    /// Whether messages to the peer may be sent.
     pub(crate) fn carries_data(&self) -> bool {
         self.is_up() && self.session.suspension.by().is_none()
     }
 
-    /// How traffic to it flows: as the program wishes or, if it leaves that to us, as its traffic
-    /// shows.
+    /// The mode of traffic to the peer: the program's choice or, without one, the mode derived from
+    /// the traffic.
     pub(crate) fn mode(&self) -> Mode {
         match self.options.mode {
             Mode::Adaptive => self.lean.mode(),
@@ -194,8 +194,8 @@ impl Peer {
         }
     }
 
-    /// Bytes that the peer would take now as one message on `channel`: what its socket's credit
-    /// carries and what its memory has room for. What is queued already goes first.
+    /// Bytes that the peer would take now as one message on `channel`: the lesser of its socket
+    /// credit and its memory credit. Messages queued already go first.
     pub(crate) fn remote_window(&self, now: Instant, channel: ChannelId) -> u64 {
         if !self.carries_data() {
             return 0;
@@ -216,12 +216,12 @@ impl Peer {
         packets.saturating_mul(payload).min(memory)
     }
 
-    /// Something authentic came at `now`.
+    /// Notes that an authentic packet came at `now`.
     fn hear(&mut self, now: Instant, shared: &mut Shared) {
         if self.lingering.is_none() && self.life.hear(now) {
             self.last_refusal = None;
             if self.attempt.as_deref().is_some_and(Attempt::is_asking) {
-                // It was made because the peer was lost.
+                // The attempt was made because the peer was lost.
                 self.drop_attempt(shared);
             }
             let (node, session) = (self.node, self.session.number);
@@ -231,8 +231,8 @@ impl Peer {
         }
     }
 
-    /// Frees the connection and everything on the books for it. What it carried is sent again by
-    /// the next.
+    /// Frees the connection and everything on the books for it. The next connection sends its
+    /// unacknowledged data again.
     pub(crate) fn drop_connection(&mut self, shared: &mut Shared) {
         self.lingering = None;
         if let Some(mut connection) = self.connection.take() {
@@ -246,25 +246,25 @@ impl Peer {
         }
     }
 
-    /// Everything in flight on `connection` goes back to the session's queues.
+    /// Puts everything in flight on `connection` back into the session's queues.
     fn requeue(&mut self, connection: &mut Connection) {
         let (recovery, mut fate) = connection.fates(&mut self.session);
         recovery.drop_all(&mut fate);
     }
 
-    /// Whether messages have a connection to travel on.
+    /// Whether there is a connection that carries messages.
     pub(crate) fn has_connection(&self) -> bool {
         self.connection.is_some() && self.lingering.is_none()
     }
 
-    /// Whether an acknowledgement waits for something to ride on until the next turn.
+    /// Whether an acknowledgement waits until the next turn for a packet that carries it.
     pub(crate) fn owes_ack(&self) -> bool {
         self.connection
             .as_ref()
             .is_some_and(|c| c.acks_on_poll() && c.received.deadline().is_some())
     }
 
-    /// The socket refused a packet of `size` bytes.
+    /// Handles the socket's refusal of a packet of `size` bytes.
     pub(crate) fn on_too_big(&mut self, now: Instant, size: usize, shared: &mut Shared) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -273,7 +273,7 @@ impl Peer {
         connection.mtu_changed(now, &mut shared.log);
         let largest = connection.mtu.current();
         let (recovery, mut fate) = connection.fates(&mut self.session);
-        // They never left this machine.
+        // These packets never left this machine.
         fate.withhold = false;
         recovery.drop_larger_than(largest, &mut fate);
         if connection.mtu.on_floor_refused(size) {
@@ -281,14 +281,15 @@ impl Peer {
         }
     }
 
-    /// The path does not carry what every path must.
+    /// Tells the program that the path does not carry packets that every path must.
     fn tell_narrow(&mut self, now: Instant, shared: &mut Shared) {
         let (node, reason) = (self.node, RefusedReason::Narrow);
         self.log_refused(now, reason, shared);
         self.tell(Event::Refused { node, reason }, shared);
     }
 
-    /// Tells the program if lost packets proved that the path does not carry what every path must.
+    /// Tells the program if lost packets proved that the path does not carry packets that every
+    /// path must.
     fn report_narrow(&mut self, now: Instant, shared: &mut Shared) {
         let connection = self.connection.as_mut();
         if connection.is_some_and(|c| c.mtu.has_proved_narrow()) {
@@ -296,8 +297,8 @@ impl Peer {
         }
     }
 
-    /// If the program took messages since the last output, the session's window may grow towards
-    /// its share.
+    /// Grows the session's window towards its share, if the program took messages since the last
+    /// output.
     pub(super) fn renew_memory(&mut self, shared: &mut Shared) {
         if core::mem::take(&mut self.read)
             && self.session.promise.window > 0
@@ -310,9 +311,9 @@ impl Peer {
         self.renew_large(shared);
     }
 
-    /// Brings the memory promised to large messages to what is held and wanted, as far as there is
-    /// some. A peer that cannot send now, silent or suspended, wants none, and nobody waits for
-    /// what it holds.
+    /// Sets the memory promised to large messages to the amount held and wanted, as far as some is
+    /// free. A peer that cannot send now (silent or suspended) wants none, and no other peer waits
+    /// for the memory that it holds.
     pub(super) fn renew_large(&mut self, shared: &mut Shared) {
         let able = self.carries_data() && (self.is_itself || self.connection.is_some());
         let inbox = &mut self.session.inbox;
@@ -333,7 +334,7 @@ impl Peer {
         self.session.inbox.memory_used() + self.news.held()
     }
 
-    /// Checks what must hold between the parts. `listed`: it is about to be looked at.
+    /// Checks the invariants between the parts. `listed`: the engine is about to check the peer.
     pub(crate) fn audit(&self, now: Instant, listed: bool) -> Result<(), String> {
         if let Some(Err(due)) = self.connection.as_ref().map(|c| c.credit.check(now)) {
             return Err(format!(
@@ -396,7 +397,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Where the peer is believed to be.
+    /// The presumed address of the peer.
     pub(crate) fn path_address(&self) -> Option<SocketAddr> {
         self.connection
             .as_ref()
@@ -405,9 +406,9 @@ impl Peer {
             })
     }
 
-    /// Where an attempt goes: to the path while it is good, else in turn to where the book says,
-    /// where it was last heard, and where it was heard before another process with its ID came
-    /// between.
+    /// The address of an attempt: the path while the link is up, otherwise in turn the book's
+    /// addresses, the address where the peer was last heard, and the address where it was heard
+    /// before another process with its ID replaced it.
     pub(super) fn candidate_address(&self, turn: usize) -> Option<SocketAddr> {
         if let Some(connection) = &self.connection
             && self.life.link() == Link::Up
@@ -421,8 +422,8 @@ impl Peer {
         book.chain(heard).copied().nth(turn.checked_rem(count)?)
     }
 
-    /// How the link stands; none if it came by itself, and nothing of it is left but what replays
-    /// are told by.
+    /// The state of the link; `None` for a stranger of which only the data that detects replays is
+    /// left.
     pub(crate) fn info(&self) -> Option<PeerInfo> {
         let known = !self.book.is_empty();
         let link = self.life.link();
@@ -435,7 +436,7 @@ impl Peer {
         })
     }
 
-    /// What is known of it now.
+    /// The statistics of the peer now.
     pub(crate) fn stats(&self, now: Instant) -> PeerStats {
         let connection = self.connection.as_ref();
         let rtt = connection.map(|c| c.recovery.rtt());
@@ -482,7 +483,7 @@ impl Peer {
         traffic.packets_sent.wrapping_add(traffic.packets_received)
     }
 
-    /// What is counted now.
+    /// The traffic counters in use now.
     pub(crate) fn traffic_mut(&mut self) -> &mut Traffic {
         match &mut self.connection {
             Some(connection) => &mut connection.traffic,

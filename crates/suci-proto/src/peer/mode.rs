@@ -1,36 +1,35 @@
-//! How traffic to a peer should flow: what the program wishes, what its traffic shows, and what the
-//! other end was told.
+//! The mode of traffic to a peer: the program's choice, the mode derived from the traffic, and the
+//! mode announced to the other end.
 //!
-//! A mode belongs to the traffic of who says it. The sender of MODE acts on it by asking for
-//! acknowledgements and cutting trains accordingly, its receiver by acknowledging and granting
-//! accordingly ([`Connection::heed_mode`](super::Connection::heed_mode)).
+//! A mode applies to the traffic of the end that announces it. The sender of MODE adapts how it
+//! asks for acknowledgements and cuts trains, its receiver how it acknowledges and grants
+//! ([`Connection::heed_mode`](super::Connection::heed_mode)).
 
 use crate::time::{Duration, Instant};
 use crate::wire::Mode;
 
-/// More than a window, or very much, waits for so long: the program wants throughput. The same time
-/// without says that it does not any more.
+/// If more than a window, or very much, is queued for this time, the program wants throughput; if
+/// it is not for as long, the program does no more.
 const LONG: Duration = Duration::from_millis(20);
 
-/// Exchanges in a row, each ending with everything acknowledged by a message, that show a program
-/// which waits for answers. Twice as many are needed each time that this proves wrong, up to the
-/// second: where answers come too late for the acknowledgement to ride on them, finding out costs a
+/// Exchanges in a row, each ending with a message that acknowledges everything, that show a program
+/// which waits for answers. The number needed doubles each time that this proves wrong, up to the
+/// second constant: if answers come too late to carry the acknowledgement, finding out costs a
 /// packet.
 const EXCHANGES: u32 = 16;
 const MOST_EXCHANGES: u32 = 4_096;
 
-/// Packets of one exchange at most, of those that count: half of what a receiver grants in
-/// Response.
+/// Most packets of an exchange that counts: half of the grant of a receiver in Response.
 pub(super) const SHORT: u64 = 8;
 
-/// What the traffic to an Adaptive peer looks like.
+/// The mode derived from the traffic to an Adaptive peer.
 #[derive(Debug)]
 pub(crate) struct Lean {
     mode: Mode,
-    /// Since when it looks as if this were wrong.
+    /// The time since which the traffic contradicts `mode`.
     otherwise_since: Option<Instant>,
     exchanges: u32,
-    /// How many are needed.
+    /// Exchanges needed for Response.
     needed: u32,
 }
 
@@ -46,7 +45,8 @@ impl Default for Lean {
 }
 
 impl Lean {
-    /// Packets to the peer were built. `long`: so much is queued.
+    /// Notes that packets to the peer were built. `long`: more than a window, or very much, is
+    /// queued.
     pub(crate) fn on_queue(&mut self, now: Instant, long: bool) {
         if long {
             self.exchanges = 0;
@@ -66,8 +66,8 @@ impl Lean {
         }
     }
 
-    /// So much is queued at once that the receiver's share for Response would make it wait for
-    /// credit: such exchanges show no program that Response would serve.
+    /// Notes a message so long that it would wait for credit with the receiver's share for
+    /// Response: such exchanges do not suit Response.
     pub(crate) fn on_long_message(&mut self) {
         self.exchanges = 0;
         if self.mode == Mode::Response {
@@ -76,7 +76,7 @@ impl Lean {
         }
     }
 
-    /// Everything sent was acknowledged; `answered`: by a packet that brought a message.
+    /// Notes that everything sent was acknowledged; `answered`: by a packet with a message.
     pub(crate) fn on_exchange(&mut self, answered: bool) {
         if self.mode == Mode::Throughput {
             return;
@@ -96,7 +96,7 @@ impl Lean {
         };
     }
 
-    /// Response proved wrong.
+    /// Raises the exchanges needed, because Response proved wrong.
     fn doubt(&mut self) {
         self.needed = (self.needed * 2).min(MOST_EXCHANGES);
     }
@@ -114,9 +114,9 @@ pub(crate) struct Modes {
     ours: Mode,
     /// The newest MODE of ours; 0 is the parameter of the handshake.
     number: u64,
-    /// It is to be sent, again if it was lost.
+    /// MODE must be sent, again if it was lost.
     due: bool,
-    /// And does not wait for something to ride on.
+    /// MODE does not wait for a packet that carries it.
     urgent: bool,
     theirs: Mode,
     /// The newest MODE of theirs.
@@ -124,7 +124,7 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// What the handshake told.
+    /// The modes of the handshake.
     pub(crate) fn new(spoken: bool, ours: Mode, theirs: Mode) -> Self {
         Self {
             spoken,
@@ -137,12 +137,12 @@ impl Modes {
         }
     }
 
-    /// How our traffic flows.
+    /// The mode of our traffic.
     pub(crate) fn ours(&self) -> Mode {
         self.ours
     }
 
-    /// How the peer's traffic flows.
+    /// The mode of the peer's traffic.
     pub(crate) fn theirs(&self) -> Mode {
         self.theirs
     }
@@ -152,8 +152,8 @@ impl Modes {
         self.spoken
     }
 
-    /// Our traffic flows like this from now on. A program's wish goes at once, what its traffic
-    /// shows when something else goes.
+    /// Sets the mode of our traffic. The program's choice (`wished`) is announced at once, a
+    /// derived mode with the next packet.
     pub(crate) fn set_ours(&mut self, mode: Mode, wished: bool) {
         if mode == self.ours {
             return;
@@ -164,12 +164,12 @@ impl Modes {
         self.urgent = self.spoken && wished;
     }
 
-    /// What is to be told, with its number.
+    /// The MODE that must be sent, with its number.
     pub(crate) fn due(&self) -> Option<(u64, Mode)> {
         self.due.then_some((self.number, self.ours))
     }
 
-    /// Whether that is worth a packet of its own.
+    /// Whether it is worth a packet of its own.
     pub(crate) fn is_urgent(&self) -> bool {
         self.due && self.urgent
     }
@@ -178,12 +178,12 @@ impl Modes {
         self.due = false;
     }
 
-    /// The MODE of this number was lost: the newest is told again.
+    /// Notes that the MODE with this number was lost: the newest is sent again.
     pub(crate) fn on_lost(&mut self, number: u64) {
         self.due |= number == self.number;
     }
 
-    /// MODE came. True if it is news.
+    /// Handles MODE. Returns true if the peer's mode changed.
     pub(crate) fn on_heard(&mut self, number: u64, mode: Mode) -> bool {
         if number <= self.heard {
             return false;

@@ -1,8 +1,8 @@
-//! What the program has not been told of one peer yet, in order: the ends of sessions, each after
-//! its messages and what else happened in it, then what happened in the present session.
+//! Events of one peer that the program was not told yet, in order: the ends of sessions, each after
+//! its messages and other events, then the events of the present session.
 //!
 //! The engine keeps no queue of events beside this: a program that takes none must not cost memory
-//! that a peer can drive (F04). So much may wait for each peer:
+//! that a peer can drive (F04). This much may wait for each peer:
 //!
 //! | event | at most |
 //! |---|---|
@@ -28,38 +28,38 @@ pub(crate) const MAX_UNREAD: usize = 4;
 /// A session that is over, and those just before it that ended without messages in between.
 #[derive(Debug)]
 pub(crate) struct EndedSession {
-    /// The newest of them.
+    /// The newest of these sessions.
     pub(crate) session: SessionNumber,
-    /// How many.
+    /// How many sessions there are.
     pub(crate) sessions: u32,
     /// Messages of the first session that had arrived and that the program did not take yet. The
-    /// end is told after the last.
+    /// end is reported after the last of them.
     pub(crate) messages: VecDeque<Message>,
-    /// Bytes of our memory in them: what came into the program's own buffers does not count.
+    /// Bytes of our memory in these messages; the program's own buffers do not count.
     pub(crate) held: u64,
-    /// Memory that they and the session were promised; free when they are taken.
+    /// Memory promised to these messages and the session; free when the messages are taken.
     pub(crate) promise: Promise,
     pub(crate) reason: EndReason,
     pub(crate) outcomes: Vec<Completion>,
-    /// Messages that failed; the outcomes of some may be left out.
+    /// Number of messages that failed; the outcomes of some may be omitted.
     pub(crate) failed: u64,
-    /// A call that waited for the peer's messages said that it is over.
+    /// A receiving call told the program that the session is over.
     pub(crate) heard: bool,
 }
 
 impl EndedSession {
-    /// The first of its sessions, to which its messages belong: of those after it none had any.
+    /// The first of the sessions. All messages belong to it; the later sessions had none.
     fn first(&self) -> SessionNumber {
         SessionNumber(self.session.0.wrapping_sub(self.sessions.saturating_sub(1)))
     }
 
-    /// Whether it tells of the end of this session.
+    /// Whether it includes the end of `session`.
     fn covers(&self, session: SessionNumber) -> bool {
         (self.first()..=self.session).contains(&session)
     }
 
-    /// Takes up the next one, which has no messages. Of its outcomes those are kept that the
-    /// program asked for.
+    /// Merges the next ended session, which has no messages. Keeps the outcomes that the program
+    /// asked for.
     fn append(&mut self, next: Self) {
         self.session = next.session;
         self.sessions = self.sessions.saturating_add(next.sessions);
@@ -94,7 +94,7 @@ struct Events {
     queue: VecDeque<Event>,
 }
 
-/// Everything about one peer that waits for the program, messages of the present session apart.
+/// Everything about one peer that waits for the program, except messages of the present session.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     ends: VecDeque<(Events, EndedSession)>,
@@ -103,21 +103,21 @@ pub(crate) struct News {
     unreported: VecDeque<(ChannelId, MessageNumber)>,
     /// Messages that these events report as not, or not certainly, delivered.
     failed: u64,
-    /// How many of these a flush reported: those that failed first.
+    /// How many of these failures a flush reported, the earliest first.
     flushed: u64,
 }
 
 impl Events {
-    /// Adds an event, and leaves out what it makes history.
+    /// Adds an event, and removes events that it makes obsolete.
     fn push(&mut self, event: Event) {
         match event {
-            // Of Up, Lost, Up the program needs to hear the first only.
+            // Of Up, Lost, Up the program only needs the first.
             Event::Up { .. } | Event::Quiet { .. } | Event::Lost { .. } => {
                 let mut waits = false;
                 self.queue.retain_mut(|earlier| {
                     let undone = waits && is_about_link(earlier);
                     if core::mem::discriminant(earlier) == core::mem::discriminant(&event) {
-                        // Of two causes of a loss the newest is told.
+                        // The newest of two causes of a loss is reported.
                         earlier.clone_from(&event);
                         waits = true;
                     }
@@ -127,8 +127,8 @@ impl Events {
                     return;
                 }
             }
-            // Who suspended and resumed meanwhile left everything as the program knows it, or the
-            // reverse.
+            // A suspension and its resumption cancel each other: the state is as the program knows
+            // it.
             Event::Suspended { node, by } if self.remove(&Event::Resumed { node, by }) => return,
             Event::Resumed { node, by } if self.remove(&Event::Suspended { node, by }) => return,
             Event::Refused { .. } => self.queue.retain(|e| !matches!(e, Event::Refused { .. })),
@@ -142,8 +142,8 @@ impl Events {
         place.and_then(|place| self.queue.remove(place)).is_some()
     }
 
-    /// Takes up the events of a session that ended later, before the program was told that this one
-    /// did: what became of messages. How the link stood then does not matter any more.
+    /// Merges the events of a later session that ended before the program was told of this one's
+    /// end: only those about messages. The state of the link at that time does not matter any more.
     fn append(&mut self, next: Self) {
         let about_message =
             |e: &Event| matches!(e, Event::Delivered { .. } | Event::NotDelivered { .. });
@@ -151,7 +151,7 @@ impl Events {
             .extend(next.queue.into_iter().filter(about_message));
     }
 
-    /// Takes an announcement back, or all of them.
+    /// Withdraws an announcement, or all of them.
     fn withdraw(&mut self, which: Option<(ChannelId, MessageNumber)>) {
         self.queue.retain(|event| match event {
             Event::Incoming {
@@ -163,7 +163,7 @@ impl Events {
 }
 
 impl News {
-    /// Something happened in the present session.
+    /// Adds an event of the present session.
     pub(crate) fn tell(&mut self, event: Event) {
         self.failed = self.failed.saturating_add(event.failures());
         if let Event::Incoming {
@@ -175,10 +175,10 @@ impl News {
         self.present.push(event);
     }
 
-    /// The present session is over.
+    /// Ends the present session.
     pub(crate) fn end(&mut self, ended_session: EndedSession) {
         let mut events = core::mem::take(&mut self.present);
-        // Nobody can answer them any more.
+        // Announced messages can be answered no more.
         events.withdraw(None);
         self.unreported.clear();
         self.failed = self.failed.saturating_add(ended_session.failed);
@@ -186,7 +186,7 @@ impl News {
         self.join(self.ends.len() - 1);
     }
 
-    /// If the end at this place has no messages before it, it is told with the one before.
+    /// Merges the end at this place with the one before, if no messages come in between.
     fn join(&mut self, place: usize) {
         let joins = place > 0
             && self
@@ -202,7 +202,7 @@ impl News {
         }
     }
 
-    /// The next event for the program of `node`'s. The end of session `held` is not told yet: the
+    /// The next event of `node` for the program. The end of session `held` is not reported yet: the
     /// program did not take its last message.
     pub(crate) fn next(&mut self, node: NodeId, held: Option<SessionNumber>) -> Option<Event> {
         let event = match self.ends.front_mut() {
@@ -235,7 +235,7 @@ impl News {
         self.unreported.len()
     }
 
-    /// The first of these, which is reported now. Its event stays.
+    /// Reports the first of these announcements. Its event stays.
     fn report(&mut self) -> Option<Event> {
         let first = self.unreported.pop_front()?;
         let mut waiting = self.announcements();
@@ -243,18 +243,18 @@ impl News {
         waiting.find(is_first).cloned()
     }
 
-    /// The program hears of so many failures.
+    /// Notes that the program was told of `failed` failures.
     fn told(&mut self, failed: u64) {
         self.failed = self.failed.saturating_sub(failed);
         self.flushed = self.flushed.saturating_sub(failed);
     }
 
-    /// A flush reports all failures that the program was not told.
+    /// Notes that a flush reported all failures that the program was not told.
     pub(crate) fn flush_failures(&mut self) {
         self.flushed = self.failed;
     }
 
-    /// Whether [`News::next`] has something.
+    /// Whether [`News::next`] returns an event.
     pub(crate) fn has_next(&self) -> bool {
         match self.ends.front() {
             None => !self.present.queue.is_empty(),
@@ -269,7 +269,7 @@ impl News {
         self.ends.is_empty() && self.present.queue.is_empty()
     }
 
-    /// The next message of a session that is over, which session that is, and the memory that is
+    /// The next message of a session that is over, the session's number, and the memory that is
     /// free once the message is taken.
     #[inline]
     pub(crate) fn next_message(&mut self) -> Option<(SessionNumber, Message, Promise)> {
@@ -296,7 +296,7 @@ impl News {
         self.take(at, place)
     }
 
-    /// Takes the message at `place` of the end `at`, and what is free then.
+    /// Takes the message at `place` of the end `at`, and the memory that is free then.
     fn take(&mut self, at: usize, place: usize) -> Option<(SessionNumber, Message, Promise)> {
         let (_, ended_session) = self.ends.get_mut(at)?;
         let session = ended_session.first();
@@ -309,22 +309,22 @@ impl News {
         Some((session, message, freed))
     }
 
-    /// Why the newest session ended, if the program was told neither by an event nor by this.
+    /// Why the newest session ended, if the program was told neither by an event nor by this call.
     fn take_unheard_end(&mut self) -> Option<EndReason> {
         let (_, ended_session) = self.ends.back_mut()?;
         let heard = core::mem::replace(&mut ended_session.heard, true);
         (!heard).then_some(ended_session.reason)
     }
 
-    /// Whether [`News::next_message`] has one.
+    /// Whether [`News::next_message`] returns a message.
     pub(crate) fn has_message(&self) -> bool {
-        // Mostly no session has ended.
+        // Usually no session has ended.
         !self.ends.is_empty() && self.ends.iter().any(|(_, f)| !f.messages.is_empty())
     }
 
     /// Sessions that are over and have messages that the program did not receive.
     pub(crate) fn unread(&self) -> usize {
-        // Mostly no session has ended.
+        // Usually no session has ended.
         if self.ends.is_empty() {
             return 0;
         }
@@ -334,18 +334,17 @@ impl News {
             .count()
     }
 
-    /// How many ends the program would be told.
+    /// How many ends wait to be reported.
     pub(crate) fn ends(&self) -> usize {
         self.ends.len()
     }
 
-    /// Messages whose failure neither an event nor a flush told the program.
+    /// Failed messages that neither an event nor a flush reported to the program.
     pub(crate) fn failed(&self) -> u64 {
         self.failed.saturating_sub(self.flushed)
     }
 
-    /// Messages that wait for the program's decision, as far as it has not taken the events that
-    /// say so.
+    /// Untaken events about messages that wait for the program's decision.
     pub(crate) fn announcements(&self) -> impl Iterator<Item = &Event> {
         let events = self.present.queue.iter();
         events.filter(|event| matches!(event, Event::Incoming { .. }))
@@ -363,7 +362,7 @@ impl News {
     }
 }
 
-/// Whether it says how the link to the peer stands.
+/// Whether the event is about the state of the link to the peer.
 fn is_about_link(event: &Event) -> bool {
     matches!(
         event,
@@ -372,8 +371,8 @@ fn is_about_link(event: &Event) -> bool {
 }
 
 impl Peer {
-    /// Gives `each` the next messages for the program, sessions in order: one at least, if there is
-    /// one, and `most` at most. Returns how many.
+    /// Passes the next messages for the program to `each`, sessions in order: at least one, if
+    /// there is one, and at most `most`. Returns how many.
     #[inline]
     pub(crate) fn next_messages(
         &mut self,
@@ -384,8 +383,8 @@ impl Peer {
         self.read = true;
         let Some((session, message, freed)) = self.news.next_message() else {
             if self.session.inbox.large_held() > 0 {
-                // What a large message held is for whoever waited longest: its sender's next one
-                // queues, too.
+                // The memory of a large message is for the peer that waited longest: the sender's
+                // next one queues, too.
                 self.session.inbox.set_large_budget(0);
             }
             let session = self.session.number;
@@ -425,7 +424,7 @@ impl Peer {
         Some((self.session.number, message))
     }
 
-    /// Whether [`Peer::next_message_on`] has one.
+    /// Whether [`Peer::next_message_on`] returns a message.
     pub(crate) fn has_message_on(&self, channel: ChannelId) -> bool {
         let mut ended = self.news.ends.iter();
         let waits = |message: &Message| message.channel == channel;
@@ -433,22 +432,22 @@ impl Peer {
             || self.session.inbox.has_ready_on(channel)
     }
 
-    /// Why the newest session ended, if the program was told neither by an event nor by this.
+    /// Why the newest session ended, if the program was told neither by an event nor by this call.
     pub(crate) fn take_unheard_end(&mut self) -> Option<EndReason> {
         self.news.take_unheard_end()
     }
 
-    /// Whether [`Peer::next_messages`] has one.
+    /// Whether [`Peer::next_messages`] returns a message.
     pub(crate) fn has_message(&self) -> bool {
         self.news.has_message() || self.session.inbox.has_ready()
     }
 
-    /// Tells the program of something in this session, once it heard of the end of those before.
+    /// Queues an event of this session for the program, behind the ends of earlier sessions.
     pub(crate) fn tell(&mut self, event: Event, shared: &mut Shared) {
         self.change_news(shared, |news| news.tell(event));
     }
 
-    /// What waits for the program changes, and with it what the engine counts over all peers.
+    /// Changes the waiting events, and the engine's count over all peers with them.
     pub(super) fn change_news<T>(
         &mut self,
         shared: &mut Shared,
@@ -461,7 +460,7 @@ impl Peer {
         result
     }
 
-    /// An announced message was answered before the program took its announcement.
+    /// Withdraws the announcement of a message that was answered before the program took it.
     pub(crate) fn withdraw_news(
         &mut self,
         channel: ChannelId,
@@ -471,7 +470,7 @@ impl Peer {
         self.change_news(shared, |news| news.withdraw(channel, number));
     }
 
-    /// An announcement that no receiving call reported: it is reported now.
+    /// Takes an announcement that no receiving call reported, and counts it as reported.
     pub(crate) fn report_news(&mut self, shared: &mut Shared) -> Option<Event> {
         self.change_news(shared, News::report)
     }
@@ -484,19 +483,19 @@ impl Peer {
         }
     }
 
-    /// Whether [`Peer::next_event`] has one.
+    /// Whether [`Peer::next_event`] returns an event.
     pub(crate) fn has_event(&self) -> bool {
         let (inbox, outbox) = (&self.session.inbox, &self.session.outbox);
         let unqueued = || inbox.has_finished() || outbox.has_wanted_room();
         self.news.has_next() || (self.news.ends() == 0 && unqueued())
     }
 
-    /// Whether the program is to hear something of this peer, now or later.
+    /// Whether the program must be told something about this peer, now or later.
     pub(super) fn has_untold(&self) -> bool {
         !self.news.is_empty() || self.session.outbox.wants_room()
     }
 
-    /// The next event for the program; the peer left the engine's queue for it.
+    /// The next event for the program. The caller took the peer out of the engine's queue.
     pub(crate) fn next_event(
         &mut self,
         held: Option<Source>,
@@ -508,7 +507,7 @@ impl Peer {
         let mut event = self.change_news(shared, |news| {
             news.next(node, held.map(|held| held.session))
         });
-        // The message that is held may be the last of its channel.
+        // The held message may be the last of its channel.
         if event.is_none() && self.news.ends() == 0 && held.is_none() {
             let finished = self.session.inbox.poll_finished();
             event = finished.map(|channel| Event::ChannelFinished { node, channel });
@@ -521,8 +520,8 @@ impl Peer {
         event
     }
 
-    /// Whether the session goes on, or one may begin: not while messages of too many earlier ones
-    /// are unread (F04).
+    /// Whether the session has begun, or a new one may begin: false while messages of too many
+    /// earlier sessions are unread (F04).
     #[inline(always)]
     pub(crate) fn has_room_for_session(&self) -> bool {
         self.session.has_begun() || self.news.unread() < MAX_UNREAD
@@ -691,7 +690,7 @@ mod tests {
         assert!(news.is_empty());
     }
 
-    /// With the one before, whatever that waits for.
+    /// An end without messages merges with the one before, even while that waits.
     #[test]
     fn f04_an_end_without_messages_is_told_with_the_one_before() {
         let mut news = News::default();
@@ -715,8 +714,7 @@ mod tests {
         assert_eq!(told(&mut news), [ended(102)]);
     }
 
-    /// A message that the driver holds keeps the ends back that would tell of its session, and no
-    /// others.
+    /// A message that the driver holds delays the end of its own session, and no others.
     #[test]
     fn an_end_waits_for_a_message_that_is_held() {
         let (first, second) = (SessionNumber(2), SESSION);

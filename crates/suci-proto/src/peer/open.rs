@@ -1,4 +1,4 @@
-//! Making a connection, from either side: what the peer's entry contributes to the handshake.
+//! Making a connection, from either side: the peer's part of the handshake.
 
 use super::Peer;
 use super::begin::channels_beside;
@@ -22,20 +22,20 @@ pub(crate) struct Attempt {
     pub(crate) opening: Opening,
     /// Where it goes.
     pub(crate) to: SocketAddr,
-    /// How often it turned to another address.
+    /// How often the attempt changed to another address.
     turns: usize,
-    /// From COOKIE to INIT, and when it came.
+    /// The cookie, from COOKIE to INIT, and when it came.
     cookie: Option<(wire::Cookie, Instant)>,
-    /// From INIT on.
+    /// The offer of our INIT, once INIT is made.
     offer: Option<Offer>,
 }
 
-/// What our INIT offered.
+/// The content of our INIT.
 #[derive(Debug)]
 struct Offer {
     local: End,
     beginning: Beginning,
-    /// Whom the INIT is addressed to.
+    /// The incarnation to which the INIT is addressed.
     incarnation: Incarnation,
     epoch: Epoch,
     /// Memory promised to the session that begins if the peer accepts; none if the present one goes
@@ -44,20 +44,21 @@ struct Offer {
     sent_at: Instant,
 }
 
-/// An INIT of the peer's that we accepted: the answer to it and to its repetitions.
+/// An accepted INIT of the peer: the answer to it and to its repetitions.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) token: u64,
     /// Where the INIT came from. Its cookie proved that address.
     pub(crate) to: Destination,
     pub(crate) bytes: Vec<u8>,
-    /// ACCEPT is to be sent (again).
+    /// ACCEPT must be sent (again).
     pub(crate) due: bool,
     /// How often it was sent.
     pub(crate) tries: u32,
 }
 
-/// So long a cookie is brought back; it may have been on its way for the rest of its lifetime.
+/// Time for which we use a received cookie; it may have been under way for the rest of its
+/// lifetime.
 const COOKIE_GOOD: Duration = Duration::from_secs(COOKIE_LIFETIME.as_secs() / 2);
 
 impl Attempt {
@@ -71,14 +72,14 @@ impl Attempt {
         }
     }
 
-    /// Whether it waits for a cookie.
+    /// Whether the attempt waits for a cookie.
     pub(crate) fn is_asking(&self) -> bool {
         *self.opening.phase() == AttemptPhase::Hello
     }
 }
 
 impl Peer {
-    /// Begins to open a connection unless that is under way.
+    /// Begins an attempt to open a connection, unless one is under way.
     pub(crate) fn open(&mut self, now: Instant, token: u64) {
         if self.attempt.is_none()
             && let Some(to) = self.candidate_address(0)
@@ -88,8 +89,8 @@ impl Peer {
         }
     }
 
-    /// When the attempt's packet is due (again). Not while the session that it would open must wait
-    /// until the program received the messages of earlier ones.
+    /// When the attempt's packet is due (again). `None` while the session must wait until the
+    /// program received the messages of earlier ones.
     #[inline]
     pub(crate) fn attempt_at(&self) -> Option<Instant> {
         let attempt = self.attempt.as_ref();
@@ -105,16 +106,16 @@ impl Peer {
             .is_some_and(|a| a.opening.token() == token && a.is_asking())
     }
 
-    /// Whether an attempt of ours offers the connection that ends here at `end`, and waits for
-    /// ACCEPT.
+    /// Whether our INIT offers the connection with the local end `end`, and waits for ACCEPT.
     pub(crate) fn offers(&self, end: End) -> bool {
         let offer = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
         offer.is_some_and(|offer| offer.local == end)
     }
 
-    /// The packet `number` came of the connection that our INIT offers, before ACCEPT. Only the
-    /// peer knows its tag, so it accepted the INIT: unless ACCEPT comes in the same turn, it is
-    /// asked for at once. Once, since the peer may send many packets before it hears that.
+    /// Handles the packet `number` of the connection that our INIT offers, which came before
+    /// ACCEPT. Only the peer knows the tag, so it accepted the INIT: unless ACCEPT comes in the
+    /// same turn, INIT is repeated at once. That is done once, since the peer may send many packets
+    /// before it gets that INIT.
     pub(crate) fn on_early_data(&mut self, now: Instant, number: PacketNumber) {
         let Some(attempt) = &mut self.attempt else {
             return;
@@ -128,12 +129,12 @@ impl Peer {
         }
     }
 
-    /// Whether an ACCEPT is to be sent.
+    /// Whether an ACCEPT must be sent.
     pub(crate) fn owes_accept(&self) -> bool {
         self.accepted.as_ref().is_some_and(|accepted| accepted.due)
     }
 
-    /// The ACCEPT that is to be sent, which counts as sent then.
+    /// Takes the ACCEPT that must be sent, and counts it as sent.
     pub(crate) fn take_accept_due(&mut self) -> Option<&Accepted> {
         let accepted = self.accepted.as_mut().filter(|a| a.due)?;
         accepted.due = false;
@@ -141,15 +142,15 @@ impl Peer {
         Some(accepted)
     }
 
-    /// Whether an INIT of ours went out and waits for ACCEPT.
+    /// Whether an INIT of ours was sent and waits for ACCEPT.
     pub(crate) fn has_offer(&self) -> bool {
         let attempt = self.attempt.as_ref();
         attempt.is_some_and(|attempt| attempt.offer.is_some())
     }
 
-    /// The peer refused the attempt with this token: another begins later. If a HELLO found no
-    /// room, the attempt goes on, since the peer may answer it yet. Returns false if the attempt is
-    /// not under way.
+    /// Handles REFUSED for the attempt with this token: a new attempt begins later. If a HELLO
+    /// found no room, the attempt goes on, since the peer may still answer it. Returns false if no
+    /// such attempt is under way.
     pub(crate) fn on_refused(
         &mut self,
         now: Instant,
@@ -166,7 +167,7 @@ impl Peer {
             return true;
         }
         let made = attempt.offer.as_ref().map(|offer| offer.sent_at);
-        // The process at that address is not the node, or will not admit this one: turn to another
+        // The process at that address is not the node, or does not admit this one: try another
         // address.
         let turns = match code {
             RefusedCode::WrongNode
@@ -176,8 +177,8 @@ impl Peer {
             _ => attempt.turns,
         };
         self.try_later(now, turns, shared);
-        // Other refusals may answer a repeated HELLO of the attempt, and its INIT may be accepted
-        // yet.
+        // Other refusals may answer a repeated HELLO of the attempt, whose INIT may still be
+        // accepted.
         if code == RefusedCode::DuplicateNode
             && let Some(made) = made
         {
@@ -186,8 +187,7 @@ impl Peer {
         true
     }
 
-    /// The attempt under way comes to nothing: another begins later, at the address that is the
-    /// turn's.
+    /// Replaces the attempt under way by a later one, at the address that `turns` selects.
     pub(crate) fn try_later(&mut self, now: Instant, turns: usize, shared: &mut Shared) {
         self.drop_attempt(shared);
         let opening = Opening::later(shared.random(), now);
@@ -199,7 +199,7 @@ impl Peer {
         });
     }
 
-    /// Gives our attempt up. What rode on its INIT is sent again by the next connection.
+    /// Gives up our attempt. The next connection sends the data on its INIT again.
     pub(crate) fn drop_attempt(&mut self, shared: &mut Shared) {
         if let Some(offer) = self.attempt.take().and_then(|attempt| attempt.offer) {
             self.discard(offer, shared);
@@ -214,7 +214,7 @@ impl Peer {
         shared.memory.release(offer.promise.unwrap_or_default());
     }
 
-    /// COOKIE came from `from`: INIT is due.
+    /// Handles COOKIE from `from`: makes INIT due.
     pub(crate) fn on_cookie(&mut self, now: Instant, from: SocketAddr, cookie: wire::Cookie) {
         self.put_off(now);
         if let Some(attempt) = &mut self.attempt {
@@ -224,9 +224,9 @@ impl Peer {
         }
     }
 
-    /// Before the attempt's packet goes out: makes the INIT if the cookie came, turns to another
-    /// address if nobody answered, begins anew if nobody answered the INIT. False if nothing is to
-    /// go out now.
+    /// Prepares the attempt's next packet: makes the INIT if the cookie came, changes the address
+    /// if no answer came, begins anew if INIT got no answer. Returns false if nothing is to be sent
+    /// now.
     pub(crate) fn advance_attempt(&mut self, now: Instant, shared: &mut Shared) -> bool {
         self.expire_messages(now, shared);
         let Some(attempt) = &mut self.attempt else {
@@ -254,8 +254,8 @@ impl Peer {
         }
     }
 
-    /// HELLO is due again: goes to the next address, since nobody answered at the last one
-    /// meanwhile (in the manner of RFC 8305, section 5). An answer that is late counts, too.
+    /// Changes to the next address for a repeated HELLO, since no answer came from the last one (as
+    /// in RFC 8305, section 5). A late answer counts, too.
     fn turn_to_next_address(&mut self) {
         let turns = self.attempt.as_ref().map_or(0, |a| a.turns + 1);
         let candidate_address = self.candidate_address(turns);
@@ -268,9 +268,9 @@ impl Peer {
         }
     }
 
-    /// The cookie was brought: makes the INIT, with the first packet's frames if they belong to
-    /// that incarnation. If credit or memory for it is missing, that is tried again later with the
-    /// same cookie: another HELLO would only keep more of the responder's budget waiting.
+    /// Makes the INIT once the cookie came, with the first packet's frames if they belong to that
+    /// incarnation. If credit or memory is missing, it is tried again later with the same cookie:
+    /// another HELLO would only reserve more of the responder's budget.
     fn make_init(
         &mut self,
         now: Instant,
@@ -321,7 +321,7 @@ impl Peer {
         if let Some(round_trip) = attempt.opening.cookie_came(now, bytes) {
             beginning.recovery.set_initial_rtt(round_trip);
         }
-        // The first number belongs to INIT whether frames ride on it or not.
+        // The first number belongs to INIT, with or without frames.
         beginning.numbers.advance(1, || shared.random());
         let incarnation = cookie.incarnation;
         attempt.offer = Some(Offer {
@@ -335,8 +335,8 @@ impl Peer {
         true
     }
 
-    /// We have no room for the connection: tried again later, and the program is told once what
-    /// there is none of.
+    /// Delays the attempt because this node has no room for the connection, and tells the program
+    /// once what is missing.
     fn postpone(&mut self, now: Instant, code: RefusedCode, shared: &mut Shared) {
         if let Some(attempt) = &mut self.attempt {
             attempt.opening.postpone(now);
@@ -357,7 +357,7 @@ impl Peer {
         shared.log.add(now, || record);
     }
 
-    /// Tells the program why there is no connection, if it was not told so before.
+    /// Tells the program why there is no connection, unless it was told the same before.
     pub(crate) fn tell_refused(&mut self, reason: RefusedReason, shared: &mut Shared) {
         let node = self.node;
         if self.last_refusal.replace(reason) != Some(reason) {
@@ -365,7 +365,7 @@ impl Peer {
         }
     }
 
-    /// The frames that may ride on an INIT to `incarnation`.
+    /// The frames that an INIT to `incarnation` may carry.
     fn ride(
         &mut self,
         now: Instant,
@@ -381,12 +381,12 @@ impl Peer {
         ride
     }
 
-    /// The epoch of an INIT that brings `cookie` back: the one in which the peer would begin, if
-    /// this node knows no higher one. The peer discards what rides on an INIT of a lower epoch. It
-    /// begins higher with every incarnation that it does not know, once it forgot some (rule 11).
+    /// The epoch of an INIT that returns `cookie`: the one in which the peer would begin, unless
+    /// this node knows a higher one. The peer discards data on an INIT of a lower epoch. It begins
+    /// higher with every unknown incarnation, once it forgot some (rule 11).
     fn epoch_to_offer(&self, cookie: &wire::Cookie) -> Epoch {
         let ours = self.epoch_for(cookie.incarnation);
-        // What rode on an earlier INIT belongs to the epoch of that INIT.
+        // Data on an earlier INIT belongs to the epoch of that INIT.
         let bound = self.session.remote == Some(cookie.incarnation);
         let higher = cookie.epoch.reaches(ours) && !super::session::planted_end();
         if higher && !bound { cookie.epoch } else { ours }
@@ -413,22 +413,22 @@ impl Peer {
         }
     }
 
-    /// Whether our INIT stands against one from `incarnation`: of crossing ones the lower node's
-    /// wins.
+    /// Whether our INIT wins against one from `incarnation`: of crossing INITs that of the lower
+    /// node ID wins.
     pub(crate) fn wins_crossing(&self, me: NodeId, incarnation: Incarnation) -> bool {
         let offered = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
         offered.is_some_and(|offer| me < self.node && offer.incarnation == incarnation)
     }
 
-    /// Asks the path in use whether it still answers, because another claims its node ID.
+    /// Asks the peer for a sign of life on the path in use.
     pub(crate) fn challenge_claim(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.pending.ping = true;
         }
     }
 
-    /// The peer's process `incarnation` was at `epoch` when it answered what we sent at `since`: a
-    /// session that it ended before is over here, too.
+    /// Ends a session that the peer has ended: its process `incarnation` was at `epoch` when it
+    /// answered a packet that we sent at `since`.
     pub(crate) fn end_before(
         &mut self,
         now: Instant,
@@ -444,8 +444,9 @@ impl Peer {
         }
     }
 
-    /// Settles the epoch with an initiator that says `theirs`, which ended no session of ours.
-    /// False if it is lower than ours: what the initiator sent belongs to a session that is over.
+    /// Agrees on the epoch with an initiator that offers `theirs` and ended no session of ours.
+    /// Returns false if that is lower than ours: the initiator's data belongs to a session that is
+    /// over.
     pub(crate) fn agree_epoch(&mut self, incarnation: Incarnation, theirs: Epoch) -> bool {
         let ours = self.epoch_for(incarnation);
         let same = theirs.reaches(ours);
@@ -454,7 +455,7 @@ impl Peer {
         same
     }
 
-    /// Makes the connection; an older one is replaced and what it carried sent again.
+    /// Makes the connection. It replaces an older one, whose unacknowledged data is sent again.
     pub(crate) fn connect(
         &mut self,
         now: Instant,
@@ -462,8 +463,8 @@ impl Peer {
         mut beginning: Beginning,
         shared: &mut Shared,
     ) {
-        // Both send what both can receive: who accepts knows its own route to us, which may carry
-        // less than ours.
+        // Both send packets of a size that both can receive: the acceptor knows its own route to
+        // us, which may carry less than ours.
         let max_datagram = &mut agreement.params.max_datagram;
         *max_datagram = beginning.max_datagram.min(*max_datagram);
         shared.shares.recharge(&mut beginning.grant, *max_datagram);
@@ -493,7 +494,7 @@ impl Peer {
             self.requeue(&mut old);
             self.close_again();
             shared.free_index(old.local.index);
-            // If the old one was never heard, packets of those before it may still come, too.
+            // If the old connection was never heard, packets of earlier ones may still come, too.
             shared.shares.stop_waiting(&mut old.grant);
             connection.previous = old.previous;
             connection.previous.push(old.grant);
@@ -537,9 +538,9 @@ impl Peer {
         }
     }
 
-    /// When the INIT was made that `accept` answers. An error if it belongs to no INIT of ours or
-    /// to an earlier session, or comes from elsewhere than the INIT went to: that address was not
-    /// proved, and packets would go there.
+    /// The time when the INIT that `accept` answers was made. An error if `accept` answers no INIT
+    /// of ours, belongs to an earlier session, or comes from another address than the INIT went to:
+    /// that address was not proved, and packets would go there.
     fn made_init_for(
         &self,
         from: SocketAddr,
@@ -559,7 +560,7 @@ impl Peer {
         }
     }
 
-    /// ACCEPT came. An error if it does not fit what we asked for.
+    /// Handles ACCEPT. An error if it does not fit our INIT.
     pub(crate) fn on_accept(
         &mut self,
         now: Instant,
@@ -574,7 +575,7 @@ impl Peer {
             peer: self.node,
             from,
         });
-        // What rode on this very INIT was discarded with it if its epoch was too low.
+        // Data on this INIT was discarded with it if its epoch was too low.
         let (incarnation, epoch) = (accept.incarnation, accept.epoch);
         if self.session.was_ended_by(incarnation, epoch, made) {
             self.catch_up(now, accept, made, shared);
@@ -585,20 +586,21 @@ impl Peer {
             return Err(DropReason::Unasked);
         };
         if opening.tries() > 1 || accept.epoch != offer.epoch {
-            // A repeated INIT would make a wrong round trip of its ride, one of a lower epoch was
-            // discarded with it: what rode along is sent again.
+            // Send the data on INIT again: after a repeated INIT it would measure a wrong round
+            // trip, and with a lower epoch the peer discarded it.
             offer.beginning.recovery.drop_all(&mut Ride { peer: self });
         }
         self.end_before(now, incarnation, epoch, made, shared);
         if !self.has_room_for_session() {
-            // The peer learns from UNKNOWN that we did not go on, and is refused until there is.
+            // The peer learns from UNKNOWN that we did not go on, and is refused until there is
+            // room.
             self.discard(offer, shared);
             let token = shared.random();
             self.open(now, token);
             return Ok(());
         }
-        // Not settled anew: the session that ended just now may have moved where unknown
-        // incarnations begin.
+        // Take ACCEPT's epoch: the session that ended just now may have raised the epoch in which
+        // unknown incarnations begin.
         self.session.remote = Some(accept.incarnation);
         self.session.epoch = accept.epoch;
         let Offer {
@@ -627,9 +629,9 @@ impl Peer {
         Ok(())
     }
 
-    /// Packets up to `number` came before ACCEPT, and were not taken: they are not acknowledged,
-    /// but the grant moves on from them, and the peer hears at once how far it may go. Else it
-    /// might have spent all of it on them.
+    /// Repays packets up to `number`, which came before ACCEPT and were not taken. They are not
+    /// acknowledged, but the grant moves on, and the peer gets a CREDIT at once. Otherwise it might
+    /// have spent all its credit on them.
     fn repay_early(&mut self, now: Instant, number: PacketNumber, shared: &mut Shared) {
         self.release_previous(shared);
         if let Some(connection) = &mut self.connection {
@@ -639,8 +641,8 @@ impl Peer {
         }
     }
 
-    /// Ends the session that the peer ended and opens the next one: what our INIT, `made` then,
-    /// granted was counted in the old one.
+    /// Ends the session that the peer ended and opens the next one. It needs a new INIT: the grants
+    /// of the one `made` then counted in the old session.
     fn catch_up(
         &mut self,
         now: Instant,
@@ -663,7 +665,7 @@ impl Peer {
     }
 }
 
-/// Puts what rode on an INIT back into the session's queues.
+/// Puts the data on an INIT back into the session's queues.
 struct Ride<'a> {
     peer: &'a mut Peer,
 }

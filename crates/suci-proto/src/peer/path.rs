@@ -1,6 +1,7 @@
-//! Where packets go, and how a new source address becomes the path (RFC 9000 sections 8.2 and 9).
+//! The path of packets, and how a new source address becomes the path (RFC 9000 sections 8.2 and
+//! 9).
 //!
-//! A valid packet from another address proves only that somebody relayed it. The new address is
+//! A valid packet from another address only proves that it was relayed. The new address is
 //! challenged; the path moves when the challenge comes back (F13).
 
 use crate::limits::CREDIT_LAPSE;
@@ -12,11 +13,11 @@ use std::net::{IpAddr, SocketAddr};
 const MAX_CHALLENGES: u32 = 5;
 /// Wait between challenges.
 const CHALLENGE_WAIT: Duration = Duration::from_millis(200);
-/// The same where one packet goes each [`CREDIT_LAPSE`]: the next goes to the address in use, where
-/// the peer may well be.
+/// The same if only one packet may be sent in each [`CREDIT_LAPSE`]: every other one goes to the
+/// address in use, where the peer may well be.
 const SELDOM_WAIT: Duration = Duration::from_nanos(CREDIT_LAPSE.as_nanos() as u64 / 2 * 3);
 
-/// Probe timeouts in a row after which this host's own address may be to blame.
+/// Probe timeouts in a row after which this host's own address may be the cause.
 const DOUBTED_AFTER: u32 = 3;
 
 /// An address under examination.
@@ -25,9 +26,9 @@ struct Probation {
     address: SocketAddr,
     nonce: u64,
     tries: u32,
-    /// When it was challenged first, of late.
+    /// When the current series of challenges began.
     asked_at: Option<Instant>,
-    /// None when it was challenged often enough.
+    /// When the next challenge is due; `None` after enough of them.
     next_at: Option<Instant>,
 }
 
@@ -54,9 +55,9 @@ impl Path {
         self.address
     }
 
-    /// Where packets go, and from which address of this host. The address that the peer called may
-    /// have become useless: from the third probe timeout in a row on (`timeouts`), every other
-    /// time the system chooses.
+    /// The destination of packets, and their source address. The address that the peer called may
+    /// have become useless: from the third probe timeout in a row on (`timeouts`), every other time
+    /// the system chooses.
     pub(crate) fn destination(&self, timeouts: u32) -> Destination {
         let doubted = timeouts >= DOUBTED_AFTER && timeouts % 2 == 1;
         Destination {
@@ -65,19 +66,19 @@ impl Path {
         }
     }
 
-    /// How packets go to another address of the peer.
+    /// The destination and source of packets to another address of the peer.
     pub(crate) fn beside(&self, to: SocketAddr) -> Destination {
         let source = self.source;
         Destination { to, source }
     }
 
-    /// Whether it goes there.
+    /// Whether the path goes to `address`.
     pub(crate) fn leads_to(&self, address: &SocketAddr) -> bool {
         self.address == *address
     }
 
-    /// A fresh, authentic packet, the newest so far, came from `from`. A new address is challenged
-    /// with a `nonce`.
+    /// Notes the source `from` of a fresh, authentic packet, the newest so far. A new address is
+    /// challenged with a `nonce`.
     pub(crate) fn heard_from(
         &mut self,
         from: SocketAddr,
@@ -107,7 +108,7 @@ impl Path {
         }
     }
 
-    /// The challenge that is due at `now`: where to and with which nonce.
+    /// The challenge that is due at `now`: its destination and nonce.
     pub(crate) fn challenge_due(&self, now: Instant) -> Option<(SocketAddr, u64)> {
         self.probation
             .as_deref()
@@ -115,7 +116,7 @@ impl Path {
             .map(|p| (p.address, p.nonce))
     }
 
-    /// The challenge that was due went out; `seldom` if even the reserve for control is used up.
+    /// Notes that the challenge was sent; `seldom` if even the reserve for control is used up.
     pub(crate) fn challenge_sent(&mut self, now: Instant, seldom: bool) {
         if let Some(p) = &mut self.probation {
             if p.tries == 0 {
@@ -132,8 +133,8 @@ impl Path {
         self.probation.as_deref().and_then(|p| p.next_at)
     }
 
-    /// A response came. If it moved the path, what the new one's round trip takes at most:
-    /// challenges look alike, so the first counts.
+    /// Handles a RESPONSE. If it moves the path, returns an upper bound of the new round trip: all
+    /// challenges carry the same nonce, so the time counts from the first.
     pub(crate) fn on_response(&mut self, nonce: u64, now: Instant) -> Option<Duration> {
         let examined = self.probation.as_deref().filter(|p| p.nonce == nonce)?;
         let asked_at = examined.asked_at?;
@@ -197,7 +198,7 @@ mod tests {
             now = at;
             path.challenge_sent(now, false);
         }
-        // The packet that brings it is heard before it is read.
+        // The packet with the response is noted before its frames are read.
         path.heard_from(address(2), || 78, now);
         assert!(path.on_response(77, now).is_some());
         assert_eq!(path.address(), address(2));

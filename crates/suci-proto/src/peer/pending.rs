@@ -1,5 +1,5 @@
 //! Control frames that wait for a packet. Each slot holds a few of its kind at most, so that no
-//! peer can make us queue.
+//! peer can make us queue more.
 
 use std::net::SocketAddr;
 
@@ -7,26 +7,26 @@ use std::net::SocketAddr;
 /// unanswered (F04).
 const MAX_RESPONSES: usize = 4;
 
-/// What must go out with the next packet that may carry it.
+/// Frames that the next suitable packet must carry.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     /// An eliciting packet is wanted: a probe, a keep-alive, a contested peer.
     pub(crate) ping: bool,
     /// Probe packets allowed beyond the congestion window.
     pub(crate) probes: u32,
-    /// The peer asked for credit, or the program's reading moved it much.
+    /// CREDIT is due: the peer asked, or the program took many messages.
     pub(crate) credit: bool,
     /// RECLAIM: a generation.
     pub(crate) reclaim: Option<u64>,
     /// CLOSE is due.
     pub(crate) close: bool,
     responses: Vec<u64>,
-    /// Answers to challenges that came from elsewhere than the path: they go back there.
+    /// Responses to challenges from other addresses than the path's: they go back there.
     elsewhere: Vec<(SocketAddr, u64)>,
 }
 
 impl Pending {
-    /// Whether a packet is wanted at once for any of it that asks for an acknowledgement.
+    /// Whether a frame that asks for an acknowledgement needs a packet at once.
     pub(crate) fn asks(&self) -> bool {
         self.ping || self.reclaim.is_some() || self.close || !self.responses.is_empty()
     }
@@ -36,11 +36,11 @@ impl Pending {
         self.credit || self.asks() || !self.elsewhere.is_empty()
     }
 
-    /// A challenge came; `elsewhere` if not from where packets go.
+    /// Handles a CHALLENGE; `elsewhere` is its source address if that is not the path's.
     pub(crate) fn respond(&mut self, nonce: u64, elsewhere: Option<SocketAddr>) {
         let (responses, others) = (&mut self.responses, &mut self.elsewhere);
         match elsewhere {
-            // A challenge is repeated.
+            // The challenge is a repetition.
             Some(from) if others.contains(&(from, nonce)) => {}
             Some(from) if others.len() < MAX_RESPONSES => others.push((from, nonce)),
             None if responses.contains(&nonce) => {}
@@ -53,12 +53,12 @@ impl Pending {
         self.responses.pop()
     }
 
-    /// Where a response goes that does not go to the path, if one waits.
+    /// The address of the next response that does not go to the path, if one waits.
     pub(crate) fn responds_to(&self) -> Option<SocketAddr> {
         self.elsewhere.first().map(|(to, _)| *to)
     }
 
-    /// The responses that go to `to`, beside the path.
+    /// Takes the responses to `to`, an address other than the path's.
     pub(crate) fn take_responses_to(&mut self, to: SocketAddr) -> impl Iterator<Item = u64> {
         self.elsewhere
             .extract_if(.., move |(from, _)| *from == to)

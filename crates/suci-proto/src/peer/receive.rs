@@ -1,10 +1,11 @@
-//! Packets of an established connection: their frames, one by one, and the books, once.
+//! Receiving packets of an established connection: frames one by one, the records once for packets
+//! that came together.
 //!
 //! Packets that arrive together (GRO) and follow one another under the next numbers are received as
-//! one range. What the first of them says is looked at frame by frame. Those behind it join its
-//! range as long as they carry messages and nothing else: each question about them (whose they are,
-//! whether they are new, what they move) has the answer that it had for the first. The books end up
-//! as if the packets had come one after the other; the tests compare both.
+//! one range. The first of them is processed frame by frame. Those behind it join its range as long
+//! as they carry only messages: all checks (of sender, duplicates, credit) have the same result as
+//! for the first. The state ends up as if the packets had come one after the other; the tests
+//! compare both.
 
 use super::connection::Blame;
 use super::end::Ending;
@@ -27,31 +28,31 @@ use crate::wire::{
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 
-/// What a packet did beyond its frames' own effects.
+/// Effects of a packet beyond those of its single frames.
 #[derive(Default)]
 struct Effects {
-    /// Where it came from, if not from where packets go.
+    /// Its source address, if that is not the path's.
     elsewhere: Option<SocketAddr>,
     eliciting: bool,
     /// The peer asks for an acknowledgement at once.
     ask: bool,
-    /// When the packet came; it lay in the socket until this process took it.
+    /// When the packet arrived in the socket.
     arrived: Instant,
-    /// When the peer was heard last before.
+    /// When the peer was last heard before.
     heard_before: Instant,
     close: Option<Close>,
     close_acked: bool,
-    /// It acknowledged the last of what was sent.
+    /// It acknowledged the last outstanding message.
     emptied: bool,
-    /// It brought a message, or a part of one.
+    /// It carried a message, or a part of one.
     message: bool,
-    /// Something was acknowledged.
+    /// It acknowledged bytes in flight.
     acked: bool,
 }
 
 impl Peer {
-    /// A packet came on the connection: nothing comes on those before it any more. What rides on an
-    /// INIT is none, since its sender goes on with the old connection until ACCEPT comes.
+    /// Releases the grants of earlier connections, since a packet came on this one. Data on an INIT
+    /// does not count: its sender goes on with the old connection until ACCEPT comes.
     #[inline(always)]
     pub(crate) fn release_previous(&mut self, shared: &mut Shared) {
         if let Some(connection) = &mut self.connection
@@ -64,7 +65,7 @@ impl Peer {
     }
 
     /// Takes the first of `packets`, an authentic one, and those that follow it and carry only
-    /// messages. Does nothing twice.
+    /// messages. Ignores duplicates.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -122,8 +123,8 @@ impl Peer {
         effects.eliciting && goes_on && self.connection.as_deref().is_some_and(same_address)
     }
 
-    /// Keeps the books of packets that were received together, `bytes` in all. Each of them calls
-    /// for an acknowledgement if the first one does.
+    /// Updates the records for packets that were received together, `bytes` in all. Each of them
+    /// asks for an acknowledgement if the first one does.
     fn note_received(
         &mut self,
         now: Instant,
@@ -223,7 +224,7 @@ impl Peer {
                 size,
             } => {
                 connection.on_return(now, generation, highest, size, &mut shared.shares);
-                // Who gives its place up hears that we know, and then nothing more.
+                // A peer that gives up its place gets an acknowledgement, and then nothing more.
                 effects.ask |= connection.grant.is_over();
             }
             Frame::Blocked(blocked) => {
@@ -267,7 +268,7 @@ impl Peer {
         Ok(())
     }
 
-    /// What the peer says of the channels that may be opened, and of those that it finished.
+    /// Handles FIN and MAX_CHANNELS.
     fn on_channels(&mut self, frame: &Frame<'_>) -> Result<(), ProtocolError> {
         let connection = self.connection.as_ref();
         let speaks = connection.is_some_and(|c| c.speaks(EXTENSION_CHANNELS));
@@ -293,8 +294,9 @@ impl Peer {
         }
     }
 
-    /// The address under examination answered: the path moves, and nothing that was learnt of the
-    /// old one or is still under way to it speaks of the new one (RFC 9000 9.4).
+    /// Handles RESPONSE: if it answers our challenge of a new address, the path moves there.
+    /// Measurements of the old path, and packets still under way to it, do not apply to the new one
+    /// (RFC 9000 9.4).
     fn on_response(&mut self, now: Instant, nonce: u64, shared: &mut Shared) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -358,7 +360,7 @@ impl Peer {
         Ok(())
     }
 
-    /// What the frames led to, now that the packet is on the books.
+    /// Handles the effects of the frames, after the packet is recorded.
     fn after_frames(&mut self, now: Instant, effects: &Effects, shared: &mut Shared) {
         if effects.emptied {
             self.lean.on_exchange(effects.message);
@@ -375,7 +377,8 @@ impl Peer {
         }
     }
 
-    /// CLOSE: the session is over; the connection stays a while to acknowledge repetitions (F20).
+    /// Handles CLOSE: the session is over; the connection stays a while to acknowledge repetitions
+    /// (F20).
     fn on_close(&mut self, now: Instant, close: Close, shared: &mut Shared) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -387,7 +390,7 @@ impl Peer {
                 CLOSE_FINISHED | CLOSE_LEAVING => Ending::ByPeer { sent: close.sent },
                 code => Ending::For(EndReason::PeerProtocol(code)),
             };
-            // What was in flight belonged to the session that is over.
+            // Packets in flight belonged to the session that is over.
             let rtt = connection.recovery.rtt().smoothed();
             let next = connection.numbers.peek().unwrap_or(PacketNumber::MAX);
             connection.recovery = Recovery::new(next, rtt);
@@ -438,7 +441,7 @@ impl Peer {
         self.report_room(shared);
     }
 
-    /// The program is to hear if the send queue has room for which it waits.
+    /// Tells the program if the send queue has room for which it waits.
     #[inline]
     pub(crate) fn report_room(&mut self, shared: &mut Shared) {
         if self.session.outbox.has_wanted_room() {
@@ -474,7 +477,8 @@ fn is_allowed_while_draining(frame: &Frame<'_>) -> bool {
 }
 
 impl Connection {
-    /// Packets that arrived at `arrived` left the socket's buffer: their sender may send more.
+    /// Notes that packets which arrived at `arrived` were read from the socket: their sender may
+    /// send more.
     fn on_drained(
         &mut self,
         now: Instant,
@@ -491,7 +495,7 @@ impl Connection {
             .on_drained(&mut self.grant, numbers, eliciting, now);
     }
 
-    /// The peer gives credit back, and may bind its packets to a size.
+    /// Handles RETURN: the peer gives credit back, and may bind its packets to a size.
     fn on_return(
         &mut self,
         now: Instant,
@@ -514,8 +518,8 @@ impl Connection {
         }
     }
 
-    /// Messages of the peer `key` wait for credit, or its acknowledgements do: so it said in the
-    /// packet `number`.
+    /// Handles BLOCKED in the packet `number`: messages of the peer `key`, or its control packets,
+    /// wait for credit.
     fn on_blocked(
         &mut self,
         now: Instant,
@@ -528,7 +532,7 @@ impl Connection {
         if blocked.waiting == 0 {
             shares.on_reserve_low(grant, now);
         } else {
-            // Of a generation that ended all was used that it had left.
+            // In an ended generation the limit does not show whether more was needed.
             if blocked.generation == grant.generation() && number > blocked.limit {
                 shares.on_used_up(grant, now);
             }
@@ -537,7 +541,7 @@ impl Connection {
         self.pending.credit = true;
     }
 
-    /// Hands what an acknowledgement brought to credit, congestion control and path MTU.
+    /// Passes an acknowledgement on to credit, congestion control and path MTU.
     fn on_ack_summary(
         &mut self,
         now: Instant,
@@ -587,7 +591,7 @@ impl Connection {
         self.on_losses(now, &summary.lost, shared);
     }
 
-    /// Packets were declared lost.
+    /// Handles packets that were declared lost.
     pub(super) fn on_losses(&mut self, now: Instant, lost: &LossSummary, shared: &mut Shared) {
         if let Some(size) = lost.mtu_probe_lost {
             self.mtu.on_probe_lost(now, size);
@@ -620,22 +624,23 @@ impl Connection {
         );
     }
 
-    /// What vanished for its size was no congestion, and nothing is learnt from what it was taken
-    /// for. After a long silence nobody knows whether size alone was to blame: then the smallest
-    /// window begins (RFC 9002 7.6, RFC 4821 7.7).
+    /// Starts congestion control anew after packets were lost for their size, which is no
+    /// congestion. After a long silence size may not be the only cause: then it starts with the
+    /// smallest window (RFC 9002 7.6, RFC 4821 7.7).
     fn on_too_large(&mut self, now: Instant, sent_at: Instant, persistent: bool) {
-        // Once for all that was in flight.
+        // Once for all packets in flight.
         if self.anew_at.is_some_and(|at| sent_at <= at) {
             return;
         }
         self.anew_at = Some(now);
-        // What is found spurious now was charged to the controller that was.
+        // Earlier losses that prove spurious from now on concern the former state of the
+        // controller.
         self.blame = Blame::default();
         let most = if persistent { 0 } else { u64::MAX };
         self.congestion.begin_anew(self.mtu.current(), most);
     }
 
-    /// The peer counted so many marks so far (RFC 3168).
+    /// Handles the peer's counts of ECN marks (RFC 3168).
     fn on_marks(&mut self, now: Instant, counts: EcnCounts, summary: &AckSummary) {
         let Some(sent_at) = summary.largest_newly_acked_sent_at else {
             return;
@@ -653,7 +658,7 @@ impl Connection {
                 return;
             }
         }
-        // What it does about a mark is never undone, nor what it did before.
+        // A reaction to a mark is never undone, nor are the reactions before it.
         self.blame = Blame::default();
         self.congestion.on_congestion(
             now,

@@ -1,4 +1,4 @@
-//! A session: what the promises are about. It outlives connections.
+//! A session, to which the delivery promises apply. It outlives connections.
 
 use super::suspension::Suspension;
 use crate::config::Config;
@@ -15,27 +15,27 @@ pub(crate) struct Session {
     /// The peer's incarnation; none until a handshake told it.
     pub(crate) remote: Option<Incarnation>,
     pub(crate) epoch: Epoch,
-    /// Which of this node's sessions with the peer it is.
+    /// The number of this session among this node's sessions with the peer.
     pub(crate) number: SessionNumber,
     /// A connection was made in this session, so the peer has the session, too.
     pub(crate) connected: bool,
-    /// When the first INIT was made whose riding messages the peer may have taken. None if no
-    /// message rode, or if the peer certainly took none.
+    /// When the first INIT was made from which the peer may have taken messages. `None` if no INIT
+    /// carried any, or if the peer certainly took none.
     pub(crate) rode_at: Option<Instant>,
     pub(crate) outbox: Outbox,
     pub(crate) inbox: Inbox,
     /// Memory promised to the peer, none before the handshake.
     pub(crate) promise: Promise,
-    /// The program says when messages are sent again: neither timers nor losses do.
+    /// The program alone decides when messages are sent again, not timers or losses.
     pub(crate) manual: bool,
-    /// Who holds its messages back.
+    /// The suspension by either side.
     pub(crate) suspension: Suspension,
-    /// Calls made in it that have no reply yet.
+    /// Calls made in the session that have no reply yet.
     pub(crate) open_calls: u32,
 }
 
 impl Session {
-    /// One in which nothing was said yet.
+    /// A session before any exchange.
     pub(crate) fn new(config: &Config, pool: &Pool) -> Self {
         let outbox = Outbox::new(OutboxLimits {
             rts_threshold: config.rts_threshold,
@@ -70,21 +70,21 @@ impl Session {
         }
     }
 
-    /// Whether it ever got past the handshake.
+    /// Whether the session got past the handshake.
     pub(crate) fn is_established(&self) -> bool {
         self.remote.is_some()
     }
 
-    /// Frames ride on an INIT to `incarnation` that is made at `now`: from then on that incarnation
-    /// may know the messages, and they go to no other.
+    /// Notes that an INIT to `incarnation`, made at `now`, carries messages: that incarnation may
+    /// take them, so they go to no other.
     pub(crate) fn ride_to(&mut self, incarnation: Incarnation, epoch: Epoch, now: Instant) {
         self.remote = Some(incarnation);
         self.epoch = epoch;
         self.rode_at.get_or_insert(now);
     }
 
-    /// The peer took nothing of the INIT that was made at `made`, and never will. If no other INIT
-    /// carried messages, the session is as if none had been sent.
+    /// Notes that the peer took nothing of the INIT made at `made`, and never will. If no other
+    /// INIT carried messages, the session is reset as if none had been sent.
     pub(crate) fn ride_refused(&mut self, made: Instant) {
         if !self.connected && self.rode_at == Some(made) {
             self.rode_at = None;
@@ -94,9 +94,9 @@ impl Session {
     }
 
     /// Whether the peer's process `incarnation`, which is at `epoch`, ended this session. A higher
-    /// epoch alone does not say so: a peer that forgot some incarnations begins higher with every
-    /// one that it does not know. It ended the session if it had it: because of a connection, or
-    /// perhaps because of messages that rode on an INIT before `since`.
+    /// epoch alone does not prove it: a peer that forgot some incarnations begins higher with every
+    /// unknown one. The peer ended the session if it had it: by a connection, or perhaps by
+    /// messages on an INIT before `since`.
     pub(crate) fn was_ended_by(
         &self,
         incarnation: Incarnation,
@@ -108,7 +108,7 @@ impl Session {
         behind && (self.connected || self.rode_at.is_some_and(|at| at < since) || planted_end())
     }
 
-    /// Whether the program hears of its end, when it ends.
+    /// Whether the program is told of the session's end.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.is_established() || !self.outbox.is_empty()
@@ -121,30 +121,30 @@ pub(super) fn planted_end() -> bool {
 }
 
 /// The planted fault `higher-epoch-ends-session`: a session that the peer never had ends if the
-/// peer begins higher, and no INIT begins in the epoch that COOKIE tells.
+/// peer begins higher, and no INIT uses the epoch of COOKIE.
 #[cfg(suci_plant)]
 pub(super) fn planted_end() -> bool {
     crate::plant::active("higher-epoch-ends-session")
 }
 
-/// What is remembered of sessions that are over, so that they stay over: for each incarnation the
-/// first epoch that it may still open. An incarnation that was followed by another may come back
-/// (two processes may claim one node ID), but not to a session that ended.
+/// The memory of ended sessions, which keeps them ended: for each incarnation the first epoch that
+/// it may still open. An incarnation may come back after another one (two processes may claim one
+/// node ID), but not to a session that ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     /// The newest last.
     known: VecDeque<(Incarnation, Epoch)>,
-    /// Where incarnations begin that are not known, or not any more.
+    /// The first epoch of incarnations that are unknown or forgotten.
     floor: Epoch,
 }
 
 impl History {
-    /// The session (`incarnation`, `epoch`) ended.
+    /// Notes that the session (`incarnation`, `epoch`) ended.
     pub(crate) fn ended(&mut self, incarnation: Incarnation, epoch: Epoch) {
         self.go_on_at(incarnation, epoch.next());
     }
 
-    /// All sessions with `incarnation` before the one of epoch `next` are over.
+    /// Notes that all sessions with `incarnation` before the one of epoch `next` are over.
     pub(crate) fn go_on_at(&mut self, incarnation: Incarnation, next: Epoch) {
         self.known.retain(|(known, _)| *known != incarnation);
         if self.known.len() == MAX_RETIRED

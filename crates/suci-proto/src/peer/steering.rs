@@ -1,15 +1,15 @@
-//! The program's controller of a peer: when it is asked, and what it is told.
+//! The program's controller of a peer: when it is called, and its observations.
 
 use super::Peer;
 use crate::steer::{Decision, MIN_AGAIN, Observation, PAUSED_AGAIN, Steer};
 use crate::time::Instant;
 use core::fmt;
 
-/// A controller that was installed. It survives connections and sessions.
+/// An installed controller. It survives connections and sessions.
 pub(crate) struct Steering {
     steer: Box<dyn Steer>,
     decision: Decision,
-    /// When it is asked next, whatever happens.
+    /// When it is asked at the latest.
     due: Option<Instant>,
 }
 
@@ -36,19 +36,19 @@ impl Peer {
         self.apply_decision();
     }
 
-    /// What the program's controller decided last.
+    /// The last decision of the program's controller.
     fn decision(&self) -> Decision {
         self.steering
             .as_ref()
             .map_or_else(Decision::default, |s| s.decision)
     }
 
-    /// Whether the program's controller lets no message go, not even on an INIT.
+    /// Whether the program's controller pauses messages, also on an INIT.
     pub(super) fn is_paused(&self) -> bool {
         self.decision().window == Some(0)
     }
 
-    /// The connection obeys the last decision from now on.
+    /// Applies the last decision to the connection.
     pub(super) fn apply_decision(&mut self) {
         let decision = self.decision();
         if let Some(connection) = &mut self.connection {
@@ -73,8 +73,8 @@ impl Peer {
         self.apply_decision();
     }
 
-    /// When the program's controller is to be asked although nothing is acknowledged: not while
-    /// nothing waits for it.
+    /// When the program's controller is asked without an acknowledgement; `None` while no messages
+    /// wait.
     pub(super) fn steering_deadline(&self) -> Option<Instant> {
         self.steering
             .as_ref()?
@@ -82,7 +82,7 @@ impl Peer {
             .filter(|_| !self.session.outbox.is_empty())
     }
 
-    /// Everything sent and not acknowledged is sent again, what is in flight too.
+    /// Sends everything unacknowledged again, including data in flight.
     pub(crate) fn retransmit(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.asked_at = None;

@@ -1,29 +1,28 @@
-//! Suspension of a session by either side, and what is still to be said about it.
+//! Suspension of a session by either side, and the frames that announce it.
 //!
-//! Every SUSPEND and RESUME has a number, and the newest counts: a late copy cannot undo what was
-//! said after it. The newest is said until it is acknowledged, and once more on each new
-//! connection.
+//! Every SUSPEND and RESUME has a number, and the newest counts: a late copy cannot undo a later
+//! frame. The newest is sent until it is acknowledged, and once more on each new connection.
 
 use super::Peer;
 use crate::engine::Shared;
 use crate::event::{Event, Side};
 use crate::wire::{EXTENSION_SUSPENSION, Frame};
 
-/// Who suspended a session. It ends with the session.
+/// The sides that suspended a session. It ends with the session.
 #[derive(Debug, Default)]
 pub(crate) struct Suspension {
     here: bool,
     there: bool,
     /// Number of the newest SUSPEND or RESUME of ours, 0 if there was none.
     said: u64,
-    /// It is to be sent (again).
+    /// The newest must be sent (again).
     due: bool,
-    /// The highest number heard.
+    /// The highest number received from the peer.
     heard: u64,
 }
 
 impl Suspension {
-    /// This side's program decides. False if it had decided so before.
+    /// Applies the decision of this side's program. Returns false if nothing changes.
     pub(crate) fn decide(&mut self, suspended: bool) -> bool {
         if self.here == suspended {
             return false;
@@ -34,7 +33,7 @@ impl Suspension {
         true
     }
 
-    /// The peer says so. True if that is news.
+    /// Applies a SUSPEND or RESUME of the peer. Returns true if the state changed.
     pub(crate) fn hear(&mut self, number: u64, suspended: bool) -> bool {
         if number <= self.heard {
             return false;
@@ -43,7 +42,8 @@ impl Suspension {
         core::mem::replace(&mut self.there, suspended) != suspended
     }
 
-    /// Who holds messages back; this side if both do, since only its program can end that.
+    /// The side that suspended the session; this side if both did, since only its program can undo
+    /// that.
     pub(crate) fn by(&self) -> Option<Side> {
         match (self.here, self.there) {
             (true, _) => Some(Side::Here),
@@ -60,7 +60,7 @@ impl Suspension {
         self.there
     }
 
-    /// What is to be said, with its number.
+    /// The frame that must be sent, with its number.
     pub(crate) fn due(&self) -> Option<(Frame<'static>, u64)> {
         let number = self.said;
         let frame = match self.here {
@@ -70,31 +70,31 @@ impl Suspension {
         self.due.then_some((frame, number))
     }
 
-    /// What was due is in a packet.
+    /// Notes that the frame was sent.
     pub(crate) fn on_sent(&mut self) {
         self.due = false;
     }
 
-    /// The packet that said number `number` was lost.
+    /// Notes that the frame with this number was lost.
     pub(crate) fn on_lost(&mut self, number: u64) {
         self.due |= number == self.said;
     }
 
-    /// Another connection begins, whose peer may not have heard the newest.
+    /// Makes the newest frame due on a new connection: the peer may not have received it.
     pub(crate) fn on_connected(&mut self) {
         self.due = self.said > 0;
     }
 }
 
 impl Peer {
-    /// This side's program suspends the session, or resumes it.
+    /// Suspends or resumes the session for this side's program.
     pub(crate) fn set_suspended(&mut self, suspended: bool, shared: &mut Shared) {
         if self.session.suspension.decide(suspended) {
             self.tell_suspension(Side::Here, suspended, shared);
         }
     }
 
-    /// SUSPEND or RESUME came.
+    /// Handles SUSPEND or RESUME.
     pub(super) fn hear_suspension(&mut self, number: u64, suspended: bool, shared: &mut Shared) {
         if self.session.suspension.hear(number, suspended) {
             self.tell_suspension(Side::There, suspended, shared);
@@ -115,8 +115,8 @@ impl Peer {
         }
     }
 
-    /// A SUSPEND or RESUME that the peer is to hear. One that does not speak the extension is only
-    /// held back here.
+    /// The SUSPEND or RESUME that must be sent to the peer. Without the extension, messages are
+    /// only held back on this side.
     pub(super) fn suspension_due(&self) -> Option<(Frame<'static>, u64)> {
         let spoken = self.connection.as_ref()?.speaks(EXTENSION_SUSPENSION);
         let due = self.session.suspension.due();

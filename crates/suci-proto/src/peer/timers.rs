@@ -11,14 +11,14 @@ use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant, earlier, nanos};
 use crate::types::{ChannelId, ProtocolError};
 
-/// A peer from which nothing comes by itself is asked for a sign of life this many times per
-/// silence timeout.
+/// A silent peer is asked for a sign of life this many times per silence timeout.
 const KEEP_ALIVES: u32 = 3;
 
-/// Who is put off hears of it every second or so. It is not lost before several such words were.
+/// Least silence timeout while one side has no room. Then a REFUSED comes every second or so, of
+/// which several may be lost.
 const PUT_OFF: Duration = Duration::from_secs(6);
 
-/// The earliest of the moments that were noted; what never comes, if none was.
+/// The earliest of the noted times; [`Instant::MAX`] if none was noted.
 struct Earliest(Instant);
 
 impl Earliest {
@@ -29,7 +29,7 @@ impl Earliest {
 }
 
 impl Peer {
-    /// The next moment at which [`Peer::on_timeout`] has something to do.
+    /// The next time at which [`Peer::on_timeout`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let mut earliest = Earliest(Instant::MAX);
         earliest.note(self.attempt_at());
@@ -42,7 +42,7 @@ impl Peer {
         {
             connection.note_deadlines(&mut earliest);
         }
-        // Mostly an acknowledgement or a probe is due long before.
+        // Usually an acknowledgement or a probe is due long before.
         if earliest.0 > self.silent_from() || self.life.is_port_closed() {
             earliest.note(self.life.deadline(self.patience()));
             earliest.note(self.keep_alive_at());
@@ -50,7 +50,7 @@ impl Peer {
         (earliest.0 < Instant::MAX).then_some(earliest.0)
     }
 
-    /// Before that its silence means nothing, whatever waits for it.
+    /// The time before which the peer's silence means nothing.
     fn silent_from(&self) -> Instant {
         let patience = nanos(self.options.silence_timeout) / u64::from(KEEP_ALIVES);
         let heard = self.life.heard_at().as_nanos();
@@ -60,17 +60,17 @@ impl Peer {
         self.life.pauses_at().map_or(at, |pause| pause.min(at))
     }
 
-    /// The same for acknowledgements alone.
+    /// The deadline of acknowledgements alone.
     pub(crate) fn ack_deadline(&self) -> Option<Instant> {
         self.connection.as_ref()?.ack_deadline()
     }
 
-    /// How long this peer's silence is borne now.
+    /// The limits of this peer's silence now.
     pub(crate) fn patience(&self) -> Patience {
         let mut patience = Patience {
             silence_timeout: self.options.silence_timeout,
             give_up_after: self.options.give_up_after,
-            // Nobody computes at a port that is closed.
+            // At a closed port there is no computing process.
             unattended: self.unattended
                 && self.session.is_established()
                 && !self.life.is_port_closed(),
@@ -90,10 +90,10 @@ impl Peer {
         }
     }
 
-    /// The peer does not know our connection any more. If it was about to end, it has; else another
-    /// is made.
+    /// Handles that the peer does not know our connection any more. If the session was about to
+    /// end, it has ended; otherwise another connection is made.
     pub(crate) fn on_forgotten(&mut self, now: Instant, token: u64, shared: &mut Shared) {
-        // Either side gave the other's place to others.
+        // Either side took the other's place away.
         let over = |c: &Connection| c.grant.is_dismissed() || c.credit.is_reclaimed();
         if matches!(self.closing, Closing::Sent { .. }) {
             self.end(now, EndReason::ClosedHere, shared);
@@ -118,15 +118,15 @@ impl Peer {
             && (unfinished || unanswered || (self.options.keep_alive && self.connection.is_some()))
     }
 
-    /// When a peer that was not heard for a while is next asked for a sign of life: one that
-    /// streamed, a watched one that is idle, or one for which something waits. Often no packet in
-    /// flight asks (credit, the answer to an RTS, the rest of a large message), or probes come
-    /// seldom.
+    /// When a peer that was not heard for a while is next asked for a sign of life: a peer that
+    /// streamed, a watched idle peer, or one for which something waits. In those cases often no
+    /// packet in flight asks (while waiting for credit, for the answer to an RTS, for the rest of a
+    /// large message), or probes are rare.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         let unasked = !connection.recovery.has_eliciting_in_flight();
         let open = !self.session.outbox.is_empty() || self.session.inbox.has_unfinished();
-        // Who does not answer is probed by what is in flight, less and less.
+        // Packets in flight already probe a silent peer, ever more seldom.
         let due = match self.life.link() {
             Link::Up => self.is_waiting(),
             _ => open && unasked,
@@ -142,7 +142,7 @@ impl Peer {
         earlier(paused, due.then(again))
     }
 
-    /// Does whatever is due at `now`.
+    /// Does everything that is due at `now`.
     pub(crate) fn on_timeout(&mut self, now: Instant, shared: &mut Shared) {
         self.on_lingering_over(now, shared);
         self.expire_messages(now, shared);
@@ -161,7 +161,7 @@ impl Peer {
             connection.repay_previous(now, shared);
             connection.reclaim_if_due(now, shared);
             if shared.shares.ignores_reclaim(&connection.grant, patience) {
-                // Else others would be left without for ever.
+                // Otherwise other peers would never get this credit.
                 self.fail(now, ProtocolError::Limit("unanswered RECLAIMs"), shared);
             }
         }
@@ -169,8 +169,8 @@ impl Peer {
         self.judge_silence(now, shared);
     }
 
-    /// Cancels the messages whose deadline passed before any of them was sent. Timers may run later
-    /// than packets are built, so this is done before either.
+    /// Cancels the messages whose deadline passed before any part of them was sent. Timers may run
+    /// after packets are built, so this runs before both.
     pub(super) fn expire_messages(&mut self, now: Instant, shared: &mut Shared) {
         let deadline = self.session.outbox.next_deadline();
         if deadline.is_some_and(|at| at <= now) {
@@ -210,7 +210,7 @@ impl Peer {
                 if large && connection.mtu.on_probe_timeout(timeouts) {
                     connection.mtu_changed(now, &mut shared.log);
                 }
-                // Beyond the credit limit a probe stays a PING, of the size of control.
+                // Beyond the credit limit a probe stays a PING, of the size of a control packet.
                 let number = connection.numbers.peek();
                 if repeats && number.is_some_and(|n| connection.credit.may_send_data(n, now)) {
                     let (recovery, mut fate) = connection.fates(&mut self.session);
@@ -220,9 +220,9 @@ impl Peer {
         }
     }
 
-    /// Repeated CLOSEs are not answered on the connection any more. While this process lives its
-    /// UNKNOWN answers them. If it is about to end, all its answers may have been lost: it closes,
-    /// too.
+    /// Drops the connection when the time for answering repeated CLOSEs is over. Later ones are
+    /// answered by UNKNOWN while this process lives. If it is about to end, all its answers may
+    /// have been lost, so it sends a CLOSE, too.
     fn on_lingering_over(&mut self, now: Instant, shared: &mut Shared) {
         if self.lingering.is_some_and(|until| until <= now) {
             if shared.closing {
@@ -241,12 +241,12 @@ impl Peer {
         }
     }
 
-    /// The program gives the peer up.
+    /// Ends the session because the program gives the peer up.
     pub(crate) fn reset(&mut self, now: Instant, shared: &mut Shared) {
         self.leave(now, EndReason::Reset, shared);
     }
 
-    /// Ends the session without waiting. The peer is told; should all of that be lost, UNKNOWN
+    /// Ends the session without waiting. The peer is sent CLOSE; if all copies are lost, UNKNOWN
     /// tells it while this process lives.
     fn leave(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
         if self.lingering.is_none() {
@@ -271,7 +271,7 @@ impl Peer {
                 self.tell(Event::Lost { node, cause }, shared);
                 shared.lost.insert(node);
                 if cause == LostCause::ProcessDied {
-                    // Whoever has the node ID next knows nothing of the calls.
+                    // The next process with this node ID knows nothing of the calls.
                     self.session.open_calls = 0;
                     shared.calls.died(node);
                 }
@@ -284,7 +284,7 @@ impl Peer {
                     connection.mtu.on_peer_lost();
                     connection.mtu_changed(now, &mut shared.log);
                 }
-                // It may have started anew where the book says, and know nothing of this
+                // The peer may have restarted at an address in the book, and not know this
                 // connection.
                 let token = shared.random();
                 self.open(now, token);
@@ -294,9 +294,9 @@ impl Peer {
         }
     }
 
-    /// A peer that nobody serves is probed on its path only, within its grants: HELLOs would pile
-    /// up in its buffer for as long as its program computes. Should it start anew in its place,
-    /// UNKNOWN says so.
+    /// Handles a quiet peer: its engine does not run, so it is probed on its path only, within its
+    /// grants. HELLOs would pile up in its buffer while its program computes. If it restarts at the
+    /// same address, UNKNOWN tells us.
     fn on_quiet(&mut self, now: Instant, shared: &mut Shared) {
         let node = self.node;
         shared.log.add(now, || LogRecord::Quiet { peer: node });
@@ -315,17 +315,17 @@ impl Peer {
         }
     }
 
-    /// A CLOSE went with a connection that is gone, and may not have been heard: the next one
-    /// carries another.
+    /// Makes CLOSE due again on the next connection: the one that carried it is gone, and CLOSE may
+    /// be lost.
     pub(super) fn close_again(&mut self) {
         if let Closing::Sent { deadline } = self.closing {
             self.closing = Closing::Draining { deadline };
         }
     }
 
-    /// When draining is done, CLOSE goes out, once there is a connection. The session of which the
-    /// peer knows nothing just ends. After an INIT the peer may have one, which would stay without
-    /// CLOSE. A session that no process can take part in ends, too, whatever is queued.
+    /// Sends CLOSE when draining is done and there is a connection. A session unknown to the peer
+    /// just ends; but after an INIT the peer may have a session, which would stay without CLOSE. A
+    /// session that no process can take part in ends, too, even with messages queued.
     pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {
         if self.closing != Closing::Open && self.is_out_of_reach() {
             return self.end(now, EndReason::ClosedHere, shared);
@@ -342,7 +342,8 @@ impl Peer {
                 connection.pending.close = true;
                 self.closing = Closing::Sent { deadline };
             }
-            // It gave its place to others, or waits for ACCEPT, and its peer is to hear of the end.
+            // The connection gave up its place, or waits for ACCEPT, and the peer must be told of
+            // the end.
             None if (self.session.is_established() && !self.is_itself) || has_offer => {
                 let token = shared.random();
                 self.open(now, token);
@@ -351,14 +352,14 @@ impl Peer {
         }
     }
 
-    /// Whether nothing that waits for the peer can reach it: the process that has the session has
+    /// Whether no process can receive the waiting messages: the process that has the session has
     /// ended, or the peer's last process closed its node before this session began, and no other
     /// was heard since.
     fn is_out_of_reach(&self) -> bool {
         self.life.is_dead() || (self.life.has_left() && !self.session.is_established())
     }
 
-    /// `late` passed while nobody drained the socket (F16).
+    /// Handles a gap: the socket was not drained for `late` (F16).
     pub(crate) fn on_gap(&mut self, now: Instant, late: Duration) {
         self.life.shift(late);
         if let Some(connection) = &mut self.connection {
@@ -369,7 +370,7 @@ impl Peer {
 }
 
 impl Peer {
-    /// While socket credit is short: asks this peer to return what it does not use. True if
+    /// While socket credit is short: asks this peer to return unused credit. Returns true if
     /// something is to be sent.
     pub(crate) fn balance_credit(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let Some(connection) = &mut self.connection else {
@@ -380,7 +381,7 @@ impl Peer {
         connection.pending.reclaim.is_some() || connection.grant.update_due()
     }
 
-    /// There is credit for this peer, which waited for some. False if it did not take any.
+    /// Gives credit to this peer, which waited for some. Returns false if it did not take any.
     pub(crate) fn serve(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let Some(connection) = &mut self.connection else {
             return false;
@@ -395,7 +396,7 @@ fn planted_expiry(now: Instant) -> Instant {
     now
 }
 
-/// The planted fault `expires-early`: with one message those expire that have a second left.
+/// The planted fault `expires-early`: messages that have a second left expire, too.
 #[cfg(suci_plant)]
 fn planted_expiry(now: Instant) -> Instant {
     match crate::plant::active("expires-early") {
@@ -405,14 +406,14 @@ fn planted_expiry(now: Instant) -> Instant {
 }
 
 impl Connection {
-    /// When an acknowledgement has waited long enough for something to ride on, unless it waits for
-    /// the next turn.
+    /// When an acknowledgement has waited long enough for a packet that carries it, unless it waits
+    /// for the next turn.
     fn ack_deadline(&self) -> Option<Instant> {
         self.received.deadline().filter(|_| !self.acks_on_poll())
     }
 
     fn note_deadlines(&self, earliest: &mut Earliest) {
-        // While even the reserve for control is used up, what waits for it waits until it is not.
+        // While even the reserve for control packets is used up, these deadlines wait, too.
         let not_before = |at: Option<Instant>| at.map(|at| at.max(self.control_at.unwrap_or(at)));
         earliest.note(not_before(self.ack_deadline()));
         earliest.note(self.recovery.next_timeout(self.params.max_ack_delay));
@@ -430,8 +431,8 @@ impl Connection {
         earliest.note(self.reclaim_at);
     }
 
-    /// The connections before this one are repaid when this one is heard, or else when their grants
-    /// lapse: who replaced them may have died before it said anything more.
+    /// Releases the grants of earlier connections that lapsed. Usually they are released when this
+    /// connection is heard, but the peer may have died before that.
     fn repay_previous(&mut self, now: Instant, shared: &mut Shared) {
         self.previous.retain_mut(|grant| {
             let stays = grant.lapse_at().is_some_and(|at| at > now);
@@ -445,7 +446,7 @@ impl Connection {
     fn reclaim_if_due(&mut self, now: Instant, shared: &mut Shared) {
         if shared.shares.reclaim_due(&self.grant, now) {
             self.pending.reclaim = shared.shares.reclaim(&mut self.grant, now);
-            // What the peer must know to answer rightly: how far it may have gone.
+            // The peer needs the current limit for a correct RETURN.
             self.pending.credit = true;
         }
         self.reclaim_at = shared.shares.reclaim_at(&self.grant);

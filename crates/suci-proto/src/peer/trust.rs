@@ -1,5 +1,4 @@
-//! What a peer is to us beyond its node ID: known or anybody, with a place or without, to be kept
-//! or forgotten.
+//! Our relation to a peer: known or a stranger, with a place or without, to be kept or forgotten.
 
 use super::Peer;
 use crate::addresses::Addresses;
@@ -14,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 impl Peer {
-    /// What it is to us. Who is to give its place to another has none to hand on.
+    /// Our relation to the peer. A dismissed peer counts as one without a place.
     pub(crate) fn trust(&self) -> Trust {
         if self.connection.is_some() && !self.is_dismissed() {
             Trust::Seated
@@ -42,20 +41,20 @@ impl Peer {
             && matches!(self.life.link(), Link::Up | Link::Lost | Link::Quiet)
     }
 
-    /// Whether it is to give its place to another.
+    /// Whether the peer must give up its place.
     pub(crate) fn is_dismissed(&self) -> bool {
         let connection = self.connection.as_ref();
         connection.is_some_and(|connection| connection.grant.is_dismissed())
     }
 
-    /// Whether it may be the one that sends from `from`, as far as we know where it is.
+    /// Whether `from` is a known address of the peer.
     pub(crate) fn may_be_at(&self, from: SocketAddr) -> bool {
         self.book.contains(from) || [self.heard_at, self.path_address()].contains(&Some(from))
     }
 
-    /// Whether nothing would be lost by forgetting it, if the engine's queues do not have it: not
-    /// in the book, silent for so long, nothing of it waits, and the program said nothing about it.
-    /// With its `events` that the program did not take, or only if there are none.
+    /// Whether the peer can be forgotten, if it is in no queue of the engine: it is not in the
+    /// book, was silent for `silence`, has nothing waiting, and the program set nothing for it.
+    /// Untaken events prevent that unless `events` is set.
     pub(crate) fn is_forgettable(
         &self,
         now: Instant,
@@ -75,14 +74,14 @@ impl Peer {
             && now.since(self.life.heard_at()) >= silence
     }
 
-    /// Whether the program treats it otherwise than any other peer.
+    /// Whether the program changed any setting of this peer.
     fn has_settings(&self, config: &Config) -> bool {
         self.steering.is_some()
             || self.session.outbox.has_priorities()
             || self.options != PeerOptions::new(config)
     }
 
-    /// What the program decides holds from now on.
+    /// Applies the program's options from now on.
     pub(crate) fn set_options(&mut self, now: Instant, options: PeerOptions) {
         let old = core::mem::replace(&mut self.options, options);
         if options.controller != old.controller
@@ -99,7 +98,7 @@ impl Peer {
         }
     }
 
-    /// The program removes it: it is in no book, and is treated like any other.
+    /// Resets the peer when the program removes it: it is in no book, and has the default settings.
     pub(crate) fn forget_settings(&mut self, now: Instant, config: &Config) {
         self.book = Addresses::default();
         self.steering = None;
@@ -134,10 +133,10 @@ impl Peer {
             && (waited_for || self.attempt.is_some())
     }
 
-    /// After how long without a packet from the peer it counts as idle, if its last exchange is
-    /// over: as many messages went as came, it acknowledged them, and a probe timeout would have
-    /// brought what it says next. `None` if the peer or our program may still have something to
-    /// say.
+    /// Time without a packet from the peer after which it counts as idle, if its last exchange is
+    /// over: as many messages were sent as received, all are acknowledged, and a next message would
+    /// have come within a probe timeout. `None` if the peer or our program may still send
+    /// something.
     pub(crate) fn counts_as_idle_after(&self) -> Option<Duration> {
         let sent = self.session.outbox.accepted();
         let answered = sent > 0 && sent == self.session.inbox.received();
@@ -146,13 +145,13 @@ impl Peer {
         Some(connection.recovery.rtt().pto(Duration::ZERO))
     }
 
-    /// The place of its connection is for others: the session goes on without, until there is
-    /// something to say.
+    /// Gives up the connection's place for others. The session goes on without a connection until
+    /// there is something to send.
     pub(crate) fn give_place(&mut self, now: Instant, shared: &mut Shared) {
         self.drop_connection(shared);
         self.put_off(now);
         self.close_again();
-        // A repeated INIT is history: its connection is.
+        // A repeated INIT is obsolete, as its connection is gone.
         self.accepted = None;
         if self.options.keep_alive || !self.session.outbox.is_empty() {
             let token = shared.random();

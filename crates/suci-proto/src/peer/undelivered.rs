@@ -12,7 +12,8 @@ use crate::wire;
 const PROBES: u32 = 3;
 
 impl Peer {
-    /// A datagram to `report.to` was not delivered. Returns true if the peer is to be looked at.
+    /// Handles the report that a datagram to `report.to` was not delivered. Returns true if the
+    /// engine must check the peer.
     pub(crate) fn on_undelivered(
         &mut self,
         now: Instant,
@@ -32,7 +33,7 @@ impl Peer {
             local: report.local,
         });
         self.life.note_cause(LostCause::Unreachable(report.why));
-        // Nothing is left to lose where the peer is only to hear of the end.
+        // A false report does no harm if the peer only has to hear of the end.
         let ends = self.closing != Closing::Open && self.session.outbox.is_empty();
         let trusted = report.local || ends;
         let closed = trusted
@@ -48,13 +49,13 @@ impl Peer {
         true
     }
 
-    /// The launcher of this peer says that its process has ended; `for_good`: that no other will
-    /// take its place. The process that the launcher means need not be the one that is connected,
-    /// so the peer is asked for a sign of life.
+    /// Handles the launcher's report that this peer's process has ended; `for_good`: that no other
+    /// will take its place. The launcher may mean another process than the connected one, so the
+    /// peer is asked for a sign of life.
     pub(crate) fn on_process_ended(&mut self, now: Instant, for_good: bool, shared: &mut Shared) {
         let established = self.session.is_established();
         if !(established || for_good) {
-            // The next process is on its way, and answers.
+            // The next process is starting, and will answer.
             return;
         }
         self.life.on_process_ended(now, for_good);
@@ -74,8 +75,8 @@ impl Peer {
         }
     }
 
-    /// Whether a packet of ours to this peer begins like that. Only who sees our packets knows
-    /// their tags.
+    /// Whether `quoted` is the beginning of a packet of ours to this peer. Only an observer of our
+    /// packets knows their tags.
     fn sent(&self, quoted: &[u8]) -> bool {
         let Some((index, tag)) = wire::peek_tag(quoted) else {
             return false;
@@ -86,7 +87,7 @@ impl Peer {
         carried || attempt.is_some_and(|a| a.opening.token() == tag)
     }
 
-    /// How long a peer whose port is closed is waited for: a few probe timeouts.
+    /// How long to wait for a peer whose port is closed: a few probe timeouts.
     pub(crate) fn closed_port_patience(&self) -> Duration {
         let connection = self.connection.as_ref();
         let probe = connection.map_or(crate::handshake::FIRST_WAIT, |c| {

@@ -96,9 +96,9 @@ pub enum CrcScope {
 /// The header of a plain packet, in version 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the datagram is for.
+    /// The purpose of the datagram.
     pub kind: PacketType,
-    /// What the checksum covers; [`CrcScope::Datagram`] unless the packet is DATA.
+    /// The bytes that the checksum covers; [`CrcScope::Datagram`] unless the packet is DATA.
     pub scope: CrcScope,
     /// DATA: the receiver's connection index. All others: the sender's node ID.
     pub index: u32,
