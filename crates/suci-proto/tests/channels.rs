@@ -1,5 +1,5 @@
-//! What channels cost that are open and idle, and that nothing is left of those that ended: heap
-//! bytes of two engines.
+//! The cost of open, idle channels, and a check that finished ones leave nothing: heap bytes of two
+//! engines.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use suci_proto::{Arrival, Config, Engine, Event, Identity, Outgoing, SendError, 
 /// Bytes that each engine allocated and did not free.
 static HELD: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Which engine runs; 2 if none does. The only test of this program has one thread.
+/// The index of the running engine; 2 if none runs. The only test of this program has one thread.
 static RUNS: AtomicUsize = AtomicUsize::new(2);
 
 struct Counting;
@@ -87,7 +87,7 @@ impl Pair {
         }
     }
 
-    /// Does something with an engine, whose memory is counted.
+    /// Runs `act` with an engine, whose memory is counted.
     fn with<R>(&mut self, side: usize, act: impl FnOnce(&mut Engine, Instant) -> R) -> R {
         RUNS.store(side, Ordering::Relaxed);
         let done = act(&mut self.engines[side], self.now);
@@ -111,7 +111,7 @@ impl Pair {
         })
     }
 
-    /// What an engine has to do and to say now that these packets came.
+    /// Runs a turn of an engine with the packets that came.
     fn turn(&mut self, side: usize, came: Vec<Vec<u8>>) {
         let mut out = Vec::new();
         let arrives = self.now + Duration::from_micros(20);
@@ -198,7 +198,7 @@ fn f32_an_idle_channel_costs_at_most_128_bytes_and_a_finished_one_none() {
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.received, [1, 1]);
     let before = [0, 1].map(held);
-    // All at once, so that all have messages at a time.
+    // Send on all channels at once, so that all have messages at the same time.
     for from in [0, 1] {
         for channel in 1..channels {
             pair.send(from, channel).unwrap();
@@ -214,7 +214,7 @@ fn f32_an_idle_channel_costs_at_most_128_bytes_and_a_finished_one_none() {
         println!("figure: {cost} B for each of {channels} idle channels");
         assert!(cost <= CHANNEL_MEMORY, "{cost} B for each channel");
     }
-    // They go on where they were.
+    // The channels continue with their next numbers.
     for from in [0, 1] {
         for channel in (0..channels).step_by(1_000) {
             assert_eq!(pair.send(from, channel).unwrap(), 1);
@@ -233,7 +233,7 @@ fn f32_an_idle_channel_costs_at_most_128_bytes_and_a_finished_one_none() {
     assert_eq!(pair.finished, [each, each], "each end was heard of");
     let left = [0, 1].map(held);
     for side in [0, 1] {
-        // What the burst of ends needed on its way, until the peer rests.
+        // This includes memory for the burst of ends, until the peer is idle.
         let left = left[side].saturating_sub(before[side]) as u64 / each;
         println!("figure: {left} B left of each finished channel");
         assert!(left < 32, "{left} B left of each");
@@ -241,7 +241,7 @@ fn f32_an_idle_channel_costs_at_most_128_bytes_and_a_finished_one_none() {
         let channel = ChannelId(7);
         assert_eq!(refused, SendError::Finished { channel });
     }
-    // Others come in their place, without end, and leave nothing.
+    // New channels replace them, ever more, and leave nothing.
     for channel in channels..channels + 10_000 {
         pair.send(0, channel).unwrap();
         pair.with(0, |engine, now| {

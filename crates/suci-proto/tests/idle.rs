@@ -1,5 +1,5 @@
-//! What an idle peer costs: heap bytes of one engine with 10,000 of them, and that they all still
-//! work.
+//! The cost of idle peers: heap bytes of one engine with 10,000 of them, and a check that they all
+//! still work.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use suci_proto::{Arrival, Config, Engine, Identity, Link, Outgoing, TransmitResu
 /// Bytes that the hub allocated and did not free.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the hub runs, whose bytes are counted. The only test of this program has one thread.
+/// Whether the hub runs, and its bytes are counted. The only test of this program has one thread.
 static HUB_RUNS: AtomicBool = AtomicBool::new(false);
 
 struct Counting;
@@ -43,10 +43,10 @@ static ALLOCATOR: Counting = Counting;
 
 const PEERS: usize = 10_000;
 
-/// What a peer may cost.
+/// Most bytes that a peer may cost.
 const MOST: usize = 6 << 10;
 
-/// Of the socket's buffer each peer that has a connection needs so much.
+/// Bytes of the socket's buffer that each connected peer needs.
 const PLACE: u64 = 6_656;
 
 const HUB: NodeId = NodeId(0);
@@ -98,7 +98,8 @@ struct Net {
     messages: usize,
 }
 
-/// Takes what happened, and what `engine` has to send now.
+/// Takes the messages and events of `engine`, and sends its packets. Returns how many messages
+/// there were.
 fn turn(engine: &mut Engine, now: Instant, mut send: impl FnMut(SocketAddr, Vec<u8>)) -> usize {
     let mut messages = 0;
     while engine.recv().is_some() {
@@ -133,7 +134,7 @@ impl Net {
         }
     }
 
-    /// Does something with the hub, whose memory is counted.
+    /// Runs `act` with the hub, whose memory is counted.
     fn hub<R>(&mut self, act: impl FnOnce(&mut Engine, Instant) -> R) -> R {
         HUB_RUNS.store(true, Ordering::Relaxed);
         self.hub.begin_turn(self.now);
@@ -151,7 +152,7 @@ impl Net {
         done
     }
 
-    /// Lets a spoke do something.
+    /// Runs `act` with a spoke.
     fn spoke(&mut self, place: usize, act: impl FnOnce(&mut Engine, Instant)) {
         let spoke = &mut self.spokes[place];
         if let Some(at) = spoke.next_timeout() {
@@ -189,7 +190,7 @@ impl Net {
                 let SocketAddr::V4(v4) = to else { continue };
                 let place = (v4.ip().to_bits() & 0xff_ffff) as usize - 1;
                 let (from, at, ecn) = (address(HUB), self.now, Ecn::NotEct);
-                // A peer that has not come yet hears nothing.
+                // A peer that does not exist yet receives nothing.
                 if place < self.spokes.len() {
                     self.spoke(place, |spoke, now| {
                         spoke.handle_datagram(
@@ -221,7 +222,7 @@ impl Net {
         self.now = end;
     }
 
-    /// The next node comes and exchanges some messages with the hub.
+    /// Adds the next node, which exchanges some messages with the hub.
     fn visit(&mut self) {
         let place = self.spokes.len();
         let node = NodeId(place as u32 + 1);
@@ -249,8 +250,8 @@ impl Net {
         self.run_until(2);
     }
 
-    /// Lets time pass until so many messages were taken: soon, but for who waits until others gave
-    /// back what they do not use.
+    /// Lets time pass until `messages` messages were taken. That is soon, unless a node waits for
+    /// credit that others give back.
     fn run_until(&mut self, messages: usize) {
         let patience = self.now + Duration::from_secs(5);
         while self.messages < messages && self.now < patience {

@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What may be held beyond: tables double when they grow, and need not have been fullest early.
+/// Bytes by which the heap may grow: tables double when they grow, and may be fullest late.
 const SLACK: usize = 64 << 10;
 
 /// An hour of a small cluster: messages of many sizes on several channels, a lossy quarter, an

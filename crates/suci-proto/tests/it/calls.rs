@@ -1,4 +1,4 @@
-//! Calls: a request, its reply, and what ends a call without one.
+//! Calls: a request, its reply, and the ends of calls without a reply.
 
 use crate::net::{Net, id};
 use crate::pair::{Pair, message};
@@ -17,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Longer than `max_message`.
 const TOO_LONG: usize = (64 << 20) + 1;
 
-/// Each call of a test has another number.
+/// The number of the last call; each call of a test gets a new one.
 static LAST: AtomicU64 = AtomicU64::new(1 << 60);
 
 fn call(pair: &mut Pair, from: usize, payload: &[u8]) -> CallId {
@@ -62,7 +62,7 @@ fn a_reply_goes_to_its_call_and_to_nothing_else() {
     pair.run(SECOND);
     let requests = pair.received(1);
     assert_eq!(requests.len(), 3);
-    // In another order than they came.
+    // Answer in another order than the requests came.
     for request in requests.iter().rev() {
         let payload: &[u8] = if request.payload[0] == 1 {
             b"one"
@@ -90,7 +90,7 @@ fn a_reply_goes_to_its_call_and_to_nothing_else() {
     assert_eq!((late(&pair, 0), pair.engine(0).open_calls()), (0, 0));
 }
 
-/// The calling program takes no messages meanwhile, and those that came fill the credit of the
+/// The calling program takes no messages meanwhile, and the received ones fill the credit of the
 /// call's channel.
 #[test]
 fn a_reply_does_not_wait_behind_messages_that_the_caller_has_not_taken() {
@@ -120,7 +120,7 @@ fn a_reply_does_not_wait_behind_messages_that_the_caller_has_not_taken() {
     assert!(numbers.len() > 10 && numbers.is_sorted() && numbers[0] == 0);
 }
 
-/// Channels that the program never takes from fill all that the session may hold of messages.
+/// Channels that the program never takes from fill all memory of the session for messages.
 fn stuffed(memory: u64) -> Net {
     let mut net = Net::new(2, |_| Config {
         memory,
@@ -128,7 +128,7 @@ fn stuffed(memory: u64) -> Net {
         ..Config::default()
     });
     net.reading = false;
-    // Empty messages fill what longer ones leave.
+    // Empty messages fill the rest that longer ones leave.
     for (channel, length) in [(5, 1_000), (6, 1_000), (7, 0)] {
         for _ in 0..1_000 {
             let bulk = Outgoing {
@@ -144,7 +144,7 @@ fn stuffed(memory: u64) -> Net {
     net
 }
 
-/// Nothing can be done until the program takes a message: both sides know that.
+/// Neither side sends anything until the program takes a message.
 #[test]
 fn f19_a_session_that_waits_for_its_program_is_quiet() {
     let mut net = stuffed(1 << 20);
@@ -160,8 +160,8 @@ fn f19_a_session_that_waits_for_its_program_is_quiet() {
     );
 }
 
-/// Nothing can come on another channel then, and the program can know that. Once it takes messages
-/// it waits for no reason but the peer.
+/// No message can come on another channel then, and the program can find that out. Once it takes
+/// messages, only the peer is waited for.
 #[test]
 fn f19_who_waits_beside_messages_that_fill_the_memory_is_told() {
     let mut net = stuffed(1 << 20);
@@ -181,14 +181,14 @@ fn f19_who_waits_beside_messages_that_fill_the_memory_is_told() {
     for wanted in [id(1).into(), other.into(), Filter::from((id(0), other))] {
         assert_eq!(net.engine(0).full_beside(wanted), None, "{wanted:?}");
     }
-    // What the peer knows by now, it may use.
+    // The peer may use the credit that it knows of by now.
     for _ in 0..8 {
         assert!(net.engine(0).recv_from(ChannelId(5).into()).is_some());
     }
     assert_eq!(net.engine(0).full_beside((id(1), other).into()), None);
     net.flush(0);
     net.reading = true;
-    // The peer asked in vain for long, but goes on at once.
+    // The peer asked in vain for long, but continues at once.
     net.run(Duration::from_millis(300));
     assert_eq!(net.engine(1).queue_len(id(0)).0, 0);
     let got = net.received(0);
@@ -196,7 +196,7 @@ fn f19_who_waits_beside_messages_that_fill_the_memory_is_told() {
     assert_eq!(net.engine(0).full_beside((id(1), other).into()), None);
 }
 
-/// However long replies are, and whether they go one by one or many at once.
+/// Replies come for any length, one by one or many at once.
 #[test]
 fn f19_replies_come_whatever_the_caller_leaves_alone() {
     for memory in [1 << 20, 16 << 20] {
@@ -219,7 +219,7 @@ fn f19_replies_come_whatever_the_caller_leaves_alone() {
                 net.queue(1, id(0), reply);
             }
             net.flush(1);
-            // A few round trips, and the timers of what waits for credit.
+            // Time for a few round trips, and for the timers of messages that wait for credit.
             for _ in 0..100 {
                 net.run(Duration::from_millis(1));
                 let results = std::iter::from_fn(|| net.engine(0).poll_call());
@@ -288,7 +288,7 @@ fn a_restart_ends_the_call_at_once_and_a_reply_to_the_old_process_is_late() {
     let ended = CallError::Ended(EndReason::Restarted);
     assert_eq!(results(&mut pair, 0), [(id, Err(ended))]);
 
-    // The other way about: the caller starts anew, and the reply is for the process before.
+    // The reverse: the caller restarts, and the reply is for its earlier process.
     pair.received(0);
     call(&mut pair, 1, b"question");
     pair.run(SECOND);
@@ -307,7 +307,7 @@ fn a_restart_ends_the_call_at_once_and_a_reply_to_the_old_process_is_late() {
     assert_eq!(&*answered[0].1.as_ref().unwrap().1.payload, b"answer");
 }
 
-/// The request was acknowledged long ago: nothing but the call is outstanding.
+/// The request was acknowledged long ago: only the call is outstanding.
 #[test]
 fn a_silent_death_ends_the_call_when_the_peer_is_given_up() {
     let mut pair = Pair::new();
@@ -392,7 +392,7 @@ fn abandoning_a_peer_ends_the_calls_to_it_and_no_others() {
         .unwrap();
     let ended = CallError::Ended(EndReason::Reset);
     assert_eq!(results(&mut pair, 0), [(id, Err(ended))]);
-    // The next call is of the next session.
+    // The next call belongs to the next session.
     let id = call(&mut pair, 0, b"again");
     pair.run(SECOND);
     let request = pair.received(1).pop().unwrap();
@@ -401,8 +401,8 @@ fn abandoning_a_peer_ends_the_calls_to_it_and_no_others() {
     assert_eq!(results(&mut pair, 0)[0].0, id);
 }
 
-/// Both programs finish the channel on which one called the other: nothing is left of it, and the
-/// caller's program hears of no channel that it does not know.
+/// Both programs finish the channel on which one called the other: no state of it is left, and the
+/// caller's program is told of no unknown channel.
 #[test]
 fn calls_leave_nothing_of_a_channel_that_both_finish() {
     let mut pair = Pair::new();
@@ -436,7 +436,7 @@ fn calls_leave_nothing_of_a_channel_that_both_finish() {
     }
 }
 
-/// The caller sends nothing more after the reply, and is written down as it is.
+/// The caller sends nothing more after the reply, and becomes idle.
 #[test]
 fn who_was_answered_comes_to_rest() {
     let mut pair = Pair::new();

@@ -1,4 +1,4 @@
-//! Messages that are cancelled, or expire, before any of them was sent.
+//! Messages that are cancelled, or expire, before any part of them was sent.
 
 use crate::net::{Net, id, message, pair};
 use bytes::Bytes;
@@ -34,7 +34,7 @@ fn received(net: &mut Net, host: usize) -> Vec<u8> {
     received.map(|(_, message)| message.payload[0]).collect()
 }
 
-/// Tokens and reasons of the messages that `host` was told to be not delivered.
+/// Tokens and reasons of the messages that `host` was told were not delivered.
 fn undelivered(net: &mut Net, host: usize) -> Vec<(u64, u64)> {
     let events = net.events(host).into_iter();
     let told = events.filter_map(|event| match event {
@@ -85,7 +85,7 @@ fn messages_of_a_suspended_session_can_be_cancelled_and_expire() {
     }
 }
 
-/// The queue has their room, and the program that waits for it is told.
+/// The queue gets their room back, and the program that waits for it is told.
 #[test]
 fn messages_to_nobody_expire_and_leave_their_room() {
     let mut net = Net::new(2, |_| Config {
@@ -123,7 +123,7 @@ fn messages_to_nobody_expire_and_leave_their_room() {
     assert_eq!(received[0].1.number, taken, "numbers are not given twice");
 }
 
-/// Although no timer ran: the driver was held up, and sends before it looks at its timers.
+/// That holds even if no timer ran: the driver was held up, and sends before it runs its timers.
 #[test]
 fn nothing_is_sent_after_its_deadline() {
     let mut net = pair();
@@ -177,7 +177,7 @@ fn the_end_of_a_session_does_not_count_cancelled_messages() {
     assert_eq!(ends(&mut net, 1), [(EndReason::CutShort { missing }, 0)]);
 }
 
-/// All of it is there, as far as its program can tell.
+/// The peer has the whole message sequence, as far as its program can tell.
 #[test]
 fn a_close_waits_until_the_peer_knows_what_was_cancelled() {
     let mut net = pair();
@@ -192,7 +192,7 @@ fn a_close_waits_until_the_peer_knows_what_was_cancelled() {
     assert!(net.events(1).iter().any(closed));
 }
 
-/// It would be work for nobody.
+/// No call would wait for the reply.
 #[test]
 fn the_request_of_a_call_that_is_over_is_not_sent() {
     let mut net = pair();
@@ -226,7 +226,7 @@ fn cancelling_says_whom_it_does_not_know_and_wakes_nobody() {
     );
     assert_eq!(engine.cancel(id(0), C0, 0), Ok(0), "itself");
     assert_eq!(engine.cancel(id(1), C0, 0), Ok(0));
-    // The peers rest then.
+    // The peers become idle.
     net.run(60 * SECOND);
     assert_eq!(net.engine(0).cancel(id(1), C0, 0), Ok(0));
     net.queue(0, id(1), named(1, 10));

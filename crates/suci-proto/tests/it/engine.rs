@@ -43,8 +43,8 @@ fn messages_of_all_sizes_arrive_in_order() {
     );
 }
 
-/// Kinds and channels that programs do not use are for other layers of a peer: they are handed over
-/// like others.
+/// Kinds and channels that programs do not use may belong to other layers of a peer: such messages
+/// are handed over like others.
 #[test]
 fn reserved_kinds_and_channels_arrive_and_harm_nothing() {
     let mut pair = Pair::new();
@@ -81,8 +81,8 @@ fn f23_both_sides_open_at_once() {
     assert_eq!(pair.received(0).len(), 1);
 }
 
-/// A small message of 1, and what `meanwhile` does while the program of `away` computes for 100 ms;
-/// both twenty times. What 1 sends when it listens again is not spread over as long a time.
+/// Twenty times, `meanwhile` runs and host 1 sends a small message, while the program of `away`
+/// computes for 100 ms. Bulk of host 1 afterwards is not spread over such long times.
 fn bulk_is_not_spread_over_the_pauses(away: usize, meanwhile: impl Fn(&mut Pair)) {
     let mut pair = Pair::new();
     for _ in 0..20 {
@@ -100,7 +100,7 @@ fn bulk_is_not_spread_over_the_pauses(away: usize, meanwhile: impl Fn(&mut Pair)
     let (path, least) = (pair.stats(1).rtt, pair.stats(1).min_rtt);
     assert!(least <= path && path < Duration::from_millis(1), "{path:?}");
     pair.send(1, message(&[3; 200_000]));
-    // Spread over the smoothed round trip, of tens of milliseconds, a window takes as many.
+    // Spread over a smoothed round trip with the pauses, a window would take tens of milliseconds.
     pair.run(Duration::from_millis(1));
     assert_eq!(pair.received(0).len(), 1, "in ten round trips");
 }
@@ -111,13 +111,14 @@ fn a_program_that_pauses_is_sent_to_as_fast_as_one_that_does_not() {
     bulk_is_not_spread_over_the_pauses(0, |_| {});
 }
 
-/// Acknowledgements lie in its socket meanwhile.
+/// Acknowledgements wait in the sender's socket meanwhile.
 #[test]
 fn a_program_that_pauses_sends_as_fast_as_one_that_does_not() {
     bulk_is_not_spread_over_the_pauses(1, |_| {});
 }
 
-/// Its losses are no congestion: once the size is found, the window is that of a new path.
+/// Losses in a black hole are no congestion: once the size is found, the window is that of a new
+/// path.
 #[test]
 fn f27_a_black_hole_is_not_answered_as_congestion() {
     let mut pair = Pair::new();
@@ -137,8 +138,8 @@ fn f27_a_black_hole_is_not_answered_as_congestion() {
     assert!(seen > 0, "it was found");
 }
 
-/// Its losses are no congestion: the size is found in some probe timeouts, and then nothing holds
-/// the rest up.
+/// Losses in a black hole are no congestion: the size is found in some probe timeouts, and then the
+/// rest is not delayed.
 #[test]
 fn f27_a_black_hole_of_a_long_path_holds_nothing_up() {
     let mut pair = Pair::new();
@@ -157,7 +158,7 @@ fn f27_a_black_hole_of_a_long_path_holds_nothing_up() {
     assert!((1_200..=1_250).contains(&pair.stats(0).mtu));
 }
 
-/// The size falls after it too, whatever was to blame.
+/// The size falls after a long silence, too, whatever its cause.
 #[test]
 fn f27_a_long_silence_is_answered_as_congestion() {
     let mut pair = Pair::new();
@@ -178,7 +179,7 @@ fn f27_a_long_silence_is_answered_as_congestion() {
         }
         assert!(noticed || stats.congestion_window <= 4 * 1_200, "{stats:?}");
         noticed = true;
-        // Slow start from there: what was acknowledged since is in it.
+        // Slow start from there: the window grew by the bytes acknowledged since.
         let sent = stats.traffic.bytes_sent - before.bytes_sent;
         assert!(stats.congestion_window <= 4 * 1_200 + sent, "{stats:?}");
         if sent > 6 * 1_200 {
@@ -212,7 +213,7 @@ fn close_drains_and_tells_both() {
     assert_eq!(ended(pair.events(1)), [(EndReason::Closed, vec![])]);
 }
 
-/// F20: CLOSE tells once more what was received. Its sender answers no probe any more.
+/// F20: CLOSE acknowledges once more. Its sender answers no probe any more.
 #[test]
 fn f20_what_arrived_is_delivered_though_its_last_acknowledgement_was_lost() {
     let mut pair = Pair::new();
@@ -269,8 +270,8 @@ fn f14_a_restarted_peer_ends_the_session_once() {
     );
 }
 
-/// A receiver chooses the shard by byte 4, so that all packets of a node must have the same there,
-/// at both stages of its life: `Pair` looks at each that is sent. Here are all types that it can
+/// A receiver chooses the shard by byte 4, so all packets of a node must have the same byte there,
+/// before and during a connection: `Pair` checks each packet. This test sends all types that it can
 /// make.
 #[test]
 fn every_packet_names_its_sender_in_byte_4() {

@@ -1,4 +1,4 @@
-//! What the engine tells its driver's log.
+//! Records of the engine for its driver's log.
 
 use crate::net::{Net, address, id, message};
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ fn kind(bytes: &[u8]) -> Option<PacketType> {
     PacketType::from_wire(bytes[0] & 15)
 }
 
-/// The first packet of type `packet` goes through `change`.
+/// Passes the first packet of type `packet` through `change`.
 fn meddle_once(
     net: &mut Net,
     packet: PacketType,
@@ -53,7 +53,7 @@ fn meddle_once(
     }));
 }
 
-/// A packet of `kind` from node `from` that nobody's engine made.
+/// A packet of `kind` from node `from` that no engine made.
 fn forged(kind: PacketType, from: NodeId) -> Vec<u8> {
     let header = Header {
         kind,
@@ -132,7 +132,7 @@ fn data_before_accept_is_told() {
 #[test]
 fn an_init_with_a_cookie_that_was_not_made_here_is_told() {
     let mut net = net();
-    // The initiator gets a changed cookie, and brings it back.
+    // The initiator gets a changed cookie, and returns it.
     meddle_once(&mut net, PacketType::Cookie, |mut bytes| {
         // The epoch follows the cookie.
         let last = bytes.len() - size_of::<u64>() - 1;

@@ -1,4 +1,5 @@
-//! Whole engines in virtual time, as one program, since each takes seconds to link.
+//! Tests of whole engines in virtual time, as one program, since each program takes seconds to
+//! link.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod calls;

@@ -1,4 +1,4 @@
-//! Modes: told to the other end, and what they change at both.
+//! Modes: their announcement, and their effects at both ends.
 
 use crate::net::{Net, id, message};
 use suci_proto::time::Duration;
@@ -25,7 +25,7 @@ fn pair_with(config: impl Fn(usize) -> Config) -> Net {
     net
 }
 
-/// Nothing else but a probe would make the receiver acknowledge it.
+/// Otherwise only a probe would make the receiver acknowledge the data.
 #[test]
 fn what_rode_on_the_handshake_is_acknowledged_with_the_next_turn() {
     let mut net = Net::new(2, |_| Config {
@@ -150,13 +150,13 @@ fn a_mode_that_was_not_announced_by_both_is_an_unknown_frame() {
     net.meddle = Some(Box::new(|_, packet| Some(without_extension(packet))));
     net.send(0, id(1), message(b"hello"));
     net.run(SECOND);
-    // Host 1 believes that host 0 does not know MODE, and does not tell it.
+    // Host 1 believes that host 0 does not know MODE, and does not send it.
     prefer(&mut net, 1, Mode::Throughput);
     net.run(SECOND);
     assert_eq!(modes(&mut net, 1).0, Mode::Throughput);
     assert_eq!(modes(&mut net, 0).1, Mode::Adaptive);
     assert_eq!(net.engine(0).counters().protocol_errors, 0);
-    // Host 0 announced it, believes to have heard the same, and tells.
+    // Host 0 announced MODE, believes that host 1 did too, and sends it.
     prefer(&mut net, 0, Mode::Throughput);
     net.run(SECOND);
     assert_eq!(net.engine(1).counters().protocol_errors, 1);
@@ -172,7 +172,7 @@ fn a_mode_that_was_not_announced_by_both_is_an_unknown_frame() {
     assert!(net.events(0).iter().any(ended), "told with its code");
 }
 
-/// Packets that the receiver sends for each hundred of a stream of one every 20 us.
+/// Packets that the receiver sends per hundred packets of a stream, one every 20 us.
 fn acks_of_a_stream(mode: Mode, ack_on_poll: bool) -> f64 {
     let mut net = pair_with(|_| Config {
         ack_on_poll,

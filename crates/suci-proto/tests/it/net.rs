@@ -1,4 +1,4 @@
-//! Any number of engines, each a node of everybody's book, and the network between them.
+//! Any number of engines, each in the books of all others, and the network between them.
 #![allow(dead_code, reason = "every test binary uses a part")]
 
 use bytes::Bytes;
@@ -15,10 +15,10 @@ const LATENCY: Duration = Duration::from_micros(50);
 const BUFFER: u64 = 8 << 20;
 const MTU: usize = 1_472;
 
-/// A packet: who sent it by its address, and its bytes.
+/// A packet: the sender's address, and its bytes.
 pub(crate) type Packet = (SocketAddr, Vec<u8>);
 
-/// What happens to a packet for somebody: as it is, changed, or gone.
+/// Returns a packet to an address as it is, changed, or drops it.
 pub(crate) type Meddler = Box<dyn FnMut(SocketAddr, Vec<u8>) -> Option<Vec<u8>>>;
 
 pub(crate) struct Net {
@@ -29,14 +29,14 @@ pub(crate) struct Net {
     wire: BTreeMap<(Instant, u64), (SocketAddr, Packet)>,
     sequence: u64,
     starts: u128,
-    /// Which packets vanish: each so-many-th.
+    /// If set, one in this many packets is lost.
     pub(crate) lose_every: Option<u64>,
     pub(crate) meddle: Option<Meddler>,
-    /// Programs take their messages.
+    /// Whether programs take their messages.
     pub(crate) reading: bool,
-    /// Messages received by anybody.
+    /// Messages received by all programs.
     pub(crate) delivered: u64,
-    /// Packets to addresses that are nobody's.
+    /// Packets to addresses that no host has.
     pub(crate) astray: Vec<(SocketAddr, Vec<u8>)>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn pair() -> Net {
     net
 }
 
-/// A peer is lost, and nothing says why.
+/// The event that a peer is lost without a known cause.
 pub(crate) fn lost(host: usize) -> Event {
     Event::Lost {
         node: id(host),
@@ -146,7 +146,7 @@ impl Net {
         &mut self.hosts[host].engine
     }
 
-    /// Changes what the program of `host` decides about `node`.
+    /// Changes the options of `host`'s program for `node`.
     pub(crate) fn change(
         &mut self,
         host: usize,
@@ -165,7 +165,7 @@ impl Net {
         std::mem::take(&mut self.hosts[host].events)
     }
 
-    /// Forgets what the programs received and were told.
+    /// Forgets the messages and events of all programs.
     pub(crate) fn forget_news(&mut self) {
         for host in &mut self.hosts {
             host.received = Vec::new();
@@ -173,7 +173,7 @@ impl Net {
         }
     }
 
-    /// Sends; what does not fit the queue is not sent.
+    /// Sends a message; does nothing if it does not fit the queue.
     pub(crate) fn send(&mut self, from: usize, to: NodeId, message: Outgoing) {
         self.queue(from, to, message);
         self.flush(from);
@@ -188,7 +188,7 @@ impl Net {
         }
     }
 
-    /// A packet that nobody's engine made, from anywhere.
+    /// Delivers a packet that no engine made, from any address.
     pub(crate) fn inject(&mut self, to: usize, (from, bytes): Packet) {
         let arrival = Arrival {
             to: None,
@@ -201,7 +201,7 @@ impl Net {
         self.flush(to);
     }
 
-    /// Sends what there is to send, and takes what the program is told.
+    /// Sends all packets, and takes the program's events.
     pub(crate) fn flush(&mut self, host: usize) {
         let now = self.now;
         let Host { engine, events, .. } = &mut self.hosts[host];
@@ -270,7 +270,7 @@ impl Net {
         }
     }
 
-    /// Lets time pass until `host`'s program has a message, and takes what it has.
+    /// Lets time pass until `host`'s program has messages, and takes them.
     pub(crate) fn run_until_received(&mut self, host: usize) -> Vec<(NodeId, Message)> {
         for _ in 0..1_000_000 {
             let news = self.received(host);
@@ -293,7 +293,7 @@ impl Net {
         self.now = end;
     }
 
-    /// Lets what is next happen. False if nothing is by `end`.
+    /// Processes the next packet or timer. Returns false if there is none until `end`.
     fn step(&mut self, end: Option<Instant>) -> bool {
         let timers = self.hosts.iter().filter_map(|h| h.engine.next_timeout());
         let arrival = self.wire.keys().next().map(|key| key.0);

@@ -54,10 +54,9 @@ fn exchange(net: &mut Net, client: usize) {
     assert_eq!(net.received(client).len(), 1);
 }
 
-/// F01 and F02: HELLOs from thousands of addresses that nobody has. No peer comes of them, no
-/// answer is longer than its question, and more than the socket can take the answers of are not
-/// answered at all. Who is connected notices nothing, and two seconds after the flood newcomers are
-/// let in again.
+/// F01 and F02: HELLOs from thousands of forged addresses. They create no peer, no answer is longer
+/// than its HELLO, and HELLOs beyond the INITs that the socket can take get no answer. Connected
+/// peers notice nothing, and two seconds after the flood new nodes are admitted again.
 #[test]
 fn f01_f02_a_flood_of_hellos_leaves_no_state_and_costs_the_connected_nothing() {
     let mut net = one_server(2, 100);
@@ -69,7 +68,7 @@ fn f01_f02_a_flood_of_hellos_leaves_no_state_and_costs_the_connected_nothing() {
         let nobody = SocketAddr::from(([192, 0, high, low], 9));
         net.inject(0, (nobody, hello(1_000 + node)));
         if node % 100 == 0 {
-            // In no time: after a second the HELLOs before would count no more.
+            // No time passes: after a second the earlier HELLOs would no longer count.
             net.send(1, id(0), message(b"to the server"));
             assert_eq!(net.run_until_received(0).len(), 1);
             net.send(0, id(1), message(b"to the client"));
@@ -89,7 +88,7 @@ fn f01_f02_a_flood_of_hellos_leaves_no_state_and_costs_the_connected_nothing() {
     exchange(&mut net, 2);
 }
 
-/// The table of peers is full: newcomers are told so, and those who were there first go on.
+/// The table of peers is full: new nodes are told so, and the known peers go on.
 #[test]
 fn f02_newcomers_beyond_the_cap_are_refused_and_the_connected_kept() {
     let mut net = one_server(5, 3);
@@ -109,8 +108,8 @@ fn f02_newcomers_beyond_the_cap_are_refused_and_the_connected_kept() {
     assert!(net.events(0).iter().all(|e| matches!(e, Event::Up { .. })));
 }
 
-/// F16: a process is stopped in the middle of a turn, when it has drained its socket and not yet
-/// looked at its timers. It goes on after any time without blaming a peer for the silence.
+/// F16: a process is stopped in the middle of a turn, after it drained its socket and before it ran
+/// its timers. It continues after any time without counting that time as a peer's silence.
 #[test]
 fn f16_a_stop_between_input_and_timers_is_no_silence() {
     let mut net = one_server(1, 10);
@@ -127,7 +126,7 @@ fn f16_a_stop_between_input_and_timers_is_no_silence() {
     assert_eq!(net.received(0).len(), 1);
 }
 
-/// F02: strangers that closed and went make room for others once no INIT of theirs can still come.
+/// F02: strangers that closed and left make room for others once no INIT of theirs can still come.
 #[test]
 fn f02_strangers_that_left_make_room() {
     let mut net = one_server(3, 2);

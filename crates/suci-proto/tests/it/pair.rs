@@ -16,11 +16,11 @@ pub(crate) struct Host {
     engine: Engine,
     events: Vec<Event>,
     received: Vec<Message>,
-    /// Its program takes messages.
+    /// Whether its program takes messages.
     reads: bool,
-    /// Its socket takes no packets.
+    /// Whether its socket is full.
     full: bool,
-    /// Its program computes, and nobody serves it.
+    /// Whether its program computes, so that its engine does not run.
     away: bool,
 }
 
@@ -31,13 +31,13 @@ pub(crate) struct Pair {
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     sequence: u64,
     starts: u128,
-    /// Of each socket.
+    /// Bytes of each socket's buffer.
     buffer: u64,
     /// Types of packets sent so far.
     kinds: BTreeSet<u8>,
     /// The largest packet that arrives.
     widest: usize,
-    /// From one to the other.
+    /// One-way delay.
     latency: Duration,
 }
 
@@ -59,7 +59,7 @@ fn address(host: usize) -> SocketAddr {
 }
 
 fn id(host: usize) -> NodeId {
-    // With other bytes than the lowest.
+    // Set other bytes than the lowest, too.
     NodeId(host as u32 + 0x0102_0301)
 }
 
@@ -68,7 +68,7 @@ impl Pair {
         Self::with_buffer(BUFFER)
     }
 
-    /// With sockets that hold `buffer` bytes.
+    /// Makes a pair with sockets that hold `buffer` bytes.
     pub(crate) fn with_buffer(buffer: u64) -> Self {
         let mut pair = Self {
             now: Instant::from_nanos(1_000_000_000),
@@ -142,42 +142,42 @@ impl Pair {
         self.now
     }
 
-    /// Whether `host`'s program takes messages.
+    /// Sets whether `host`'s program takes messages.
     pub(crate) fn set_reads(&mut self, host: usize, reads: bool) {
         self.hosts[host].reads = reads;
     }
 
-    /// Whether `host`'s socket takes no packets.
+    /// Sets whether `host`'s socket is full.
     pub(crate) fn set_full(&mut self, host: usize, full: bool) {
         self.hosts[host].full = full;
     }
 
-    /// Whether `host`'s program computes, and nobody serves it meanwhile.
+    /// Sets whether `host`'s program computes, so that its engine does not run.
     pub(crate) fn set_away(&mut self, host: usize, away: bool) {
         self.hosts[host].away = away;
     }
 
-    /// What `host` knows of the other one.
+    /// Statistics of `host` about the other host.
     pub(crate) fn stats(&self, host: usize) -> PeerStats {
         self.engine(host).peer_stats(id(1 - host)).unwrap()
     }
 
-    /// Larger packets vanish from now on, and nobody says so.
+    /// Drops packets larger than `size` from now on, without a report.
     pub(crate) fn set_widest(&mut self, size: usize) {
         self.widest = size;
     }
 
-    /// How long packets take from one to the other from now on.
+    /// Sets the one-way delay from now on.
     pub(crate) fn set_latency(&mut self, latency: Duration) {
         self.latency = latency;
     }
 
-    /// Loses everything that is under way.
+    /// Loses all packets under way.
     pub(crate) fn drop_wire(&mut self) {
         self.wire.clear();
     }
 
-    /// `host` builds a train, which its socket does not take.
+    /// Makes `host` build a train, which its socket does not take.
     pub(crate) fn refuse_train(&mut self, host: usize) {
         let now = self.now;
         let engine = &mut self.hosts[host].engine;
@@ -205,7 +205,7 @@ impl Pair {
         std::mem::take(&mut self.hosts[host].events)
     }
 
-    /// Queues without sending: as inside a batch.
+    /// Queues a message without sending, as inside a batch.
     pub(crate) fn queue(&mut self, from: usize, message: Outgoing) {
         let now = self.now;
         match self.hosts[from].engine.send(now, id(1 - from), message) {
@@ -220,7 +220,7 @@ impl Pair {
         self.flush(from);
     }
 
-    /// Calls a verb of `host`'s engine about the other one.
+    /// Calls a method of `host`'s engine about the other host.
     pub(crate) fn ask<R>(
         &mut self,
         host: usize,
@@ -232,7 +232,7 @@ impl Pair {
         answer
     }
 
-    /// Changes what the program of `host` decides about the other.
+    /// Changes the options of `host`'s program for the other host.
     pub(crate) fn change(&mut self, host: usize, change: impl FnOnce(&mut PeerOptions)) {
         let done = self.ask(host, |engine, now, node| {
             engine.change_options(now, node, change)
@@ -265,7 +265,7 @@ impl Pair {
             engine.transmit_done(now, TransmitResult::Sent(segments));
             for packet in bytes.chunks(segment) {
                 self.sequence += 1;
-                // Whatever it is, it names its sender's shard where every receiver looks for it.
+                // Packets of all types name their sender's shard in byte 4.
                 assert_eq!(packet[4], id(host).0.to_le_bytes()[0]);
                 self.kinds.insert(packet[0] & 0xf);
                 if packet.len() > self.widest {
@@ -335,7 +335,7 @@ impl Pair {
             {
                 self.poll(host);
                 self.flush(host);
-                // Nothing more arrived: the next poll of the program finds nothing to answer.
+                // No more packets arrived: the next poll of the program finds nothing to answer.
                 self.hosts[host].engine.begin_turn(self.now);
                 self.flush(host);
             }
@@ -345,7 +345,8 @@ impl Pair {
         self.now = end;
     }
 
-    /// `rounds` requests and replies of `size` bytes, each reply sent before the next poll.
+    /// Exchanges `rounds` requests and replies of `size` bytes, each reply sent before the next
+    /// poll.
     pub(crate) fn ping_pong(&mut self, size: usize, rounds: usize) {
         for _ in 0..rounds {
             for from in 0..2 {

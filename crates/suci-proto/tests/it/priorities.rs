@@ -1,4 +1,4 @@
-//! Priorities between destinations, and of what was received.
+//! Priorities between destinations, and of received messages.
 
 use crate::net::{Net, address, id, message};
 use suci_proto::time::Duration;
@@ -23,7 +23,7 @@ fn class(class: u8) -> Priority {
     Priority::new(class, 16).unwrap()
 }
 
-/// To whom host 0 sends, train by train, as long as it may.
+/// The destinations of host 0's trains, as long as it may send.
 fn trains(net: &mut Net) -> Vec<(usize, usize)> {
     let now = net.now;
     let others = net.len();
@@ -85,8 +85,8 @@ fn next_train(net: &mut Net) -> usize {
     to
 }
 
-/// A message of an urgent channel waits for the train under way, not for those of all other peers
-/// of its own peer's class.
+/// A message of an urgent channel waits for the train under way, not for the trains of all other
+/// peers in its peer's class.
 #[test]
 fn an_urgent_channel_overtakes_bulk_to_other_peers() {
     let mut net = hub(4);
@@ -104,12 +104,12 @@ fn an_urgent_channel_overtakes_bulk_to_other_peers() {
     let before: Vec<_> = (0..6).map(|_| next_train(&mut net)).collect();
     assert!((1..=3).all(|to| before.contains(&to)), "{before:?}");
     for round in 0..4 {
-        // To one with bulk of its own, and to one without.
+        // One of the peers has bulk of its own, the other has none.
         for to in [3, 4] {
             net.queue(0, id(to), on(7, b"urgent"));
             assert_eq!(next_train(&mut net), to, "round {round}");
         }
-        // Both at once: one after the other, whatever waits.
+        // Both at once: one after the other, before all bulk.
         net.queue(0, id(4), on(7, b"urgent"));
         net.queue(0, id(3), on(7, b"urgent"));
         let next = [next_train(&mut net), next_train(&mut net)];
@@ -128,7 +128,7 @@ fn an_urgent_channel_overtakes_bulk_to_other_peers() {
     assert_eq!([3, 4].map(|host| urgent(&mut net, host)), [8, 8]);
 }
 
-/// The same where they are taken: whatever others sent before.
+/// The same at the receiver: urgent messages come first, even if others sent before.
 #[test]
 fn a_message_of_an_urgent_channel_is_received_before_those_of_other_peers() {
     let mut net = hub(3);
@@ -151,7 +151,7 @@ fn a_message_of_an_urgent_channel_is_received_before_those_of_other_peers() {
     assert_eq!(urgent.take(3).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!(got.len(), 11);
     assert!(!net.engine(0).has_message());
-    // The last of a peer is urgent: nothing seems to be left then.
+    // The only message of a peer is urgent: none is left after it.
     net.send(2, id(0), on(7, b"last"));
     net.run(SECOND);
     let engine = net.engine(0);
@@ -159,7 +159,7 @@ fn a_message_of_an_urgent_channel_is_received_before_those_of_other_peers() {
     assert!(!engine.has_message() && engine.recv().is_none());
 }
 
-/// The driver asks before it transmits. A message outranks what is to be sent by its class only.
+/// The driver asks before it transmits. A message outranks output only by its class.
 #[test]
 fn an_urgent_message_outranks_bulk_that_is_to_be_sent_but_no_urgent_output() {
     let mut net = hub(2);
@@ -192,7 +192,7 @@ fn an_urgent_message_outranks_bulk_that_is_to_be_sent_but_no_urgent_output() {
     assert!(!yields(&mut net), "it was taken");
 }
 
-/// The program may never take it, and each one that it does take is a reason to wait for it again.
+/// The program may never take the message; each message that it takes restarts the wait.
 #[test]
 fn output_waits_for_the_program_as_long_as_one_output_lasts() {
     let mut net = hub(2);
@@ -214,7 +214,7 @@ fn output_waits_for_the_program_as_long_as_one_output_lasts() {
     }
 }
 
-/// A class of a peer counts as one of a channel.
+/// A peer's class counts as a channel's class.
 #[test]
 fn a_message_of_a_peer_of_a_higher_class_outranks_what_is_to_be_sent_to_others() {
     let mut net = hub(2);
@@ -241,7 +241,7 @@ fn peers_of_a_class_share_by_weight() {
         }
     }
     let order = trains(&mut net);
-    // Until somebody's window is used up.
+    // Until one peer's window is used up.
     let busy = (1..=3)
         .map(|to| order.iter().rposition(|(t, _)| *t == to).unwrap())
         .min()
@@ -275,8 +275,8 @@ fn messages_of_a_higher_class_are_received_first() {
     assert_eq!(from, expected);
 }
 
-/// Peers and channels that have turns, and others that come first or last: whose messages come, so
-/// many at once.
+/// The order of messages taken `most` at a time, from peers and channels in turn, and others that
+/// come first or last.
 fn received_at_once(most: usize) -> Vec<(NodeId, ChannelId, u64)> {
     let mut net = hub(3);
     net.reading = false;

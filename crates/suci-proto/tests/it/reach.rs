@@ -1,4 +1,4 @@
-//! Peers that are not there: when the program hears of it, and what is known.
+//! Unreachable peers: when the program is told, and the known cause.
 
 use crate::net::{Net, address, id, lost, message};
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use suci_proto::{
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Two nodes; nothing reaches the second.
+/// Two nodes; no packet reaches the second.
 fn cut_off() -> Net {
     let mut net = Net::new(2, |_| Config::default());
     net.meddle = Some(Box::new(|_, _| None));
@@ -72,7 +72,7 @@ fn f23_a_peer_that_starts_within_the_silence_timeout_was_never_lost() {
 
 #[test]
 fn f17_a_peer_that_refuses_is_lost_with_its_reason() {
-    // The second knows its book only, and the first is not in it.
+    // The second admits only nodes of its book, and the first is not in it.
     let config = |host| Config {
         accept: if host == 1 {
             AcceptPolicy::Book
@@ -158,8 +158,8 @@ fn is_end(event: &Event, unknown: usize) -> bool {
     matches!(event, Event::Ended { reason, outcomes, .. } if *reason == died && outcomes.len() == unknown)
 }
 
-/// F17: the launcher of a process says that it has ended: its peers hear of it within a few probe
-/// timeouts, whether they were talking to it or not, and of the end if no other process follows.
+/// F17: the launcher of a process reports that it has ended: its peers report the loss within a few
+/// probe timeouts, whether they were talking to it or not, and the end if no other process follows.
 #[test]
 fn f17_a_process_that_has_ended_is_lost_at_once_and_ends_if_it_is_gone() {
     let (node, cause) = (id(1), LostCause::ProcessDied);
@@ -186,7 +186,7 @@ fn f17_a_process_that_has_ended_is_lost_at_once_and_ends_if_it_is_gone() {
             panic!("{events:?}");
         };
         assert!(is_end(end, usize::from(talking)), "{end:?}");
-        // The same in one step, and of a session that begins after that.
+        // The same in one step, for a session that begins after that.
         net.send(0, id(1), message(b"to nobody"));
         net.run(MS * 400);
         let events = net.events(0);
@@ -228,7 +228,7 @@ fn f17_a_quiet_peer_whose_process_has_ended_is_lost() {
     );
 }
 
-/// What the launcher says of a process may come when another one has taken its place, or the
+/// The launcher's report about a process may come when another one has taken its place, or the
 /// process was not the node.
 #[test]
 fn f14_a_peer_that_answers_has_not_ended_whatever_its_launcher_says() {
@@ -239,7 +239,7 @@ fn f14_a_peer_that_answers_has_not_ended_whatever_its_launcher_says() {
         net.run(SECOND * 30);
         assert_eq!(net.events(0), []);
         assert_eq!(net.received(1).len(), 1);
-        // A node that comes back by itself is heard, and its silence is judged as any other.
+        // A node that connects again by itself is heard, and its silence is judged as any other.
         net.meddle = Some(Box::new(|_, _| None));
         net.send(0, id(1), message(b"unheard"));
         net.run(SECOND * 9);
@@ -247,8 +247,8 @@ fn f14_a_peer_that_answers_has_not_ended_whatever_its_launcher_says() {
     }
 }
 
-/// A peer that never answered may be starting: only the word that none follows ends what waits for
-/// it.
+/// A peer that never answered may be starting: only the report that no process follows ends the
+/// waiting messages.
 #[test]
 fn f23_what_waits_for_the_first_contact_ends_with_the_last_process() {
     let mut net = cut_off();
@@ -265,7 +265,7 @@ fn f23_what_waits_for_the_first_contact_ends_with_the_last_process() {
     );
 }
 
-/// A call does not wait for whoever starts next.
+/// A call does not wait for the next process with this node ID.
 #[test]
 fn f17_a_death_that_the_kernel_reports_ends_the_calls_to_the_process() {
     let (mut net, to, packet) = unanswered();
@@ -291,7 +291,7 @@ fn f17_a_death_that_the_kernel_reports_ends_the_calls_to_the_process() {
     assert_eq!(net.events(0), [Event::Lost { node, cause }]);
 }
 
-/// Forged reports do not use up what is spent on true ones.
+/// Forged reports do not use up the rate limit of true ones.
 #[test]
 fn f25_a_closed_port_is_noticed_among_thousands_of_forged_reports() {
     let (mut net, to, packet) = unanswered();
@@ -313,7 +313,7 @@ fn f25_a_closed_port_is_noticed_among_thousands_of_forged_reports() {
     assert_eq!(net.events(0), [Event::Lost { node, cause }]);
 }
 
-/// F25: whatever the network says, and whatever is said of others, ends and shortens nothing.
+/// F25: reports from the network, and reports about others, end and shorten nothing.
 #[test]
 fn f25_forged_reports_end_nothing() {
     let why = Unreachable::Port;
@@ -342,7 +342,7 @@ fn f25_forged_reports_end_nothing() {
         net.run(SECOND * 9);
         assert_eq!(net.events(0), [], "{to} {why:?} {local}");
         net.run(SECOND * 2);
-        // It is told as the cause, if it was about that peer.
+        // The report is told as the cause, if it was about that peer.
         let cause = match to == there {
             true => LostCause::Unreachable(why),
             false => LostCause::NoAnswer,
@@ -352,7 +352,7 @@ fn f25_forged_reports_end_nothing() {
     }
 }
 
-/// F25: a peer that answers is not lost, whatever this machine's kernel said of its port.
+/// F25: a peer that answers is not lost, even if this machine's kernel reported its port as closed.
 #[test]
 fn f25_a_report_about_a_peer_that_answers_changes_nothing() {
     let (mut net, to, packet) = unanswered();
@@ -393,7 +393,7 @@ fn f25_a_peer_that_was_never_reached_is_lost_with_what_the_system_said() {
     assert_eq!(net.events(0), [Event::Lost { node, cause }]);
 }
 
-/// A name may have addresses at which nobody is: the others are tried while it is silent.
+/// A name may have addresses without a process: the others are tried while the peer is silent.
 #[test]
 fn f23_all_addresses_of_a_peer_are_tried_in_turn() {
     for place in 0..8 {
@@ -411,7 +411,7 @@ fn f23_all_addresses_of_a_peer_are_tried_in_turn() {
     }
 }
 
-/// So are they when another node has the first address, which says so.
+/// The others are also tried when another node has the first address and refuses.
 #[test]
 fn f23_the_next_address_is_tried_when_another_node_has_this_one() {
     let mut net = Net::new(3, |_| Config::default());
@@ -449,8 +449,8 @@ fn a_peer_that_is_removed_ends_and_is_unknown() {
     assert_eq!(net.engine(0).connect(now, id(1)), Err(unknown.clone()));
     assert_eq!(net.engine(0).remove_peer(now, id(1)), Err(unknown));
     assert!(!net.engine(0).knows(id(1)));
-    // The other one stays, and the removed one does not come back by itself: only the book may
-    // come.
+    // The other peer stays, and the removed one cannot connect by itself: only nodes of the book
+    // may.
     let infos = net.engine(0).peer_infos().collect::<Vec<_>>();
     assert!(
         matches!(
@@ -475,7 +475,7 @@ fn a_peer_that_is_removed_ends_and_is_unknown() {
     assert_eq!(net.received(0).len(), 1);
 }
 
-/// A service whose members change: those who left leave room for others.
+/// A service whose members change: members that left make room for others.
 #[test]
 fn f04_peers_that_are_removed_make_room_for_others() {
     let config = |_| Config {
@@ -495,7 +495,7 @@ fn f04_peers_that_are_removed_make_room_for_others() {
         net.engine(0).remove_peer(now, node).unwrap();
         net.flush(0);
         net.run(SECOND * 20);
-        // So many that were removed, and as many in the book.
+        // This many removed peers, and as many in the book.
         assert!(net.engine(0).peer_count() <= 2 * 8);
     }
     assert_eq!(net.engine(0).peer_infos().count(), 1);

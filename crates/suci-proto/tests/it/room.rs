@@ -1,4 +1,4 @@
-//! What the program hears after its message found no room in the send queue.
+//! Events for the program after its message found no room in the send queue.
 
 use crate::net::{Net, id, message, pair};
 use suci_proto::time::Duration;
@@ -14,7 +14,7 @@ fn on(channel: u32, len: usize) -> Outgoing {
     }
 }
 
-/// Sends until the queue is full, and waits for room then. How many it took.
+/// Sends until the queue is full, then asks for room. Returns how many messages it took.
 fn fill(net: &mut Net, channel: u32, len: usize) -> usize {
     let now = net.now;
     let mut taken = 0;
@@ -44,7 +44,7 @@ fn room_is_told_once_for_all_that_wait_for_it() {
     let mut net = pair();
     let class = Priority::DEFAULT.class();
     assert_eq!(fill(&mut net, 0, 10_000), 6);
-    // Others of the same class, on the same channel and on another.
+    // Other messages of the same class, on the same channel and on another.
     assert_eq!(fill(&mut net, 0, 9_000) + fill(&mut net, 3, 9_000), 0);
     assert_eq!(rooms(&mut net), [], "not before there is room");
     net.flush(0);
@@ -52,7 +52,7 @@ fn room_is_told_once_for_all_that_wait_for_it() {
     assert_eq!(rooms(&mut net), [class]);
     net.run(10 * SECOND);
     assert_eq!(rooms(&mut net), [], "once");
-    // And each time again.
+    // The event comes each time again.
     for _ in 0..3 {
         assert_eq!(fill(&mut net, 0, 10_000), 6);
         net.flush(0);
@@ -61,8 +61,8 @@ fn room_is_told_once_for_all_that_wait_for_it() {
     }
 }
 
-/// Each class has its own queue, and its own event. What is refused for another reason waits for no
-/// room.
+/// Each class has its own queue, and its own event. A message that is refused for another reason
+/// waits for no room.
 #[test]
 fn each_class_is_told_for_itself() {
     let mut net = pair();
@@ -80,14 +80,15 @@ fn each_class_is_told_for_itself() {
     assert_eq!(net.engine(0).want_room(id(9), &on(0, 1)), None);
 }
 
-/// An event that the program did not take is outdated once the queue is full again. It comes when
-/// there is room again, once for all for which the program asked until it takes the event.
+/// An event that the program did not take is outdated once the queue is full again. It comes again
+/// when there is room again, once for all messages for which the program asked before it takes the
+/// event.
 #[test]
 fn room_that_is_gone_is_not_told() {
     let mut net = pair();
     let class = Priority::DEFAULT.class();
     assert_eq!(fill(&mut net, 0, 10_000), 6);
-    // What the channel holds counts in another class.
+    // The channel's messages count in another class now.
     let urgent = Priority::new(6, 16).unwrap();
     net.engine(0)
         .set_channel_priority(id(1), ChannelId(0), urgent)
@@ -107,8 +108,8 @@ fn room_that_is_gone_is_not_told() {
     assert_eq!(rooms(&mut net), []);
 }
 
-/// What waits for room goes on to wait for it although an event told of it, if the program asks
-/// before it takes the event.
+/// An untaken event for a message that waits for room stays when the program asks for another
+/// message.
 #[test]
 fn room_for_the_smallest_stays_told_when_another_asks() {
     let mut net = pair();
@@ -128,7 +129,7 @@ fn room_for_the_smallest_stays_told_when_another_asks() {
     assert_eq!(net.engine(0).poll_event(), None);
 }
 
-/// The smallest decides: there may be room for it long before there is for another.
+/// The smallest message decides: there may be room for it long before there is for others.
 #[test]
 fn room_for_the_smallest_is_told() {
     let mut net = pair();
@@ -150,7 +151,7 @@ fn room_for_the_smallest_is_told() {
     assert!(net.engine(0).send(now, id(1), narrow).is_ok());
 }
 
-/// There is room at once if a channel with all that is queued moves to another class, and if the
+/// There is room at once if a channel with all queued messages moves to another class, and if the
 /// program asks late.
 #[test]
 fn room_that_is_there_is_told_at_once() {
@@ -169,7 +170,7 @@ fn room_that_is_there_is_told_at_once() {
     assert_eq!(rooms(&mut net), [6]);
 }
 
-/// The end of a session makes room: whoever waits hears of both, in this order.
+/// The end of a session makes room: the program gets both events, in this order.
 #[test]
 fn the_end_of_a_session_makes_room() {
     let mut net = pair();
@@ -184,7 +185,8 @@ fn the_end_of_a_session_makes_room() {
     assert_eq!(events[1], room);
 }
 
-/// A program that takes no events: one waits for each class, through sessions that end meanwhile.
+/// For a program that takes no events one event waits for each class, even if sessions end
+/// meanwhile.
 #[test]
 fn f04_room_that_nobody_hears_of_is_one_event() {
     let mut net = pair();

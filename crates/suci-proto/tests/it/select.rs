@@ -84,7 +84,7 @@ fn messages_on_one_channel_come_from_peers_in_turn() {
     assert!(!engine.has_message() && engine.recv_from(id(9).into()).is_none());
 }
 
-/// What the program leaves alone stops at the credit of its channel, which holds nobody else up.
+/// Untaken messages stop at the credit of their channel, and delay no other channel.
 #[test]
 fn what_waits_is_bounded_and_holds_up_no_other_channel() {
     let mut pair = Pair::new();
@@ -164,7 +164,7 @@ fn an_end_is_told_once_by_an_event_or_to_who_waits() {
     pair.run(SECOND);
     assert_eq!(unheard(&mut pair), Some(EndReason::Restarted));
     assert_eq!(unheard(&mut pair), None, "told");
-    // The next one is told by its event.
+    // The end of the next session is told by its event.
     pair.set_reads(0, true);
     pair.restart(1);
     pair.send(1, message(b"once more"));

@@ -1,4 +1,4 @@
-//! The program decides: its own controllers, the choice of the network's, and manual
+//! The program's control: its own controllers, the choice of the congestion controller, and manual
 //! retransmission.
 
 use crate::net::{Net, id};
@@ -59,7 +59,7 @@ fn a_pause_holds_messages_and_nothing_else() {
     assert_eq!(stats.waiting, Some(WaitReason::Controller));
     assert_eq!(stats.link, Link::Up, "signs of life go on");
     assert!(pair.events(0).is_empty());
-    // The other direction is the other one's.
+    // The other direction is controlled by the other host.
     pair.send(1, message(b"there"));
     pair.run(MOMENT);
     assert_eq!(pair.received(0).len(), 1, "and acknowledgements go on");
@@ -102,7 +102,7 @@ fn a_pause_while_packets_are_lost_probes_without_messages() {
     assert_eq!(pair.received(1).len(), 6);
 }
 
-/// A controller that pauses three times, to be asked `again` each time; and how often it was asked.
+/// A controller that pauses three times, to be asked `again` each time; and a counter of its calls.
 fn pauses_thrice(again: Option<Duration>) -> (impl Steer + 'static, Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&asked);
@@ -116,7 +116,7 @@ fn pauses_thrice(again: Option<Duration>) -> (impl Steer + 'static, Arc<AtomicU6
     (steer, asked)
 }
 
-/// Nothing is acknowledged that could wake a controller which paused.
+/// While a controller pauses, no acknowledgement comes that would cause it to be asked.
 #[test]
 fn who_pauses_is_asked_again() {
     let mut pair = opened();
@@ -130,8 +130,7 @@ fn who_pauses_is_asked_again() {
     assert_eq!(pair.received(1).len(), 1);
 }
 
-/// A decision that holds everything back does not also put off the next one for longer than a pause
-/// lasts.
+/// A decision that pauses messages delays the next decision by no more than the length of a pause.
 #[test]
 fn who_pauses_is_asked_again_even_with_a_long_timer() {
     let mut pair = opened();
@@ -163,7 +162,7 @@ fn a_timer_runs_only_as_wished() {
     );
 }
 
-/// It should not, but the others are not to blame.
+/// A controller should not panic, but other peers must not suffer from it.
 #[test]
 fn a_controller_that_panics_takes_nobody_elses_timer_with_it() {
     let mut net = Net::new(4, |_| Config::default());
@@ -192,7 +191,7 @@ fn a_controller_that_panics_takes_nobody_elses_timer_with_it() {
     let run = AssertUnwindSafe(|| net.run(Duration::from_secs(1)));
     assert!(catch_unwind(run).is_err());
     assert_eq!(asked(), [1, 1], "they were due in the same turn, after it");
-    // As a driver does before it sleeps.
+    // Flush, as a driver does before it sleeps.
     net.flush(0);
     net.run(Duration::from_secs(1));
     assert_eq!(asked().map(|asked| asked > 3), [true, true]);
@@ -358,7 +357,7 @@ fn the_network_controller_is_chosen_at_run_time() {
     ] {
         pair.change(0, |o| o.controller = choice);
         assert_eq!(controller(&pair), name);
-        // In the middle of a transfer, too.
+        // Change it in the middle of a transfer, too.
         pair.send(0, message(&[7; 200_000]));
         pair.run(Duration::from_micros(300));
         pair.change(0, |o| o.controller = choice);
@@ -367,7 +366,7 @@ fn the_network_controller_is_chosen_at_run_time() {
     }
 }
 
-/// Loses a burst of small messages and what follows at once, with manual retransmission.
+/// Loses a burst of small messages and the packets right behind it, with manual retransmission.
 fn lossy() -> Pair {
     let mut pair = opened();
     pair.change(0, |o| o.manual_retransmission = true);
@@ -392,7 +391,7 @@ fn nothing_is_sent_again_until_the_program_says_so() {
             .iter()
             .all(|e| !matches!(e, Event::Lost { .. }))
     );
-    // What is new goes, but its turn does not come.
+    // A new message is sent, but is not delivered before the lost ones.
     pair.send(0, message(b"new"));
     pair.run(Duration::from_secs(5));
     assert!(pair.received(1).is_empty());

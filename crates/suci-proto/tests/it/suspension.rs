@@ -1,4 +1,4 @@
-//! Suspension by either side, and how silence is borne for one peer.
+//! Suspension by either side, and limits of silence for one peer.
 
 use crate::modes::without_extension;
 use crate::net::{Net, id, lost, message};
@@ -29,7 +29,7 @@ fn suspend(net: &mut Net, host: usize, on: bool) {
     net.flush(host);
 }
 
-/// By whom a message is refused because of suspension.
+/// The side whose suspension makes a message be refused.
 fn refused(net: &mut Net, host: usize) -> Option<Side> {
     let now = net.now;
     match net.engine(host).send(now, id(1 - host), message(b"now?")) {
@@ -102,7 +102,7 @@ fn both_must_resume() {
     assert_eq!((refused(&mut net, 0), refused(&mut net, 1)), (None, None));
 }
 
-/// A driver that notes which peers are suspended is told of each that changed, and of no other.
+/// A driver that keeps a list of suspended peers is told of each change, and of nothing else.
 #[test]
 fn a_change_is_told_once() {
     let mut net = Net::new(3, |_| Config::default());
@@ -124,8 +124,8 @@ fn a_change_is_told_once() {
     assert_eq!(net.engine(0).suspended_by(id(1)), None, "it ended with it");
 }
 
-/// What is in flight when the session is suspended is not sent again before it is resumed, whatever
-/// was lost, and what had arrived is read.
+/// Data in flight when the session is suspended is not sent again before it is resumed, even if
+/// lost; messages that had arrived are read.
 #[test]
 fn nothing_is_repeated_while_suspended() {
     let mut net = pair();
@@ -149,7 +149,7 @@ fn nothing_is_repeated_while_suspended() {
     assert_eq!(texts(&mut net), [b"is lost".to_vec()]);
 }
 
-/// SUSPEND and RESUME get lost like anything else.
+/// SUSPEND and RESUME are lost like other frames.
 #[test]
 fn f31_suspension_survives_loss() {
     let mut net = pair();
@@ -215,7 +215,7 @@ fn f14_a_suspension_ends_with_its_session_and_outcomes_are_exact() {
     assert_eq!(refused(&mut net, 0), None);
 }
 
-/// How the only session that ended did, and what became of its messages.
+/// The reason of the only ended session, and the outcomes of its messages.
 fn outcomes(net: &mut Net, host: usize) -> (EndReason, Vec<Outcome>) {
     let mut ends = net
         .events(host)
@@ -290,7 +290,7 @@ fn a_peer_that_does_not_know_suspension_is_only_held_back_here() {
     net.send(0, id(1), message(b"goes on"));
     net.run(SECOND);
     assert_eq!(net.received(1).len(), 1);
-    // Host 0 believes that both know it, and tells.
+    // Host 0 believes that both know it, and sends SUSPEND.
     suspend(&mut net, 0, true);
     net.run(SECOND);
     assert_eq!(net.engine(1).counters().protocol_errors, 1);

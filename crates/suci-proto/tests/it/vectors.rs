@@ -1,5 +1,5 @@
-//! PROTOCOL.md's test vectors and its table of constants against this implementation: what
-//! the page says must be what the code does, in both directions.
+//! PROTOCOL.md's test vectors and its table of constants against this implementation: page and code
+//! must agree, in both directions.
 
 use std::fmt::Write;
 use suci_proto::limits;

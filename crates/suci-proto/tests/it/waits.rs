@@ -1,4 +1,4 @@
-//! Why messages wait, and what a peer's counters say.
+//! Reasons why messages wait, and the counters of a peer.
 
 use crate::pair::{Pair, message};
 use suci_proto::time::Duration;
@@ -7,7 +7,7 @@ use suci_proto::{Engine, Link, WaitReason};
 
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Nothing waits, and what waited was acknowledged.
+/// Checks that nothing waits, and everything was acknowledged.
 fn assert_idle(pair: &Pair, host: usize) {
     let stats = pair.stats(host);
     assert_eq!((stats.waiting, stats.queued_messages), (None, 0));
@@ -74,7 +74,7 @@ fn a_small_socket_buffer_shows_as_socket_credit() {
 fn a_program_that_does_not_read_shows_as_memory() {
     let mut pair = Pair::new();
     pair.set_reads(1, false);
-    // Longer ones would ask for memory of another kind.
+    // Longer messages would ask for memory of another kind.
     for _ in 0..3_000 {
         pair.queue(0, message(&[7; 4_000]));
     }
@@ -84,7 +84,7 @@ fn a_program_that_does_not_read_shows_as_memory() {
     assert_eq!(waiting, Some(WaitReason::ChannelMemory));
     assert!(pair.stats(0).waits.get(WaitReason::ChannelMemory).nanos > 1_000_000_000);
     pair.set_reads(1, true);
-    // Its program looks when something comes: at the latest the sender's question after a silence.
+    // The program polls when a packet comes: at the latest the sender's question after a silence.
     pair.run(Duration::from_secs(4));
     assert_idle(&pair, 0);
 }
@@ -103,8 +103,8 @@ fn a_large_message_waits_for_its_answer() {
     assert_eq!(wait.times, 1);
 }
 
-/// A cap of 1 MB/s: a second's worth takes a second, says why, and keeps neither acknowledgements
-/// nor the other direction back. Without it the rest goes at once.
+/// A cap of 1 MB/s: 1 MB takes a second, with the reason counted, and neither acknowledgements nor
+/// the other direction are delayed. Without the cap the rest is sent at once.
 #[test]
 fn a_cap_holds_messages_back_and_says_so() {
     let mut pair = Pair::new();
@@ -165,13 +165,13 @@ fn a_socket_that_takes_nothing_is_a_reason_too() {
     assert_idle(&pair, 0);
 }
 
-/// All that waited is acknowledged, and the socket does not take the packet that comes next:
-/// nothing waits, which `audit` looks at.
+/// Everything is acknowledged, and the socket does not take the next packet: no message waits,
+/// which `audit` checks.
 #[test]
 fn what_is_acknowledged_waits_no_more_though_the_socket_is_full() {
     let mut pair = Pair::new();
     pair.send(0, message(b"first"));
-    // Until INIT is under way; with ACCEPT comes a message that is to be acknowledged.
+    // Until INIT is under way; a message that asks for an acknowledgement comes with ACCEPT.
     pair.run(Duration::from_micros(120));
     assert_eq!(pair.stats(0).waiting, Some(WaitReason::Link));
     pair.queue(1, message(b"reply"));
@@ -181,8 +181,8 @@ fn what_is_acknowledged_waits_no_more_though_the_socket_is_full() {
     assert_idle(&pair, 0);
 }
 
-/// A train that is a peer's last and that the socket does not take is not forgotten, nor is what
-/// the program sends meanwhile; and what was sent late is watched for loss like anything else.
+/// A peer's last train that the socket does not take is not forgotten, nor are messages that the
+/// program sends meanwhile; and packets that were sent late are watched for loss like others.
 #[test]
 fn f26_the_last_train_waits_for_the_socket_and_is_repaired_when_lost() {
     let mut pair = Pair::new();
@@ -190,7 +190,7 @@ fn f26_the_last_train_waits_for_the_socket_and_is_repaired_when_lost() {
     pair.run(MOMENT);
     assert_eq!(pair.received(1).len(), 1);
 
-    // Built while the socket takes nothing, and again; then more is to go.
+    // The train is built twice while the socket takes nothing; then another message is queued.
     pair.queue(0, message(b"second"));
     pair.refuse_train(0);
     pair.refuse_train(0);
@@ -242,7 +242,7 @@ fn traffic_is_counted_on_both_sides_and_survives_the_connection() {
     assert!(after.packets_sent >= here.packets_sent);
 }
 
-/// What a dead connection carried goes out again, and is counted as such.
+/// Data of a dead connection is sent again, and counted as resent.
 #[test]
 fn what_is_sent_again_is_counted() {
     let mut pair = Pair::new();
@@ -259,7 +259,8 @@ fn what_is_sent_again_is_counted() {
     assert!(traffic.probes > 0);
 }
 
-/// Its late answers made the path look slow. They are forgotten soon after it answers at once.
+/// Late answers made the path look slow. They are forgotten soon after the receiver answers at
+/// once.
 #[test]
 fn a_receiver_that_was_late_for_a_while_is_not_sent_to_slowly_for_good() {
     let mut pair = Pair::new();
