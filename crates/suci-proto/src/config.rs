@@ -60,7 +60,7 @@ pub struct Config {
     /// packets of the size that a peer may send. So each peer is allowed the size that its path
     /// carries, or the next smaller one of 65,507, 32,740, 16,356, 8,972 and 4,068 of which half of
     /// the buffer holds 128, and 8 for each known peer, or else 1,472 (Ethernet). It is also 1,472
-    /// if the system does not know what a route carries.
+    /// if the system does not know the packet size of a route.
     pub max_datagram: usize,
     /// CRC32C over the payload too, not only over the header; default true.
     pub payload_checksum: bool,
@@ -107,7 +107,7 @@ impl Default for Config {
     }
 }
 
-/// A setting out of its range. Names the setting, its value and what is allowed.
+/// A setting out of its range. Names the setting, its value and the allowed range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{setting} = {value}: must be {allowed}")]
 pub struct ConfigError {

@@ -67,7 +67,7 @@ pub(crate) const PAUSED_AGAIN: Duration = Duration::from_millis(100);
 /// ```
 /// use suci_proto::{Decision, Observation};
 ///
-/// // No more than half of what the network would take.
+/// // At most half of the congestion window.
 /// let gentle = |seen: &Observation| Decision {
 ///     window: Some(seen.window / 2),
 ///     ..Decision::default()

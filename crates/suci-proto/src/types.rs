@@ -188,7 +188,7 @@ pub enum ProtocolError {
     /// A frame about a message or channel that cannot exist.
     #[error("frame out of place: {0}")]
     OutOfPlace(&'static str),
-    /// The peer exceeds a limit on what it may make us keep.
+    /// The peer exceeds a limit of the state that it may make us keep.
     #[error("limit exceeded: {0}")]
     Limit(&'static str),
 }

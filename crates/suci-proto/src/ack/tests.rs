@@ -517,8 +517,8 @@ proptest! {
         prop_assert!(told.len() == expected.len() || told.len() == MAX_TRACKED_RANGES);
     }
 
-    /// A sender that forgets what was confirmed still hears of every packet, whichever frames
-    /// and confirmations are lost.
+    /// A receiver that forgets confirmed ranges still reports every packet, whichever frames and
+    /// confirmations are lost.
     #[test]
     fn no_packet_is_forgotten_before_the_sender_knows(
         steps in prop::collection::vec(

@@ -103,7 +103,7 @@ pub struct Bbr {
 enum BbrState {
     Startup,
     Drain,
-    /// "ProbeBW": below what the path carries, then at it, then, after a round at it, above it.
+    /// "ProbeBW": below the path's bandwidth, then at it, then, after a round at it, above it.
     Down,
     Cruise,
     Refill,

@@ -14,8 +14,8 @@
 //! * **Draining.** A flow that begins beside others mistakes their queue for part of the path.
 //!   Therefore each flow lets its own packets drain for a moment every second ([`DRAIN_EVERY`];
 //!   LEDBAT++ does likewise), which shows the true round trip to all of them.
-//! * **Competition.** A flow that fills the buffer whatever the delay (TCP) would starve this one.
-//!   When the delay stays above the target although the window was cut again and again, CUBIC
+//! * **Competition.** A flow that fills the buffer without regard to delay (TCP) would starve this
+//!   one. When the delay stays above the target although the window was cut again and again, CUBIC
 //!   decides instead until a drain finds the queue gone (as Copa's mode switch, Arun and
 //!   Balakrishnan, NSDI 2018, section 4). The threshold uses the highest rate that the link lately
 //!   showed: a starved flow must not use its own rate.
@@ -72,7 +72,8 @@ const SAMPLES: u32 = 3;
 /// Time between drains of the own packets, and the shortest time if another flow seems to drain.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 const DRAIN_AGAIN: Duration = Duration::from_millis(300);
-/// The same in round trips, lest draining cost a long path more than a hundredth of its throughput.
+/// The same in round trips, so that draining costs a long path at most a hundredth of its
+/// throughput.
 const DRAIN_ROUNDS: u32 = 100;
 /// Part of the window that stays while draining.
 const DRAIN_TO: f64 = 0.25;

@@ -497,7 +497,7 @@ impl Grant {
         self.control.proof = None;
     }
 
-    /// Moves the limit up to the share, if what is outstanding leaves room. While the share is
+    /// Moves the limit up to the share, if the outstanding packets leave room. While the share is
     /// reclaimed the limit follows the highest number drained: the peer needs numbers for RETURN.
     fn raise(&mut self) {
         if !self.live || self.outstanding() > self.share {

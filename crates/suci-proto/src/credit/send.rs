@@ -5,11 +5,11 @@ use crate::limits::CREDIT_LAPSE;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 
-/// Longest pause between two BLOCKED frames while control numbers last. Beyond them one
-/// packet in [`CREDIT_LAPSE`] goes, whatever this says.
+/// Longest pause between two BLOCKED frames while control numbers last. Beyond them only one packet
+/// is sent in each [`CREDIT_LAPSE`].
 const BLOCKED_MAX: Duration = Duration::from_secs(1);
 
-/// Shortest first pause before BLOCKED: a grant is usually on its way already.
+/// Shortest first pause before BLOCKED: a grant is usually under way already.
 const BLOCKED_MIN: Duration = Duration::from_millis(1);
 
 /// Shortest time between two reports that the credit is used up: a few of them fit into the

@@ -21,13 +21,14 @@ use drained::Basis;
 /// waiting.
 const CONTROL_MAX: u64 = 64;
 
-/// One in so many bytes of the data part is for control packets beyond [`CONTROL_MIN`] of a peer.
+/// One in this many bytes of the data part is for control packets beyond [`CONTROL_MIN`] of a peer.
 /// The control part itself is set apart: it holds [`CONTROL_MIN`] for each place, whatever other
 /// peers hold.
 const EXTRA_PART: u64 = 32;
 
-/// A newcomer takes at most this part of what is left, so that a burst of newcomers finds some
-/// before the first ones have shrunk. It gets more as soon as it comes near its limit.
+/// A new peer takes at most this part of the free credit, so that a burst of new peers finds some
+/// before the shares of the first ones have shrunk. It gets more as soon as it comes near its
+/// limit.
 const NEWCOMER_PART: u64 = 32;
 
 /// The active reserve: shares do not grow into this part of the budget, so that a peer that wakes

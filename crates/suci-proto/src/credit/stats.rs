@@ -18,10 +18,10 @@ pub struct ShareStats {
     /// Bytes that peers were granted beyond the buffer: long paths hold them while this node drains
     /// its socket at once.
     pub beyond: u64,
-    /// Bytes for data that nobody was granted.
+    /// Bytes for data that are granted to no peer.
     pub free: u64,
     /// How evenly the hungry peers share, by their weights: Jain's index, 1 if all have the same,
-    /// 1/n if one of n has everything. 1 if nobody is hungry.
+    /// 1/n if one of n has everything. 1 if no peer is hungry.
     pub jain: f64,
 }
 

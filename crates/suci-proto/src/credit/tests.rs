@@ -46,7 +46,7 @@ fn answer_of(generation: u64, highest: PacketNumber) -> SocketReturn {
 
 const L: u64 = CREDIT_LAPSE.as_millis() as u64;
 
-/// A buffer in which one hungry peer has a share of so many packets.
+/// A buffer in which one hungry peer has a share of `share` packets.
 fn buffer_of_one(share: u64) -> u64 {
     let needed = share * DATA_CHARGE;
     let fits = |bytes: &u64| {

@@ -504,7 +504,7 @@ impl Engine {
         if peer.newest_baked.is_some_and(|newest| baked <= newest) {
             return Err(NoEntry::Ignored(DropReason::Outdated));
         }
-        // A dismissed peer waits for its turn for a place, whatever happened to its connection.
+        // A dismissed peer waits for its turn for a place, even if its connection is gone.
         if peer.is_dismissed() && !self.shared.has_place(now, Some(key)) {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }

@@ -25,8 +25,8 @@ pub enum OptionsError {
 
 impl Engine {
     /// Holds all messages to and from `node` back until [`Engine::resume`]. The peer is told, and
-    /// holds its own back too; what was accepted is kept on both sides. Meanwhile [`Engine::send`]
-    /// fails on both. Without a session yet, this is about the next one; with the session it ends.
+    /// holds its own back too; both sides keep accepted messages. Meanwhile [`Engine::send`] fails
+    /// on both. Without a session yet, this is about the next one; with the session it ends.
     ///
     /// # Errors
     /// `UnknownPeer`.

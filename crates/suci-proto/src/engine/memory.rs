@@ -163,9 +163,9 @@ impl MemoryShares {
         self.freed = true;
     }
 
-    /// Settles what a session is promised for large messages, if it holds `held` and asks for
-    /// `wanted` more. If that has to wait, `peer` is named by [`next_waiting`](Self::next_waiting)
-    /// when its turn has come.
+    /// Sets the memory that a session is promised for large messages, if it holds `held` and asks
+    /// for `wanted` more. If that has to wait, `peer` is named by
+    /// [`next_waiting`](Self::next_waiting) when its turn has come.
     pub(crate) fn large(
         &mut self,
         promise: &mut Promise,

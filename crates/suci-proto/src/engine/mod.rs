@@ -367,9 +367,9 @@ impl Engine {
         }
     }
 
-    /// Does whatever is due at `now`. Call it when everything that arrived was handed over. A
-    /// process may have been stopped since the turn began, after its socket was drained: that is
-    /// noticed too.
+    /// Does everything that is due at `now`. Call it after everything that arrived was handed over.
+    /// It also detects that the process was stopped since the turn began, after its socket was
+    /// drained.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.notice_gap(now, self.last_run);
         self.last_run = now;

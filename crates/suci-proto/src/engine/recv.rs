@@ -12,9 +12,9 @@ impl Engine {
     /// end of a session is told once its last message was taken. A program that takes all events
     /// before each message hears of that end before it gets a message of the next session.
     ///
-    /// Events that are not taken cost bounded memory, whatever the peer does: ends of sessions
-    /// merge into one for each peer, and so do events that undo each other. Outcomes do not merge:
-    /// there is one for each message that the program sent with `notify`.
+    /// Untaken events cost bounded memory, which no peer can exceed: ends of sessions merge into
+    /// one for each peer, and so do events that undo each other. Outcomes do not merge: there is
+    /// one for each message that the program sent with `notify`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.poll_event_beside(None)
     }
@@ -40,7 +40,7 @@ impl Engine {
     /// receiving call that finds no message, since only an answer of the program lets this one
     /// come. The event stays. With it comes the session, whose end withdraws the announcement.
     pub fn poll_unanswered(&mut self) -> Option<(SessionNumber, Event)> {
-        // Mostly there is none.
+        // Usually there is none.
         if self.shared.unreported == 0 {
             return None;
         }
@@ -89,8 +89,8 @@ impl Engine {
         received
     }
 
-    /// The next messages of a peer: one if others have a turn after it, else what can be taken at
-    /// once.
+    /// The next messages of a peer: one if others have a turn after it, otherwise all that can be
+    /// taken at once.
     #[inline]
     fn recv_some(&mut self, most: usize, each: &mut impl FnMut(Source, Message)) -> usize {
         let peers = &self.peers;
@@ -142,7 +142,8 @@ impl Engine {
     }
 
     /// The next message that `wanted` admits: in order for each channel, as [`Engine::recv`] would
-    /// take it if no other were there. What waits beside it keeps its place, and its memory credit.
+    /// take it if no other were there. Other waiting messages keep their places, and their memory
+    /// credit.
     pub fn recv_from(&mut self, wanted: Filter) -> Option<(Source, Message)> {
         if let Some(node) = wanted.node() {
             return self.recv_of(self.peer_key(node)?, wanted.channel());

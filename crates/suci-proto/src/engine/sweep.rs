@@ -6,12 +6,12 @@ use crate::event::EndReason;
 use crate::peer::Peer;
 use crate::time::{Duration, Instant, earlier};
 
-/// How often all peers are looked at while some wait for socket credit.
+/// Time between two sweeps over all peers while some wait for socket credit.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// How often while a node waits for a place: about the time of an acknowledged exchange on a local
-/// network. With many peers [`SWEEP_EACH`] for each of them, so that sweeps take a small part of
-/// the time.
+/// Time between two sweeps while a node waits for a place: about the time of an acknowledged
+/// exchange on a local network. With many peers [`SWEEP_EACH`] for each of them, so that sweeps
+/// take a small part of the time.
 const SWEEP_FOR_PLACES: Duration = Duration::from_millis(4);
 const SWEEP_EACH: Duration = Duration::from_micros(2);
 

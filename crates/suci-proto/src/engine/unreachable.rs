@@ -1,7 +1,7 @@
 //! Reports of the system that datagrams were not delivered: ICMP errors, and errors of sending.
 //! Reports of a launcher that a process has ended.
 //!
-//! Anybody can forge an ICMP message, so a report ends nothing by itself (RFC 5927, section 5): it
+//! Anyone can forge an ICMP message, so a report ends nothing by itself (RFC 5927, section 5): it
 //! is told as the cause if the peer stays silent. One kind of report is more reliable. When a
 //! process of this machine ends, this machine's kernel answers for its port, and no packet from the
 //! network can pass for that answer. Such a report makes the engine ask the peer for a sign of

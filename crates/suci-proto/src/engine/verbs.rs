@@ -523,8 +523,7 @@ impl Engine {
         peer.map_or(0, |p| p.remote_window(now, channel))
     }
 
-    /// Every [`Event::Incoming`] that the program has not taken yet, whatever other events wait
-    /// before it.
+    /// Every [`Event::Incoming`] that the program has not taken yet, even behind other events.
     pub fn announcements(&self) -> impl Iterator<Item = &Event> {
         let newsworthy = self.shared.newsworthy.iter();
         let peers = newsworthy.filter_map(|key| self.peers.active(*key));

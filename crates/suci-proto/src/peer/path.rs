@@ -91,7 +91,7 @@ impl Path {
         }
         match &mut self.probation {
             Some(p) if p.address == from => {
-                // The answer to its last challenge may be on its way: the nonce stays.
+                // The answer to its last challenge may be under way: the nonce stays.
                 if p.next_at.is_none() {
                     (p.tries, p.next_at) = (0, Some(now));
                 }

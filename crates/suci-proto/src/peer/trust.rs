@@ -116,15 +116,15 @@ impl Peer {
             && now >= self.life.sign_at().max(resumed) + patience.give_up_after
     }
 
-    /// One side has no room for the other: neither silence, nor the end of it.
+    /// Notes that one side has no room for the other, which is neither silence nor its end.
     pub(crate) fn put_off(&mut self, now: Instant) {
         self.put_off = true;
         self.life.put_off(now);
     }
 
-    /// Whether a HELLO from there is a sign of its life: where there is no connection that it could
-    /// be heard on, it may have no room for us when there is some here. Anybody may say it in its
-    /// name, so of one that we do not call it counts no longer than a peer is waited for.
+    /// Whether a HELLO from `from` is a sign of life of the peer: without a connection on which it
+    /// could be heard, it may have no room for us while there is some here. Anyone can forge such a
+    /// HELLO, so if we do not call the peer, it counts only until `give_up_after` has passed.
     pub(crate) fn lives_by_hello(&self, now: Instant, from: SocketAddr) -> bool {
         let waited_for = now < self.life.heard_at() + self.options.give_up_after;
         self.connection.is_none()

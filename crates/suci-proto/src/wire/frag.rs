@@ -312,7 +312,7 @@ impl Start<'_> {
     }
 }
 
-/// Appends length and bytes of a user header, cut to what the length byte can say.
+/// Appends length and bytes of a user header, cut to the longest that the length byte can express.
 fn put_user_header(buf: &mut Vec<u8>, header: &[u8]) {
     debug_assert!(
         header.len() <= MAX_USER_HEADER,

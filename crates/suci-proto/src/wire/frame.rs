@@ -195,7 +195,7 @@ pub enum Frame<'a> {
         /// The receiving program's reason; 0 if it gives none.
         reason: u64,
     },
-    /// How the sender's traffic flows from now on.
+    /// The mode of the sender's traffic from now on.
     Mode {
         /// Counts MODE frames of this connection; the highest wins.
         number: u64,

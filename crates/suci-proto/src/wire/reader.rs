@@ -222,7 +222,7 @@ fn short_varints<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
             return None;
         }
         *value = word << (64 - 8 * len) >> (64 - 7 * len);
-        // Zeros follow the last byte: no varint begins with so many.
+        // Zeros follow the last byte: no varint begins with that many.
         word = word.checked_shr(8 * len).unwrap_or(0);
     }
     Some((values, used as usize))

@@ -128,8 +128,8 @@ mod tests {
     }
 
     proptest! {
-        /// A cast head equals the beginning of the same packet made by itself, whatever was cast
-        /// before.
+        /// A cast head equals the beginning of the same packet made by itself, independent of
+        /// earlier casts.
         #[test]
         fn heads_cast_are_heads_written(
             whole in any::<bool>(),

@@ -29,8 +29,8 @@ pub const EXTENSION_SUSPENSION: u64 = 2;
 /// Bit of the extension FIN and MAX_CHANNELS.
 pub const EXTENSION_CHANNELS: u64 = 4;
 
-/// How the traffic to a peer should flow. It may change at any time and is told to the peer, which
-/// acts on it too.
+/// The mode of the traffic to a peer. It may change at any time and is announced to the peer, which
+/// adapts to it too.
 ///
 /// | | Adaptive | Throughput | Response |
 /// |---|---|---|---|
@@ -91,7 +91,7 @@ pub struct Params {
     /// It sends no acknowledgements while its program computes, so silence does not show that it
     /// died.
     pub unattended: bool,
-    /// How traffic from it flows.
+    /// Mode of its traffic.
     pub mode: Mode,
     /// Extensions it supports, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME, bit 2 FIN and
     /// MAX_CHANNELS.

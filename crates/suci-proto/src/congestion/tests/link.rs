@@ -460,7 +460,7 @@ impl Sim {
         self.lose_below(index, largest.saturating_sub(2));
     }
 
-    /// Declares what is in flight with numbers below `number` lost.
+    /// Declares packets in flight with numbers below `number` lost.
     fn lose_below(&mut self, index: usize, number: u64) {
         let flow = &mut self.flows[index];
         let (mut lost, mut last) = (0, None);

@@ -9,7 +9,7 @@ use crate::types::PacketNumber;
 /// A new peer should start with this many packets (the initial window of RFC 6928)...
 const FIRST_PACKETS: u64 = 10;
 
-/// ... unless they are more than this part of what is left.
+/// ... unless they are more than this part of the free credit.
 const FIRST_PART: u64 = 16;
 
 /// Packets that stay free when the remainder of the division is handed out.
@@ -195,7 +195,7 @@ impl Shares {
         packets(each, grant.charge()).min(IDLE_PACKETS)
     }
 
-    /// Packets for a peer that has none: a part of what is free, at least one if there is one, and
+    /// Packets for a peer that has none: a part of the free ones, at least one if one is free, and
     /// no more than an even part while others wait or are expected.
     pub(super) fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
         let free = self.free();

@@ -122,7 +122,7 @@ fn lapses_l_after_the_newest_acked_packet_was_sent() {
     assert!(!credit.lapsed(at(99 + L)));
     assert!(credit.lapsed(at(100 + L)));
     assert!(!credit.may_send_data(1, at(100 + L)));
-    // Control now counts from what was sent, not from what had been granted.
+    // Numbers for control now begin behind those sent, not behind the limit granted.
     assert_eq!(
         credit.may_send_control(2, at(100 + L)),
         ControlAllowance::Small

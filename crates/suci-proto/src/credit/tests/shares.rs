@@ -48,7 +48,7 @@ fn a_packet_is_charged_as_the_kernel_does() {
     }
 }
 
-/// Peers that use up what they are granted, `rounds` times over.
+/// Makes the peers use up their grants, `rounds` times.
 fn all_busy(shares: &mut Shares, grants: &mut [Grant], rounds: u64, from: u64) {
     for round in 0..rounds {
         for grant in &mut *grants {
@@ -125,7 +125,7 @@ fn content_peers_leave_the_budget_to_hungry_ones() {
     }
     let before = sum(&modest);
     let mut bulk = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
-    // They send one packet every 10 ms; the bulk sender uses up what it gets.
+    // The modest peers send one packet every 10 ms; the bulk sender uses up its credit.
     for millis in (10..2_000).step_by(10) {
         for grant in &mut modest {
             let next = grant.drained_end();
@@ -145,7 +145,7 @@ fn content_peers_leave_the_budget_to_hungry_ones() {
         "{}",
         bulk.share()
     );
-    // While nobody is hungry nothing is taken from anybody.
+    // While no peer is hungry, no share shrinks.
     shares.release(&mut bulk);
     let before = sum(&modest);
     for grant in &mut modest {
@@ -193,7 +193,7 @@ fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
     let all = busy.credit().limit;
     shares.drain_one(busy, all, true, at(302));
     assert!(busy.share() > 1_700, "{}", busy.share());
-    // It wakes up and needs as much again.
+    // The idle peer wakes up and needs as much again.
     all_busy(&mut shares, &mut grants, 8, 1_000);
     let shared: Vec<u64> = grants.iter().map(Grant::share).collect();
     assert!(
@@ -217,7 +217,7 @@ fn who_says_that_it_was_at_its_limit_needs_more() {
     shares.on_blocked(&mut far, 0, at(1_000));
     let all = shares.reserve() / DATA_CHARGE + far.share() + 1;
     assert!(all >= GRANTABLE, "{all}");
-    // That counts as long as a packet that came near its limit would.
+    // The report counts as long as a packet that came near its limit.
     far.credit();
     shares.drain_one(&mut far, 1_000, true, at(1_199));
     assert!(far.part().is_some());
@@ -516,7 +516,7 @@ fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
     }
     assert_eq!(served.len(), grants.len(), "each had its turn");
     assert!(grants.iter().all(|g| g.control() == 2));
-    // One leaves, and there is room for another.
+    // One peer leaves, and there is room for another.
     let mut gone = grants.pop().unwrap();
     shares.release(&mut gone);
     assert!(shares.admit(0, ETHERNET_MTU, at(now)).is_some());
@@ -537,7 +537,7 @@ fn who_has_a_place_needs_only_a_packet_to_come_again() {
     let mut shares = Shares::new(4 * 6_656);
     let mut grants = Vec::new();
     while let Some(mut grant) = shares.admit(0, ETHERNET_MTU, at(0)) {
-        // Its data lapses, and it keeps its place.
+        // The peer's data credit lapses, and it keeps its place.
         assert!(shares.expire(&mut grant, at(30_000)));
         grants.push(grant);
     }
@@ -641,7 +641,7 @@ fn nobody_starves_when_there_are_more_peers_than_packets() {
     assert_eq!((late.share(), late.generation()), (1, 1));
     assert!(late.update_due());
     shares.check().unwrap();
-    // Now the other one waits, and the busy ones have had their turn.
+    // Now the other peer waits, and the busy ones have had their turn.
     let busy = grants.last_mut().unwrap();
     shares.drain_one(busy, 0, true, at(2 * L + 999));
     assert!(!shares.reclaim_due(busy, at(2 * L + 999)));
@@ -810,7 +810,7 @@ fn who_was_dismissed_gives_everything_back() {
     let generation = shares.reclaim(&mut grant, at(1)).unwrap();
     assert!(!shares.reclaim_due(&grant, at(250)));
     assert!(shares.reclaim_due(&grant, at(251)), "again");
-    // It uses all that it had before it hears of that, and asks for more.
+    // The peer uses all its credit before it gets RECLAIM, and asks for more.
     let limit = grant.limit();
     shares.drain_one(&mut grant, limit, true, at(252));
     assert!(grant.is_reclaiming() && !grant.is_over());
@@ -868,7 +868,7 @@ fn who_was_dismissed_finds_a_number_for_its_return() {
     }
 }
 
-/// A dismissed peer gets no more data packets, whatever it asks for.
+/// A dismissed peer gets no more credit for data, even if it asks.
 #[test]
 fn who_was_dismissed_is_granted_no_data() {
     let mut shares = Shares::new(8 * MIB);
@@ -927,7 +927,7 @@ fn in_a_full_buffer_control_is_renewed_without_credit() {
     let credit = grant.credit();
     assert_eq!((credit.generation, credit.limit), (generation + 1, 2));
     assert_eq!(shares.waiting(), 0);
-    // Where much is free it has some all the same.
+    // If much is free, the peer gets some credit all the same.
     others.iter_mut().for_each(|other| shares.release(other));
     shares.on_reserve_low(&mut grant, at(30_004));
     assert!(grant.share() > 0);
@@ -973,7 +973,7 @@ fn large_packets_are_for_paths_that_carry_them_and_few_peers() {
     ] {
         assert_eq!(shares.datagram_for(most, peers), size, "{most} B, {peers}");
     }
-    // What net.core.rmem_max is where nobody raised it.
+    // The buffer that the default of net.core.rmem_max gives.
     let small = Shares::new(425_984);
     assert_eq!(small.datagram_for(JUMBO_DATAGRAM, 1), ETHERNET_MTU);
     assert_eq!(

@@ -60,7 +60,7 @@ fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     world.run(SECOND);
     let now = world.now;
     world.engines[1].close_peer(now, id(0), SECOND).unwrap();
-    // The answer to CLOSE is on its way; the connection that was closed still listens.
+    // The answer to CLOSE is under way; the closed connection still answers.
     let close = world.outgoing(1);
     close.iter().for_each(|packet| world.deliver(packet));
     let local = world.peer(0, 1).connection.as_ref().unwrap().local;

@@ -138,7 +138,7 @@ fn f02_a_known_node_that_calls_no_more_keeps_no_stranger_out() {
 }
 
 /// More peers than places, and all have something to say again and again: each is served in turn
-/// within seconds, sessions go on, and nobody is lost.
+/// within seconds, sessions go on, and no peer is lost.
 #[test]
 fn f31_more_peers_than_places_are_served_in_turn() {
     let peers = 12;
