@@ -196,7 +196,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// This node is a peer of itself.
+    /// Enters this node as a peer of itself.
     fn insert_itself(&mut self, now: Instant) {
         let key = self.insert_peer(self.shared.identity.node, Addresses::default(), now);
         if let Some(peer) = self.peers.get_mut(key) {

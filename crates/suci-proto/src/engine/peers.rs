@@ -65,7 +65,7 @@ impl Peers {
         Some(peer)
     }
 
-    /// How many there are beside this node itself.
+    /// How many peers there are beside this node itself.
     pub(super) fn len(&self) -> usize {
         self.seats.len().saturating_sub(1)
     }
@@ -114,7 +114,7 @@ impl Peers {
         self.seats.iter().map(|(key, seat)| (key, &*seat.peer))
     }
 
-    /// All but this node itself, without activating any.
+    /// All peers but this node itself, without activating any.
     pub(super) fn iter_others(&self) -> impl Iterator<Item = (usize, &Peer)> {
         self.iter().filter(|(_, peer)| !peer.is_itself)
     }

@@ -111,8 +111,9 @@ impl Peer {
         Ok(())
     }
 
-    /// Tells the send queue what the inbox says of memory, channels and requests, and the inbox
-    /// which channels end. Returns whether there was anything that lets messages flow.
+    /// Passes the inbox's answers about memory, channels and requests to the send queue, and the
+    /// ends of channels to the inbox. Returns whether there were any, so that more messages may be
+    /// passed on.
     fn pass_answers(&mut self) -> Result<bool, ProtocolError> {
         let (inbox, outbox) = (&mut self.session.inbox, &mut self.session.outbox);
         let mut passed = false;
@@ -139,7 +140,7 @@ impl Peer {
         Ok(passed)
     }
 
-    /// Why messages were not passed on.
+    /// The reason why messages were not passed on.
     fn wait_reason_for_itself(&mut self) -> Option<WaitReason> {
         if self.session.outbox.is_empty() {
             None

@@ -402,7 +402,8 @@ impl Peer {
         }
     }
 
-    /// What became of messages, and which need a decision or were the last of their channel.
+    /// Reports the outcomes of messages, messages that need a decision, and channels that are
+    /// finished.
     pub(super) fn report_messages(&mut self, shared: &mut Shared) {
         self.report_completions(shared);
         self.report_incoming(shared);

@@ -16,7 +16,7 @@ fn itself(pair: &Pair) -> NodeId {
     pair.id(0)
 }
 
-/// So many messages of [`KIB`] are more than the window of a channel holds.
+/// More messages of [`KIB`] than the window of a channel holds.
 const MANY: usize = 8_000;
 const KIB: [u8; 1_024] = [1; 1_024];
 
@@ -41,7 +41,7 @@ fn payloads(messages: &[Message]) -> Vec<Vec<u8>> {
 fn messages_to_itself_arrive_in_order_and_no_packet_leaves() {
     let mut pair = Pair::new();
     for n in 0..1_000_u32 {
-        // Some in a packet of their own, some that ask.
+        // Some messages fill packets of their own, some ask first (RTS).
         let long = match n % 100 {
             0 => 300_000,
             1 => 70_000,
@@ -129,7 +129,7 @@ fn a_program_that_does_not_read_fills_its_own_queue_and_no_more() {
         panic!("{refused}");
     };
     let config = Config::default();
-    // The memory for large messages and a window: they ask once the window is full.
+    // The queue, the memory for large messages and a window: messages ask once the window is full.
     let most = config.send_queue + config.memory / 2 + (8 << 20);
     assert!(accepted * 100_000 <= most, "{accepted} messages");
     let queued = pair.engine(0).queue_len(node).1;
@@ -168,7 +168,7 @@ fn messages_longer_than_max_message_are_announced_and_answered() {
     let node = itself(&pair);
     let long = Bytes::from(vec![3; Config::default().max_message as usize + 1]);
     let announced = |pair: &mut Pair| {
-        // The queue takes one that is so long.
+        // The queue takes one message of that length.
         let payload = long.clone();
         send(
             pair,
@@ -240,7 +240,7 @@ fn a_call_to_itself_is_answered_by_its_own_program() {
     assert_eq!(answered, id);
     assert_eq!(result.unwrap().1.payload, b"that");
     assert!(pair.received(0).is_empty());
-    // One without a reply ends with the session.
+    // A call without a reply ends with the session.
     pair.ask(0, |engine, now, _| {
         engine.call(now, node, id, message(b"what?"))
     })
@@ -257,7 +257,7 @@ fn suspended_messages_to_itself_wait() {
     let mut pair = Pair::new();
     let node = itself(&pair);
     pair.set_reads(0, false);
-    // More than there is memory for.
+    // Send more than the memory holds.
     for _ in 0..MANY {
         send(&mut pair, message(&KIB));
     }
@@ -333,7 +333,8 @@ fn a_finished_channel_to_itself_is_told_and_gone() {
     assert_eq!(again, Err(SendError::Finished { channel }));
 }
 
-/// What was passed on is received, the rest has its outcome, and another session begins.
+/// Messages that were passed on are received, the others have their outcomes, and another session
+/// begins.
 #[test]
 fn a_session_with_itself_ends_by_reset_and_another_begins() {
     let mut pair = Pair::new();

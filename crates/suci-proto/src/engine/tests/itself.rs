@@ -1,8 +1,9 @@
-//! What of a node that sends to itself shows from inside only.
+//! A node that sends to itself: properties that only show from inside the engine.
 
 use super::*;
 
-/// Each session is promised a window: that with itself waits until another gives its own back.
+/// Each session is promised a window: a node's session with itself waits until another session
+/// returns its window.
 #[test]
 fn f32_messages_to_itself_wait_for_memory_that_others_hold() {
     let mut world = World::new(1);
@@ -30,7 +31,7 @@ fn a_session_with_itself_never_ends_for_silence() {
     let (now, engine) = (world.now, &mut world.engines[0]);
     engine.send(now, id(0), message(b"unread")).unwrap();
     assert!(engine.poll_transmit(now, 64).is_none());
-    // Somebody found no memory, so all that are silent are asked.
+    // A request for memory fails, so all silent peers are asked for a sign of life.
     let memory = &mut engine.shared.memory;
     let _promises: Vec<_> = core::iter::from_fn(|| memory.take()).collect();
     let now = now + 1_000 * SECOND;
