@@ -165,6 +165,12 @@ impl RangeSet {
                 .is_some_and(|span| range.end <= span.end)
     }
 
+    /// The span that `offset` is in.
+    #[must_use]
+    pub fn span(&self, offset: u64) -> Option<Range<u64>> {
+        self.span_at(offset).map(|span| span.range())
+    }
+
     /// Whether any of `range` is in the set; false for an empty range.
     #[must_use]
     pub fn intersects(&self, range: Range<u64>) -> bool {

@@ -9,10 +9,10 @@
 //! | `brief` | bytes of messages as errors and traces show them |
 //! | `data` | payloads as the program gets them |
 //! | `held` | what messages count against that bound |
-//! | `outgoing` | one channel of it: order, memory credit, what is owed again |
-//! | `entry` | one message on its way out |
-//! | `small` | the same for runs of small ones: frames that stand ready, and room lent for more of them |
-//! | `chain` | the same for longer ones that are alike, while several wait |
+//! | `outgoing` | one channel of it: memory credit, and which message asks first |
+//! | `send_queue` | the channel's messages in order: what was sent, arrived, is to be sent again |
+//! | `segment` | messages there that differ in number and bytes only, and how they fill packets |
+//! | `frames` | the encoded frames of small messages, and room lent for more of them |
 //! | `inbox` | the channels of the other direction: session credit, budget of large messages |
 //! | `answer` | what is asked of the program and told the peer |
 //! | `finished` | channel numbers that are not used again |
@@ -32,10 +32,9 @@
 mod answer;
 mod assembly;
 mod brief;
-mod chain;
 mod data;
-mod entry;
 mod finished;
+mod frames;
 mod held;
 mod inbox;
 mod incoming;
@@ -44,23 +43,23 @@ mod outgoing;
 mod places;
 mod pool;
 mod runs;
+mod segment;
+mod send_queue;
 mod slot;
-mod small;
 mod spare;
 
 pub use answer::{Answer, AnswerError, IncomingInfo};
 pub use brief::Brief;
-pub(crate) use chain::COPIED;
 pub use data::Data;
+pub use frames::{ChannelLease, SMALL};
 pub use held::{ByClass, Held, Queued, WantedRoom, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
-pub use outbox::{Next, NoRoom, Outbox, OutboxLimits, Piece};
-pub use outgoing::Packed;
+pub use outbox::{NoRoom, Outbox, OutboxLimits, Put};
 pub use pool::Pool;
-pub use small::{ChannelLease, SMALL, SmallOutgoing};
+#[cfg(doc)]
+use segment::COPIED;
 
 use crate::limits::MESSAGE_CHARGE;
-use crate::recovery::SentFrame;
 use crate::time::Duration;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use bytes::Bytes;
@@ -121,6 +120,60 @@ impl fmt::Debug for Outgoing {
             .field("token", &self.token)
             .field("deadline", &self.deadline)
             .finish()
+    }
+}
+
+/// A message to be sent, whose bytes stay the caller's: they are copied if it is accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct SmallOutgoing<'a> {
+    /// The channel it goes on.
+    pub channel: ChannelId,
+    /// The program's tag.
+    pub tag: u64,
+    /// What it means to the program.
+    pub kind: Kind,
+    /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the
+    /// caller).
+    pub user_header: &'a [u8],
+    /// The bytes. At most [`SMALL`] where they are queued (checked by the caller).
+    pub payload: &'a [u8],
+    /// Whether the program wants to hear of its delivery.
+    pub notify: bool,
+    /// The program's own handle, returned in its [`Completion`].
+    pub token: u64,
+}
+
+impl SmallOutgoing<'_> {
+    /// The same with bytes of its own.
+    #[must_use]
+    pub fn to_outgoing(&self) -> Outgoing {
+        Outgoing {
+            channel: self.channel,
+            tag: self.tag,
+            kind: self.kind,
+            user_header: Bytes::copy_from_slice(self.user_header),
+            payload: Bytes::copy_from_slice(self.payload),
+            notify: self.notify,
+            token: self.token,
+            deadline: None,
+        }
+    }
+}
+
+impl Outgoing {
+    /// The message as a small one, if it is. One with a deadline is not: it keeps an entry of its
+    /// own, so that its memory is free when it expires.
+    #[must_use]
+    pub fn as_small(&self) -> Option<SmallOutgoing<'_>> {
+        (self.payload.len() <= SMALL && self.deadline.is_none()).then(|| SmallOutgoing {
+            channel: self.channel,
+            tag: self.tag,
+            kind: self.kind,
+            user_header: &self.user_header,
+            payload: &self.payload,
+            notify: self.notify,
+            token: self.token,
+        })
     }
 }
 
@@ -204,31 +257,6 @@ pub fn charge(total: u64, user_header: usize) -> u64 {
     MESSAGE_CHARGE
         .saturating_add(len64(user_header))
         .saturating_add(total)
-}
-
-/// Appends `next` to `last` if both are whole messages with consecutive numbers on one channel.
-///
-/// A packet of many small messages is then remembered as one frame.
-#[must_use]
-pub fn merge(last: &mut SentFrame, next: SentFrame) -> bool {
-    if let SentFrame::Whole {
-        channel,
-        first,
-        count,
-    } = last
-        && let SentFrame::Whole {
-            channel: same,
-            first: follower,
-            count: more,
-        } = next
-        && *channel == same
-        && first.checked_add(u64::from(*count)) == Some(follower)
-        && let Some(sum) = count.checked_add(more)
-    {
-        *count = sum;
-        return true;
-    }
-    false
 }
 
 /// A length in memory as a length of the protocol.

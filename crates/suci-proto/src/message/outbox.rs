@@ -9,31 +9,27 @@ mod cancel;
 mod cold;
 mod fate;
 mod finish;
-mod idle;
 mod priorities;
 mod push;
-mod room;
 mod run;
 
 pub use push::NoRoom;
 
 use super::finished::Finished;
-use super::outgoing::{Block, Fin, IdleOutgoing, OutgoingChannel, Packed, Plan, Spares, Status};
-use super::{ByClass, Completion, Held, Queued, WantedRoom, index, len64};
+use super::outgoing::{Block, Filled, Fin, IdleOutgoing, OutgoingChannel, Status};
+use super::segment::FillBounds;
+use super::send_queue::Spares;
+use super::{ByClass, Completion, Held, Queued, WantedRoom, index};
 use crate::limits::MIN_CHANNELS;
 use crate::recovery::SentFrame;
 use crate::time::Instant;
 use crate::turns::{CLASSES, Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use crate::waits::WaitReason;
-use crate::wire::{FragHead, Rts};
 use bytes::Bytes;
 use core::ops::Range;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// What a piece counts in its channel's turn beside its bytes: about the frame's head.
-const HEAD: usize = 8;
 
 /// The bounds of an [`Outbox`].
 #[derive(Clone, Copy, Debug)]
@@ -53,63 +49,22 @@ pub struct OutboxLimits {
     pub reply_reserve: u64,
 }
 
-/// Something to put into a packet.
+/// What was put into a packet.
 #[derive(Clone, Debug)]
-pub enum Piece<'a> {
-    /// Bytes of a message.
-    Data {
-        /// The frame, up to its data.
-        head: FragHead<'a>,
-        /// The whole message.
-        payload: &'a Bytes,
-        /// Which bytes of `payload` follow the head.
-        range: Range<usize>,
-        /// It fits only as the packet's last frame, without a length.
-        last: bool,
-        /// These bytes were sent before.
-        resent: bool,
-        /// What the packet has to remember.
-        sent: SentFrame,
-    },
-    /// The request to send a large message.
-    Rts {
-        /// The frame.
-        rts: Rts<'a>,
-        /// What the packet has to remember.
-        sent: SentFrame,
-    },
-}
-
-/// What goes into a packet next.
-#[derive(Clone, Debug)]
-pub enum Next<'a> {
-    /// Small messages, or bytes of a chain, which were put there.
-    Packed(Packed),
-    /// Something to put there.
-    Piece(Piece<'a>),
-}
-
-/// What a channel has for a packet.
-enum Choice {
-    /// Small messages, or bytes of a chain, which were put there.
-    Packed(Packed),
-    /// A piece to be made.
-    Plan(Plan),
-}
-
-impl Piece<'_> {
-    /// Bytes of payload that were sent before.
-    #[must_use]
-    pub fn resent(&self) -> u64 {
-        match self {
-            Self::Data {
-                range,
-                resent: true,
-                ..
-            } => len64(range.len()),
-            _ => 0,
-        }
-    }
+pub struct Put<'a> {
+    /// What the packet has to remember.
+    pub sent: SentFrame,
+    /// Bytes of payload.
+    pub payload: u64,
+    /// They were sent before.
+    pub resent: bool,
+    /// The packet has no room for what is next, nor for a part of it.
+    pub full: bool,
+    /// The last frame reaches to the packet's end: nothing may follow it.
+    pub closed: bool,
+    /// A payload, and which bytes of it are to follow: they are gathered from where they lie. They
+    /// count in `payload`, which else tells what was copied.
+    pub reference: Option<(&'a Bytes, Range<usize>)>,
 }
 
 /// A channel that was opened.
@@ -132,6 +87,9 @@ pub struct Outbox {
     recent: Option<(ChannelId, Opened)>,
     /// Those that are open and idle.
     cold: BTreeMap<ChannelId, IdleOutgoing>,
+    /// A position that no message of a cold channel had, nor any behind it: the acknowledgement of
+    /// a packet that was taken for lost may come later.
+    cold_end: u64,
     finished: Finished,
     /// Channels whose FIN is to go.
     fins: VecDeque<ChannelId>,
@@ -185,6 +143,7 @@ impl Outbox {
             by_id: BTreeMap::new(),
             recent: None,
             cold: BTreeMap::new(),
+            cold_end: 0,
             finished: Finished::default(),
             fins: VecDeque::new(),
             opened: 0,
@@ -314,7 +273,7 @@ impl Outbox {
             return Ok(());
         };
         if let Some(channel) = self.channels.get_mut(place) {
-            let released = channel.refused(message, reason)?;
+            let released = channel.refused(message, reason, &mut self.completions)?;
             self.activate(place);
             self.release(place, released);
         }
@@ -347,65 +306,53 @@ impl Outbox {
         None
     }
 
-    /// What is next for a packet with `room` bytes left: small messages, or bytes of a chain, which
-    /// are put behind what `out` holds, or a piece of a long one. Lost ones go before new ones.
-    /// None if nothing fits: the packet is to be closed.
+    /// Puts what is next behind what `out` holds, a packet with `room` bytes left. What was lost
+    /// goes before what is new. None if nothing fits: the packet is to be closed.
     ///
-    /// What was returned counts as put into the packet: if it is not sent, it is lost.
-    pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Next<'_>> {
+    /// What was put there counts as sent: if it is not, it is lost.
+    pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Put<'_>> {
         let mut place = self.turns.front()?;
-        let mut choice = self.choose(place, room, out);
-        if choice.is_none() {
+        let mut filled = self.fill(place, room, out);
+        if filled.is_none() {
             let ready = self.find_ready()?;
             // If it had something to send, that does not fit.
             if ready != place {
                 place = ready;
-                choice = self.choose(place, room, out);
+                filled = self.fill(place, room, out);
             }
         }
-        let plan = match choice? {
-            Choice::Packed(run) => return Some(Next::Packed(run)),
-            Choice::Plan(plan) => plan,
+        let Filled { sent, filling, .. } = filled?;
+        let gathered = |(number, range)| {
+            let queue = &self.channels.get(place)?.queue;
+            Some((queue.gathered(number)?, range))
         };
-        self.session_used = self.session_used.saturating_add(plan.charged);
-        if !self.deadlines.is_empty() {
-            self.end_deadline(place, &plan);
-        }
-        let piece = self.channels.get(place)?.piece(&plan, room)?;
-        let size = match &piece {
-            Piece::Data { range, .. } => range.len(),
-            Piece::Rts { .. } => 0,
-        };
-        self.turns.charge(size.saturating_add(HEAD));
-        Some(Next::Piece(piece))
+        Some(Put {
+            sent,
+            payload: filling.payload,
+            resent: filling.resent,
+            full: filling.full,
+            closed: filling.closed,
+            reference: filling.reference.and_then(gathered),
+        })
     }
 
-    /// What the channel whose turn it is has for a packet with `room` bytes left. None if it has
-    /// nothing, or that does not fit.
-    fn choose(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Choice> {
-        if let Some(run) = self.pack(place, room, out) {
-            return Some(Choice::Packed(run));
-        }
-        let terms = self.terms();
-        let plan = self.channels.get_mut(place)?.next(room, terms)?;
-        Some(Choice::Plan(plan))
-    }
-
-    /// Puts the small messages of the channel whose turn it is, or bytes of its chain, behind what
-    /// `out` holds. None if what is next is neither, or does not fit.
-    fn pack(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Packed> {
+    /// As [`next`](Self::next), with what the channel whose turn it is has.
+    fn fill(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Filled> {
         let terms = self.terms();
         let turn = usize::try_from(self.turns.left(place)).unwrap_or(0);
         let channel = self.channels.get_mut(place)?;
-        let run = channel.pack(room, turn, terms, out)?;
-        self.session_used = self.session_used.saturating_add(run.charged);
+        let filled = channel.fill(FillBounds { room, turn }, terms, out)?;
+        self.session_used = self.session_used.saturating_add(filled.charged);
+        if let Some((at, number)) = filled.deadline {
+            self.deadlines.remove(&(at, channel.id(), number));
+        }
         if channel.has_sent_all() {
-            self.turns.finish_front(run.bytes);
+            self.turns.finish_front(filled.filling.bytes);
             self.park(place, Status::Idle);
         } else {
-            self.turns.charge(run.bytes);
+            self.turns.charge(filled.filling.bytes);
         }
-        Some(run)
+        Some(filled)
     }
 
     /// Whether [`poll_channel_blocked`](Self::poll_channel_blocked) may have one.
@@ -459,7 +406,7 @@ impl Outbox {
     /// Messages of this channel not yet acknowledged or refused.
     #[cfg(test)]
     pub fn queue_len(&self, channel: ChannelId) -> usize {
-        self.get(channel).map_or(0, OutgoingChannel::queue_len)
+        self.get(channel).map_or(0, |channel| channel.queue.open())
     }
 
     /// What it holds.
@@ -493,8 +440,9 @@ impl Outbox {
     /// cancelled.
     #[must_use]
     pub fn delivered(&self, channel: ChannelId) -> u64 {
-        let cold = || self.cold.get(&channel).map_or(0, IdleOutgoing::base);
-        self.get(channel).map_or_else(cold, OutgoingChannel::base)
+        let cold = || self.cold.get(&channel).map_or(0, IdleOutgoing::number);
+        let channel = self.get(channel);
+        channel.map_or_else(cold, OutgoingChannel::delivered)
     }
 
     /// Whether what goes next is of a lower class than a channel that was opened: that one may want
@@ -639,6 +587,9 @@ impl Outbox {
 impl Outbox {
     /// Bytes of frames that are kept for messages not yet acknowledged.
     pub(super) fn frames_held(&self) -> usize {
-        self.channels.iter().map(|(_, c)| c.frames_held()).sum()
+        self.channels
+            .iter()
+            .map(|(_, c)| c.queue.frames_held())
+            .sum()
     }
 }

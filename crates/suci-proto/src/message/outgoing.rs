@@ -1,53 +1,20 @@
-//! One channel of the outbox: its order, its memory credit, and what is owed again.
+//! One channel of the outbox: what of its queue may go now, its memory credit, and which message
+//! asks before it is sent.
 //!
-//! Messages pass three marks in order: `charged` (memory credit was taken), `cursor` (all bytes
-//! were sent once) and `base` (acknowledged, or refused). At most one RTS is unanswered; the next
-//! may go while the bytes of the one before still flow, which hides its round trip.
+//! Messages pass three marks in order: `charged` (memory credit was taken), sent once, and over
+//! (acknowledged, or refused). At most one RTS is unanswered; the next may go while the bytes of
+//! the message before still flow, which hides its round trip.
 
-mod cancel;
-mod chain;
-mod fate;
-mod idle;
-mod pack;
-mod queue;
-mod run;
-
-pub(super) use cancel::Cancelled;
-pub(super) use fate::Released;
-pub(super) use idle::IdleOutgoing;
-pub use pack::Packed;
-
-use super::entry::{Entry, LargePhase, Long, Name};
-use super::outbox::Piece;
-use super::small::{ChannelLease, FrameQueue, SmallOutgoing, SpareFrames, Tail};
-use super::spare::Spare;
-use super::{Held, Outgoing};
+use super::segment::{FillBounds, Filling, SendSegment};
+use super::send_queue::{Cancelled, Released, SendQueue};
+use super::{Completion, Halves};
 use crate::limits::ASK_INSTEAD;
 use crate::recovery::SentFrame;
-use crate::types::{ChannelId, MessageNumber};
+use crate::time::Instant;
+use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use crate::wire::Frame;
 use core::ops::Range;
-use queue::{Item, Queue};
 use std::collections::VecDeque;
-
-/// Entries for which a channel without messages keeps memory, in each of its queues.
-const OWN: usize = 16;
-
-const _: () = assert!(
-    OWN * size_of::<Item>() <= 1_024,
-    "little, for there may be many channels"
-);
-
-/// The memory of channels without messages, beyond what each keeps, for the next that has some.
-#[derive(Debug, Default)]
-pub(super) struct Spares {
-    frames: SpareFrames,
-    sent: SpareItems,
-    waiting: SpareItems,
-}
-
-/// Of at most 6 KiB.
-type SpareItems = Spare<VecDeque<Item>, 128>;
 
 /// What decides whether a message may go now.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +30,12 @@ pub(super) struct Terms {
 }
 
 impl Terms {
+    /// So much of the session's memory credit was taken.
+    fn take(&mut self, charge: u64) {
+        self.session_room = self.session_room.saturating_sub(charge);
+        self.reply_room = self.reply_room.saturating_sub(charge);
+    }
+
     /// Memory credit left in the session for messages of `channel`.
     #[inline]
     pub(super) const fn room_on(&self, channel: ChannelId) -> u64 {
@@ -94,22 +67,16 @@ pub(super) enum Status {
     Idle,
 }
 
-/// What the next piece is.
+/// What a channel put into a packet.
 #[derive(Clone, Debug)]
-pub(super) enum What {
-    Rts,
-    Whole,
-    Part(Range<u64>),
-}
-
-/// A piece that was decided on, and what it costs.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) number: MessageNumber,
-    pub(super) what: What,
-    pub(super) resent: bool,
+pub(super) struct Filled {
+    /// What the packet has to remember.
+    pub(super) sent: SentFrame,
+    pub(super) filling: Filling,
     /// Memory credit taken for it.
     pub(super) charged: u64,
+    /// The deadline of a message that is over, since some of the message is sent.
+    pub(super) deadline: Option<(Instant, MessageNumber)>,
 }
 
 /// Why the channel has no turn.
@@ -134,25 +101,24 @@ pub(super) enum Fin {
     Sent,
 }
 
+/// A message whose RTS is unanswered.
+#[derive(Clone, Copy, Debug)]
+struct OpenRequest {
+    number: MessageNumber,
+    /// The RTS was lost.
+    lost: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct OutgoingChannel {
     id: ChannelId,
-    queue: Queue,
-    /// The frames of those that are small.
-    frames: FrameQueue,
-    /// The first message that was not charged: `cursor`, or one or two beyond it; more if that
-    /// stands in a chain.
+    pub(super) queue: SendQueue,
+    /// The first message that was not charged: the first of which something was not sent, or one or
+    /// two beyond it.
     charged: MessageNumber,
-    /// The message whose RTS is unanswered.
-    asked: Option<MessageNumber>,
+    asked: Option<OpenRequest>,
     limit: u64,
     used: u64,
-    /// The first numbers of entries in the order of their losses; those that owe nothing any more
-    /// are passed over. What was the first of a chain may have left the front since
-    /// ([`chain_at`](Self::chain_at)).
-    resend: VecDeque<MessageNumber>,
-    /// How many entries owe something: long messages, chains, and runs of small ones.
-    owed: usize,
     pub(super) turn: Turn,
     pub(super) fin: Fin,
 }
@@ -163,34 +129,82 @@ struct Admission {
     charge: u64,
 }
 
+/// What is left of a channel that has nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IdleOutgoing {
+    /// The number of the next message.
+    number: Halves,
+    used: Halves,
+    /// Memory credit left, or as much of it as can be told.
+    room: u32,
+}
+
+impl IdleOutgoing {
+    /// The number of the next message.
+    pub(super) fn number(&self) -> MessageNumber {
+        self.number.whole()
+    }
+
+    /// Memory credit left.
+    pub(super) fn room(&self) -> u64 {
+        self.room.into()
+    }
+
+    /// Raises the limit.
+    pub(super) fn raise_limit(&mut self, limit: u64) {
+        let room = limit.saturating_sub(self.used.whole());
+        self.room = self.room.max(u32::try_from(room).unwrap_or(u32::MAX));
+    }
+}
+
 impl OutgoingChannel {
     pub(super) fn new(id: ChannelId, limit: u64) -> Self {
         Self {
             id,
-            queue: Queue::default(),
-            frames: FrameQueue::default(),
+            queue: SendQueue::default(),
             charged: 0,
             asked: None,
             limit,
             used: 0,
-            resend: VecDeque::new(),
-            owed: 0,
             turn: Turn::default(),
             fin: Fin::Open,
         }
+    }
+
+    /// As it was before it became idle, but that its next message has this position, which none of
+    /// its messages had.
+    pub(super) fn thawed(id: ChannelId, idle: IdleOutgoing, position: u64) -> Self {
+        let (number, used) = (idle.number(), idle.used.whole());
+        Self {
+            queue: SendQueue::at(number, position),
+            charged: number,
+            used,
+            ..Self::new(id, used.saturating_add(idle.room()))
+        }
+    }
+
+    /// What is left of it while it is idle.
+    pub(super) fn frozen(&self) -> IdleOutgoing {
+        IdleOutgoing {
+            number: Halves::of(self.queue.end_number()),
+            used: Halves::of(self.used),
+            room: u32::try_from(self.room()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Whether it has no message, waits for nothing, and is to be told nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        let waits = self.turn.parked.is_some() || self.turn.to_report;
+        self.queue.is_empty() && self.asked.is_none() && !waits && self.fin == Fin::Open
     }
 
     pub(super) fn id(&self) -> ChannelId {
         self.id
     }
 
-    /// Whether all its messages were acknowledged or refused.
-    pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    pub(super) fn base(&self) -> MessageNumber {
-        self.queue.base()
+    /// How many messages, from the first on, are acknowledged or refused.
+    pub(super) fn delivered(&self) -> MessageNumber {
+        self.queue.first_number()
     }
 
     pub(super) fn limit(&self) -> u64 {
@@ -209,118 +223,7 @@ impl OutgoingChannel {
         higher
     }
 
-    pub(super) fn push(&mut self, message: Outgoing, spares: &mut Spares) -> MessageNumber {
-        self.queue.borrow(spares);
-        self.queue.push_long(message)
-    }
-
-    #[inline(always)]
-    pub(super) fn push_small(
-        &mut self,
-        message: &SmallOutgoing<'_>,
-        spares: &mut Spares,
-    ) -> MessageNumber {
-        let (queue, frames) = (&mut self.queue, &mut self.frames);
-        match queue.extend_if(|number| frames.follow(number, message)) {
-            Some(number) => number,
-            None => self.push_other(message, spares),
-        }
-    }
-
-    /// Takes a small message that is not like the last one, or stands alone.
-    #[inline(never)]
-    fn push_other(&mut self, message: &SmallOutgoing<'_>, spares: &mut Spares) -> MessageNumber {
-        self.queue.borrow(spares);
-        self.frames.borrow(&mut spares.frames);
-        let row = self.queue.last_small().is_some();
-        let small = self.frames.push(self.queue.end(), message, row);
-        self.queue.push_small(small)
-    }
-
-    /// Lends room for messages like the last one, at most so many of so many bytes and a header
-    /// each, if that is a small one that waits and more of a row may follow it. Until it is given
-    /// [back](Self::put_back), nothing else is to be asked.
-    pub(super) fn lend(
-        &mut self,
-        place: usize,
-        most: impl FnOnce(Held) -> u64,
-    ) -> Option<ChannelLease> {
-        let last = self.queue.last_small().filter(|_| self.fin == Fin::Open)?;
-        let (more, held) = (u32::MAX - last.count(), Held::one(last.total()));
-        let tail = self.frames.lend()?;
-        let left = u32::try_from(most(held)).map_or(more, |most| most.min(more));
-        let room = (left, held.bytes);
-        Some(ChannelLease::new(
-            tail,
-            self.id,
-            place,
-            self.queue.end(),
-            room,
-        ))
-    }
-
-    /// So many more stand in what was lent.
-    pub(super) fn put_back(&mut self, count: u32, tail: Tail) {
-        self.frames.put_back(tail);
-        self.queue.extend_by(count);
-    }
-
-    /// Gives back memory that nothing stands in, if it is more than a channel keeps.
-    #[inline]
-    pub(super) fn give_back(&mut self, spares: &mut Spares) {
-        self.frames.give_back(&mut spares.frames);
-        if self.queue.is_empty() {
-            self.queue.give_back(spares);
-            if self.resend.capacity() > OWN {
-                self.resend = VecDeque::new();
-            }
-        }
-    }
-
-    fn name(&self, number: MessageNumber) -> Name {
-        Name {
-            channel: self.id,
-            number,
-        }
-    }
-
-    fn entry(&self, number: MessageNumber) -> Option<&Entry> {
-        self.queue.get(number).map(|item| &item.entry)
-    }
-
-    fn entry_mut(&mut self, number: MessageNumber) -> Option<&mut Entry> {
-        self.queue.get_mut(number).map(|item| &mut item.entry)
-    }
-
-    fn long(&self, number: MessageNumber) -> Option<&Long> {
-        match self.entry(number)? {
-            Entry::Long(long) => Some(long),
-            Entry::Small(_) | Entry::Chain(_) => None,
-        }
-    }
-
-    fn long_mut(&mut self, number: MessageNumber) -> Option<&mut Long> {
-        match self.entry_mut(number)? {
-            Entry::Long(long) => Some(long),
-            Entry::Small(_) | Entry::Chain(_) => None,
-        }
-    }
-
-    /// What its messages count against the bounds of the queue. O(messages).
-    pub(super) fn held(&self) -> Held {
-        let each = self.queue.iter().map(|item| item.entry.held());
-        each.fold(Held::default(), Held::plus)
-    }
-
-    /// Messages not yet acknowledged or refused, counting those behind such a one.
-    #[cfg(test)]
-    pub(super) fn queue_len(&self) -> usize {
-        let waits = |item: &&Item| !item.entry.is_done() && !item.entry.is_void();
-        let open = self.queue.iter().filter(waits);
-        open.map(|item| super::index(item.entry.count())).sum()
-    }
-
-    // ---- sending
+    // ---- what may go
 
     fn fits(&self, charge: u64, terms: Terms) -> Result<(), Block> {
         if self
@@ -337,10 +240,10 @@ impl OutgoingChannel {
     }
 
     /// Whether this message asks first whatever credit there is.
-    fn asks_first(entry: &Entry, terms: Terms) -> bool {
+    fn asks_first(segment: &SendSegment, terms: Terms) -> bool {
         let half = terms.window.map_or(u64::MAX, |window| window / 2);
-        entry.total() > terms.rts_threshold
-            || (entry.total() > ASK_INSTEAD && entry.charge() > half)
+        segment.total() > terms.rts_threshold
+            || (segment.total() > ASK_INSTEAD && segment.charge() > half)
     }
 
     /// Whether message `number`, the next to be charged, may go, and how.
@@ -350,22 +253,22 @@ impl OutgoingChannel {
     fn admit(
         &self,
         number: MessageNumber,
-        entry: &Entry,
+        segment: &SendSegment,
         terms: Terms,
     ) -> Result<Admission, Block> {
         let request = Admission {
             ask: true,
-            charge: entry.request_charge(),
+            charge: segment.request_charge(),
         };
-        if Self::asks_first(entry, terms) {
+        if Self::asks_first(segment, terms) {
             return self.fits(request.charge, terms).map(|()| request);
         }
-        let charge = entry.charge();
+        let charge = segment.charge();
         match self.fits(charge, terms) {
             Ok(()) => Ok(Admission { ask: false, charge }),
             Err(_)
-                if entry.total() > ASK_INSTEAD
-                    && number == self.base()
+                if segment.total() > ASK_INSTEAD
+                    && number == self.queue.first_number()
                     && self.fits(request.charge, terms).is_ok() =>
             {
                 Ok(request)
@@ -374,252 +277,278 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whether nothing waits to be sent, or owes anything.
+    /// Whether something was lost and not sent again.
+    fn has_lost(&self) -> bool {
+        self.queue.has_lost() || self.asked.is_some_and(|asked| asked.lost)
+    }
+
+    /// Whether nothing waits to be sent, for the first time or again.
     pub(super) fn has_sent_all(&self) -> bool {
-        self.owed == 0 && self.queue.next().is_none()
+        !self.has_lost() && self.queue.unsent().is_none()
+    }
+
+    /// Whether the RTS of message `number` is unanswered.
+    fn has_asked(&self, number: MessageNumber) -> bool {
+        self.asked.is_some_and(|asked| asked.number == number)
     }
 
     pub(super) fn status(&self, terms: Terms) -> Status {
-        if self.owed > 0 {
+        if self.has_lost() {
             return Status::Ready;
         }
-        let Some(entry) = self.queue.next() else {
+        let Some((number, segment)) = self.queue.unsent() else {
             return Status::Idle;
         };
-        let phase = match entry {
-            Entry::Chain(chain) if chain.is_within() => return Status::Ready,
-            Entry::Small(_) | Entry::Chain(_) => &LargePhase::Queued,
-            Entry::Long(long) => &long.phase,
-        };
-        match phase {
-            LargePhase::Queued => match self.admit(self.queue.cursor(), entry, terms) {
-                Ok(_) => Status::Ready,
-                Err(block) => Status::Blocked(block),
-            },
-            LargePhase::Granted | LargePhase::Parts(_) => Status::Ready,
-            LargePhase::Asked { .. } => Status::Blocked(Block::Answer),
-            LargePhase::Whole { .. } | LargePhase::Acked | LargePhase::Refused(_) => Status::Idle,
+        if self.has_asked(number) {
+            return Status::Blocked(Block::Answer);
+        }
+        // Begun, or granted.
+        if number < self.charged {
+            return Status::Ready;
+        }
+        match self.admit(number, segment, terms) {
+            Ok(_) => Status::Ready,
+            Err(block) => Status::Blocked(block),
         }
     }
 
-    /// The first message that owes something; those in the list that owe nothing any more are
-    /// passed over.
-    fn first_owed(&mut self) -> Option<MessageNumber> {
-        while let Some(&number) = self.resend.front() {
-            let number = self.chain_at(number).unwrap_or(number);
-            if self.entry(number).is_some_and(Entry::owes) {
-                return Some(number);
-            }
-            self.unlist_front();
-        }
-        debug_assert_eq!(self.owed, 0, "what is owed is listed");
-        self.owed = 0;
-        None
-    }
-
-    /// The next piece for a packet with `room` bytes left; none if nothing fits, or what is next
-    /// goes by [`pack`](Self::pack).
-    pub(super) fn next(&mut self, room: usize, terms: Terms) -> Option<Plan> {
-        if self.owed > 0 {
-            return self.next_lost(room);
-        }
-        let (number, name) = (self.queue.cursor(), self.name(self.queue.cursor()));
-        let entry = self.queue.next()?;
-        let is_new = match entry {
-            Entry::Chain(_) => return self.ask_ahead(room, terms),
-            Entry::Small(_) => true,
-            Entry::Long(long) => match long.phase {
-                LargePhase::Queued => true,
-                LargePhase::Granted | LargePhase::Parts(_) => false,
-                _ => return None,
-            },
-        };
-        let mut charged = 0;
-        if is_new {
-            let admission = self.admit(number, entry, terms).ok()?;
-            if admission.ask {
-                return self.ask(number, room);
-            }
-            charged = admission.charge;
-        } else if let Some(plan) = self.ask_ahead(room, terms) {
-            return Some(plan);
-        }
-        let Some(Entry::Long(long)) = self.queue.next_mut() else {
-            return None;
-        };
-        let what = long.cut_new(room, name)?;
-        if is_new {
-            self.take_credit(number, charged);
-        }
-        self.move_cursor();
-        Some(Plan {
-            number,
-            what,
-            resent: false,
-            charged,
-        })
-    }
-
-    /// Something that was lost.
-    fn next_lost(&mut self, room: usize) -> Option<Plan> {
-        let number = self.first_owed()?;
-        let name = self.name(number);
-        let long = self.long_mut(number)?;
-        let what = long.cut_lost(room, name)?;
-        if !long.owes() {
-            self.owed = self.owed.saturating_sub(1);
-            self.unlist_front();
-        }
-        Some(Plan {
-            number,
-            what,
-            resent: true,
-            charged: 0,
-        })
-    }
-
-    fn unlist_front(&mut self) {
-        if let Some(number) = self.resend.pop_front() {
-            let number = self.chain_at(number).unwrap_or(number);
-            if let Some(entry) = self.entry_mut(number) {
-                *entry.listed() = false;
-            }
-        }
-    }
-
-    /// Sends the RTS of `number`, if it fits.
-    fn ask(&mut self, number: MessageNumber, room: usize) -> Option<Plan> {
-        let name = self.name(number);
-        self.queue.dissolve(number);
-        self.lengthen(number);
-        let entry = self.long_mut(number)?;
-        if Frame::Rts(entry.request(name)).size() > room {
-            return None;
-        }
-        entry.phase = LargePhase::Asked { lost: false };
-        entry.asked = true;
-        let charged = entry.request_charge();
-        self.asked = Some(number);
-        self.take_credit(number, charged);
-        Some(Plan {
-            number,
-            what: What::Rts,
-            resent: false,
-            charged,
-        })
-    }
-
-    /// Makes a small message a long one: the peer's program decides about messages as short as
-    /// this.
-    fn lengthen(&mut self, number: MessageNumber) {
-        self.queue.divide(number, 1);
-        if let Some(Item { entry, .. }) = self.queue.get_mut(number)
-            && let Entry::Small(small) = entry
-            && let Some(message) = self.frames.read(small)
-        {
-            *entry = Entry::Long(Box::new(Long::lengthened(message, small.clone())));
-        }
-    }
-
-    /// Asks for the next message while the one before is being sent. One ahead, not more: each
-    /// grant ties up the receiver's memory.
-    fn ask_ahead(&mut self, room: usize, terms: Terms) -> Option<Plan> {
-        let number = self.asks_ahead(terms)?;
-        self.ask(number, room)
-    }
-
-    /// The message that asks while the one before is being sent, if it may.
+    /// The message that asks while the one before is being sent, if it may. One ahead, not more:
+    /// each grant ties up the receiver's memory.
     fn asks_ahead(&self, terms: Terms) -> Option<MessageNumber> {
-        let &Item {
-            first: number,
-            ref entry,
-        } = self.queue.after_next()?;
-        if self.asked.is_some() || self.charged != number {
+        let (number, _) = self.queue.unsent()?;
+        if self.asked.is_some() || self.charged != number.saturating_add(1) {
             return None;
         }
-        let may =
-            Self::asks_first(entry, terms) && self.fits(entry.request_charge(), terms).is_ok();
-        may.then_some(number)
+        let (_, segment) = self.queue.find(self.charged)?;
+        if !Self::asks_first(segment, terms) {
+            return None;
+        }
+        let fits = self.fits(segment.request_charge(), terms);
+        fits.ok().map(|()| self.charged)
     }
 
-    fn take_credit(&mut self, number: MessageNumber, charge: u64) {
-        self.used = self.used.saturating_add(charge);
-        self.charged = number.saturating_add(1);
+    // ---- into packets
+
+    /// Puts what is next behind what `out` holds, as much as `bounds` and the credit allow. What
+    /// was lost goes before what is new. None if nothing fits, or may go.
+    pub(super) fn fill(
+        &mut self,
+        bounds: FillBounds,
+        terms: Terms,
+        out: &mut Vec<u8>,
+    ) -> Option<Filled> {
+        if self.queue.has_lost() {
+            let (start, filling) = self.queue.put_lost(self.id, bounds, out)?;
+            return Some(self.filled(start, filling));
+        }
+        if let Some(OpenRequest { number, lost: true }) = self.asked {
+            let filled = self.put_request(number, bounds.room, out)?;
+            self.asked = Some(OpenRequest {
+                number,
+                lost: false,
+            });
+            return Some(filled);
+        }
+        if let Some(number) = self.asks_ahead(terms)
+            && let Some(filled) = self.ask(number, bounds.room, out)
+        {
+            return Some(filled);
+        }
+        self.fill_new(bounds, terms, out)
     }
 
-    fn move_cursor(&mut self) {
-        while let Some(entry) = self.queue.next() {
-            match entry {
-                Entry::Long(long) if long.is_sent() => self.queue.advance(1),
-                Entry::Chain(chain) if chain.is_sent() => self.queue.advance(1),
-                _ => break,
-            }
+    /// What positions from `start` on, which were put into a packet, are for that.
+    fn filled(&self, start: u64, filling: Filling) -> Filled {
+        Filled {
+            sent: SentFrame::Data {
+                channel: self.id,
+                start,
+                end: filling.end,
+            },
+            filling,
+            charged: 0,
+            deadline: None,
         }
     }
 
-    /// What `plan` puts into the packet, which has `room` bytes left.
-    pub(super) fn piece(&self, plan: &Plan, room: usize) -> Option<Piece<'_>> {
-        let (number, entry) = (plan.number, self.long(plan.number)?);
-        let (channel, name) = (self.id, self.name(number));
-        let (sent, start, end) = match plan.what {
-            What::Rts => {
-                let sent = SentFrame::Rts {
-                    channel,
-                    message: number,
-                };
-                return Some(Piece::Rts {
-                    rts: entry.request(name),
-                    sent,
-                });
+    /// As [`fill`](Self::fill), with what was never sent.
+    fn fill_new(
+        &mut self,
+        bounds: FillBounds,
+        mut terms: Terms,
+        out: &mut Vec<u8>,
+    ) -> Option<Filled> {
+        let start = self.queue.next();
+        let mut filling = Filling::new(start, false);
+        let (mut charged, mut deadline) = (0_u64, None);
+        while filling.goes_on(bounds)
+            && deadline.is_none()
+            && let Some((number, segment)) = self.queue.unsent()
+        {
+            if number >= self.charged {
+                match self.admit(number, segment, terms) {
+                    Ok(Admission { ask: false, .. }) => {}
+                    Ok(_) if filling.bytes == 0 => return self.ask(number, bounds.room, out),
+                    Ok(_) | Err(_) => break,
+                }
+            } else if self.has_asked(number) {
+                break;
             }
-            What::Whole => (
-                SentFrame::Whole {
-                    channel,
-                    first: number,
-                    count: 1,
-                },
-                0,
-                true,
-            ),
-            What::Part(Range { start, end }) => {
-                let sent = SentFrame::Part {
-                    channel,
-                    message: number,
-                    start,
-                    end,
-                };
-                (sent, start, end == entry.total())
+            let (first, charge) = (segment.first, segment.charge());
+            let uncharged = self.charged.max(first);
+            let left = segment.end_number().saturating_sub(uncharged);
+            let credit = self.room().min(terms.room_on(self.id));
+            // Mostly it pays for all: nothing to divide.
+            let paid = match left.saturating_mul(charge) <= credit {
+                true => left,
+                false => credit / charge,
+            };
+            let paid_end = uncharged.saturating_add(paid);
+            let limit = segment.position(paid_end.saturating_sub(first));
+            let (untouched, over) = self
+                .queue
+                .put_new(self.id, limit, bounds, &mut filling, out);
+            let more = untouched.saturating_sub(uncharged).saturating_mul(charge);
+            self.charged = self.charged.max(untouched);
+            self.used = self.used.saturating_add(more);
+            terms.take(more);
+            charged = charged.saturating_add(more);
+            deadline = over.map(|at| (at, number));
+            if filling.end < limit || paid < left {
+                break;
             }
-        };
-        let (head, range) = (entry.head(name, start, end), entry.span(plan));
-        let last = head.size(range.len(), false).saturating_add(range.len()) > room;
-        Some(Piece::Data {
-            head,
-            payload: &entry.payload,
-            range,
-            last,
-            resent: plan.resent,
-            sent,
+        }
+        (filling.bytes > 0).then(|| Filled {
+            charged,
+            deadline,
+            ..self.filled(start, filling)
         })
     }
-}
 
-#[cfg(test)]
-impl Spares {
-    pub(super) fn footprint(&self) -> usize {
-        self.frames.footprint() + self.sent.footprint() + self.waiting.footprint()
+    /// Puts the RTS of message `number`, which was not sent, if it fits.
+    fn ask(&mut self, number: MessageNumber, room: usize, out: &mut Vec<u8>) -> Option<Filled> {
+        let mut filled = self.put_request(number, room, out)?;
+        let (_, segment) = self.queue.find(number)?;
+        filled.charged = segment.request_charge();
+        filled.deadline = self.queue.ask(number).map(|at| (at, number));
+        self.asked = Some(OpenRequest {
+            number,
+            lost: false,
+        });
+        self.used = self.used.saturating_add(filled.charged);
+        self.charged = number.saturating_add(1);
+        Some(filled)
     }
-}
 
-#[cfg(test)]
-impl OutgoingChannel {
-    pub(super) fn frames_held(&self) -> usize {
-        self.frames.held()
+    /// Puts the RTS of message `number` behind what `out` holds, if it fits.
+    fn put_request(&self, number: MessageNumber, room: usize, out: &mut Vec<u8>) -> Option<Filled> {
+        let frame = Frame::Rts(self.queue.request(self.id, number)?);
+        let size = frame.size();
+        if size > room {
+            return None;
+        }
+        frame.put(out);
+        let mut filling = Filling::new(0, false);
+        filling.bytes = size;
+        let sent = SentFrame::Rts {
+            channel: self.id,
+            message: number,
+        };
+        Some(Filled {
+            sent,
+            ..self.filled(0, filling)
+        })
     }
 
-    /// Bytes allocated for messages, those of long ones apart.
-    pub(super) fn footprint(&self) -> usize {
-        let resend = self.resend.capacity() * size_of::<MessageNumber>();
-        self.frames.footprint() + self.queue.footprint() + resend
+    /// As [`SendQueue::rest`], if nothing else is to go first.
+    pub(super) fn rest(
+        &self,
+        start: u64,
+        end: u64,
+        terms: Terms,
+    ) -> Option<(MessageNumber, Range<u64>)> {
+        let rest = self.queue.rest(start, end)?;
+        (!self.has_lost() && self.asks_ahead(terms).is_none()).then_some(rest)
+    }
+
+    // ---- what becomes of it
+
+    /// What stands at these positions arrived.
+    pub(super) fn acked(&mut self, range: Range<u64>, out: &mut VecDeque<Completion>) -> Released {
+        self.queue.acked(self.id, range, out)
+    }
+
+    /// The RTS of `number` was lost, or arrived.
+    pub(super) fn request_lost(&mut self, number: MessageNumber, lost: bool) {
+        if let Some(asked) = self.asked.as_mut().filter(|asked| asked.number == number) {
+            asked.lost = lost;
+        }
+    }
+
+    /// Whatever was sent and is not known to have arrived is to be sent again.
+    pub(super) fn all_lost(&mut self) {
+        self.queue.all_lost();
+        if let Some(asked) = &mut self.asked {
+            asked.lost = true;
+        }
+    }
+
+    /// Whether an answer to message `number` has something to change. A repeated one has not.
+    fn answers(&self, number: MessageNumber) -> Result<bool, ProtocolError> {
+        if self.has_asked(number) {
+            return Ok(true);
+        }
+        // Of messages that left the queue nothing is remembered: taken for a repetition.
+        let asked = self
+            .queue
+            .find(number)
+            .is_some_and(|(_, segment)| segment.asked);
+        if number < self.queue.first_number() || asked {
+            return Ok(false);
+        }
+        Err(ProtocolError::OutOfPlace(
+            "an answer to a message that did not ask",
+        ))
+    }
+
+    /// The receiver permits message `number`. True if that is news.
+    pub(super) fn granted(&mut self, number: MessageNumber) -> Result<bool, ProtocolError> {
+        let news = self.answers(number)?;
+        if news {
+            self.asked = None;
+        }
+        Ok(news)
+    }
+
+    /// The receiver refuses message `number`.
+    pub(super) fn refused(
+        &mut self,
+        number: MessageNumber,
+        reason: u64,
+        out: &mut VecDeque<Completion>,
+    ) -> Result<Released, ProtocolError> {
+        if !self.answers(number)? {
+            return Ok(Released::default());
+        }
+        self.asked = None;
+        Ok(self.queue.refused(self.id, number, reason, out))
+    }
+
+    /// Cancels the messages with this token of which nothing was sent, the last ones first.
+    pub(super) fn cancel_token(&mut self, token: u64) -> Vec<Cancelled> {
+        self.queue.cancel_token(token, self.charged)
+    }
+
+    /// Cancels message `number`, which has a token or a deadline of its own, if nothing of it was
+    /// sent.
+    pub(super) fn cancel_one(&mut self, number: MessageNumber) -> Option<Cancelled> {
+        self.queue.cancel_one(number, self.charged)
+    }
+
+    /// The session is over: the outcome of everything left, in order.
+    pub(super) fn end_all(&mut self, out: &mut Vec<Completion>) {
+        self.queue.end_all(self.id, out);
+        self.charged = self.queue.end_number();
+        self.asked = None;
     }
 }

@@ -1,7 +1,8 @@
 //! Both halves against each other, through the bytes of the wire.
 
+mod alike_frames;
+mod alike_payloads;
 mod cancel;
-mod chains;
 mod credit;
 mod ending;
 mod footprint;
@@ -9,12 +10,12 @@ mod lossy;
 mod priorities;
 mod receiving;
 mod requests;
-mod rows;
 mod runs;
 mod sending;
 
 use super::*;
 use crate::limits::{MAX_CHANNELS, MIN_CHANNELS};
+use crate::recovery::SentFrame;
 use crate::time::Duration;
 use crate::types::ProtocolError;
 use crate::wire::{self, Frag, Frame, Rts, Start};
@@ -103,51 +104,27 @@ fn packet(outbox: &mut Outbox, full: usize) -> Option<Packet> {
     let mut sent: Vec<SentFrame> = Vec::new();
     loop {
         let room = full - bytes.len();
-        let piece = match outbox.next(room, &mut bytes) {
-            Some(Next::Packed(run)) => {
-                if !sent.last_mut().is_some_and(|last| merge(last, run.sent)) {
-                    sent.push(run.sent);
-                }
-                if run.full {
-                    let next = outbox.next(full - bytes.len(), &mut bytes);
-                    assert!(next.is_none(), "no room for what is next");
-                }
-                if run.closed {
-                    break;
-                }
-                continue;
-            }
-            Some(Next::Piece(piece)) => piece,
-            None => break,
+        let before = bytes.len();
+        let Some(put) = outbox.next(room, &mut bytes) else {
+            break;
         };
-        let (frame, closed) = match piece {
-            Piece::Rts { rts, sent } => {
-                Frame::Rts(rts).put(&mut bytes);
-                (sent, false)
-            }
-            Piece::Data {
-                head,
-                payload,
-                range,
-                last,
-                sent,
-                ..
-            } => {
-                let size = head.size(range.len(), true) + range.len();
-                if last && size < room {
-                    Frame::Padding(room - size).put(&mut bytes);
-                }
-                head.put(&mut bytes, range.len(), last);
-                bytes.extend_from_slice(&payload[range]);
-                (sent, last)
-            }
-        };
+        let mut copied = put.payload;
+        if let Some((payload, range)) = put.reference {
+            copied -= range.len() as u64;
+            bytes.extend_from_slice(&payload[range]);
+        }
         assert!(bytes.len() <= full, "{} of {full}", bytes.len());
-        if !sent.last_mut().is_some_and(|last| merge(last, frame)) {
-            sent.push(frame);
+        assert!(bytes.len() > before && copied <= (bytes.len() - before) as u64);
+        let (sent_now, is_full, closed) = (put.sent, put.full, put.closed);
+        if !sent.last_mut().is_some_and(|last| last.adjoin(&sent_now)) {
+            sent.push(sent_now);
         }
         if closed {
             break;
+        }
+        if is_full {
+            let next = outbox.next(full - bytes.len(), &mut bytes);
+            assert!(next.is_none(), "no room for what is next");
         }
     }
     (!sent.is_empty()).then_some(Packet { bytes, sent })
@@ -260,34 +237,14 @@ fn rts(message: u64, total: u64) -> Rts<'static> {
     }
 }
 
-#[test]
-fn whole_messages_with_consecutive_numbers_merge() {
-    let whole = |channel, first, count| SentFrame::Whole {
-        channel,
-        first,
-        count,
-    };
-    let mut last = whole(C0, 3, 2);
-    assert!(merge(&mut last, whole(C0, 5, 1)));
-    assert_eq!(last, whole(C0, 3, 3));
-    assert!(!merge(&mut last, whole(C0, 7, 1)), "a gap");
-    assert!(!merge(&mut last, whole(C0, 5, 1)), "backwards");
-    assert!(!merge(&mut last, whole(C1, 6, 1)), "another channel");
-    assert!(!merge(
-        &mut last,
-        SentFrame::Rts {
-            channel: C0,
-            message: 6
-        }
-    ));
-    let mut full = whole(C0, 0, u32::MAX);
-    assert!(
-        !merge(&mut full, whole(C0, u64::from(u32::MAX), 1)),
-        "the count is full"
-    );
-    let mut end = whole(C0, u64::MAX, 1);
-    assert!(!merge(&mut end, whole(C0, 0, 1)), "numbers do not wrap");
-    assert_eq!(last, whole(C0, 3, 3), "a refused merge changes nothing");
+/// The channels and messages of which something stands in a packet, for each frame.
+fn names(packet: &Packet) -> Vec<(ChannelId, u64)> {
+    let frames = wire::frames(&packet.bytes).map(Result::unwrap);
+    let names = frames.filter_map(|frame| match frame {
+        Frame::Frag(frag) => Some((frag.channel, frag.message)),
+        _ => None,
+    });
+    names.collect()
 }
 
 #[test]

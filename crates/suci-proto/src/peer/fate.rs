@@ -11,8 +11,8 @@ pub(super) struct FrameFates<'a> {
     modes: &'a mut mode::Modes,
     received: &'a mut crate::ack::Received,
     credit: &'a mut crate::credit::SendCredit,
-    /// A range of one message that arrived, of which the outbox was not told yet: consecutive
-    /// packets extend it.
+    /// Data of one channel that arrived and of which the outbox was not told yet: packets in a row
+    /// carried what adjoins.
     arrived: Option<SentFrame>,
     pub(super) close_acked: bool,
     /// Lost messages wait until the program asks to send them again.
@@ -53,7 +53,7 @@ impl Sink for FrameFates<'_> {
     fn acked(&mut self, _numbers: RangeInclusive<u64>, frames: &[SentFrame]) {
         for frame in frames {
             match *frame {
-                SentFrame::Part { .. } => {
+                SentFrame::Data { .. } => {
                     let known = self.arrived.as_mut();
                     let adjoins = known.is_some_and(|part| part.adjoin(frame));
                     if !adjoins {
@@ -61,7 +61,7 @@ impl Sink for FrameFates<'_> {
                         self.arrived = Some(*frame);
                     }
                 }
-                SentFrame::Whole { .. } | SentFrame::Rts { .. } | SentFrame::Fin { .. } => {
+                SentFrame::Rts { .. } | SentFrame::Fin { .. } => {
                     self.settle();
                     self.session.outbox.on_acked(frame);
                 }
@@ -76,10 +76,8 @@ impl Sink for FrameFates<'_> {
         self.settle();
         for frame in frames {
             match *frame {
-                SentFrame::Whole { .. } | SentFrame::Part { .. } | SentFrame::Rts { .. }
-                    if self.withhold => {}
-                SentFrame::Whole { .. }
-                | SentFrame::Part { .. }
+                SentFrame::Data { .. } | SentFrame::Rts { .. } if self.withhold => {}
+                SentFrame::Data { .. }
                 | SentFrame::Rts { .. }
                 | SentFrame::ChannelBlocked { .. }
                 | SentFrame::Fin { .. } => self.session.outbox.on_lost(frame),

@@ -290,9 +290,8 @@ fn a_piece_that_is_shorter_than_its_packet_begins_no_run() {
             let (from, to) = (0, 1);
             pairs.world.deliver(&Packet { from, to, bytes });
             if lost && let Some(frame) = pairs.world.engines[0].shared.frames.first().copied() {
-                let SentFrame::Part {
+                let SentFrame::Data {
                     channel,
-                    message,
                     start,
                     end,
                 } = frame
@@ -301,9 +300,8 @@ fn a_piece_that_is_shorter_than_its_packet_begins_no_run() {
                 };
                 let start = start + short;
                 let outbox = &mut pairs.world.peer(0, 1).session.outbox;
-                outbox.on_lost(&SentFrame::Part {
+                outbox.on_lost(&SentFrame::Data {
                     channel,
-                    message,
                     start,
                     end,
                 });

@@ -3,7 +3,7 @@
 //! the peer.
 
 use super::Outbox;
-use crate::message::outgoing::{Cancelled, Plan};
+use crate::message::send_queue::Cancelled;
 use crate::message::{CANCELLED, Completion, EXPIRED, Outcome};
 use crate::time::Instant;
 use crate::types::{ChannelId, MessageNumber};
@@ -14,7 +14,7 @@ impl Outbox {
         if let Some(place) = self.find(channel)
             && let Some(queued) = self.channels.get_mut(place)
         {
-            queued.set_deadline(number, at);
+            queued.queue.set_deadline(number, at);
             self.deadlines.insert((at, channel, number));
         }
     }
@@ -24,15 +24,6 @@ impl Outbox {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(at, ..)| *at)
-    }
-
-    /// Some of a message is about to be sent: it does not expire any more.
-    pub(super) fn end_deadline(&mut self, place: usize, plan: &Plan) {
-        if let Some(channel) = self.channels.get_mut(place)
-            && let Some(at) = channel.take_deadline(plan.number)
-        {
-            self.deadlines.remove(&(at, channel.id(), plan.number));
-        }
     }
 
     /// Cancels the messages whose deadline passed.

@@ -1,4 +1,5 @@
-//! Channels of the outbox without messages: few numbers are left of each.
+//! Channels of the outbox without messages, of which few numbers are left, and an outbox without
+//! any message.
 //!
 //! Some stay as they are, so that what goes to and fro on a few channels pays for nothing here.
 
@@ -13,7 +14,8 @@ impl Outbox {
     #[inline(never)]
     pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
-        Some(self.place(OutgoingChannel::thawed(id, cold)))
+        let channel = OutgoingChannel::thawed(id, cold, self.cold_end);
+        Some(self.place(channel))
     }
 
     /// Gives a channel its place.
@@ -42,6 +44,7 @@ impl Outbox {
                 .get(place)
                 .is_some_and(OutgoingChannel::is_idle);
         if let Some(channel) = idle.then(|| self.vacate(place)).flatten() {
+            self.cold_end = self.cold_end.max(channel.queue.end());
             self.cold.insert(channel.id(), channel.frozen());
         }
         idle
@@ -57,5 +60,51 @@ impl Outbox {
         self.session_parked = moved.all(self.session_parked.drain(..));
         self.to_report = moved.all(self.to_report.drain(..));
         self.recent = None;
+    }
+}
+
+impl Outbox {
+    /// Gives back what messages needed. False if there is one, or something is to be told.
+    pub(crate) fn shrink(&mut self) -> bool {
+        // Finds out that those who have a turn have nothing to send.
+        let nothing = self.is_empty() && !self.has_sendable() && self.completions.is_empty();
+        let told =
+            self.session_parked.is_empty() && self.to_report.is_empty() && !self.wants_room();
+        if !(nothing && told && self.turns.is_empty()) {
+            return false;
+        }
+        self.recent = None;
+        // The next acknowledgement tells it again.
+        self.unasked = 0;
+        self.wanted = Default::default();
+        self.session_parked = Vec::new();
+        self.to_report = Default::default();
+        self.completions = Default::default();
+        self.spares = Default::default();
+        let places: Vec<usize> = self.by_id.values().copied().collect();
+        let frozen = places.into_iter().all(|place| self.freeze(place));
+        if frozen {
+            (self.channels, self.by_id, self.turns) = Default::default();
+        }
+        frozen && self.channel_parked == 0 && self.answer_parked == 0
+    }
+}
+
+#[cfg(test)]
+impl Outbox {
+    /// Each class holds what its channels do.
+    pub(in crate::message) fn audit_queued(&self) {
+        let mut queued = crate::message::ByClass::default();
+        for (place, channel) in &self.channels {
+            let class = self.turns.priority(place).class();
+            queued.change(class, |held| held.plus(channel.queue.held()));
+        }
+        assert_eq!(queued, self.queued);
+    }
+
+    /// Bytes allocated for messages, those of long ones apart.
+    pub(in crate::message) fn footprint(&self) -> usize {
+        let held: usize = self.channels.iter().map(|(_, c)| c.queue.footprint()).sum();
+        held + self.spares.footprint()
     }
 }

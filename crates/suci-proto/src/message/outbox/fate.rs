@@ -1,29 +1,15 @@
 //! What became of what was sent: acknowledged, or owed again.
 
 use super::Outbox;
-use crate::message::outgoing::Released;
+use crate::message::send_queue::Released;
 use crate::recovery::SentFrame;
 
 impl Outbox {
     /// What a packet carried has arrived. Frames that are not the outbox's are ignored.
     pub fn on_acked(&mut self, frame: &SentFrame) {
         match *frame {
-            SentFrame::Whole {
+            SentFrame::Data {
                 channel,
-                first,
-                count,
-            } => {
-                let Some(place) = self.find(channel) else {
-                    return;
-                };
-                if let Some(channel) = self.channels.get_mut(place) {
-                    let released = channel.whole_acked(first, count);
-                    self.release(place, released);
-                }
-            }
-            SentFrame::Part {
-                channel,
-                message,
                 start,
                 end,
             } => {
@@ -31,13 +17,13 @@ impl Outbox {
                     return;
                 };
                 if let Some(channel) = self.channels.get_mut(place) {
-                    let released = channel.part_acked(message, start..end);
+                    let released = channel.acked(start..end, &mut self.completions);
                     self.release(place, released);
                 }
             }
             SentFrame::Rts { channel, message } => {
                 if let Some(channel) = self.find(channel).and_then(|p| self.channels.get_mut(p)) {
-                    channel.rts_acked(message);
+                    channel.request_lost(message, false);
                 }
             }
             SentFrame::Fin { channel } => self.on_fin_acked(channel),
@@ -59,8 +45,7 @@ impl Outbox {
         if let SentFrame::Fin { channel } = *frame {
             return self.on_fin_lost(channel);
         }
-        let (SentFrame::Whole { channel, .. }
-        | SentFrame::Part { channel, .. }
+        let (SentFrame::Data { channel, .. }
         | SentFrame::Rts { channel, .. }
         | SentFrame::ChannelBlocked { channel }) = *frame
         else {
@@ -73,16 +58,8 @@ impl Outbox {
             return;
         };
         match *frame {
-            SentFrame::Whole { first, count, .. } => {
-                channel.whole_lost(first, count);
-            }
-            SentFrame::Part {
-                message,
-                start,
-                end,
-                ..
-            } => channel.part_lost(message, start..end),
-            SentFrame::Rts { message, .. } => channel.rts_lost(message),
+            SentFrame::Data { start, end, .. } => channel.queue.lost(start..end),
+            SentFrame::Rts { message, .. } => channel.request_lost(message, true),
             _ => {
                 self.report(place);
                 self.cool(place);
@@ -94,7 +71,7 @@ impl Outbox {
 
     /// Messages are over: the queue has room, and the channel's front may be done.
     pub(super) fn release(&mut self, place: usize, released: Released) {
-        if released.messages == 0 && released.voids == 0 {
+        if released.messages == 0 {
             // What arrived may be long known.
             self.cool(place);
             return;
@@ -102,15 +79,14 @@ impl Outbox {
         let Some(channel) = self.channels.get_mut(place) else {
             return;
         };
-        let popped = channel.pop_done(&mut self.completions);
-        channel.give_back(&mut self.spares);
-        let (parked, empty) = (channel.turn.parked.is_some(), channel.is_empty());
-        let gone = popped.kept();
+        channel.queue.give_back(&mut self.spares);
+        let (parked, empty) = (channel.turn.parked.is_some(), channel.queue.is_empty());
+        let Released { over, left, .. } = released;
         let class = self.turns.priority(place).class();
         self.queued
-            .change(class, |all| all.without(released.freed()).minus(gone));
-        self.over = self.over.plus(released.kept()).minus(gone);
-        self.voids = self.voids.saturating_sub(popped.voids);
+            .change(class, |all| all.without(released.freed).minus(left));
+        self.over = self.over.plus(over).minus(left);
+        self.voids = self.voids.saturating_sub(released.voids);
         if parked {
             // With all before it delivered, a message may ask instead of waiting for credit.
             self.activate(place);

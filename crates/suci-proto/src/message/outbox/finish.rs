@@ -64,7 +64,7 @@ impl Outbox {
                 && let Some(channel) = self.channels.get_mut(place)
             {
                 channel.fin = Fin::Sent;
-                return Some((id, channel.base()));
+                return Some((id, channel.delivered()));
             }
         }
         self.fins = VecDeque::new();
@@ -81,7 +81,7 @@ impl Outbox {
     pub(super) fn list_fin(&mut self, place: usize) {
         if let Some(channel) = self.channels.get_mut(place)
             && channel.fin == Fin::Wanted
-            && channel.is_empty()
+            && channel.queue.is_empty()
         {
             channel.fin = Fin::Listed;
             self.fins.push_back(channel.id());

@@ -1,9 +1,10 @@
-//! How messages come into the queue.
+//! How messages come into the queue, and how the program hears that a class of channels has room
+//! again.
 
 use super::{Opened, Outbox};
-use crate::message::outgoing::{OutgoingChannel, Spares};
-use crate::message::small::{ChannelLease, SmallOutgoing};
-use crate::message::{Held, Outgoing, has_room, len64};
+use crate::message::outgoing::{Fin, OutgoingChannel};
+use crate::message::send_queue::Spares;
+use crate::message::{ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room, len64};
 use crate::types::{ChannelId, MessageNumber};
 
 /// Why a message is not taken.
@@ -46,7 +47,7 @@ impl Outbox {
         }
         let size = Held::of(&message);
         match self.make_room(message.channel, size) {
-            Ok(room) => Ok(self.queue(room, |channel, spares| channel.push(message, spares))),
+            Ok(room) => Ok(self.queue(room, |channel, spares| channel.queue.push(message, spares))),
             Err(no) => Err((no, message)),
         }
     }
@@ -60,7 +61,9 @@ impl Outbox {
         let payload = len64(message.payload.len());
         let size = Held::one(payload.saturating_add(len64(message.user_header.len())));
         let room = self.make_room(message.channel, size)?;
-        Ok(self.queue(room, |channel, spares| channel.push_small(message, spares)))
+        Ok(self.queue(room, |channel, spares| {
+            channel.queue.push_small(message, spares)
+        }))
     }
 
     /// Lends room for messages like the last one on this channel, if that is a small one that
@@ -75,15 +78,19 @@ impl Outbox {
             let messages = len64(limits.max_queued_messages).saturating_sub(held.messages);
             messages.min(room / each.charge())
         };
-        self.channels.get_mut(place)?.lend(place, most)
+        let queued = self
+            .channels
+            .get_mut(place)
+            .filter(|queued| queued.fin == Fin::Open)?;
+        queued.queue.lend(channel, place, most)
     }
 
     /// Takes back what was lent, with the messages that it accepted.
     pub fn give_back(&mut self, lease: ChannelLease) {
         let held = lease.accepted();
-        let (place, count, tail) = lease.end();
+        let (place, count, block) = lease.end();
         if let Some(channel) = self.channels.get_mut(place) {
-            channel.put_back(count, tail);
+            channel.queue.put_back(count, block);
         }
         if count > 0 {
             let class = self.turns.priority(place).class();
@@ -118,7 +125,7 @@ impl Outbox {
     /// The channel's messages count in `class` from now on. O(messages).
     pub(super) fn move_class(&mut self, place: usize, class: u8) {
         let channel = self.channels.get(place);
-        let held = channel.map_or(Held::default(), OutgoingChannel::held);
+        let held = channel.map_or(Held::default(), |channel| channel.queue.held());
         let before = self.turns.priority(place).class();
         self.queued.change(before, |all| all.minus(held));
         self.queued.change(class, |all| all.plus(held));
@@ -148,5 +155,53 @@ impl Outbox {
         self.accepted = self.accepted.saturating_add(1);
         self.activate(place);
         number
+    }
+}
+
+impl Outbox {
+    /// The program waits until the queue has room for `message`. Of several in one class the
+    /// smallest decides. Returns the class of the message's channel.
+    pub fn want_room(&mut self, message: &Outgoing) -> u8 {
+        let class = self.priority(message.channel).class();
+        self.wanted.add(class, Held::of(message).charge());
+        class
+    }
+
+    /// Whether the program waits for room.
+    #[inline]
+    pub const fn wants_room(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Whether [`poll_room`](Self::poll_room) has a class.
+    #[inline]
+    pub fn has_wanted_room(&self) -> bool {
+        self.wants_room() && self.find_room().is_some()
+    }
+
+    /// A class that has the room that the program waits for. It waits no longer then.
+    pub fn poll_room(&mut self) -> Option<u8> {
+        let class = self.find_room()?;
+        self.wanted.remove(class);
+        Some(class)
+    }
+
+    /// What the program waits for outlasts the session: the next one's queue is empty.
+    pub fn take_wanted_room(&mut self) -> WantedRoom {
+        core::mem::take(&mut self.wanted)
+    }
+
+    /// The program waits for this room since an earlier session.
+    pub fn set_wanted_room(&mut self, wanted: WantedRoom) {
+        self.wanted = wanted;
+    }
+
+    #[cold]
+    fn find_room(&self) -> Option<u8> {
+        self.wanted.find(|class, charge| {
+            let held = self.queued.get(class);
+            held.messages < len64(self.limits.max_queued_messages)
+                && has_room(held.charge(), charge, self.limits.max_queued_bytes)
+        })
     }
 }

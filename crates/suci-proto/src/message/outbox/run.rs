@@ -1,6 +1,6 @@
 //! A long message, one full packet after another.
 
-use super::{HEAD, Outbox};
+use super::Outbox;
 use crate::message::{index, len64};
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, MessageNumber};
@@ -14,8 +14,10 @@ pub(crate) struct Rest {
     place: usize,
     channel: ChannelId,
     message: MessageNumber,
-    /// Where the next piece begins, and where the message ends.
+    /// Where the next piece begins in the message, and where that ends.
     range: Range<u64>,
+    /// The position of the message's first byte.
+    first: u64,
     /// What the channel's turn has left.
     turn: i64,
     /// Charged in its turn so far.
@@ -40,7 +42,8 @@ impl Rest {
     pub(crate) fn cut(&mut self, room: usize, most: usize) -> Option<Pieces> {
         let start = self.range.start;
         let len = self.head(start).capacity(room).filter(|len| *len > 0)?;
-        let (space, charge) = (len64(len), len.saturating_add(HEAD));
+        // All of the packet, as of one that is filled alone.
+        let (space, charge) = (len64(len), room);
         let left = self.range.end.checked_sub(start)?.checked_sub(1)?;
         let until_end = left / space;
         let until_longer = varint::last_like(start).checked_sub(start)? / space + 1;
@@ -67,7 +70,7 @@ impl Rest {
     }
 
     /// The head of a piece that begins at `offset`.
-    pub(crate) fn head(&self, offset: u64) -> FragHead<'static> {
+    fn head(&self, offset: u64) -> FragHead<'static> {
         FragHead {
             channel: self.channel,
             message: self.message,
@@ -77,14 +80,19 @@ impl Rest {
         }
     }
 
+    /// The head of the piece that begins at position `start`.
+    pub(crate) fn head_at(&self, start: u64) -> FragHead<'static> {
+        self.head(start.saturating_sub(self.first))
+    }
+
     /// What packets with these pieces have to remember, all together.
     pub(crate) fn sent(&self, pieces: &Pieces) -> SentFrame {
         let bytes = len64(pieces.len).saturating_mul(len64(pieces.count));
-        SentFrame::Part {
+        let start = self.first.saturating_add(pieces.start);
+        SentFrame::Data {
             channel: self.channel,
-            message: self.message,
-            start: pieces.start,
-            end: pieces.start.saturating_add(bytes),
+            start,
+            end: start.saturating_add(bytes),
         }
     }
 }
@@ -93,10 +101,9 @@ impl Outbox {
     /// What [`next`](Self::next) would go on cutting pieces from after a packet that carried
     /// `frame` and nothing else, if nothing else is to be said first.
     pub(crate) fn rest_after(&mut self, frame: &SentFrame) -> Option<Rest> {
-        let SentFrame::Part {
+        let SentFrame::Data {
             channel,
-            message,
-            start: 1..,
+            start,
             end,
         } = *frame
         else {
@@ -107,11 +114,12 @@ impl Outbox {
         }
         let (place, terms) = (self.turns.front()?, self.terms());
         let front = self.channels.get(place).filter(|c| c.id() == channel)?;
-        let range = front.rest(message, end, terms)?;
+        let (message, range) = front.rest(start, end, terms)?;
         Some(Rest {
             place,
             channel,
             message,
+            first: end.saturating_sub(range.start),
             range,
             turn: self.turns.left(place),
             charged: 0,
@@ -121,7 +129,8 @@ impl Outbox {
     /// The pieces that were cut from `rest` were sent.
     pub(crate) fn on_cut(&mut self, rest: &Rest) {
         if let Some(channel) = self.channels.get_mut(rest.place) {
-            channel.sent_to(rest.message, rest.range.start);
+            let end = rest.first.saturating_add(rest.range.start);
+            channel.queue.sent_to(end);
             self.turns.charge(rest.charged);
         }
     }

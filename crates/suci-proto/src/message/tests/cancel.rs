@@ -39,8 +39,8 @@ fn received(outbox: &mut Outbox, inbox: &mut Inbox) -> Vec<u64> {
     numbers
 }
 
-/// Of each length that is queued in another way: empty, small, of a chain, longer, and announced
-/// first.
+/// Of each length that is queued in another way: empty, small, of middle length, longer, and
+/// announced first.
 const LENGTHS: [usize; 5] = [0, 100, 1_000, 5_000, 200_000];
 
 #[test]
@@ -78,7 +78,7 @@ fn all_messages_with_one_token_are_cancelled() {
     assert_eq!(outbox.queued().all.messages, 4);
     let numbers: Vec<_> = told(&mut outbox).into_iter().map(|(n, _)| n).collect();
     assert!(numbers.len() == 496 && numbers.is_sorted());
-    // What follows is no part of a row or chain that was cancelled.
+    // What follows is no part of a segment that was cancelled.
     (500..510).for_each(|n| push_token(&mut outbox, n, 40, 1));
     (510..520).for_each(|n| push_token(&mut outbox, n, 900, 1));
     let left: Vec<_> = [1, 4, 5, 9].into_iter().chain(500..520).collect();
@@ -126,6 +126,26 @@ fn a_message_that_asked_cannot_be_cancelled() {
     answers(&mut inbox, &mut outbox);
     assert_eq!(outbox.cancel(C0, 1), 0, "granted");
     assert_eq!(received(&mut outbox, &mut inbox), [0]);
+}
+
+/// Cancelled messages leave positions out, which the next packet tells of.
+#[test]
+fn a_message_that_is_refused_behind_cancelled_ones_leaves_with_them() {
+    let mut outbox = outbox();
+    push_token(&mut outbox, 0, 100, 1);
+    push_token(&mut outbox, 1, 150, 1);
+    push_token(&mut outbox, 2, 200_000, 0);
+    assert_eq!(outbox.cancel(C0, 1), 2);
+    let sent = packet(&mut outbox, ROOM).unwrap();
+    outbox.on_refused(C0, 2, 7).unwrap();
+    assert!(!outbox.is_empty());
+    acked(&mut outbox, &sent);
+    assert!(outbox.is_empty());
+    assert_eq!(
+        (outbox.delivered(C0), outbox.queued()),
+        (3, Queued::default())
+    );
+    assert!(told(&mut outbox).contains(&(2, 7)));
 }
 
 #[test]

@@ -10,9 +10,7 @@ fn rank(outbox: &mut Outbox, channel: ChannelId, class: u8, weight: u8) {
 
 fn channel_of(frame: &SentFrame) -> ChannelId {
     match frame {
-        SentFrame::Whole { channel, .. }
-        | SentFrame::Part { channel, .. }
-        | SentFrame::Rts { channel, .. } => *channel,
+        SentFrame::Data { channel, .. } | SentFrame::Rts { channel, .. } => *channel,
         other => panic!("{other:?}"),
     }
 }
@@ -95,7 +93,7 @@ fn channels_of_a_class_share_by_weight() {
     let mut sent = BTreeMap::<ChannelId, f64>::new();
     for _ in 0..2_000 {
         for frame in packet(&mut outbox, ROOM).unwrap().sent {
-            if let SentFrame::Part {
+            if let SentFrame::Data {
                 channel,
                 start,
                 end,

@@ -2,7 +2,7 @@
 
 use super::control::UNASKED;
 use super::{Contents, Permit};
-use crate::message::{COPIED, Next, Piece, SMALL, merge};
+use crate::message::SMALL;
 use crate::peer::Peer;
 use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::transmit::Train;
@@ -25,26 +25,19 @@ impl Peer {
         let mut resent = 0;
         let closed = loop {
             let room = size.saturating_sub(train.packet_len());
-            let closed = match self.session.outbox.next(room, train.head()) {
-                Some(Next::Packed(run)) => {
-                    train.note_copied(run.payload);
-                    resent += if run.resent { run.payload } else { 0 };
-                    remember(frames, run.sent);
-                    if run.full {
-                        break false;
-                    }
-                    run.closed
-                }
-                Some(Next::Piece(piece)) => {
-                    resent += piece.resent();
-                    let (sent, closed) = write_piece(&piece, room, train);
-                    remember(frames, sent);
-                    closed
-                }
-                None => break false,
+            let Some(put) = self.session.outbox.next(room, train.head()) else {
+                break false;
             };
-            if closed {
-                break true;
+            remember(frames, put.sent);
+            resent += if put.resent { put.payload } else { 0 };
+            let mut copied = put.payload;
+            if let Some((payload, range)) = put.reference {
+                copied = copied.saturating_sub(range.len() as u64);
+                train.reference(payload, range.start, range.len());
+            }
+            train.note_copied(copied);
+            if put.closed || put.full {
+                break put.closed;
             }
         };
         self.traffic_mut().bytes_resent += resent;
@@ -86,44 +79,7 @@ impl Peer {
 
 /// Adds what a packet holds to what it has to remember.
 fn remember(frames: &mut Vec<SentFrame>, sent: SentFrame) {
-    if !frames.last_mut().is_some_and(|last| merge(last, sent)) {
+    if !frames.last_mut().is_some_and(|last| last.adjoin(&sent)) {
         frames.push(sent);
-    }
-}
-
-/// Puts one piece of a message behind what the packet holds. Returns what the packet has to
-/// remember, and whether the piece reaches to the packet's end.
-fn write_piece(piece: &Piece<'_>, room: usize, train: &mut Train) -> (SentFrame, bool) {
-    match piece {
-        Piece::Rts { rts, sent } => {
-            Frame::Rts(*rts).put(train.head());
-            (*sent, false)
-        }
-        Piece::Data {
-            head,
-            payload,
-            range,
-            last,
-            sent,
-            ..
-        } => {
-            let len = range.len();
-            if *last {
-                // Without its length the fragment reaches to the packet's end, so it must fill it.
-                let short = room.saturating_sub(head.size(len, true) + len);
-                if short > 0 {
-                    Frame::Padding(short).put(train.head());
-                }
-            }
-            head.put(train.head(), len, *last);
-            if payload.len() <= COPIED {
-                let bytes = payload.get(range.clone()).unwrap_or_default();
-                train.head().extend_from_slice(bytes);
-                train.note_copied(bytes.len() as u64);
-            } else {
-                train.reference(payload, range.start, len);
-            }
-            (*sent, *last)
-        }
     }
 }

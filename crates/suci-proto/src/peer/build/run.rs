@@ -82,7 +82,7 @@ impl Peer {
         shared: &mut Shared,
     ) -> bool {
         let (size, more) = (newest.len, newest.more.unwrap_or(0));
-        let &[piece @ SentFrame::Part { start, end, .. }] = shared.frames.as_slice() else {
+        let &[piece @ SentFrame::Data { start, end, .. }] = shared.frames.as_slice() else {
             return false;
         };
         let Some(mut rest) = self.session.outbox.rest_after(&piece) else {
@@ -90,7 +90,7 @@ impl Peer {
         };
         // One that is sent again may be shorter than its packet has room for: then its head is
         // another.
-        let head = PLAIN_OVERHEAD + rest.head(start).size(0, true);
+        let head = PLAIN_OVERHEAD + rest.head_at(start).size(0, true);
         if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
             return false;
         }

@@ -45,7 +45,7 @@ impl SentBatch {
         frames: &[SentFrame],
     ) -> Self {
         let piece = match frames {
-            [SentFrame::Part { start, end, .. }] if sent.eliciting => {
+            [SentFrame::Data { start, end, .. }] if sent.eliciting => {
                 end.saturating_sub(*start) / count.max(1)
             }
             _ => 0,
@@ -85,21 +85,13 @@ impl SentBatch {
         frames: &'a [SentFrame],
     ) -> Carried<'a> {
         match *frames {
-            [
-                SentFrame::Part {
-                    channel,
-                    message,
-                    start,
-                    ..
-                },
-            ] if self.count > 1 => {
+            [SentFrame::Data { channel, start, .. }] if self.count > 1 => {
                 let offset = |position: u64| {
                     let before = position.saturating_sub(self.first);
                     start.saturating_add(before.saturating_mul(self.piece.into()))
                 };
-                Carried::Part([SentFrame::Part {
+                Carried::Part([SentFrame::Data {
                     channel,
-                    message,
                     start: offset(positions.start),
                     end: offset(positions.end),
                 }])

@@ -5,25 +5,15 @@ use crate::types::{ChannelId, MessageNumber, PacketNumber};
 /// What a packet carried that must be repeated if it is lost, or completed when acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentFrame {
-    /// Whole small messages with consecutive numbers.
-    Whole {
-        /// Their channel.
+    /// Messages, or parts of them: what stands at positions `start..end` of a channel. Positions
+    /// count the bytes of all its messages side by side. Where a message begins its description
+    /// too. Never empty.
+    Data {
+        /// The channel.
         channel: ChannelId,
-        /// The first message.
-        first: MessageNumber,
-        /// How many.
-        count: u32,
-    },
-    /// Bytes `start..end` of one message, or of several side by side that are sent as one: counted
-    /// from the first byte of the first. Where a message begins its description too. Never empty.
-    Part {
-        /// Its channel.
-        channel: ChannelId,
-        /// The message, or the first of them.
-        message: MessageNumber,
-        /// First byte.
+        /// The first position.
         start: u64,
-        /// One past the last byte.
+        /// The position behind the last.
         end: u64,
     },
     /// The request to send a large message.
@@ -102,19 +92,13 @@ pub struct SentKind {
 }
 
 impl SentFrame {
-    /// Makes a part of a message reach to the end of `next`, if that is a part of the same message
-    /// and begins where it ends.
+    /// Makes data reach to the end of `next`, if that is data of the same channel and begins where
+    /// this ends.
     pub(crate) fn adjoin(&mut self, next: &Self) -> bool {
         let (
-            Self::Part {
-                channel,
-                message,
-                end,
-                ..
-            },
-            &Self::Part {
+            Self::Data { channel, end, .. },
+            &Self::Data {
                 channel: of,
-                message: number,
                 start,
                 end: reach,
             },
@@ -122,7 +106,7 @@ impl SentFrame {
         else {
             return false;
         };
-        let adjoins = (*channel, *message, *end) == (of, number, start);
+        let adjoins = (*channel, *end) == (of, start);
         if adjoins {
             *end = reach;
         }

@@ -6,10 +6,10 @@ use super::*;
 fn ack_settles_packets_and_reports_frames() {
     let mut bench = Bench::new();
     let frames = [
-        SentFrame::Whole {
+        SentFrame::Data {
             channel: crate::types::ChannelId(1),
-            first: 7,
-            count: 3,
+            start: 7,
+            end: 10,
         },
         SentFrame::Ack { largest: 9 },
     ];

@@ -46,11 +46,10 @@ fn frames_of(number: PacketNumber, count: u64) -> Vec<SentFrame> {
         .collect()
 }
 
-/// What follows byte `start` of the one message that all parts are of.
+/// What follows position `start` of the one channel that all data is of.
 fn part(start: u64, len: u64) -> SentFrame {
-    SentFrame::Part {
+    SentFrame::Data {
         channel: ChannelId(7),
-        message: 9,
         start,
         end: start + len,
     }
@@ -64,7 +63,7 @@ fn each(
     let count = numbers.end() - numbers.start() + 1;
     let (first, frames) = (*numbers.start(), frames.to_vec());
     numbers.map(move |number| match *frames {
-        [SentFrame::Part { start, end, .. }] => {
+        [SentFrame::Data { start, end, .. }] => {
             assert!((end - start).is_multiple_of(count));
             let len = (end - start) / count;
             (number, vec![part(start + (number - first) * len, len)])

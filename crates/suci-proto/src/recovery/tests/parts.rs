@@ -438,29 +438,27 @@ fn the_oldest_in_flight_is_found_past_the_resolved_ones() {
     assert_eq!(sent_packets.oldest_flying().unwrap().position, 4);
 }
 
-fn part(channel: u32, message: u64, start: u64, end: u64) -> SentFrame {
-    SentFrame::Part {
+fn data(channel: u32, start: u64, end: u64) -> SentFrame {
+    SentFrame::Data {
         channel: ChannelId(channel),
-        message,
         start,
         end,
     }
 }
 
 #[test]
-fn parts_of_one_message_adjoin_where_one_ends_and_the_next_begins() {
-    let mut sum = part(1, 2, 10, 20);
-    assert!(sum.adjoin(&part(1, 2, 20, 25)));
-    assert_eq!(sum, part(1, 2, 10, 25));
+fn data_of_one_channel_adjoins_where_one_ends_and_the_next_begins() {
+    let mut sum = data(1, 10, 20);
+    assert!(sum.adjoin(&data(1, 20, 25)));
+    assert_eq!(sum, data(1, 10, 25));
     for other in [
-        part(2, 2, 25, 30),
-        part(1, 3, 25, 30),
-        part(1, 2, 26, 30),
-        part(1, 2, 24, 30),
+        data(2, 25, 30),
+        data(1, 26, 30),
+        data(1, 24, 30),
         SentFrame::Close,
     ] {
         assert!(!sum.adjoin(&other));
-        assert_eq!(sum, part(1, 2, 10, 25), "nothing changed");
+        assert_eq!(sum, data(1, 10, 25), "nothing changed");
     }
 }
 
@@ -476,23 +474,20 @@ fn found(sent_packets: &SentPackets, from: u64, through: u64) -> Option<(Range<u
 fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
     let mut sent_packets = SentPackets::new(0);
     let alike = sent(0, 130, DATA);
-    sent_packets.record(0..=0, alike, &[part(1, 2, 500, 600)]);
-    sent_packets.record(1..=2, alike, &[part(1, 2, 600, 800)]);
-    assert_eq!(
-        found(&sent_packets, 0, 9),
-        Some((0..3, part(1, 2, 500, 800)))
-    );
+    sent_packets.record(0..=0, alike, &[data(1, 500, 600)]);
+    sent_packets.record(1..=2, alike, &[data(1, 600, 800)]);
+    assert_eq!(found(&sent_packets, 0, 9), Some((0..3, data(1, 500, 800))));
     assert_eq!(sent_packets.held(), (3, 1), "one frame for all");
     let others = [
-        (alike, part(1, 2, 800, 899)),
-        (alike, part(1, 2, 899, 998)),
-        (sent(1, 130, DATA), part(1, 2, 998, 1_097)),
-        (sent(1, 131, DATA), part(1, 2, 1_097, 1_196)),
-        (sent(1, 131, DATA), part(1, 2, 1_197, 1_296)),
-        (sent(1, 131, DATA), part(2, 2, 1_296, 1_395)),
-        (sent(1, 131, PROBE), part(2, 2, 1_395, 1_494)),
-        (sent(1, 131, ACK_ONLY), part(2, 2, 1_494, 1_593)),
-        (sent(1, 131, ACK_ONLY), part(2, 2, 1_593, 1_692)),
+        (alike, data(1, 800, 899)),
+        (alike, data(1, 899, 998)),
+        (sent(1, 130, DATA), data(1, 998, 1_097)),
+        (sent(1, 131, DATA), data(1, 1_097, 1_196)),
+        (sent(1, 131, DATA), data(1, 1_197, 1_296)),
+        (sent(1, 131, DATA), data(2, 1_296, 1_395)),
+        (sent(1, 131, PROBE), data(2, 1_395, 1_494)),
+        (sent(1, 131, ACK_ONLY), data(2, 1_494, 1_593)),
+        (sent(1, 131, ACK_ONLY), data(2, 1_593, 1_692)),
     ];
     for (number, (other, frame)) in (3..).zip(others) {
         sent_packets.record(number..=number, other, &[frame]);
@@ -512,38 +507,32 @@ fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
 #[test]
 fn what_is_acknowledged_or_lost_of_a_flight_leaves_the_others() {
     let mut sent_packets = SentPackets::new(0);
-    sent_packets.record(0..=99, sent(0, 130, DATA), &[part(1, 2, 0, 10_000)]);
+    sent_packets.record(0..=99, sent(0, 130, DATA), &[data(1, 0, 10_000)]);
     assert_eq!(
         (sent_packets.flying(), sent_packets.in_flight()),
         (100, 13_000)
     );
     assert_eq!(
         found(&sent_packets, 60, 69),
-        Some((60..70, part(1, 2, 6_000, 7_000)))
+        Some((60..70, data(1, 6_000, 7_000)))
     );
     ack_through(&mut sent_packets, 60, 69);
     let lost = packet(&sent_packets, 3);
     sent_packets.give_up(&lost, PacketState::Lost, at(9));
-    assert_eq!(*sent_packets.carried(&lost), [part(1, 2, 300, 400)]);
+    assert_eq!(*sent_packets.carried(&lost), [data(1, 300, 400)]);
     assert_eq!(
         (sent_packets.flying(), sent_packets.in_flight()),
         (89, 89 * 130)
     );
-    assert_eq!(
-        found(&sent_packets, 0, 99),
-        Some((0..3, part(1, 2, 0, 300)))
-    );
-    assert_eq!(
-        found(&sent_packets, 3, 99),
-        Some((3..4, part(1, 2, 300, 400)))
-    );
+    assert_eq!(found(&sent_packets, 0, 99), Some((0..3, data(1, 0, 300))));
+    assert_eq!(found(&sent_packets, 3, 99), Some((3..4, data(1, 300, 400))));
     assert_eq!(
         found(&sent_packets, 4, 99),
-        Some((4..60, part(1, 2, 400, 6_000)))
+        Some((4..60, data(1, 400, 6_000)))
     );
     assert_eq!(
         found(&sent_packets, 60, 99),
-        Some((70..100, part(1, 2, 7_000, 10_000)))
+        Some((70..100, data(1, 7_000, 10_000)))
     );
     let flying: u64 = sent_packets
         .flying_from(130)

@@ -1,6 +1,6 @@
-//! Messages of middle length that are alike and wait together, which the outbox keeps as one: on
-//! one channel, and until something is lost, what stands in packets is what would stand there of
-//! each alone; and always what is said of them is what the packets tell.
+//! Messages of middle length that are alike and wait together, which are one segment of the queue:
+//! what stands in packets is what would stand there of each alone, and what is said of them is what
+//! the packets tell.
 
 use super::*;
 use crate::ranges::RangeSet;
@@ -206,15 +206,13 @@ impl Side {
     }
 }
 
-/// Two outboxes to which the same happens: one with chains, one without, since no two messages have
-/// the same token.
+/// Two outboxes to which the same happens: one with them in one segment, one without, since no
+/// two messages have the same token.
 struct Both {
     sides: [Side; 2],
     limits: [u64; 3],
     asked: [Vec<(ChannelId, MessageNumber)>; 2],
     token: u64,
-    /// What is owed again goes in another order: the packets of both differ from the first loss on.
-    alike: bool,
     /// Packets of which one record was several messages.
     shared: usize,
 }
@@ -226,7 +224,6 @@ impl Both {
             limits: [9_000, 9_000, 4_000],
             asked: Default::default(),
             token: 0,
-            alike: true,
             shared: 0,
         }
     }
@@ -241,13 +238,11 @@ impl Both {
             }
         }
         let [a, b] = packets;
-        let records = [&a, &b].map(|p| p.as_ref().map_or(0, |p| p.sent.len()));
-        self.shared += usize::from(records[0] < records[1]);
-        if self.alike {
-            let [sent, other] = [&a, &b].map(|packet| packet.as_ref().map(|packet| &packet.sent));
-            let bytes = [&a, &b].map(|packet| packet.as_ref().map(|packet| &packet.bytes));
-            assert!(bytes[0] == bytes[1], "{sent:?} for {other:?}");
-        }
+        let shared = |packet: &Packet| packet.sent.len() < names(packet).len();
+        self.shared += usize::from(a.as_ref().is_some_and(shared));
+        let [sent, other] = [&a, &b].map(|packet| packet.as_ref().map(|packet| &packet.sent));
+        let bytes = [&a, &b].map(|packet| packet.as_ref().map(|packet| &packet.bytes));
+        assert!(bytes[0] == bytes[1], "{sent:?} for {other:?}");
     }
 
     fn step(&mut self, step: Step) {
@@ -259,9 +254,6 @@ impl Both {
                 header,
                 notify,
             } => {
-                // Their turns are as long as what they send, which is counted with its heads in one
-                // and without in the other.
-                self.alike &= channel == 0;
                 for _ in 0..count {
                     self.token += 1;
                     let draft = Outgoing {
@@ -273,19 +265,17 @@ impl Both {
                         token: self.token,
                         ..draft.clone()
                     };
-                    let [chains, singles] = &mut self.sides;
-                    chains.push(draft);
+                    let [alike, singles] = &mut self.sides;
+                    alike.push(draft);
                     singles.push(single);
                 }
             }
             Step::Packet(room) => self.packet(room),
             Step::Acked(at) => self.sides.iter_mut().for_each(|side| side.acked(at)),
             Step::Lost(at) => {
-                self.alike = false;
                 self.sides.iter_mut().for_each(|side| side.lost(at));
             }
             Step::AllLost => {
-                self.alike = false;
                 for side in &mut self.sides {
                     side.outbox.on_all_lost();
                     side.late.append(&mut side.flying);
@@ -316,9 +306,6 @@ impl Both {
                 }
             }
             Step::Ask(beyond) => {
-                // Who waits for credit looks again when something is over, which of a chain is
-                // later.
-                self.alike = false;
                 for side in &mut self.sides {
                     side.outbox.set_peer_max_message(beyond);
                 }
@@ -355,7 +342,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn chains_are_what_their_messages_one_by_one_would_be(
+    fn alike_payloads_are_what_they_would_be_one_by_one(
         steps in prop::collection::vec(step(), 1..120),
         arrives in any::<bool>(),
     ) {

@@ -1,8 +1,8 @@
 //! The end of a channel's frames, where small messages that are alike are appended one after
 //! another, by the channel or by who was lent it.
 
-use super::super::{Held, len64};
-use super::{BLOCK, SmallOutgoing};
+use super::super::{Held, SmallOutgoing, len64};
+use super::BLOCK;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::{FragHead, Row, Start};
 use core::ops::Range;
@@ -12,7 +12,7 @@ const AHEAD: usize = 1_024;
 
 /// The block that takes frames.
 #[derive(Debug, Default)]
-pub(in crate::message) struct Tail {
+pub(in crate::message) struct OpenBlock {
     /// The frames, and what will be written over.
     block: Vec<u8>,
     /// Bytes of the frames.
@@ -59,7 +59,7 @@ fn lengthen(block: &mut Vec<u8>, end: usize) -> bool {
     enough
 }
 
-impl Tail {
+impl OpenBlock {
     /// Bytes of its frames.
     #[inline]
     pub(super) fn len(&self) -> usize {
@@ -175,7 +175,7 @@ impl Tail {
 #[must_use = "dropped, it takes messages along that the channel has accepted"]
 #[derive(Debug)]
 pub struct ChannelLease {
-    tail: Tail,
+    block: OpenBlock,
     /// The channel, and its place in the outbox.
     channel: ChannelId,
     place: usize,
@@ -189,14 +189,14 @@ pub struct ChannelLease {
 
 impl ChannelLease {
     pub(in crate::message) fn new(
-        tail: Tail,
+        block: OpenBlock,
         channel: ChannelId,
         place: usize,
         next: MessageNumber,
         (left, payload): (u32, u64),
     ) -> Self {
         Self {
-            tail,
+            block,
             channel,
             place,
             next,
@@ -211,7 +211,8 @@ impl ChannelLease {
     #[inline(always)]
     pub fn push(&mut self, message: &SmallOutgoing<'_>) -> Option<MessageNumber> {
         let number = self.next;
-        if self.left == 0 || message.channel != self.channel || !self.tail.follow(number, message) {
+        if self.left == 0 || message.channel != self.channel || !self.block.follow(number, message)
+        {
             return None;
         }
         self.left -= 1;
@@ -228,7 +229,7 @@ impl ChannelLease {
     }
 
     /// The channel's place in the outbox, and what it has to take note of.
-    pub(in crate::message) fn end(self) -> (usize, u32, Tail) {
-        (self.place, self.count, self.tail)
+    pub(in crate::message) fn end(self) -> (usize, u32, OpenBlock) {
+        (self.place, self.count, self.block)
     }
 }

@@ -1,5 +1,5 @@
-//! Small messages that are alike and side by side, which the outbox keeps as one: all that others
-//! see of them is what they would be one by one.
+//! Small messages that are alike and side by side, which are one segment of the queue: all that
+//! others see of them is what they would be one by one.
 
 use super::*;
 use proptest::prelude::*;
@@ -125,7 +125,7 @@ impl Both {
         for frame in &a.sent {
             match *frame {
                 SentFrame::Rts { channel, message } => self.asked.push((channel, message)),
-                SentFrame::Whole { count: 2.., .. } => self.shared += 1,
+                SentFrame::Data { .. } if names(a).len() > a.sent.len() => self.shared += 1,
                 _ => {}
             }
         }
@@ -244,7 +244,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn rows_are_what_their_messages_one_by_one_would_be(
+    fn alike_frames_are_what_they_would_be_one_by_one(
         steps in prop::collection::vec(step(), 1..80)
     ) {
         let mut both = Both::new();
@@ -279,7 +279,8 @@ fn alike_and_side_by_side_they_are_one_however_they_leave() {
     ] {
         both.step(step);
     }
-    assert_eq!(both.shared, 6);
+    // The last packet repeats two ranges, the second of which goes on with what is new.
+    assert_eq!(both.shared, 5);
     // Two show that they are alike, and for three their memory grows.
     assert_eq!(both.leased, 55);
     // What was lost first arrived after all, then everything else.

@@ -1,0 +1,740 @@
+//! Messages of a channel that differ in nothing but number and bytes, and how they are put into
+//! packets.
+
+use super::frames::{EncodedShape, FrameQueue};
+use super::{Completion, Outcome, Outgoing, SmallOutgoing, charge, index, len64};
+use crate::limits::MIN_PIECE;
+use crate::time::Instant;
+use crate::types::{ChannelId, Kind, MessageNumber};
+use crate::wire::{FragHead, Frame, Rts, Start};
+use bytes::Bytes;
+use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes of the longest message that is copied into its packets. A longer one is gathered from
+/// where it lies: two more slices of a gather list cost each packet about what copying its bytes
+/// costs.
+pub(crate) const COPIED: usize = 2_048;
+
+/// Bytes of the frame of a void message, at most: type, channel, number, kind and length.
+const VOID_FRAME: usize = 1 + 5 + 9 + 1 + 1;
+
+/// Messages with consecutive numbers that differ in nothing but their bytes, or one message.
+///
+/// Each byte of a channel's messages has a *position*, which counts from the channel's first
+/// message on and is never used again. A message that is encoded has a position for each byte of
+/// its frame, any other one for each byte of its payload, and at least one. Between two segments
+/// positions may be left out.
+#[derive(Debug)]
+pub(super) struct SendSegment {
+    /// The number of the first message.
+    pub(super) first: MessageNumber,
+    /// The position of its first byte.
+    pub(super) start: u64,
+    /// The program's handle.
+    pub(super) token: u64,
+    pub(super) content: Content,
+    /// How many messages.
+    pub(super) count: u32,
+    /// Whether the program wants to hear of the delivery.
+    pub(super) notify: bool,
+    /// The message asked before it was sent (RTS). It is the only one here.
+    pub(super) asked: bool,
+}
+
+/// Where the bytes of messages are.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// In the channel's [`FrameQueue`], encoded side by side.
+    Frames {
+        /// Where the first frame begins.
+        at: u64,
+        shape: EncodedShape,
+    },
+    /// In the program's buffers.
+    Payloads(Box<Payloads>),
+    /// Nowhere: the messages were cancelled before they were sent. They have their outcome, and
+    /// keep nothing but their numbers, which the program and later messages already have. The peer
+    /// takes each in its turn as a void message ([`Kind::VOID`]) and discards it.
+    Void {
+        /// How many positions each message has.
+        positions: u64,
+    },
+}
+
+/// Messages of one length whose bytes stay the program's until they are acknowledged. Only a single
+/// message has a user header or a deadline.
+#[derive(Debug)]
+pub(super) struct Payloads {
+    /// Bytes of each.
+    total: u64,
+    tag: u64,
+    kind: Kind,
+    user_header: Bytes,
+    /// When the message is cancelled if none of it was sent.
+    pub(super) deadline: Option<Instant>,
+    /// The payloads. That of a message that is acknowledged or refused is empty.
+    first: Bytes,
+    others: VecDeque<Bytes>,
+}
+
+impl Payloads {
+    fn get(&self, place: usize) -> Option<&Bytes> {
+        match place.checked_sub(1) {
+            None => Some(&self.first),
+            Some(place) => self.others.get(place),
+        }
+    }
+
+    fn get_mut(&mut self, place: usize) -> Option<&mut Bytes> {
+        match place.checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(place) => self.others.get_mut(place),
+        }
+    }
+
+    fn pop_first(&mut self) -> Bytes {
+        let next = self.others.pop_front().unwrap_or_default();
+        core::mem::replace(&mut self.first, next)
+    }
+
+    /// Takes the first `count` payloads off.
+    fn take_front(&mut self, count: u32) -> Self {
+        Self {
+            total: self.total,
+            tag: self.tag,
+            kind: self.kind,
+            user_header: Bytes::new(),
+            deadline: None,
+            first: self.pop_first(),
+            others: (1..count).map(|_| self.pop_first()).collect(),
+        }
+    }
+
+    fn description(&self) -> Start<'_> {
+        Start {
+            total: self.total,
+            tag: self.tag,
+            kind: self.kind,
+            user_header: &self.user_header,
+        }
+    }
+}
+
+/// The room for a [`Filling`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FillBounds {
+    /// Bytes left in the packet.
+    pub(super) room: usize,
+    /// Bytes left of the channel's turn. The last frame may reach beyond them; none begins there.
+    pub(super) turn: usize,
+}
+
+/// What was put into a packet so far.
+#[derive(Clone, Debug)]
+pub(super) struct Filling {
+    /// The position behind it.
+    pub(super) end: u64,
+    /// It was sent before.
+    pub(super) resent: bool,
+    /// Bytes that it takes in the packet.
+    pub(super) bytes: usize,
+    /// Of these, bytes of payload.
+    pub(super) payload: u64,
+    /// The packet has no room for what is next, nor for a part of it.
+    pub(super) full: bool,
+    /// The last frame reaches to the packet's end: nothing may follow it.
+    pub(super) closed: bool,
+    /// The message of whose payload these bytes follow what was written: they are not copied.
+    pub(super) reference: Option<(MessageNumber, Range<usize>)>,
+}
+
+impl Filling {
+    /// Nothing yet. What is put first has position `from`.
+    pub(super) fn new(from: u64, resent: bool) -> Self {
+        Self {
+            end: from,
+            resent,
+            bytes: 0,
+            payload: 0,
+            full: false,
+            closed: false,
+            reference: None,
+        }
+    }
+
+    /// Whether more may follow.
+    pub(super) fn goes_on(&self, bounds: FillBounds) -> bool {
+        self.bytes < bounds.turn && !self.full && !self.closed && self.reference.is_none()
+    }
+
+    /// How many of `count` frames of so many bytes follow.
+    fn fitting(&mut self, count: u64, frame: usize, bounds: FillBounds) -> u64 {
+        let room = bounds.room.saturating_sub(self.bytes) / frame.max(1);
+        let turn = bounds
+            .turn
+            .saturating_sub(self.bytes)
+            .div_ceil(frame.max(1));
+        self.full = len64(room) < count && room < turn;
+        count.min(len64(room.min(turn)))
+    }
+}
+
+impl SendSegment {
+    /// A segment of one message.
+    fn one(first: MessageNumber, start: u64, content: Content, token: u64, notify: bool) -> Self {
+        Self {
+            first,
+            start,
+            token,
+            content,
+            count: 1,
+            notify,
+            asked: false,
+        }
+    }
+
+    /// A message that is encoded.
+    pub(super) fn encoded(
+        first: MessageNumber,
+        start: u64,
+        (at, shape): (u64, EncodedShape),
+        message: &SmallOutgoing<'_>,
+    ) -> Self {
+        let content = Content::Frames { at, shape };
+        Self::one(first, start, content, message.token, message.notify)
+    }
+
+    /// A message whose bytes stay the program's.
+    pub(super) fn referenced(first: MessageNumber, start: u64, message: Outgoing) -> Self {
+        let payloads = Payloads {
+            total: len64(message.payload.len()),
+            tag: message.tag,
+            kind: message.kind,
+            user_header: message.user_header,
+            // Absolute where it matters: `Outbox::set_deadline`.
+            deadline: None,
+            first: message.payload,
+            others: VecDeque::new(),
+        };
+        let content = Content::Payloads(Box::new(payloads));
+        Self::one(first, start, content, message.token, message.notify)
+    }
+
+    /// Appends `message` if it differs from those here in nothing but its bytes, and is not long.
+    pub(super) fn append(&mut self, message: Outgoing) -> Result<(), Outgoing> {
+        let Content::Payloads(payloads) = &mut self.content else {
+            return Err(message);
+        };
+        let alike = payloads.total == len64(message.payload.len())
+            && message.payload.len() <= COPIED
+            && (payloads.tag, payloads.kind) == (message.tag, message.kind)
+            && (self.token, self.notify) == (message.token, message.notify)
+            && payloads.user_header.is_empty()
+            && message.user_header.is_empty()
+            && payloads.deadline.is_none()
+            && message.deadline.is_none()
+            && !self.asked
+            && self.count < u32::MAX;
+        if !alike {
+            return Err(message);
+        }
+        payloads.others.push_back(message.payload);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Appends a message that is encoded, if it is like those here and its frame stands behind
+    /// theirs.
+    pub(super) fn append_frame(
+        &mut self,
+        frame: (u64, EncodedShape),
+        message: &SmallOutgoing<'_>,
+    ) -> bool {
+        let Content::Frames { at, shape } = self.content else {
+            return false;
+        };
+        let behind = at.saturating_add(self.end().saturating_sub(self.start));
+        let alike = frame == (behind, shape)
+            && (self.token, self.notify) == (message.token, message.notify)
+            && !self.asked
+            && self.count < u32::MAX;
+        self.count += u32::from(alike);
+        alike
+    }
+
+    // ---- numbers and positions
+
+    /// How many positions each message has.
+    #[inline]
+    pub(super) fn each(&self) -> u64 {
+        match &self.content {
+            Content::Frames { shape, .. } => shape.len.into(),
+            Content::Payloads(payloads) => payloads.total.max(1),
+            Content::Void { positions } => *positions,
+        }
+    }
+
+    /// The position of the message behind the first `count` messages.
+    pub(super) fn position(&self, count: u64) -> u64 {
+        match count {
+            0 => self.start,
+            1 => self.start.saturating_add(self.each()),
+            _ => self.start.saturating_add(count.saturating_mul(self.each())),
+        }
+    }
+
+    /// The position behind the last message.
+    pub(super) fn end(&self) -> u64 {
+        self.position(self.count.into())
+    }
+
+    /// The number behind the last message.
+    pub(super) fn end_number(&self) -> MessageNumber {
+        self.first.saturating_add(self.count.into())
+    }
+
+    /// How many messages end at or before `position`.
+    pub(super) fn ended(&self, position: u64) -> u64 {
+        let inside = position.saturating_sub(self.start);
+        let each = self.each().max(1);
+        // Mostly none or all: nothing to divide.
+        if inside < each {
+            return 0;
+        }
+        match inside >= each.saturating_mul(self.count.into()) {
+            true => self.count.into(),
+            false => inside / each,
+        }
+    }
+
+    /// How many messages begin before `position`.
+    pub(super) fn begun(&self, position: u64) -> u64 {
+        let ended = self.ended(position);
+        ended.saturating_add((self.position(ended) < position && ended < self.count.into()).into())
+    }
+
+    // ---- what messages count
+
+    /// Whether the messages were cancelled.
+    pub(super) fn is_void(&self) -> bool {
+        matches!(self.content, Content::Void { .. })
+    }
+
+    /// Bytes of each message, and of its user header.
+    fn sizes(&self) -> (u64, usize) {
+        match &self.content {
+            Content::Frames { shape, .. } => (shape.payload.into(), shape.header.into()),
+            Content::Payloads(payloads) => (payloads.total, payloads.user_header.len()),
+            Content::Void { .. } => (0, 0),
+        }
+    }
+
+    /// Bytes of each message.
+    pub(super) fn total(&self) -> u64 {
+        self.sizes().0
+    }
+
+    /// Memory credit that sending a message at once takes.
+    pub(super) fn charge(&self) -> u64 {
+        let (total, header) = self.sizes();
+        charge(total, header)
+    }
+
+    /// Memory credit that asking for the message takes.
+    pub(super) fn request_charge(&self) -> u64 {
+        charge(0, self.sizes().1)
+    }
+
+    /// Bytes that each message counts in the queue.
+    pub(super) fn held(&self) -> u64 {
+        let (total, header) = self.sizes();
+        total.saturating_add(len64(header))
+    }
+
+    /// Bytes of each message that were copied: they are kept until all messages before are
+    /// acknowledged, too.
+    pub(super) fn copied(&self) -> u64 {
+        match &self.content {
+            Content::Frames { .. } => self.held(),
+            Content::Payloads(_) | Content::Void { .. } => 0,
+        }
+    }
+
+    /// Bytes of messages that are held now.
+    pub(super) fn held_now(&self) -> u64 {
+        match &self.content {
+            Content::Frames { .. } => self.held().saturating_mul(self.count.into()),
+            Content::Payloads(payloads) => {
+                let others: usize = payloads.others.iter().map(Bytes::len).sum();
+                let header = payloads.user_header.len();
+                len64(
+                    payloads
+                        .first
+                        .len()
+                        .saturating_add(others)
+                        .saturating_add(header),
+                )
+            }
+            Content::Void { .. } => 0,
+        }
+    }
+
+    /// Whether the messages are encoded, and more may be appended.
+    #[inline]
+    pub(super) fn has_frames(&self) -> bool {
+        matches!(self.content, Content::Frames { .. }) && !self.asked
+    }
+
+    /// Where the frames begin, and how many bytes they are.
+    pub(super) fn frames_mut(&mut self) -> Option<(&mut u64, u64)> {
+        let bytes = self.end().saturating_sub(self.start);
+        match &mut self.content {
+            Content::Frames { at, .. } => Some((at, bytes)),
+            Content::Payloads(_) | Content::Void { .. } => None,
+        }
+    }
+
+    /// Appends to `out` what became of the first `count` messages: they are delivered, or `refused`
+    /// for a reason. All that were refused are told, others if the program wants to hear of them.
+    pub(super) fn tell(
+        &self,
+        channel: ChannelId,
+        count: u64,
+        refused: &mut BTreeMap<MessageNumber, u64>,
+        out: &mut VecDeque<Completion>,
+    ) {
+        for number in self.first..self.first.saturating_add(count) {
+            let reason = refused.remove(&number);
+            let outcome = match reason {
+                Some(_) => Outcome::NotDelivered,
+                None => Outcome::Delivered,
+            };
+            if self.notify || reason.is_some() {
+                out.push_back(self.completion(channel, number, outcome, reason));
+            }
+        }
+    }
+
+    /// What became of message `number`, which is here.
+    pub(super) fn completion(
+        &self,
+        channel: ChannelId,
+        number: MessageNumber,
+        outcome: Outcome,
+        reason: Option<u64>,
+    ) -> Completion {
+        Completion {
+            channel,
+            number,
+            token: self.token,
+            notify: self.notify,
+            outcome,
+            reason,
+        }
+    }
+
+    // ---- parts of it
+
+    /// Takes the first `count` messages off, of which there are more.
+    pub(super) fn take_front(&mut self, count: u32) -> Self {
+        let content = match &mut self.content {
+            Content::Frames { at, shape } => Content::Frames {
+                at: *at,
+                shape: *shape,
+            },
+            Content::Payloads(payloads) => Content::Payloads(Box::new(payloads.take_front(count))),
+            Content::Void { positions } => Content::Void {
+                positions: *positions,
+            },
+        };
+        let front = Self {
+            first: self.first,
+            start: self.start,
+            token: self.token,
+            content,
+            count,
+            notify: self.notify,
+            asked: self.asked,
+        };
+        self.skip(count);
+        front
+    }
+
+    /// Drops the first `count` messages, of which there are more.
+    pub(super) fn drop_front(&mut self, count: u32) {
+        if let Content::Payloads(payloads) = &mut self.content {
+            // They were released.
+            let others = index(count.saturating_sub(1).into()).min(payloads.others.len());
+            payloads.others.drain(..others);
+            payloads.pop_first();
+        }
+        self.skip(count);
+    }
+
+    /// The first message is the one behind `count` others from now on.
+    fn skip(&mut self, count: u32) {
+        let start = self.position(count.into());
+        if let Content::Frames { at, .. } = &mut self.content {
+            *at = at.saturating_add(start.saturating_sub(self.start));
+        }
+        self.start = start;
+        self.first = self.first.saturating_add(count.into());
+        self.count = self.count.saturating_sub(count);
+    }
+
+    /// Takes in the messages that follow, if both are void: each has one position then. Nothing of
+    /// either was sent.
+    pub(super) fn join_void(&mut self, next: &Self) -> bool {
+        let both = self.is_void() && next.is_void();
+        let count = self.count.checked_add(next.count).filter(|_| both);
+        if let Some(count) = count {
+            self.content = Content::Void { positions: 1 };
+            self.count = count;
+        }
+        count.is_some()
+    }
+
+    /// The program's bytes of these messages are its own again. Returns how many they were.
+    pub(super) fn release(&mut self, messages: Range<u64>) -> u64 {
+        let Content::Payloads(payloads) = &mut self.content else {
+            return 0;
+        };
+        let mut bytes = len64(core::mem::take(&mut payloads.user_header).len());
+        for place in messages {
+            if let Some(payload) = payloads.get_mut(index(place)) {
+                bytes = bytes.saturating_add(len64(core::mem::take(payload).len()));
+            }
+        }
+        bytes
+    }
+
+    /// Takes the deadline, which is over: some of the message is about to be sent.
+    pub(super) fn take_deadline(&mut self) -> Option<Instant> {
+        match &mut self.content {
+            Content::Payloads(payloads) => payloads.deadline.take(),
+            Content::Frames { .. } | Content::Void { .. } => None,
+        }
+    }
+
+    // ---- into packets
+
+    /// The request to send message `number`, which is here.
+    pub(super) fn request<'a>(
+        &'a self,
+        channel: ChannelId,
+        number: MessageNumber,
+        frames: &'a FrameQueue,
+    ) -> Option<Rts<'a>> {
+        let description = match &self.content {
+            Content::Frames { at, shape } => {
+                let len = u64::from(shape.len);
+                let before = number.saturating_sub(self.first).saturating_mul(len);
+                let at = at.saturating_add(before);
+                frames.description(at, at.saturating_add(len))?
+            }
+            Content::Payloads(payloads) => payloads.description(),
+            Content::Void { .. } => return None,
+        };
+        Some(Rts {
+            channel,
+            message: number,
+            total: self.total(),
+            tag: description.tag,
+            kind: description.kind,
+            user_header: description.user_header,
+        })
+    }
+
+    /// Appends to `out` what lies between `filling.end` and position `limit`, as far as `bounds`
+    /// allow, and counts it in `filling`.
+    pub(super) fn put(
+        &self,
+        channel: ChannelId,
+        frames: &FrameQueue,
+        limit: u64,
+        bounds: FillBounds,
+        filling: &mut Filling,
+        out: &mut Vec<u8>,
+    ) {
+        match &self.content {
+            Content::Frames { at, shape } => {
+                let before = self.ended(filling.end);
+                let left = self.ended(limit).saturating_sub(before);
+                let count = filling.fitting(left, shape.len.into(), bounds);
+                if count > 0 {
+                    let from = self.position(before);
+                    filling.end = self.position(before.saturating_add(count));
+                    let bytes = filling.end.saturating_sub(from);
+                    let from = at.saturating_add(from.saturating_sub(self.start));
+                    frames.copy(from, from.saturating_add(bytes), out);
+                    filling.bytes = filling.bytes.saturating_add(index(bytes));
+                    let payload = count.saturating_mul(shape.payload.into());
+                    filling.payload = filling.payload.saturating_add(payload);
+                }
+            }
+            Content::Payloads(payloads) => {
+                self.put_payloads(payloads, channel, limit, bounds, filling, out);
+            }
+            Content::Void { .. } => self.put_void(channel, limit, bounds, filling, out),
+        }
+    }
+
+    #[cold]
+    fn put_void(
+        &self,
+        channel: ChannelId,
+        limit: u64,
+        bounds: FillBounds,
+        filling: &mut Filling,
+        out: &mut Vec<u8>,
+    ) {
+        let (before, end) = (self.ended(filling.end), self.ended(limit));
+        for place in before..end {
+            filling.full = bounds.room.saturating_sub(filling.bytes) < VOID_FRAME;
+            if !filling.goes_on(bounds) {
+                break;
+            }
+            let description = Start {
+                total: 0,
+                tag: 0,
+                kind: Kind::VOID,
+                user_header: &[],
+            };
+            let head = FragHead {
+                channel,
+                message: self.first.saturating_add(place),
+                offset: 0,
+                end: true,
+                start: Some(description),
+            };
+            let len = out.len();
+            head.put(out, 0, false);
+            filling.bytes = filling.bytes.saturating_add(out.len().saturating_sub(len));
+            filling.end = self.position(place.saturating_add(1));
+        }
+    }
+
+    /// The same with messages whose bytes are the program's: pieces of them where they do not fit.
+    fn put_payloads(
+        &self,
+        payloads: &Payloads,
+        channel: ChannelId,
+        limit: u64,
+        bounds: FillBounds,
+        filling: &mut Filling,
+        out: &mut Vec<u8>,
+    ) {
+        let (each, total) = (self.each(), payloads.total);
+        let limit = limit.min(self.end());
+        let mut at = filling.end.max(self.start);
+        let mut place = self.ended(at);
+        let mut offset = at
+            .saturating_sub(self.start)
+            .saturating_sub(place.saturating_mul(each));
+        while at < limit && filling.goes_on(bounds) {
+            let Some(payload) = payloads.get(index(place)) else {
+                debug_assert!(false, "a payload for each message");
+                break;
+            };
+            let left = bounds.room.saturating_sub(filling.bytes);
+            let until = total.min(offset.saturating_add(limit - at));
+            let head = |end| FragHead {
+                channel,
+                message: self.first.saturating_add(place),
+                offset,
+                end,
+                start: (offset == 0).then(|| payloads.description()),
+            };
+            let (mut end, wanted) = (until, index(until.saturating_sub(offset)));
+            let size = head(until == total).size(wanted, false);
+            filling.closed = size.saturating_add(wanted) > left;
+            if filling.closed {
+                let Some(piece) = fit(offset..until, total, left, head) else {
+                    (filling.full, filling.closed) = (true, false);
+                    break;
+                };
+                end = piece.end;
+            }
+            let len = index(end.saturating_sub(offset));
+            let head = head(end == total);
+            let size = match filling.closed {
+                true => head.size(len, true),
+                false => size,
+            };
+            let size = size.saturating_add(len);
+            // Without its length the fragment reaches to the packet's end, so it must fill it.
+            let padding = left.saturating_sub(size);
+            if filling.closed && padding > 0 {
+                Frame::Padding(padding).put(out);
+            }
+            head.put(out, len, filling.closed);
+            let span = match filling.resent {
+                true => planted_shift(index(offset)..index(end), payload.len()),
+                false => index(offset)..index(end),
+            };
+            if payload.len() <= COPIED {
+                out.extend_from_slice(payload.get(span).unwrap_or_default());
+            } else {
+                filling.reference = Some((self.first.saturating_add(place), span));
+            }
+            let taken = if filling.closed { left } else { size };
+            filling.bytes = filling.bytes.saturating_add(taken);
+            filling.payload = filling.payload.saturating_add(len64(len));
+            (place, offset) = match end == total {
+                true => (place.saturating_add(1), 0),
+                false => (place, end),
+            };
+            at = self.position(place).saturating_add(offset);
+            filling.end = at;
+        }
+    }
+
+    /// The payload, if it is gathered from where it lies.
+    pub(super) fn gathered(&self) -> Option<&Bytes> {
+        match &self.content {
+            Content::Payloads(payloads) if payloads.total > len64(COPIED) => Some(&payloads.first),
+            _ => None,
+        }
+    }
+}
+
+/// The beginning of `range`, bytes of a message of `total`, that fits into `room` behind its head,
+/// which is told whether it is the message's end; none rather than a sliver.
+fn fit<'a>(
+    range: Range<u64>,
+    total: u64,
+    room: usize,
+    head: impl Fn(bool) -> FragHead<'a>,
+) -> Option<Range<u64>> {
+    let wanted = range.end.saturating_sub(range.start);
+    let space = |end| head(end).capacity(room).map(len64);
+    if range.end == total && space(true)? >= wanted {
+        return Some(range);
+    }
+    let len = space(false)?.min(wanted);
+    if len < wanted.min(len64(MIN_PIECE)) {
+        return None;
+    }
+    (len > 0).then(|| range.start..range.start.saturating_add(len))
+}
+
+#[cfg(not(suci_plant))]
+fn planted_shift(span: Range<usize>, _len: usize) -> Range<usize> {
+    span
+}
+
+/// The planted fault `retransmit-wrong-range`: the bytes one further than the frame says.
+#[cfg(suci_plant)]
+fn planted_shift(span: Range<usize>, len: usize) -> Range<usize> {
+    if !crate::plant::active("retransmit-wrong-range") {
+        return span;
+    }
+    if span.end < len {
+        span.start.saturating_add(1)..span.end.saturating_add(1)
+    } else if span.start > 0 {
+        span.start.saturating_sub(1)..span.end.saturating_sub(1)
+    } else {
+        span
+    }
+}

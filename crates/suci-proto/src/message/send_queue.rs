@@ -1,0 +1,734 @@
+//! The messages of one channel on their way out, in order: what was sent of them, what arrived, and
+//! what is to be sent again.
+//!
+//! The queue counts in positions ([`SendSegment`]). One position divides what was sent from what
+//! waits. One set of positions tells what arrived, another one what was lost. So a packet is one
+//! range, whatever messages it carried, and however much of each.
+
+use super::frames::{ChannelLease, FrameQueue, OpenBlock, SpareFrames};
+use super::segment::{Content, FillBounds, Filling, SendSegment};
+use super::spare::Spare;
+use super::{Completion, Held, Outcome, Outgoing, SmallOutgoing};
+use crate::ranges::RangeSet;
+use crate::time::Instant;
+use crate::types::{ChannelId, MessageNumber};
+use crate::wire::Rts;
+use bytes::Bytes;
+use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Segments for which a channel without messages keeps memory.
+const OWN: usize = 16;
+
+const _: () = assert!(
+    OWN * size_of::<SendSegment>() <= 1_024,
+    "little, for there may be many channels"
+);
+
+/// The memory of channels without messages, beyond what each keeps, for the next that has some.
+#[derive(Debug, Default)]
+pub(super) struct Spares {
+    frames: SpareFrames,
+    /// At most 6 KiB.
+    segments: Spare<VecDeque<SendSegment>, 128>,
+}
+
+/// All messages that are not acknowledged or refused, and those behind them.
+#[derive(Debug, Default)]
+pub(super) struct SendQueue {
+    segments: VecDeque<SendSegment>,
+    /// The encoded frames of messages that are small.
+    frames: FrameQueue,
+    /// The place of the first segment of which something was never sent.
+    unsent: usize,
+    /// The position that is sent for the first time next.
+    next: u64,
+    /// The number of the next message, and its position.
+    end_number: MessageNumber,
+    end: u64,
+    /// What arrived, or was refused. Nothing before the first message.
+    acked: RangeSet,
+    /// What was lost and not sent again; disjoint from `acked`.
+    lost: RangeSet,
+    /// The receiver's reasons for messages that it refused.
+    refused: BTreeMap<MessageNumber, u64>,
+    /// Void segments that were made since [`join_voids`](Self::join_voids) last joined all.
+    loose: usize,
+}
+
+/// What acknowledgements and refusals released.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Released {
+    /// Messages that are over now; void ones count.
+    pub(super) messages: u64,
+    /// Bytes that are not held any more.
+    pub(super) freed: u64,
+    /// What is kept of messages that are over now until all before them are over, too.
+    pub(super) over: Held,
+    /// What was kept of messages that left the queue.
+    pub(super) left: Held,
+    /// Void messages that left the queue. They count nothing else.
+    pub(super) voids: u64,
+}
+
+/// Consecutive messages that were cancelled.
+#[derive(Debug)]
+pub(super) struct Cancelled {
+    pub(super) numbers: Range<MessageNumber>,
+    /// The room in the queue that they gave back.
+    pub(super) held: Held,
+    pub(super) token: u64,
+    pub(super) notify: bool,
+    pub(super) deadline: Option<Instant>,
+}
+
+impl SendQueue {
+    /// An empty one, whose next message has this number and position.
+    pub(super) fn at(number: MessageNumber, position: u64) -> Self {
+        Self {
+            next: position,
+            end_number: number,
+            end: position,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// The number of the first message.
+    pub(super) fn first_number(&self) -> MessageNumber {
+        self.segments.front().map_or(self.end_number, |s| s.first)
+    }
+
+    /// The number that the next message will have.
+    pub(super) fn end_number(&self) -> MessageNumber {
+        self.end_number
+    }
+
+    /// The position that the next message will have.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The position that is sent for the first time next.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The segment that it is in, and the number of the message that it is in: the first message of
+    /// which some byte was never sent.
+    #[inline]
+    pub(super) fn unsent(&self) -> Option<(MessageNumber, &SendSegment)> {
+        let segment = self.segments.get(self.unsent)?;
+        let sent = match self.next <= segment.start {
+            true => 0,
+            false => segment.ended(self.next),
+        };
+        Some((segment.first.saturating_add(sent), segment))
+    }
+
+    /// Whether something was lost and not sent again.
+    pub(super) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    // ---- memory
+
+    /// Takes memory that another queue left, if it has none.
+    #[inline]
+    fn borrow(&mut self, spares: &mut Spares) {
+        if self.is_empty() {
+            spares.segments.lend(&mut self.segments);
+        }
+    }
+
+    /// Gives back memory that nothing stands in, if it is more than a channel keeps.
+    #[inline]
+    pub(super) fn give_back(&mut self, spares: &mut Spares) {
+        self.frames.give_back(&mut spares.frames);
+        if self.is_empty() {
+            spares.segments.collect(&mut self.segments, OWN);
+            (self.acked, self.lost) = Default::default();
+        }
+    }
+
+    /// What its messages count against the bounds of the queue. O(messages).
+    pub(super) fn held(&self) -> Held {
+        let counted = self.segments.iter().filter(|segment| !segment.is_void());
+        let each = counted.map(|s| Held::new(s.count.into(), s.held_now()));
+        each.fold(Held::default(), Held::plus)
+    }
+
+    // ---- messages come
+
+    /// The last segment, if something of it was never sent.
+    #[inline(always)]
+    fn last_unsent(&mut self) -> Option<&mut SendSegment> {
+        match self.unsent < self.segments.len() {
+            true => self.segments.back_mut(),
+            false => None,
+        }
+    }
+
+    /// Appends a message whose bytes stay the program's. Returns its number.
+    pub(super) fn push(&mut self, message: Outgoing, spares: &mut Spares) -> MessageNumber {
+        self.borrow(spares);
+        let message = match self.last_unsent() {
+            Some(last) => last.append(message),
+            None => Err(message),
+        };
+        if let Err(message) = message {
+            let segment = SendSegment::referenced(self.end_number, self.end, message);
+            self.segments.push_back(segment);
+        }
+        self.extend(1)
+    }
+
+    /// Counts so many messages more in the last segment, which are there. Returns the number of the
+    /// first.
+    #[inline(always)]
+    fn extend(&mut self, count: u32) -> MessageNumber {
+        let number = self.end_number;
+        let each = self.segments.back().map_or(0, SendSegment::each);
+        self.end = self.end.saturating_add(each.saturating_mul(count.into()));
+        self.end_number = number.saturating_add(count.into());
+        number
+    }
+
+    /// Encodes and appends a small message. Returns its number.
+    #[inline(always)]
+    pub(super) fn push_small(
+        &mut self,
+        message: &SmallOutgoing<'_>,
+        spares: &mut Spares,
+    ) -> MessageNumber {
+        let number = self.end_number;
+        if self.unsent < self.segments.len()
+            && let Some(last) = self.segments.back_mut()
+            && let Content::Frames { shape, .. } = &last.content
+            && !last.asked
+            && last.count < u32::MAX
+            && self.frames.follow(number, message)
+        {
+            last.count += 1;
+            self.end = self.end.saturating_add(shape.len.into());
+            self.end_number = number.saturating_add(1);
+            return number;
+        }
+        self.push_other(message, spares)
+    }
+
+    /// Appends a small message that is not like the last one, or stands alone.
+    #[inline(never)]
+    fn push_other(&mut self, message: &SmallOutgoing<'_>, spares: &mut Spares) -> MessageNumber {
+        self.borrow(spares);
+        self.frames.borrow(&mut spares.frames);
+        let (number, position) = (self.end_number, self.end);
+        let row = self.last_unsent().is_some_and(|last| last.has_frames());
+        let frame = self.frames.push(number, message, row);
+        let last = self.last_unsent();
+        if !last.is_some_and(|last| last.append_frame(frame, message)) {
+            let segment = SendSegment::encoded(number, position, frame, message);
+            self.segments.push_back(segment);
+        }
+        self.extend(1)
+    }
+
+    /// Lends room for messages like the last one, at most so many of so many bytes and a header
+    /// each, if that is a small one that waits and more may follow it. Until it is given
+    /// [back](Self::put_back), nothing else is to be asked.
+    pub(super) fn lend(
+        &mut self,
+        channel: ChannelId,
+        place: usize,
+        most: impl FnOnce(Held) -> u64,
+    ) -> Option<ChannelLease> {
+        let next = self.end_number;
+        let last = self.last_unsent().filter(|last| last.has_frames())?;
+        let (more, held) = (u32::MAX - last.count, Held::one(last.total()));
+        let block = self.frames.lend()?;
+        let left = u32::try_from(most(held)).map_or(more, |most| most.min(more));
+        let room = (left, held.bytes);
+        Some(ChannelLease::new(block, channel, place, next, room))
+    }
+
+    /// So many more messages stand in what was lent.
+    pub(super) fn put_back(&mut self, count: u32, block: OpenBlock) {
+        self.frames.put_back(block);
+        if let Some(last) = self.segments.back_mut() {
+            last.count = last.count.saturating_add(count);
+            self.extend(count);
+        }
+    }
+
+    // ---- segments
+
+    /// The place of the first of the segments that ends behind `position`.
+    fn place(&self, position: u64) -> usize {
+        // Mostly the first, or what was sent last.
+        if self.segments.front().is_none_or(|s| position < s.end()) {
+            return 0;
+        }
+        self.segments.partition_point(|s| s.end() <= position)
+    }
+
+    /// The segment of message `number`, and its place.
+    pub(super) fn find(&self, number: MessageNumber) -> Option<(usize, &SendSegment)> {
+        // Mostly it is sent now.
+        let holds = |s: &&SendSegment| s.first <= number && number < s.end_number();
+        if let Some(segment) = self.segments.get(self.unsent).filter(holds) {
+            return Some((self.unsent, segment));
+        }
+        let place = self.segments.partition_point(|s| s.end_number() <= number);
+        let segment = self.segments.get(place).filter(holds)?;
+        Some((place, segment))
+    }
+
+    /// The payload of message `number`, if it is gathered from where it lies.
+    pub(super) fn gathered(&self, number: MessageNumber) -> Option<&Bytes> {
+        self.find(number)?.1.gathered()
+    }
+
+    /// The request to send message `number`.
+    pub(super) fn request(&self, channel: ChannelId, number: MessageNumber) -> Option<Rts<'_>> {
+        self.find(number)?.1.request(channel, number, &self.frames)
+    }
+
+    /// Message `number`, which was not sent, asks from now on: it is a segment of its own. Returns
+    /// its deadline, which is over.
+    pub(super) fn ask(&mut self, number: MessageNumber) -> Option<Instant> {
+        let (place, segment) = self.find(number)?;
+        let before = number.saturating_sub(segment.first);
+        let place = self.divide(place, before);
+        self.divide(place, 1);
+        let segment = self.segments.get_mut(place)?;
+        segment.asked = true;
+        segment.take_deadline()
+    }
+
+    /// Divides the segment at `place` behind its first `count` messages, if any are there on both
+    /// sides. Returns the place of what follows these.
+    fn divide(&mut self, place: usize, count: u64) -> usize {
+        let Some(segment) = self.segments.get_mut(place) else {
+            return place;
+        };
+        let Some(count) = u32::try_from(count).ok().filter(|c| *c > 0) else {
+            return place;
+        };
+        if count < segment.count {
+            let front = segment.take_front(count);
+            self.segments.insert(place, front);
+            self.settle();
+        }
+        place.saturating_add(1)
+    }
+
+    /// Passes over segments of which nothing is left to be sent.
+    fn settle(&mut self) {
+        while let Some(segment) = self.segments.get(self.unsent) {
+            let end = segment.end();
+            let refused = segment.asked && self.acked.covers(segment.start..end);
+            if end > self.next && !refused {
+                break;
+            }
+            self.next = self.next.max(end);
+            self.unsent = self.unsent.saturating_add(1);
+        }
+    }
+
+    // ---- into packets
+
+    /// Puts the bytes that were never sent of the next segment behind what `filling` tells of, up
+    /// to position `limit`, and counts them as sent. Returns the number of the first message of the
+    /// segment of which nothing was sent, and a deadline that is over.
+    pub(super) fn put_new(
+        &mut self,
+        channel: ChannelId,
+        limit: u64,
+        bounds: FillBounds,
+        filling: &mut Filling,
+        out: &mut Vec<u8>,
+    ) -> (MessageNumber, Option<Instant>) {
+        let Some(segment) = self.segments.get_mut(self.unsent) else {
+            return (self.end_number, None);
+        };
+        let before = filling.bytes;
+        segment.put(channel, &self.frames, limit, bounds, filling, out);
+        let untouched = segment.first.saturating_add(segment.begun(filling.end));
+        if filling.bytes == before {
+            return (untouched, None);
+        }
+        let deadline = segment.take_deadline();
+        self.next = filling.end;
+        if filling.end >= segment.end() {
+            self.settle();
+        }
+        (untouched, deadline)
+    }
+
+    /// Puts the first of what was lost into a packet, as much of it as fits, and counts it as sent.
+    /// Returns that and its first position.
+    pub(super) fn put_lost(
+        &mut self,
+        channel: ChannelId,
+        bounds: FillBounds,
+        out: &mut Vec<u8>,
+    ) -> Option<(u64, Filling)> {
+        let range = self.lost.first()?;
+        let mut filling = Filling::new(range.start, true);
+        let mut segments = self.segments.range(self.place(range.start)..);
+        while filling.end < range.end
+            && filling.goes_on(bounds)
+            && let Some(segment) = segments.next()
+        {
+            segment.put(channel, &self.frames, range.end, bounds, &mut filling, out);
+        }
+        self.lost.remove(range.start..filling.end);
+        (filling.bytes > 0).then_some((range.start, filling))
+    }
+
+    /// Returns the message that is sent now, and which of its bytes were never sent. None unless
+    /// its payload is gathered from where it lies, it was sent up to position `end`, `start` lies
+    /// behind its first byte, and nothing was lost.
+    pub(super) fn rest(&self, start: u64, end: u64) -> Option<(MessageNumber, Range<u64>)> {
+        let segment = self.segments.get(self.unsent)?;
+        let total = segment.total();
+        let inside = segment.start < start && start < end && end == self.next;
+        let bytes = end.saturating_sub(segment.start)..total;
+        (inside && self.lost.is_empty() && segment.gathered().is_some())
+            .then_some((segment.first, bytes))
+    }
+
+    /// Positions up to `end`, which is within a message, were sent.
+    pub(super) fn sent_to(&mut self, end: u64) {
+        self.next = end;
+    }
+
+    // ---- what becomes of them
+
+    /// What stands at these positions arrived. Tells in `out` what became of messages that were the
+    /// first of the queue.
+    pub(super) fn acked(
+        &mut self,
+        channel: ChannelId,
+        range: Range<u64>,
+        out: &mut VecDeque<Completion>,
+    ) -> Released {
+        let mut released = Released::default();
+        let start = self.segments.front().map_or(self.end, |s| s.start);
+        let range = range.start.max(start)..range.end;
+        if range.is_empty() {
+            return released;
+        }
+        if self.has_lost() {
+            self.lost.remove(range.clone());
+        }
+        if self.acked.is_empty() && range.start == start {
+            // In order: only what is behind the last whole message is to be remembered.
+            self.complete(range.clone(), &range, &mut released);
+            self.pop_over(&range, channel, out, &mut released);
+            let first = self.segments.front().map_or(self.end, |s| s.start);
+            self.acked.insert(first..range.end);
+        } else {
+            self.over(range, channel, out, &mut released);
+        }
+        released
+    }
+
+    /// What stands at these positions arrived, or was refused, whatever is known of others.
+    fn over(
+        &mut self,
+        range: Range<u64>,
+        channel: ChannelId,
+        out: &mut VecDeque<Completion>,
+        released: &mut Released,
+    ) {
+        let known: Vec<_> = self.acked.overlapping(range.clone()).collect();
+        self.acked.insert(range.clone());
+        let Some(span) = self.acked.span(range.start) else {
+            return;
+        };
+        // What lies between what was known is new.
+        let ends = known.iter().map(|known| known.start).chain([range.end]);
+        let starts = [range.start]
+            .into_iter()
+            .chain(known.iter().map(|known| known.end));
+        let mut counted = range.start;
+        for (from, to) in starts.zip(ends) {
+            let from = from.max(counted);
+            if from < to {
+                counted = self.complete(from..to, &span, released);
+            }
+        }
+        self.settle();
+        self.pop_over(&span, channel, out, released);
+        let first = self.segments.front().map_or(self.end, |s| s.start);
+        self.acked.remove(0..first);
+    }
+
+    /// All of `span` is over, of which `new` is so since now. Books the messages that are over with
+    /// that. Returns the position behind the last message of which something is new.
+    fn complete(&mut self, new: Range<u64>, span: &Range<u64>, released: &mut Released) -> u64 {
+        let mut place = self.place(new.start);
+        let mut end = new.end;
+        while let Some(segment) = self.segments.get_mut(place)
+            && segment.start < new.end
+        {
+            // Complete within the span, and not before.
+            let first = segment.ended(new.start).max(segment.begun(span.start));
+            let touched = segment.begun(new.end);
+            let last = touched.min(segment.ended(span.end));
+            end = end.max(segment.position(touched));
+            if first < last {
+                let count = last.saturating_sub(first);
+                released.messages = released.messages.saturating_add(count);
+                released.freed = released.freed.saturating_add(segment.release(first..last));
+                if !segment.is_void() {
+                    let copied = count.saturating_mul(segment.copied());
+                    released.over = released.over.plus(Held::new(count, copied));
+                }
+            }
+            place = place.saturating_add(1);
+        }
+        end
+    }
+
+    /// Takes the first messages off the queue that are over, since all of the span `over` is. Says
+    /// what became of those that asked for it or were refused.
+    fn pop_over(
+        &mut self,
+        over: &Range<u64>,
+        channel: ChannelId,
+        out: &mut VecDeque<Completion>,
+        released: &mut Released,
+    ) {
+        let mut frames = None;
+        while let Some(front) = self.segments.front_mut()
+            && over.start <= front.start
+        {
+            let count = front.ended(over.end);
+            if count == 0 {
+                break;
+            }
+            if let Content::Frames { at, .. } = front.content {
+                let bytes = front.position(count).saturating_sub(front.start);
+                frames = Some(at.saturating_add(bytes));
+            }
+            if front.is_void() {
+                released.voids = released.voids.saturating_add(count);
+            } else {
+                let copied = count.saturating_mul(front.copied());
+                released.left = released.left.plus(Held::new(count, copied));
+                if front.notify || !self.refused.is_empty() {
+                    front.tell(channel, count, &mut self.refused, out);
+                }
+            }
+            match u32::try_from(count) {
+                Ok(count) if count < front.count => {
+                    front.drop_front(count);
+                    break;
+                }
+                _ => {
+                    self.segments.pop_front();
+                    self.unsent = self.unsent.saturating_sub(1);
+                }
+            }
+        }
+        if self.is_empty() {
+            self.frames.clear();
+        } else if let Some(end) = frames {
+            self.frames.release(end);
+        }
+    }
+
+    /// What stands at these positions was lost: what of it is not known to have arrived is to be
+    /// sent again.
+    pub(super) fn lost(&mut self, range: Range<u64>) {
+        let first = self.segments.front().map_or(self.end, |s| s.start);
+        let range = range.start.max(first)..range.end.min(self.next);
+        self.lost.insert(range.clone());
+        // Few overlap a packet; as many as there are, what a whole train or connection sent.
+        for known in self.acked.overlapping(range) {
+            self.lost.remove(known);
+        }
+    }
+
+    /// All that was sent and is not known to have arrived is to be sent again.
+    pub(super) fn all_lost(&mut self) {
+        self.lost(0..self.next);
+    }
+
+    /// The receiver refuses message `number`, which asked.
+    pub(super) fn refused(
+        &mut self,
+        channel: ChannelId,
+        number: MessageNumber,
+        reason: u64,
+        out: &mut VecDeque<Completion>,
+    ) -> Released {
+        let mut released = Released::default();
+        if let Some((place, segment)) = self.find(number) {
+            // With the positions that are left out before it, so that nothing divides it from what
+            // arrives there.
+            let before = place.checked_sub(1).and_then(|at| self.segments.get(at));
+            let range = before.map_or(segment.start, SendSegment::end)..segment.end();
+            self.refused.insert(number, reason);
+            self.over(range, channel, out, &mut released);
+        }
+        released
+    }
+
+    /// The session is over: the outcome of everything left, in order.
+    pub(super) fn end_all(&mut self, channel: ChannelId, out: &mut Vec<Completion>) {
+        for segment in self.segments.iter().filter(|segment| !segment.is_void()) {
+            for count in 0..u64::from(segment.count) {
+                let number = segment.first.saturating_add(count);
+                let range = segment.position(count)..segment.position(count.saturating_add(1));
+                let reason = self.refused.get(&number).copied();
+                let outcome = if reason.is_some() {
+                    Outcome::NotDelivered
+                } else if self.acked.covers(range.clone()) {
+                    Outcome::Delivered
+                } else if range.end <= self.next {
+                    unacknowledged()
+                } else {
+                    Outcome::NotDelivered
+                };
+                out.push(segment.completion(channel, number, outcome, reason));
+            }
+        }
+        *self = Self::at(self.end_number, self.end);
+    }
+
+    // ---- messages are cancelled
+
+    /// Message `number`, which was queued just now, expires then.
+    pub(super) fn set_deadline(&mut self, number: MessageNumber, at: Instant) {
+        if let Some((place, _)) = self.find(number)
+            && let Some(segment) = self.segments.get_mut(place)
+            && let Content::Payloads(payloads) = &mut segment.content
+        {
+            payloads.deadline = Some(at);
+        }
+    }
+
+    /// Cancels the messages with this token from number `from` on, the last ones first.
+    pub(super) fn cancel_token(&mut self, token: u64, from: MessageNumber) -> Vec<Cancelled> {
+        let mut cancelled = Vec::new();
+        // Backwards: what changes behind a place does not move it.
+        for place in (self.unsent..self.segments.len()).rev() {
+            if self.segments.get(place).is_some_and(|s| s.token == token) {
+                cancelled.extend(self.cancel_at(place, from));
+            }
+        }
+        self.after_cancel();
+        cancelled
+    }
+
+    /// Cancels message `number`, which is a segment of its own, if that is `from` or more.
+    pub(super) fn cancel_one(
+        &mut self,
+        number: MessageNumber,
+        from: MessageNumber,
+    ) -> Option<Cancelled> {
+        let (place, _) = self.find(number)?;
+        let cancelled = self.cancel_at(place, from);
+        self.after_cancel();
+        cancelled
+    }
+
+    /// Makes the messages of the segment at `place` void, from number `from` on.
+    fn cancel_at(&mut self, place: usize, from: MessageNumber) -> Option<Cancelled> {
+        let segment = self.segments.get(place)?;
+        if segment.is_void() || segment.end_number() <= from {
+            return None;
+        }
+        let place = self.divide(place, from.saturating_sub(segment.first));
+        let segment = self.segments.get_mut(place)?;
+        let (count, positions) = (u64::from(segment.count), segment.each());
+        let cancelled = Cancelled {
+            numbers: segment.first..segment.end_number(),
+            held: Held::new(count, count.saturating_mul(segment.held())),
+            token: segment.token,
+            notify: segment.notify,
+            deadline: segment.take_deadline(),
+        };
+        if segment.has_frames() {
+            self.frames.cancel(count.saturating_mul(positions));
+        }
+        segment.content = Content::Void { positions };
+        self.loose = self.loose.saturating_add(1);
+        Some(cancelled)
+    }
+
+    fn after_cancel(&mut self) {
+        self.join_voids();
+        let frames = self.segments.iter_mut().filter_map(SendSegment::frames_mut);
+        self.frames.compact(frames);
+    }
+
+    /// Makes one segment of consecutive void ones, once half of those that wait may be such:
+    /// joining each when it is made would move all behind it, each time.
+    fn join_voids(&mut self) {
+        let waiting = self.segments.len().saturating_sub(self.unsent);
+        if self.loose.saturating_mul(2) <= waiting {
+            return;
+        }
+        self.loose = 0;
+        // One that was sent in part keeps the positions of its messages.
+        let begun = self
+            .segments
+            .get(self.unsent)
+            .is_some_and(|s| s.start < self.next);
+        let kept = self.unsent.saturating_add(begun.into());
+        for next in self.segments.split_off(kept.min(self.segments.len())) {
+            let behind = self.segments.len() > kept;
+            let last = self.segments.back_mut().filter(|_| behind);
+            if !last.is_some_and(|last| last.join_void(&next)) {
+                self.segments.push_back(next);
+            }
+        }
+    }
+}
+
+/// The outcome of a message that was sent and not fully acknowledged.
+fn unacknowledged() -> Outcome {
+    #[cfg(suci_plant)]
+    if crate::plant::active("delivered-unacknowledged") {
+        return Outcome::Delivered;
+    }
+    Outcome::Unknown
+}
+
+#[cfg(test)]
+impl Spares {
+    pub(super) fn footprint(&self) -> usize {
+        self.frames.footprint() + self.segments.footprint()
+    }
+}
+
+#[cfg(test)]
+impl SendQueue {
+    /// Bytes of frames that are kept.
+    pub(super) fn frames_held(&self) -> usize {
+        self.frames.held()
+    }
+
+    /// Bytes allocated, those of messages that are not small apart.
+    pub(super) fn footprint(&self) -> usize {
+        let segments = self.segments.capacity() * size_of::<SendSegment>();
+        self.frames.footprint() + segments + self.acked.heap() + self.lost.heap()
+    }
+
+    /// Messages that are not acknowledged, refused or cancelled.
+    pub(super) fn open(&self) -> usize {
+        let counted = self.segments.iter().filter(|segment| !segment.is_void());
+        let positions =
+            counted.flat_map(|s| (0..s.count.into()).map(|n| s.position(n)..s.position(n + 1)));
+        positions
+            .filter(|range| !self.acked.covers(range.clone()))
+            .count()
+    }
+}
