@@ -16,8 +16,8 @@ mod run;
 pub use push::NoRoom;
 
 use super::finished::Finished;
-use super::outgoing::{Block, Filled, Fin, IdleOutgoing, OutgoingChannel, Status};
-use super::segment::FillBounds;
+use super::outgoing::{Block, Fin, IdleOutgoing, OutgoingChannel, Status};
+use super::segment::Filling;
 use super::send_queue::Spares;
 use super::{ByClass, Completion, Held, Queued, WantedRoom, index};
 use crate::limits::MIN_CHANNELS;
@@ -312,22 +312,30 @@ impl Outbox {
     /// What was put there counts as sent: if it is not, it is lost.
     pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Put<'_>> {
         let mut place = self.turns.front()?;
-        let mut filled = self.fill(place, room, out);
-        if filled.is_none() {
+        let mut filling = Filling::new(room);
+        if !self.fill(place, &mut filling, out) {
             let ready = self.find_ready()?;
             // If it had something to send, that does not fit.
-            if ready != place {
-                place = ready;
-                filled = self.fill(place, room, out);
+            if ready == place {
+                return None;
+            }
+            (place, filling) = (ready, Filling::new(room));
+            if !self.fill(place, &mut filling, out) {
+                return None;
             }
         }
-        let Filled { sent, filling, .. } = filled?;
-        let gathered = |(number, range)| {
-            let queue = &self.channels.get(place)?.queue;
-            Some((queue.gathered(number)?, range))
-        };
+        let queued = self.channels.get(place)?;
+        let channel = queued.id();
+        let gathered = |(number, range)| Some((queued.queue.gathered(number)?, range));
         Some(Put {
-            sent,
+            sent: match filling.request {
+                Some(message) => SentFrame::Rts { channel, message },
+                None => SentFrame::Data {
+                    channel,
+                    start: filling.start,
+                    end: filling.end,
+                },
+            },
             payload: filling.payload,
             resent: filling.resent,
             full: filling.full,
@@ -336,23 +344,28 @@ impl Outbox {
         })
     }
 
-    /// As [`next`](Self::next), with what the channel whose turn it is has.
-    fn fill(&mut self, place: usize, room: usize, out: &mut Vec<u8>) -> Option<Filled> {
+    /// As [`next`](Self::next), with what the channel at `place` has, whose turn it is.
+    fn fill(&mut self, place: usize, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
         let terms = self.terms();
-        let turn = usize::try_from(self.turns.left(place)).unwrap_or(0);
-        let channel = self.channels.get_mut(place)?;
-        let filled = channel.fill(FillBounds { room, turn }, terms, out)?;
-        self.session_used = self.session_used.saturating_add(filled.charged);
-        if let Some((at, number)) = filled.deadline {
+        filling.turn = usize::try_from(self.turns.left(place)).unwrap_or(0);
+        let Some(channel) = self.channels.get_mut(place) else {
+            return false;
+        };
+        channel.fill(terms, filling, out);
+        if filling.bytes == 0 {
+            return false;
+        }
+        self.session_used = self.session_used.saturating_add(filling.charged);
+        if let Some((at, number)) = filling.deadline {
             self.deadlines.remove(&(at, channel.id(), number));
         }
         if channel.has_sent_all() {
-            self.turns.finish_front(filled.filling.bytes);
+            self.turns.finish_front(filling.bytes);
             self.park(place, Status::Idle);
         } else {
-            self.turns.charge(filled.filling.bytes);
+            self.turns.charge(filling.bytes);
         }
-        Some(filled)
+        true
     }
 
     /// Whether [`poll_channel_blocked`](Self::poll_channel_blocked) may have one.

@@ -5,14 +5,11 @@
 //! (acknowledged, or refused). At most one RTS is unanswered; the next may go while the bytes of
 //! the message before still flow, which hides its round trip.
 
-use super::segment::{FillBounds, Filling, SendSegment};
+use super::segment::{Filling, SendSegment};
 use super::send_queue::{Cancelled, Released, SendQueue};
 use super::{Completion, Halves};
 use crate::limits::ASK_INSTEAD;
-use crate::recovery::SentFrame;
-use crate::time::Instant;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
-use crate::wire::Frame;
 use core::ops::Range;
 use std::collections::VecDeque;
 
@@ -30,12 +27,6 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// So much of the session's memory credit was taken.
-    fn take(&mut self, charge: u64) {
-        self.session_room = self.session_room.saturating_sub(charge);
-        self.reply_room = self.reply_room.saturating_sub(charge);
-    }
-
     /// Memory credit left in the session for messages of `channel`.
     #[inline]
     pub(super) const fn room_on(&self, channel: ChannelId) -> u64 {
@@ -65,18 +56,6 @@ pub(super) enum Status {
     Blocked(Block),
     /// Nothing to send.
     Idle,
-}
-
-/// What a channel put into a packet.
-#[derive(Clone, Debug)]
-pub(super) struct Filled {
-    /// What the packet has to remember.
-    pub(super) sent: SentFrame,
-    pub(super) filling: Filling,
-    /// Memory credit taken for it.
-    pub(super) charged: u64,
-    /// The deadline of a message that is over, since some of the message is sent.
-    pub(super) deadline: Option<(Instant, MessageNumber)>,
 }
 
 /// Why the channel has no turn.
@@ -121,12 +100,6 @@ pub(super) struct OutgoingChannel {
     used: u64,
     pub(super) turn: Turn,
     pub(super) fin: Fin,
-}
-
-/// How a message is admitted to the wire.
-struct Admission {
-    ask: bool,
-    charge: u64,
 }
 
 /// What is left of a channel that has nothing to do.
@@ -246,7 +219,7 @@ impl OutgoingChannel {
             || (segment.total() > ASK_INSTEAD && segment.charge() > half)
     }
 
-    /// Whether message `number`, the next to be charged, may go, and how.
+    /// Whether message `number`, the next to be charged, may go; and if so, whether it asks first.
     ///
     /// A window may have become smaller than a message that is not large enough to ask by itself.
     /// It asks once all before it arrived, so that none waits for credit that cannot come.
@@ -255,26 +228,20 @@ impl OutgoingChannel {
         number: MessageNumber,
         segment: &SendSegment,
         terms: Terms,
-    ) -> Result<Admission, Block> {
-        let request = Admission {
-            ask: true,
-            charge: segment.request_charge(),
-        };
+    ) -> Result<bool, Block> {
+        let request = || self.fits(segment.request_charge(), terms).map(|()| true);
         if Self::asks_first(segment, terms) {
-            return self.fits(request.charge, terms).map(|()| request);
+            return request();
         }
-        let charge = segment.charge();
-        match self.fits(charge, terms) {
-            Ok(()) => Ok(Admission { ask: false, charge }),
-            Err(_)
-                if segment.total() > ASK_INSTEAD
-                    && number == self.queue.first_number()
-                    && self.fits(request.charge, terms).is_ok() =>
-            {
-                Ok(request)
-            }
-            Err(block) => Err(block),
-        }
+        self.fits(segment.charge(), terms)
+            .map(|()| false)
+            .or_else(|block| {
+                let first = number == self.queue.first_number();
+                match segment.total() > ASK_INSTEAD && first {
+                    true => request().map_err(|_| block),
+                    false => Err(block),
+                }
+            })
     }
 
     /// Whether something was lost and not sent again.
@@ -284,7 +251,7 @@ impl OutgoingChannel {
 
     /// Whether nothing waits to be sent, for the first time or again.
     pub(super) fn has_sent_all(&self) -> bool {
-        !self.has_lost() && self.queue.unsent().is_none()
+        !self.has_lost() && !self.queue.has_unsent()
     }
 
     /// Whether the RTS of message `number` is unanswered.
@@ -312,152 +279,105 @@ impl OutgoingChannel {
         }
     }
 
-    /// The message that asks while the one before is being sent, if it may. One ahead, not more:
-    /// each grant ties up the receiver's memory.
-    fn asks_ahead(&self, terms: Terms) -> Option<MessageNumber> {
-        let (number, _) = self.queue.unsent()?;
-        if self.asked.is_some() || self.charged != number.saturating_add(1) {
-            return None;
-        }
-        let (_, segment) = self.queue.find(self.charged)?;
-        if !Self::asks_first(segment, terms) {
-            return None;
-        }
-        let fits = self.fits(segment.request_charge(), terms);
-        fits.ok().map(|()| self.charged)
+    /// Whether the message behind `number`, of which some was sent, asks meanwhile. One ahead, not
+    /// more: each grant ties up the receiver's memory.
+    fn asks_ahead(&self, number: MessageNumber, terms: Terms) -> bool {
+        self.charged == number.saturating_add(1)
+            && self.asked.is_none()
+            && self.queue.behind_unsent(number).is_some_and(|segment| {
+                Self::asks_first(segment, terms)
+                    && self.fits(segment.request_charge(), terms).is_ok()
+            })
     }
 
     // ---- into packets
 
-    /// Puts what is next behind what `out` holds, as much as `bounds` and the credit allow. What
-    /// was lost goes before what is new. None if nothing fits, or may go.
-    pub(super) fn fill(
-        &mut self,
-        bounds: FillBounds,
-        terms: Terms,
-        out: &mut Vec<u8>,
-    ) -> Option<Filled> {
+    /// Puts what is next behind what `out` holds, as much as `filling` has room for and the credit
+    /// allows. What was lost goes before what is new.
+    pub(super) fn fill(&mut self, terms: Terms, filling: &mut Filling, out: &mut Vec<u8>) {
         if self.queue.has_lost() {
-            let (start, filling) = self.queue.put_lost(self.id, bounds, out)?;
-            return Some(self.filled(start, filling));
+            return self.queue.put_lost(self.id, filling, out);
         }
         if let Some(OpenRequest { number, lost: true }) = self.asked {
-            let filled = self.put_request(number, bounds.room, out)?;
-            self.asked = Some(OpenRequest {
-                number,
-                lost: false,
-            });
-            return Some(filled);
+            if self.put_request(number, filling, out) {
+                let lost = false;
+                self.asked = Some(OpenRequest { number, lost });
+            }
+            return;
         }
-        if let Some(number) = self.asks_ahead(terms)
-            && let Some(filled) = self.ask(number, bounds.room, out)
+        if let Some((number, _)) = self.queue.unsent()
+            && self.asks_ahead(number, terms)
+            && self.ask(self.charged, filling, out)
         {
-            return Some(filled);
+            return;
         }
-        self.fill_new(bounds, terms, out)
-    }
-
-    /// What positions from `start` on, which were put into a packet, are for that.
-    fn filled(&self, start: u64, filling: Filling) -> Filled {
-        Filled {
-            sent: SentFrame::Data {
-                channel: self.id,
-                start,
-                end: filling.end,
-            },
-            filling,
-            charged: 0,
-            deadline: None,
-        }
+        self.fill_new(terms, filling, out);
     }
 
     /// As [`fill`](Self::fill), with what was never sent.
-    fn fill_new(
-        &mut self,
-        bounds: FillBounds,
-        mut terms: Terms,
-        out: &mut Vec<u8>,
-    ) -> Option<Filled> {
-        let start = self.queue.next();
-        let mut filling = Filling::new(start, false);
-        let (mut charged, mut deadline) = (0_u64, None);
-        while filling.goes_on(bounds)
-            && deadline.is_none()
+    fn fill_new(&mut self, terms: Terms, filling: &mut Filling, out: &mut Vec<u8>) {
+        filling.begin(self.queue.next(), false);
+        while filling.goes_on()
             && let Some((number, segment)) = self.queue.unsent()
         {
-            if number >= self.charged {
-                match self.admit(number, segment, terms) {
-                    Ok(Admission { ask: false, .. }) => {}
-                    Ok(_) if filling.bytes == 0 => return self.ask(number, bounds.room, out),
-                    Ok(_) | Err(_) => break,
-                }
-            } else if self.has_asked(number) {
+            if self.has_asked(number) {
                 break;
             }
             let (first, charge) = (segment.first, segment.charge());
             let uncharged = self.charged.max(first);
             let left = segment.end_number().saturating_sub(uncharged);
-            let credit = self.room().min(terms.room_on(self.id));
+            let session = terms.room_on(self.id).saturating_sub(filling.charged);
+            let credit = self.room().min(session);
             // Mostly it pays for all: nothing to divide.
-            let paid = match left.saturating_mul(charge) <= credit {
-                true => left,
-                false => credit / charge,
+            let paid = if Self::asks_first(segment, terms) {
+                0
+            } else if left.saturating_mul(charge) <= credit {
+                left
+            } else {
+                credit / charge
             };
+            if paid == 0 && number >= self.charged {
+                if filling.bytes == 0 && self.admit(number, segment, terms) == Ok(true) {
+                    self.ask(number, filling, out);
+                }
+                break;
+            }
             let paid_end = uncharged.saturating_add(paid);
             let limit = segment.position(paid_end.saturating_sub(first));
-            let (untouched, over) = self
-                .queue
-                .put_new(self.id, limit, bounds, &mut filling, out);
+            let untouched = self.queue.put_new(self.id, limit, filling, out);
             let more = untouched.saturating_sub(uncharged).saturating_mul(charge);
             self.charged = self.charged.max(untouched);
             self.used = self.used.saturating_add(more);
-            terms.take(more);
-            charged = charged.saturating_add(more);
-            deadline = over.map(|at| (at, number));
-            if filling.end < limit || paid < left {
+            filling.charged = filling.charged.saturating_add(more);
+            if filling.end < limit || paid < left || filling.deadline.is_some() {
                 break;
             }
         }
-        (filling.bytes > 0).then(|| Filled {
-            charged,
-            deadline,
-            ..self.filled(start, filling)
-        })
     }
 
     /// Puts the RTS of message `number`, which was not sent, if it fits.
-    fn ask(&mut self, number: MessageNumber, room: usize, out: &mut Vec<u8>) -> Option<Filled> {
-        let mut filled = self.put_request(number, room, out)?;
-        let (_, segment) = self.queue.find(number)?;
-        filled.charged = segment.request_charge();
-        filled.deadline = self.queue.ask(number).map(|at| (at, number));
-        self.asked = Some(OpenRequest {
-            number,
-            lost: false,
-        });
-        self.used = self.used.saturating_add(filled.charged);
-        self.charged = number.saturating_add(1);
-        Some(filled)
+    fn ask(&mut self, number: MessageNumber, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
+        let Some((_, segment)) = self.queue.find(number) else {
+            return false;
+        };
+        let charge = segment.request_charge();
+        let fits = self.put_request(number, filling, out);
+        if fits {
+            filling.charged = charge;
+            filling.deadline = self.queue.ask(number).map(|at| (at, number));
+            let lost = false;
+            self.asked = Some(OpenRequest { number, lost });
+            self.used = self.used.saturating_add(charge);
+            self.charged = number.saturating_add(1);
+        }
+        fits
     }
 
     /// Puts the RTS of message `number` behind what `out` holds, if it fits.
-    fn put_request(&self, number: MessageNumber, room: usize, out: &mut Vec<u8>) -> Option<Filled> {
-        let frame = Frame::Rts(self.queue.request(self.id, number)?);
-        let size = frame.size();
-        if size > room {
-            return None;
-        }
-        frame.put(out);
-        let mut filling = Filling::new(0, false);
-        filling.bytes = size;
-        let sent = SentFrame::Rts {
-            channel: self.id,
-            message: number,
-        };
-        Some(Filled {
-            sent,
-            ..self.filled(0, filling)
-        })
+    fn put_request(&self, number: MessageNumber, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
+        self.queue
+            .request(self.id, number)
+            .is_some_and(|request| filling.put_request(number, request, out))
     }
 
     /// As [`SendQueue::rest`], if nothing else is to go first.
@@ -467,8 +387,8 @@ impl OutgoingChannel {
         end: u64,
         terms: Terms,
     ) -> Option<(MessageNumber, Range<u64>)> {
-        let rest = self.queue.rest(start, end)?;
-        (!self.has_lost() && self.asks_ahead(terms).is_none()).then_some(rest)
+        let (number, range) = self.queue.rest(start, end)?;
+        (!self.has_lost() && !self.asks_ahead(number, terms)).then_some((number, range))
     }
 
     // ---- what becomes of it

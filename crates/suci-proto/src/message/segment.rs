@@ -34,6 +34,8 @@ pub(super) struct SendSegment {
     /// The program's handle.
     pub(super) token: u64,
     pub(super) content: Content,
+    /// How many positions each message has: at least one.
+    each: u64,
     /// How many messages.
     pub(super) count: u32,
     /// Whether the program wants to hear of the delivery.
@@ -56,10 +58,7 @@ pub(super) enum Content {
     /// Nowhere: the messages were cancelled before they were sent. They have their outcome, and
     /// keep nothing but their numbers, which the program and later messages already have. The peer
     /// takes each in its turn as a void message ([`Kind::VOID`]) and discards it.
-    Void {
-        /// How many positions each message has.
-        positions: u64,
-    },
+    Void,
 }
 
 /// Messages of one length whose bytes stay the program's until they are acknowledged. Only a single
@@ -121,79 +120,102 @@ impl Payloads {
     }
 }
 
-/// The room for a [`Filling`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FillBounds {
-    /// Bytes left in the packet.
-    pub(super) room: usize,
-    /// Bytes left of the channel's turn. The last frame may reach beyond them; none begins there.
-    pub(super) turn: usize,
-}
-
-/// What was put into a packet so far.
-#[derive(Clone, Debug)]
+/// What a channel puts into a packet, and what of the packet is left for that.
+#[derive(Debug)]
 pub(super) struct Filling {
-    /// The position behind it.
+    /// The positions from `start` to `end` were put there...
+    pub(super) start: u64,
     pub(super) end: u64,
-    /// It was sent before.
+    /// ... or the RTS of this message, and nothing else.
+    pub(super) request: Option<MessageNumber>,
+    /// They were sent before.
     pub(super) resent: bool,
-    /// Bytes that it takes in the packet.
+    /// Bytes that they take in the packet.
     pub(super) bytes: usize,
     /// Of these, bytes of payload.
     pub(super) payload: u64,
+    /// Bytes left in the packet.
+    room: usize,
+    /// Bytes of the channel's turn. The last frame may reach beyond them; none begins there.
+    pub(super) turn: usize,
     /// The packet has no room for what is next, nor for a part of it.
     pub(super) full: bool,
     /// The last frame reaches to the packet's end: nothing may follow it.
     pub(super) closed: bool,
     /// The message of whose payload these bytes follow what was written: they are not copied.
     pub(super) reference: Option<(MessageNumber, Range<usize>)>,
+    /// Memory credit that was taken for it.
+    pub(super) charged: u64,
+    /// The deadline of a message that is over, since some of the message is sent.
+    pub(super) deadline: Option<(Instant, MessageNumber)>,
 }
 
 impl Filling {
-    /// Nothing yet. What is put first has position `from`.
-    pub(super) fn new(from: u64, resent: bool) -> Self {
+    /// Nothing yet, for a packet with `room` bytes left.
+    pub(super) fn new(room: usize) -> Self {
         Self {
-            end: from,
-            resent,
+            start: 0,
+            end: 0,
+            request: None,
+            resent: false,
             bytes: 0,
             payload: 0,
+            room,
+            turn: 0,
             full: false,
             closed: false,
             reference: None,
+            charged: 0,
+            deadline: None,
         }
     }
 
+    /// What is put first has this position.
+    pub(super) fn begin(&mut self, start: u64, resent: bool) {
+        (self.start, self.end, self.resent) = (start, start, resent);
+    }
+
     /// Whether more may follow.
-    pub(super) fn goes_on(&self, bounds: FillBounds) -> bool {
-        self.bytes < bounds.turn && !self.full && !self.closed && self.reference.is_none()
+    pub(super) fn goes_on(&self) -> bool {
+        self.bytes < self.turn && !self.full && !self.closed && self.reference.is_none()
+    }
+
+    /// Puts the RTS of message `number` behind what `out` holds, if it fits.
+    pub(super) fn put_request(
+        &mut self,
+        number: MessageNumber,
+        request: Rts<'_>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let frame = Frame::Rts(request);
+        let size = frame.size();
+        let fits = size <= self.room;
+        if fits {
+            frame.put(out);
+            self.request = Some(number);
+            self.bytes = size;
+        }
+        fits
     }
 
     /// How many of `count` frames of so many bytes follow.
-    fn fitting(&mut self, count: u64, frame: usize, bounds: FillBounds) -> u64 {
-        let room = bounds.room.saturating_sub(self.bytes) / frame.max(1);
-        let turn = bounds
-            .turn
-            .saturating_sub(self.bytes)
-            .div_ceil(frame.max(1));
-        self.full = len64(room) < count && room < turn;
-        count.min(len64(room.min(turn)))
+    fn fitting(&mut self, count: u64, frame: u64) -> u64 {
+        let room = len64(self.room) / frame.max(1);
+        let turn = len64(self.turn.saturating_sub(self.bytes)).div_ceil(frame.max(1));
+        self.full = room < count && room < turn;
+        count.min(room).min(turn)
+    }
+
+    /// So many bytes follow, the last of which has position `end - 1`.
+    fn take(&mut self, end: u64, bytes: usize, payload: u64) {
+        self.end = end;
+        self.room = self.room.saturating_sub(bytes);
+        self.bytes += bytes;
+        self.payload += payload;
     }
 }
 
 impl SendSegment {
-    /// A segment of one message.
-    fn one(first: MessageNumber, start: u64, content: Content, token: u64, notify: bool) -> Self {
-        Self {
-            first,
-            start,
-            token,
-            content,
-            count: 1,
-            notify,
-            asked: false,
-        }
-    }
-
     /// A message that is encoded.
     pub(super) fn encoded(
         first: MessageNumber,
@@ -201,8 +223,16 @@ impl SendSegment {
         (at, shape): (u64, EncodedShape),
         message: &SmallOutgoing<'_>,
     ) -> Self {
-        let content = Content::Frames { at, shape };
-        Self::one(first, start, content, message.token, message.notify)
+        Self {
+            first,
+            start,
+            token: message.token,
+            content: Content::Frames { at, shape },
+            each: shape.len.into(),
+            count: 1,
+            notify: message.notify,
+            asked: false,
+        }
     }
 
     /// A message whose bytes stay the program's.
@@ -217,8 +247,16 @@ impl SendSegment {
             first: message.payload,
             others: VecDeque::new(),
         };
-        let content = Content::Payloads(Box::new(payloads));
-        Self::one(first, start, content, message.token, message.notify)
+        Self {
+            first,
+            start,
+            token: message.token,
+            each: payloads.total.max(1),
+            content: Content::Payloads(Box::new(payloads)),
+            count: 1,
+            notify: message.notify,
+            asked: false,
+        }
     }
 
     /// Appends `message` if it differs from those here in nothing but its bytes, and is not long.
@@ -268,20 +306,13 @@ impl SendSegment {
     /// How many positions each message has.
     #[inline]
     pub(super) fn each(&self) -> u64 {
-        match &self.content {
-            Content::Frames { shape, .. } => shape.len.into(),
-            Content::Payloads(payloads) => payloads.total.max(1),
-            Content::Void { positions } => *positions,
-        }
+        self.each
     }
 
     /// The position of the message behind the first `count` messages.
+    #[inline]
     pub(super) fn position(&self, count: u64) -> u64 {
-        match count {
-            0 => self.start,
-            1 => self.start.saturating_add(self.each()),
-            _ => self.start.saturating_add(count.saturating_mul(self.each())),
-        }
+        self.start + count * self.each
     }
 
     /// The position behind the last message.
@@ -291,34 +322,28 @@ impl SendSegment {
 
     /// The number behind the last message.
     pub(super) fn end_number(&self) -> MessageNumber {
-        self.first.saturating_add(self.count.into())
+        self.first + u64::from(self.count)
     }
 
     /// How many messages end at or before `position`.
+    #[inline]
     pub(super) fn ended(&self, position: u64) -> u64 {
         let inside = position.saturating_sub(self.start);
-        let each = self.each().max(1);
-        // Mostly none or all: nothing to divide.
-        if inside < each {
-            return 0;
-        }
-        match inside >= each.saturating_mul(self.count.into()) {
-            true => self.count.into(),
-            false => inside / each,
-        }
+        (inside / self.each.max(1)).min(self.count.into())
     }
 
     /// How many messages begin before `position`.
+    #[inline]
     pub(super) fn begun(&self, position: u64) -> u64 {
-        let ended = self.ended(position);
-        ended.saturating_add((self.position(ended) < position && ended < self.count.into()).into())
+        let inside = position.saturating_sub(self.start);
+        inside.div_ceil(self.each.max(1)).min(self.count.into())
     }
 
     // ---- what messages count
 
     /// Whether the messages were cancelled.
     pub(super) fn is_void(&self) -> bool {
-        matches!(self.content, Content::Void { .. })
+        matches!(self.content, Content::Void)
     }
 
     /// Bytes of each message, and of its user header.
@@ -326,7 +351,7 @@ impl SendSegment {
         match &self.content {
             Content::Frames { shape, .. } => (shape.payload.into(), shape.header.into()),
             Content::Payloads(payloads) => (payloads.total, payloads.user_header.len()),
-            Content::Void { .. } => (0, 0),
+            Content::Void => (0, 0),
         }
     }
 
@@ -357,7 +382,7 @@ impl SendSegment {
     pub(super) fn copied(&self) -> u64 {
         match &self.content {
             Content::Frames { .. } => self.held(),
-            Content::Payloads(_) | Content::Void { .. } => 0,
+            Content::Payloads(_) | Content::Void => 0,
         }
     }
 
@@ -376,7 +401,7 @@ impl SendSegment {
                         .saturating_add(header),
                 )
             }
-            Content::Void { .. } => 0,
+            Content::Void => 0,
         }
     }
 
@@ -391,7 +416,7 @@ impl SendSegment {
         let bytes = self.end().saturating_sub(self.start);
         match &mut self.content {
             Content::Frames { at, .. } => Some((at, bytes)),
-            Content::Payloads(_) | Content::Void { .. } => None,
+            Content::Payloads(_) | Content::Void => None,
         }
     }
 
@@ -444,15 +469,14 @@ impl SendSegment {
                 shape: *shape,
             },
             Content::Payloads(payloads) => Content::Payloads(Box::new(payloads.take_front(count))),
-            Content::Void { positions } => Content::Void {
-                positions: *positions,
-            },
+            Content::Void => Content::Void,
         };
         let front = Self {
             first: self.first,
             start: self.start,
             token: self.token,
             content,
+            each: self.each,
             count,
             notify: self.notify,
             asked: self.asked,
@@ -489,7 +513,7 @@ impl SendSegment {
         let both = self.is_void() && next.is_void();
         let count = self.count.checked_add(next.count).filter(|_| both);
         if let Some(count) = count {
-            self.content = Content::Void { positions: 1 };
+            self.each = 1;
             self.count = count;
         }
         count.is_some()
@@ -513,7 +537,7 @@ impl SendSegment {
     pub(super) fn take_deadline(&mut self) -> Option<Instant> {
         match &mut self.content {
             Content::Payloads(payloads) => payloads.deadline.take(),
-            Content::Frames { .. } | Content::Void { .. } => None,
+            Content::Frames { .. } | Content::Void => None,
         }
     }
 
@@ -534,7 +558,7 @@ impl SendSegment {
                 frames.description(at, at.saturating_add(len))?
             }
             Content::Payloads(payloads) => payloads.description(),
-            Content::Void { .. } => return None,
+            Content::Void => return None,
         };
         Some(Rts {
             channel,
@@ -546,53 +570,40 @@ impl SendSegment {
         })
     }
 
-    /// Appends to `out` what lies between `filling.end` and position `limit`, as far as `bounds`
-    /// allow, and counts it in `filling`.
+    /// Appends to `out` what lies between `filling.end` and position `limit`, as far as the packet
+    /// and the turn have room, and counts it in `filling`.
     pub(super) fn put(
         &self,
         channel: ChannelId,
         frames: &FrameQueue,
         limit: u64,
-        bounds: FillBounds,
         filling: &mut Filling,
         out: &mut Vec<u8>,
     ) {
         match &self.content {
             Content::Frames { at, shape } => {
-                let before = self.ended(filling.end);
-                let left = self.ended(limit).saturating_sub(before);
-                let count = filling.fitting(left, shape.len.into(), bounds);
+                let from = filling.end.max(self.start);
+                let left = limit.min(self.end()).saturating_sub(from) / self.each.max(1);
+                let count = filling.fitting(left, self.each);
                 if count > 0 {
-                    let from = self.position(before);
-                    filling.end = self.position(before.saturating_add(count));
-                    let bytes = filling.end.saturating_sub(from);
-                    let from = at.saturating_add(from.saturating_sub(self.start));
-                    frames.copy(from, from.saturating_add(bytes), out);
-                    filling.bytes = filling.bytes.saturating_add(index(bytes));
-                    let payload = count.saturating_mul(shape.payload.into());
-                    filling.payload = filling.payload.saturating_add(payload);
+                    let (bytes, at) = (count * self.each, at + (from - self.start));
+                    frames.copy(at, at + bytes, out);
+                    let payload = count * u64::from(shape.payload);
+                    filling.take(from + bytes, index(bytes), payload);
                 }
             }
             Content::Payloads(payloads) => {
-                self.put_payloads(payloads, channel, limit, bounds, filling, out);
+                self.put_payloads(payloads, channel, limit, filling, out);
             }
-            Content::Void { .. } => self.put_void(channel, limit, bounds, filling, out),
+            Content::Void => self.put_void(channel, limit, filling, out),
         }
     }
 
     #[cold]
-    fn put_void(
-        &self,
-        channel: ChannelId,
-        limit: u64,
-        bounds: FillBounds,
-        filling: &mut Filling,
-        out: &mut Vec<u8>,
-    ) {
-        let (before, end) = (self.ended(filling.end), self.ended(limit));
-        for place in before..end {
-            filling.full = bounds.room.saturating_sub(filling.bytes) < VOID_FRAME;
-            if !filling.goes_on(bounds) {
+    fn put_void(&self, channel: ChannelId, limit: u64, filling: &mut Filling, out: &mut Vec<u8>) {
+        for place in self.ended(filling.end)..self.ended(limit) {
+            filling.full = filling.room < VOID_FRAME;
+            if !filling.goes_on() {
                 break;
             }
             let description = Start {
@@ -610,8 +621,8 @@ impl SendSegment {
             };
             let len = out.len();
             head.put(out, 0, false);
-            filling.bytes = filling.bytes.saturating_add(out.len().saturating_sub(len));
-            filling.end = self.position(place.saturating_add(1));
+            let bytes = out.len().saturating_sub(len);
+            filling.take(self.position(place.saturating_add(1)), bytes, 0);
         }
     }
 
@@ -621,54 +632,48 @@ impl SendSegment {
         payloads: &Payloads,
         channel: ChannelId,
         limit: u64,
-        bounds: FillBounds,
         filling: &mut Filling,
         out: &mut Vec<u8>,
     ) {
-        let (each, total) = (self.each(), payloads.total);
+        let total = payloads.total;
         let limit = limit.min(self.end());
         let mut at = filling.end.max(self.start);
         let mut place = self.ended(at);
-        let mut offset = at
-            .saturating_sub(self.start)
-            .saturating_sub(place.saturating_mul(each));
-        while at < limit && filling.goes_on(bounds) {
+        // The position of the message's first byte.
+        let mut first = self.position(place);
+        while at < limit && filling.goes_on() {
             let Some(payload) = payloads.get(index(place)) else {
                 debug_assert!(false, "a payload for each message");
                 break;
             };
-            let left = bounds.room.saturating_sub(filling.bytes);
-            let until = total.min(offset.saturating_add(limit - at));
-            let head = |end| FragHead {
+            let message = self.first + place;
+            let (offset, until) = (at - first, total.min(limit - first));
+            let mut head = FragHead {
                 channel,
-                message: self.first.saturating_add(place),
+                message,
                 offset,
-                end,
+                end: until == total,
                 start: (offset == 0).then(|| payloads.description()),
             };
-            let (mut end, wanted) = (until, index(until.saturating_sub(offset)));
-            let size = head(until == total).size(wanted, false);
-            filling.closed = size.saturating_add(wanted) > left;
-            if filling.closed {
-                let Some(piece) = fit(offset..until, total, left, head) else {
-                    (filling.full, filling.closed) = (true, false);
-                    break;
-                };
-                end = piece.end;
-            }
-            let len = index(end.saturating_sub(offset));
-            let head = head(end == total);
-            let size = match filling.closed {
-                true => head.size(len, true),
-                false => size,
+            let wanted = index(until - offset);
+            let size = head.size(wanted, false) + wanted;
+            let (len, taken) = if size <= filling.room {
+                (wanted, size)
+            } else if let Some(len) = fit(&mut head, wanted, filling.room) {
+                filling.closed = true;
+                // Without its length the fragment reaches to the packet's end, so it must fill it.
+                let size = head.size(len, true) + len;
+                let padding = filling.room.saturating_sub(size);
+                if padding > 0 {
+                    Frame::Padding(padding).put(out);
+                }
+                (len, filling.room)
+            } else {
+                filling.full = true;
+                break;
             };
-            let size = size.saturating_add(len);
-            // Without its length the fragment reaches to the packet's end, so it must fill it.
-            let padding = left.saturating_sub(size);
-            if filling.closed && padding > 0 {
-                Frame::Padding(padding).put(out);
-            }
             head.put(out, len, filling.closed);
+            let end = offset + len64(len);
             let span = match filling.resent {
                 true => planted_shift(index(offset)..index(end), payload.len()),
                 false => index(offset)..index(end),
@@ -676,17 +681,16 @@ impl SendSegment {
             if payload.len() <= COPIED {
                 out.extend_from_slice(payload.get(span).unwrap_or_default());
             } else {
-                filling.reference = Some((self.first.saturating_add(place), span));
+                filling.reference = Some((message, span));
             }
-            let taken = if filling.closed { left } else { size };
-            filling.bytes = filling.bytes.saturating_add(taken);
-            filling.payload = filling.payload.saturating_add(len64(len));
-            (place, offset) = match end == total {
-                true => (place.saturating_add(1), 0),
-                false => (place, end),
-            };
-            at = self.position(place).saturating_add(offset);
-            filling.end = at;
+            if head.end {
+                place += 1;
+                first += self.each;
+                at = first;
+            } else {
+                at = first + end;
+            }
+            filling.take(at, taken, len64(len));
         }
     }
 
@@ -699,24 +703,16 @@ impl SendSegment {
     }
 }
 
-/// The beginning of `range`, bytes of a message of `total`, that fits into `room` behind its head,
-/// which is told whether it is the message's end; none rather than a sliver.
-fn fit<'a>(
-    range: Range<u64>,
-    total: u64,
-    room: usize,
-    head: impl Fn(bool) -> FragHead<'a>,
-) -> Option<Range<u64>> {
-    let wanted = range.end.saturating_sub(range.start);
-    let space = |end| head(end).capacity(room).map(len64);
-    if range.end == total && space(true)? >= wanted {
-        return Some(range);
+/// How many of the `wanted` bytes that come next in a message fit into `room` behind this head,
+/// which is not the message's end if they are cut; none rather than a sliver.
+fn fit(head: &mut FragHead<'_>, wanted: usize, room: usize) -> Option<usize> {
+    if head.end && head.capacity(room)? >= wanted {
+        return Some(wanted);
     }
-    let len = space(false)?.min(wanted);
-    if len < wanted.min(len64(MIN_PIECE)) {
-        return None;
-    }
-    (len > 0).then(|| range.start..range.start.saturating_add(len))
+    head.end = false;
+    let len = head.capacity(room)?.min(wanted);
+    let sliver = len < wanted.min(MIN_PIECE) || len == 0;
+    (!sliver).then_some(len)
 }
 
 #[cfg(not(suci_plant))]

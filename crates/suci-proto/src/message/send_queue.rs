@@ -6,7 +6,7 @@
 //! range, whatever messages it carried, and however much of each.
 
 use super::frames::{ChannelLease, FrameQueue, OpenBlock, SpareFrames};
-use super::segment::{Content, FillBounds, Filling, SendSegment};
+use super::segment::{Content, Filling, SendSegment};
 use super::spare::Spare;
 use super::{Completion, Held, Outcome, Outgoing, SmallOutgoing};
 use crate::ranges::RangeSet;
@@ -122,11 +122,23 @@ impl SendQueue {
     #[inline]
     pub(super) fn unsent(&self) -> Option<(MessageNumber, &SendSegment)> {
         let segment = self.segments.get(self.unsent)?;
-        let sent = match self.next <= segment.start {
-            true => 0,
-            false => segment.ended(self.next),
-        };
+        let sent = segment.ended(self.next);
         Some((segment.first.saturating_add(sent), segment))
+    }
+
+    /// The segment of the message behind `number`, which is the one that [`unsent`](Self::unsent)
+    /// names.
+    pub(super) fn behind_unsent(&self, number: MessageNumber) -> Option<&SendSegment> {
+        let segment = self.segments.get(self.unsent)?;
+        match number.saturating_add(1) < segment.end_number() {
+            true => Some(segment),
+            false => self.segments.get(self.unsent.saturating_add(1)),
+        }
+    }
+
+    /// Whether something was never sent.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.unsent < self.segments.len()
     }
 
     /// Whether something was lost and not sent again.
@@ -166,7 +178,7 @@ impl SendQueue {
     /// The last segment, if something of it was never sent.
     #[inline(always)]
     fn last_unsent(&mut self) -> Option<&mut SendSegment> {
-        match self.unsent < self.segments.len() {
+        match self.has_unsent() {
             true => self.segments.back_mut(),
             false => None,
         }
@@ -205,7 +217,7 @@ impl SendQueue {
         spares: &mut Spares,
     ) -> MessageNumber {
         let number = self.end_number;
-        if self.unsent < self.segments.len()
+        if self.has_unsent()
             && let Some(last) = self.segments.back_mut()
             && let Content::Frames { shape, .. } = &last.content
             && !last.asked
@@ -276,13 +288,8 @@ impl SendQueue {
 
     /// The segment of message `number`, and its place.
     pub(super) fn find(&self, number: MessageNumber) -> Option<(usize, &SendSegment)> {
-        // Mostly it is sent now.
-        let holds = |s: &&SendSegment| s.first <= number && number < s.end_number();
-        if let Some(segment) = self.segments.get(self.unsent).filter(holds) {
-            return Some((self.unsent, segment));
-        }
         let place = self.segments.partition_point(|s| s.end_number() <= number);
-        let segment = self.segments.get(place).filter(holds)?;
+        let segment = self.segments.get(place).filter(|s| s.first <= number)?;
         Some((place, segment))
     }
 
@@ -342,51 +349,54 @@ impl SendQueue {
 
     /// Puts the bytes that were never sent of the next segment behind what `filling` tells of, up
     /// to position `limit`, and counts them as sent. Returns the number of the first message of the
-    /// segment of which nothing was sent, and a deadline that is over.
+    /// segment of which nothing was sent.
     pub(super) fn put_new(
         &mut self,
         channel: ChannelId,
         limit: u64,
-        bounds: FillBounds,
         filling: &mut Filling,
         out: &mut Vec<u8>,
-    ) -> (MessageNumber, Option<Instant>) {
+    ) -> MessageNumber {
         let Some(segment) = self.segments.get_mut(self.unsent) else {
-            return (self.end_number, None);
+            return self.end_number;
         };
         let before = filling.bytes;
-        segment.put(channel, &self.frames, limit, bounds, filling, out);
-        let untouched = segment.first.saturating_add(segment.begun(filling.end));
-        if filling.bytes == before {
-            return (untouched, None);
+        segment.put(channel, &self.frames, limit, filling, out);
+        if filling.bytes > before {
+            self.next = filling.end;
+            let deadline = segment.take_deadline();
+            filling.deadline = deadline.map(|at| (at, segment.first));
         }
-        let deadline = segment.take_deadline();
-        self.next = filling.end;
-        if filling.end >= segment.end() {
+        let end_number = segment.end_number();
+        if self.next < segment.end() {
+            return segment.first.saturating_add(segment.begun(self.next));
+        }
+        self.unsent = self.unsent.saturating_add(1);
+        if self.has_unsent() {
             self.settle();
         }
-        (untouched, deadline)
+        end_number
     }
 
     /// Puts the first of what was lost into a packet, as much of it as fits, and counts it as sent.
-    /// Returns that and its first position.
     pub(super) fn put_lost(
         &mut self,
         channel: ChannelId,
-        bounds: FillBounds,
+        filling: &mut Filling,
         out: &mut Vec<u8>,
-    ) -> Option<(u64, Filling)> {
-        let range = self.lost.first()?;
-        let mut filling = Filling::new(range.start, true);
+    ) {
+        let Some(range) = self.lost.first() else {
+            return;
+        };
+        filling.begin(range.start, true);
         let mut segments = self.segments.range(self.place(range.start)..);
         while filling.end < range.end
-            && filling.goes_on(bounds)
+            && filling.goes_on()
             && let Some(segment) = segments.next()
         {
-            segment.put(channel, &self.frames, range.end, bounds, &mut filling, out);
+            segment.put(channel, &self.frames, range.end, filling, out);
         }
         self.lost.remove(range.start..filling.end);
-        (filling.bytes > 0).then_some((range.start, filling))
     }
 
     /// Returns the message that is sent now, and which of its bytes were never sent. None unless
@@ -426,11 +436,15 @@ impl SendQueue {
             self.lost.remove(range.clone());
         }
         if self.acked.is_empty() && range.start == start {
-            // In order: only what is behind the last whole message is to be remembered.
-            self.complete(range.clone(), &range, &mut released);
+            // In order: all messages that are over leave, and only what is behind them is to be
+            // remembered.
             self.pop_over(&range, channel, out, &mut released);
+            released.over = released.left;
+            released.messages = released.left.messages.saturating_add(released.voids);
             let first = self.segments.front().map_or(self.end, |s| s.start);
-            self.acked.insert(first..range.end);
+            if first < range.end {
+                self.acked.insert(first..range.end);
+            }
         } else {
             self.over(range, channel, out, &mut released);
         }
@@ -519,6 +533,7 @@ impl SendQueue {
             if front.is_void() {
                 released.voids = released.voids.saturating_add(count);
             } else {
+                released.freed = released.freed.saturating_add(front.release(0..count));
                 let copied = count.saturating_mul(front.copied());
                 released.left = released.left.plus(Held::new(count, copied));
                 if front.notify || !self.refused.is_empty() {
@@ -658,7 +673,7 @@ impl SendQueue {
         if segment.has_frames() {
             self.frames.cancel(count.saturating_mul(positions));
         }
-        segment.content = Content::Void { positions };
+        segment.content = Content::Void;
         self.loose = self.loose.saturating_add(1);
         Some(cancelled)
     }
