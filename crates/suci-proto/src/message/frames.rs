@@ -1,9 +1,9 @@
 //! The encoded frames of a channel's small messages, side by side as they will stand in packets.
 //!
-//! A small message is encoded as a frame when it is accepted. That is its only copy before the
-//! packet. Its program has the payload back at once, and nothing is allocated. To fill a packet, or
-//! to send messages again, is to copy frames. An entry with a reference to the payload, and a head
-//! encoded for each packet, took ten times as long for a message of 32 bytes as its bytes did.
+//! A small message is encoded as a frame when it is accepted. This is its only copy before the
+//! packet: the program may use its buffer again at once, and nothing is allocated. Packets are
+//! filled by copying frames, also when messages are sent again. A queue of references, with a head
+//! encoded for each packet, took ten times as long for a message of 32 bytes as copying it does.
 
 mod open_block;
 
@@ -17,9 +17,9 @@ use crate::types::MessageNumber;
 use crate::wire::{self, Frame, Start};
 use std::collections::VecDeque;
 
-/// Longest payload that is copied when its message is accepted, and its program has back at once.
-/// Longer ones stay the program's until acknowledged, and are copied into each packet or gathered
-/// by reference ([`COPIED`](super::COPIED)).
+/// Bytes of the longest payload that is copied when its message is accepted. A longer payload stays
+/// the program's until it is acknowledged. Packets copy it or refer to it
+/// ([`COPIED`](super::COPIED)).
 ///
 /// A frame of so many bytes, with any header, fits every packet that messages may ride on.
 pub const SMALL: usize = 256;
@@ -30,12 +30,12 @@ const OWN: usize = 1_024;
 /// Bytes of the first memory that a channel gets. Doubled, they come to `OWN` and to `BLOCK`.
 const FIRST: usize = 512;
 
-/// Bytes of a block of frames. The last of them is never used, so that where a block's frames end
-/// none of the next begins.
+/// Bytes of a block of frames. The last byte is never used, so no frame begins at the place where
+/// the frames of the block before end.
 const BLOCK: usize = 16_384;
 
-/// The longest head of a frame, its user header apart: type, five varints, and a byte each for kind
-/// and length.
+/// Bytes of the longest head of a frame without its user header: type, five varints, and a byte
+/// each for kind and length.
 const HEAD: usize = 64;
 
 const _: () = assert!(
@@ -46,41 +46,41 @@ const _: () = assert!(
 /// The memory of a channel's frames.
 pub(super) type SpareFrames = Spare<Vec<u8>, BLOCK>;
 
-/// What the frames of like messages have in common.
+/// Sizes that frames side by side have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EncodedShape {
     /// Bytes of the frame.
     pub(super) len: u16,
-    /// Of these, bytes of payload.
+    /// Bytes of its payload.
     pub(super) payload: u16,
-    /// Of these, bytes of the user header.
+    /// Bytes of its user header.
     pub(super) header: u8,
 }
 
-/// The frames of a channel's small messages, from the oldest that is not acknowledged on: one
-/// behind the other, in blocks, none of which is left before it is full.
+/// The frames of a channel's small messages, from the oldest one on that is not acknowledged. They
+/// stand one behind the other in blocks. A block takes frames until it is full.
 #[derive(Debug, Default)]
 pub(super) struct FrameQueue {
-    /// Blocks that take no more, the oldest first.
+    /// Full blocks, the oldest first.
     full: VecDeque<Vec<u8>>,
     /// The block behind them, and the place where it begins: a multiple of [`BLOCK`], counted since
     /// the channel was opened.
     last: OpenBlock,
     first: u64,
-    /// Blocks whose frames are given up, for what comes while others are not.
+    /// Empty blocks, kept while other blocks have frames.
     free: Vec<Vec<u8>>,
     /// Bytes of frames of messages that were cancelled since the last [compaction](Self::compact).
     dead: u64,
 }
 
 impl FrameQueue {
-    /// Takes memory that another left, if it has none.
+    /// Takes memory that another queue gave back, if this one has none.
     #[inline]
     pub(super) fn borrow(&mut self, spare: &mut SpareFrames) {
         spare.lend(self.last.block());
     }
 
-    /// Gives its memory back if nothing stands in it, and it is more than a channel keeps.
+    /// Gives its memory back if it is empty, and larger than a channel keeps.
     #[inline]
     pub(super) fn give_back(&mut self, spare: &mut SpareFrames) {
         if self.last.len() == 0 && self.full.is_empty() {
@@ -91,18 +91,18 @@ impl FrameQueue {
         }
     }
 
-    /// Writes the frame of a message that gets this number. Returns where it begins. If it is like
-    /// the one before, and more of a `row` may come, those will [`follow`](Self::follow).
+    /// Writes the frame of message `number`. Returns where it begins. If the message is like the
+    /// one before and `extensible`, others may [`follow`](Self::follow) it.
     pub(super) fn push(
         &mut self,
         number: MessageNumber,
         message: &SmallOutgoing<'_>,
-        row: bool,
+        extensible: bool,
     ) -> (u64, EncodedShape) {
         let (payload, header) = (message.payload.len(), message.user_header.len());
         self.make_room(HEAD.saturating_add(header).saturating_add(payload));
         let (before, at) = (self.last.len(), self.end());
-        self.last.write(number, message, row);
+        self.last.write(number, message, extensible);
         let shape = EncodedShape {
             len: self.last.len().saturating_sub(before) as u16,
             payload: payload as u16,
@@ -111,11 +111,11 @@ impl FrameQueue {
         (at, shape)
     }
 
-    /// So many bytes of frames will not be sent: their messages were cancelled. No frame
-    /// [`follow`](Self::follow)s them.
+    /// Counts bytes of frames whose messages were cancelled. No frame may
+    /// [`follow`](Self::follow) them.
     pub(super) fn cancel(&mut self, bytes: u64) {
         self.dead = self.dead.saturating_add(bytes);
-        self.last.end_row();
+        self.last.end_sequence();
     }
 
     /// Whether frames of cancelled messages take half of the memory, and more than a block.
@@ -125,9 +125,9 @@ impl FrameQueue {
         self.dead > len64(BLOCK) && self.dead >= all / 2
     }
 
-    /// Gives back the memory of cancelled frames, once they take much: moves all other frames,
-    /// whose places and bytes are `kept`. Each byte is copied at most about once for each byte
-    /// that was cancelled.
+    /// Gives back the memory of cancelled frames once the queue is sparse. Moves all other frames,
+    /// whose places and sizes are `kept`. About one byte at most is copied for each byte that was
+    /// cancelled.
     pub(super) fn compact<'a>(&mut self, kept: impl Iterator<Item = (&'a mut u64, u64)>) {
         if !self.is_sparse() {
             return;
@@ -162,25 +162,27 @@ impl FrameQueue {
         }
     }
 
-    /// Writes the frame of a message that is like the one before. False, and nothing done, if it is
-    /// not, or there is no room behind that one.
+    /// Writes the frame of a message that is like the one before. Returns false and does nothing if
+    /// it is not, or the block has no room.
     #[inline(always)]
     pub(super) fn follow(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>) -> bool {
         self.last.follow(number, message)
     }
 
-    /// Takes the end of the frames away, if more of a row may follow there: until it is put back,
-    /// nothing is to be read or written here.
+    /// Lends the last block, if frames may [`follow`](Self::follow) there. No other method may be
+    /// called until it is put back.
     pub(super) fn lend(&mut self) -> Option<OpenBlock> {
-        self.last.is_row().then(|| core::mem::take(&mut self.last))
+        self.last
+            .is_extensible()
+            .then(|| core::mem::take(&mut self.last))
     }
 
-    /// Puts back what was lent.
+    /// Takes the lent block back.
     pub(super) fn put_back(&mut self, block: OpenBlock) {
         self.last = block;
     }
 
-    /// Copies the frames from `start` to `end`, which stand side by side, behind `out`.
+    /// Appends the frames from `start` to `end`, which stand side by side, to `out`.
     #[inline(never)]
     pub(super) fn copy(&self, start: u64, end: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(self.get(start, end));
@@ -205,18 +207,18 @@ impl FrameQueue {
         self.full.get(place)?.get(range)
     }
 
-    /// How many full blocks there are from the one on in which `place` lies.
+    /// How many full blocks there are from the one that holds `place` on.
     fn blocks_from(&self, place: u64) -> usize {
         let block = len64(BLOCK);
         index((self.first / block).saturating_sub(place / block))
     }
 
-    /// All frames are given up.
+    /// Removes all frames.
     pub(super) fn clear(&mut self) {
         self.release(self.end());
     }
 
-    /// Frames before `end`, where one ends, are not needed any more.
+    /// Removes the frames before `end`, where a frame ends.
     pub(super) fn release(&mut self, end: u64) {
         if !self.full.is_empty() {
             let gone = self.full.len().saturating_sub(self.blocks_from(end));
@@ -226,7 +228,7 @@ impl FrameQueue {
             }));
         }
         if end == self.end() {
-            // No place is given twice, whoever asks for it.
+            // No place is used twice.
             self.last.clear();
             self.dead = 0;
             self.first = self.first.saturating_add(len64(BLOCK));

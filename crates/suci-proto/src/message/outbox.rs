@@ -9,9 +9,9 @@ mod cancel;
 mod cold;
 mod fate;
 mod finish;
+mod pieces;
 mod priorities;
 mod push;
-mod run;
 
 pub use push::NoRoom;
 

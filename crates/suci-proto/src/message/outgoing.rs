@@ -1,9 +1,9 @@
-//! One channel of the outbox: what of its queue may go now, its memory credit, and which message
-//! asks before it is sent.
+//! One channel of the outbox: its memory credit, which messages may be sent now, and which of them
+//! ask first.
 //!
-//! Messages pass three marks in order: `charged` (memory credit was taken), sent once, and over
-//! (acknowledged, or refused). At most one RTS is unanswered; the next may go while the bytes of
-//! the message before still flow, which hides its round trip.
+//! A message is first charged (it takes memory credit), then sent, then over (acknowledged or
+//! refused). At most one RTS is unanswered. The next RTS may be sent while the bytes of the message
+//! before are still being sent, which hides its round trip.
 
 use super::segment::{Filling, SendSegment};
 use super::send_queue::{Cancelled, Released, SendQueue};
@@ -13,7 +13,7 @@ use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use core::ops::Range;
 use std::collections::VecDeque;
 
-/// What decides whether a message may go now.
+/// Limits of the session that decide whether a message may be sent now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     /// Messages longer than this many bytes ask first.
@@ -61,22 +61,22 @@ pub(super) enum Status {
 /// Why the channel has no turn.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// Left the ring for want of this.
+    /// The channel left the ring because it lacks this.
     pub(super) parked: Option<Block>,
-    /// Stands in the list of channels to report as blocked.
+    /// The channel is in the list of those to report as blocked.
     pub(super) to_report: bool,
 }
 
 /// How far the end of a channel has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fin {
-    /// The program goes on.
+    /// The program may send more.
     Open,
-    /// Once all messages are acknowledged, FIN is to go.
+    /// FIN is to be sent once all messages are acknowledged.
     Wanted,
-    /// It stands in the list of those whose FIN is to go.
+    /// The channel is in the list of those whose FIN is to be sent.
     Listed,
-    /// FIN is on its way.
+    /// FIN was sent.
     Sent,
 }
 
@@ -92,8 +92,7 @@ struct OpenRequest {
 pub(super) struct OutgoingChannel {
     id: ChannelId,
     pub(super) queue: SendQueue,
-    /// The first message that was not charged: the first of which something was not sent, or one or
-    /// two beyond it.
+    /// The first message that was not charged: the first unsent one, or one or two behind it.
     charged: MessageNumber,
     asked: Option<OpenRequest>,
     limit: u64,
@@ -102,13 +101,13 @@ pub(super) struct OutgoingChannel {
     pub(super) fin: Fin,
 }
 
-/// What is left of a channel that has nothing to do.
+/// The numbers kept of a channel that has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IdleOutgoing {
     /// The number of the next message.
     number: Halves,
     used: Halves,
-    /// Memory credit left, or as much of it as can be told.
+    /// Memory credit left, at most `u32::MAX` bytes.
     room: u32,
 }
 
@@ -144,8 +143,8 @@ impl OutgoingChannel {
         }
     }
 
-    /// As it was before it became idle, but that its next message has this position, which none of
-    /// its messages had.
+    /// The channel as it was before it became idle. Its next message has this position, which none
+    /// of its messages had.
     pub(super) fn thawed(id: ChannelId, idle: IdleOutgoing, position: u64) -> Self {
         let (number, used) = (idle.number(), idle.used.whole());
         Self {
@@ -156,7 +155,7 @@ impl OutgoingChannel {
         }
     }
 
-    /// What is left of it while it is idle.
+    /// The numbers to keep of the channel while it is idle.
     pub(super) fn frozen(&self) -> IdleOutgoing {
         IdleOutgoing {
             number: Halves::of(self.queue.end_number()),
@@ -165,7 +164,7 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whether it has no message, waits for nothing, and is to be told nothing.
+    /// Whether the channel has no message, waits for nothing, and has nothing to report.
     pub(super) fn is_idle(&self) -> bool {
         let waits = self.turn.parked.is_some() || self.turn.to_report;
         self.queue.is_empty() && self.asked.is_none() && !waits && self.fin == Fin::Open
@@ -196,7 +195,7 @@ impl OutgoingChannel {
         higher
     }
 
-    // ---- what may go
+    // ---- which messages may be sent
 
     fn fits(&self, charge: u64, terms: Terms) -> Result<(), Block> {
         if self
@@ -212,14 +211,14 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whether this message asks first whatever credit there is.
+    /// Whether this message asks first even if the credit suffices.
     fn asks_first(segment: &SendSegment, terms: Terms) -> bool {
         let half = terms.window.map_or(u64::MAX, |window| window / 2);
         segment.total() > terms.rts_threshold
             || (segment.total() > ASK_INSTEAD && segment.charge() > half)
     }
 
-    /// Whether message `number`, the next to be charged, may go; and if so, whether it asks first.
+    /// Returns whether message `number`, the next to be charged, asks first; or what it waits for.
     ///
     /// A window may have become smaller than a message that is not large enough to ask by itself.
     /// It asks once all before it arrived, so that none waits for credit that cannot come.
@@ -249,7 +248,7 @@ impl OutgoingChannel {
         self.queue.has_lost() || self.asked.is_some_and(|asked| asked.lost)
     }
 
-    /// Whether nothing waits to be sent, for the first time or again.
+    /// Whether no byte waits to be sent, for the first time or again.
     pub(super) fn has_sent_all(&self) -> bool {
         !self.has_lost() && !self.queue.has_unsent()
     }
@@ -269,7 +268,7 @@ impl OutgoingChannel {
         if self.has_asked(number) {
             return Status::Blocked(Block::Answer);
         }
-        // Begun, or granted.
+        // Some of it was sent, or the receiver granted it.
         if number < self.charged {
             return Status::Ready;
         }
@@ -279,8 +278,8 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whether the message behind `number`, of which some was sent, asks meanwhile. One ahead, not
-    /// more: each grant ties up the receiver's memory.
+    /// Whether the message behind `number` asks while `number` is being sent. Only one message asks
+    /// ahead, because each grant ties up the receiver's memory.
     fn asks_ahead(&self, number: MessageNumber, terms: Terms) -> bool {
         self.charged == number.saturating_add(1)
             && self.asked.is_none()
@@ -292,8 +291,8 @@ impl OutgoingChannel {
 
     // ---- into packets
 
-    /// Puts what is next behind what `out` holds, as much as `filling` has room for and the credit
-    /// allows. What was lost goes before what is new.
+    /// Appends to `out` as much of the queue as `filling` has room for and the credit allows. Lost
+    /// bytes go before new ones.
     pub(super) fn fill(&mut self, terms: Terms, filling: &mut Filling, out: &mut Vec<u8>) {
         if self.queue.has_lost() {
             return self.queue.put_lost(self.id, filling, out);
@@ -314,7 +313,7 @@ impl OutgoingChannel {
         self.fill_new(terms, filling, out);
     }
 
-    /// As [`fill`](Self::fill), with what was never sent.
+    /// As [`fill`](Self::fill), with bytes that were never sent.
     fn fill_new(&mut self, terms: Terms, filling: &mut Filling, out: &mut Vec<u8>) {
         filling.begin(self.queue.next(), false);
         while filling.goes_on()
@@ -328,7 +327,7 @@ impl OutgoingChannel {
             let left = segment.end_number().saturating_sub(uncharged);
             let session = terms.room_on(self.id).saturating_sub(filling.charged);
             let credit = self.room().min(session);
-            // Mostly it pays for all: nothing to divide.
+            // How many messages the credit pays for. In most cases it pays for all.
             let paid = if Self::asks_first(segment, terms) {
                 0
             } else if left.saturating_mul(charge) <= credit {
@@ -355,7 +354,7 @@ impl OutgoingChannel {
         }
     }
 
-    /// Puts the RTS of message `number`, which was not sent, if it fits.
+    /// Puts the first RTS of message `number` behind what `out` holds, if it fits.
     fn ask(&mut self, number: MessageNumber, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
         let Some((_, segment)) = self.queue.find(number) else {
             return false;
@@ -391,9 +390,9 @@ impl OutgoingChannel {
         (!self.has_lost() && !self.asks_ahead(number, terms)).then_some((number, range))
     }
 
-    // ---- what becomes of it
+    // ---- acknowledgements, losses and answers
 
-    /// What stands at these positions arrived.
+    /// These positions arrived.
     pub(super) fn acked(&mut self, range: Range<u64>, out: &mut VecDeque<Completion>) -> Released {
         self.queue.acked(self.id, range, out)
     }
@@ -405,7 +404,7 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whatever was sent and is not known to have arrived is to be sent again.
+    /// All bytes that were sent and did not arrive are sent again.
     pub(super) fn all_lost(&mut self) {
         self.queue.all_lost();
         if let Some(asked) = &mut self.asked {
@@ -413,12 +412,12 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whether an answer to message `number` has something to change. A repeated one has not.
+    /// Whether an answer to message `number` is new. A repeated one is not.
     fn answers(&self, number: MessageNumber) -> Result<bool, ProtocolError> {
         if self.has_asked(number) {
             return Ok(true);
         }
-        // Of messages that left the queue nothing is remembered: taken for a repetition.
+        // The answer to a message that left the queue counts as repeated.
         let asked = self
             .queue
             .find(number)
@@ -465,7 +464,7 @@ impl OutgoingChannel {
         self.queue.cancel_one(number, self.charged)
     }
 
-    /// The session is over: the outcome of everything left, in order.
+    /// The session is over. Appends the outcome of every message left to `out`, in order.
     pub(super) fn end_all(&mut self, out: &mut Vec<Completion>) {
         self.queue.end_all(self.id, out);
         self.charged = self.queue.end_number();

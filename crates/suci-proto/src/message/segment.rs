@@ -11,20 +11,20 @@ use bytes::Bytes;
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of the longest message that is copied into its packets. A longer one is gathered from
-/// where it lies: two more slices of a gather list cost each packet about what copying its bytes
-/// costs.
+/// Bytes of the longest message that is copied into its packets. The packets of a longer message
+/// refer to its bytes: two more slices of a gather list cost a packet about what copying so many
+/// bytes costs.
 pub(crate) const COPIED: usize = 2_048;
 
 /// Bytes of the frame of a void message, at most: type, channel, number, kind and length.
 const VOID_FRAME: usize = 1 + 5 + 9 + 1 + 1;
 
-/// Messages with consecutive numbers that differ in nothing but their bytes, or one message.
+/// One message, or several with consecutive numbers that differ in nothing but their bytes.
 ///
-/// Each byte of a channel's messages has a *position*, which counts from the channel's first
-/// message on and is never used again. A message that is encoded has a position for each byte of
-/// its frame, any other one for each byte of its payload, and at least one. Between two segments
-/// positions may be left out.
+/// Each byte of a channel's messages has a *position*. Positions count from the channel's first
+/// message on, and none is used twice. An encoded message has a position for each byte of its
+/// frame. Any other message has a position for each byte of its payload; an empty one has one
+/// position. There may be unused positions between two segments.
 #[derive(Debug)]
 pub(super) struct SendSegment {
     /// The number of the first message.
@@ -40,39 +40,39 @@ pub(super) struct SendSegment {
     pub(super) count: u32,
     /// Whether the program wants to hear of the delivery.
     pub(super) notify: bool,
-    /// The message asked before it was sent (RTS). It is the only one here.
+    /// An RTS was sent for the message. The segment has only this message.
     pub(super) asked: bool,
 }
 
 /// Where the bytes of messages are.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// In the channel's [`FrameQueue`], encoded side by side.
+    /// The messages are encoded side by side in the channel's [`FrameQueue`].
     Frames {
         /// Where the first frame begins.
         at: u64,
         shape: EncodedShape,
     },
-    /// In the program's buffers.
+    /// The messages are in the program's buffers.
     Payloads(Box<Payloads>),
-    /// Nowhere: the messages were cancelled before they were sent. They have their outcome, and
-    /// keep nothing but their numbers, which the program and later messages already have. The peer
-    /// takes each in its turn as a void message ([`Kind::VOID`]) and discards it.
+    /// The messages were cancelled before they were sent. Their program knows their outcome, and
+    /// only their numbers are left. The peer receives a void message ([`Kind::VOID`]) for each
+    /// number and discards it.
     Void,
 }
 
-/// Messages of one length whose bytes stay the program's until they are acknowledged. Only a single
-/// message has a user header or a deadline.
+/// Messages of one length whose bytes stay the program's until they are acknowledged. Messages with
+/// a user header or a deadline stand alone.
 #[derive(Debug)]
 pub(super) struct Payloads {
-    /// Bytes of each.
+    /// Bytes of each message.
     total: u64,
     tag: u64,
     kind: Kind,
     user_header: Bytes,
-    /// When the message is cancelled if none of it was sent.
+    /// The time at which the message is cancelled if none of it was sent.
     pub(super) deadline: Option<Instant>,
-    /// The payloads. That of a message that is acknowledged or refused is empty.
+    /// The payloads. A payload is empty once its message is acknowledged or refused.
     first: Bytes,
     others: VecDeque<Bytes>,
 }
@@ -97,7 +97,7 @@ impl Payloads {
         core::mem::replace(&mut self.first, next)
     }
 
-    /// Takes the first `count` payloads off.
+    /// Removes the first `count` payloads and returns them.
     fn take_front(&mut self, count: u32) -> Self {
         Self {
             total: self.total,
@@ -120,38 +120,38 @@ impl Payloads {
     }
 }
 
-/// What a channel puts into a packet, and what of the packet is left for that.
+/// The messages that a channel puts into a packet, and the room that is left there.
 #[derive(Debug)]
 pub(super) struct Filling {
-    /// The positions from `start` to `end` were put there...
+    /// The packet carries the positions from `start` to `end`...
     pub(super) start: u64,
     pub(super) end: u64,
-    /// ... or the RTS of this message, and nothing else.
+    /// ... or nothing but the RTS of this message.
     pub(super) request: Option<MessageNumber>,
-    /// They were sent before.
+    /// The positions were sent before.
     pub(super) resent: bool,
-    /// Bytes that they take in the packet.
+    /// Bytes that the channel's frames take in the packet.
     pub(super) bytes: usize,
-    /// Of these, bytes of payload.
+    /// Bytes of payload among them.
     pub(super) payload: u64,
     /// Bytes left in the packet.
     room: usize,
-    /// Bytes of the channel's turn. The last frame may reach beyond them; none begins there.
+    /// Bytes of the channel's turn. A frame begins within them, and may end behind them.
     pub(super) turn: usize,
-    /// The packet has no room for what is next, nor for a part of it.
+    /// The packet has no room for a part of the next message.
     pub(super) full: bool,
     /// The last frame reaches to the packet's end: nothing may follow it.
     pub(super) closed: bool,
-    /// The message of whose payload these bytes follow what was written: they are not copied.
+    /// A message, and those bytes of its payload that follow the written ones without a copy.
     pub(super) reference: Option<(MessageNumber, Range<usize>)>,
-    /// Memory credit that was taken for it.
+    /// Memory credit that the messages took.
     pub(super) charged: u64,
-    /// The deadline of a message that is over, since some of the message is sent.
+    /// A deadline that no longer counts, and its message, of which some is sent now.
     pub(super) deadline: Option<(Instant, MessageNumber)>,
 }
 
 impl Filling {
-    /// Nothing yet, for a packet with `room` bytes left.
+    /// An empty filling, for a packet with `room` bytes left.
     pub(super) fn new(room: usize) -> Self {
         Self {
             start: 0,
@@ -170,12 +170,12 @@ impl Filling {
         }
     }
 
-    /// What is put first has this position.
+    /// The first byte to be put has position `start`.
     pub(super) fn begin(&mut self, start: u64, resent: bool) {
         (self.start, self.end, self.resent) = (start, start, resent);
     }
 
-    /// Whether more may follow.
+    /// Whether another frame may follow.
     pub(super) fn goes_on(&self) -> bool {
         self.bytes < self.turn && !self.full && !self.closed && self.reference.is_none()
     }
@@ -198,7 +198,7 @@ impl Filling {
         fits
     }
 
-    /// How many of `count` frames of so many bytes follow.
+    /// How many of `count` frames with `frame` bytes each may follow.
     fn fitting(&mut self, count: u64, frame: u64) -> u64 {
         let room = len64(self.room) / frame.max(1);
         let turn = len64(self.turn.saturating_sub(self.bytes)).div_ceil(frame.max(1));
@@ -206,7 +206,8 @@ impl Filling {
         count.min(room).min(turn)
     }
 
-    /// So many bytes follow, the last of which has position `end - 1`.
+    /// Counts frames that were put: their bytes, their bytes of payload, and the position behind
+    /// them.
     fn take(&mut self, end: u64, bytes: usize, payload: u64) {
         self.end = end;
         self.room = self.room.saturating_sub(bytes);
@@ -216,7 +217,7 @@ impl Filling {
 }
 
 impl SendSegment {
-    /// A message that is encoded.
+    /// A segment of one message, which is encoded.
     pub(super) fn encoded(
         first: MessageNumber,
         start: u64,
@@ -235,14 +236,14 @@ impl SendSegment {
         }
     }
 
-    /// A message whose bytes stay the program's.
+    /// A segment of one message, whose bytes stay the program's.
     pub(super) fn referenced(first: MessageNumber, start: u64, message: Outgoing) -> Self {
         let payloads = Payloads {
             total: len64(message.payload.len()),
             tag: message.tag,
             kind: message.kind,
             user_header: message.user_header,
-            // Absolute where it matters: `Outbox::set_deadline`.
+            // `Outbox::set_deadline` sets the time.
             deadline: None,
             first: message.payload,
             others: VecDeque::new(),
@@ -259,7 +260,8 @@ impl SendSegment {
         }
     }
 
-    /// Appends `message` if it differs from those here in nothing but its bytes, and is not long.
+    /// Appends `message` if it is copied into packets, and differs from the messages here in
+    /// nothing but its bytes.
     pub(super) fn append(&mut self, message: Outgoing) -> Result<(), Outgoing> {
         let Content::Payloads(payloads) = &mut self.content else {
             return Err(message);
@@ -282,8 +284,8 @@ impl SendSegment {
         Ok(())
     }
 
-    /// Appends a message that is encoded, if it is like those here and its frame stands behind
-    /// theirs.
+    /// Appends an encoded message if it differs from the messages here in nothing but its bytes,
+    /// and its frame stands behind theirs.
     pub(super) fn append_frame(
         &mut self,
         frame: (u64, EncodedShape),
@@ -339,7 +341,7 @@ impl SendSegment {
         inside.div_ceil(self.each.max(1)).min(self.count.into())
     }
 
-    // ---- what messages count
+    // ---- sizes of messages
 
     /// Whether the messages were cancelled.
     pub(super) fn is_void(&self) -> bool {
@@ -366,7 +368,7 @@ impl SendSegment {
         charge(total, header)
     }
 
-    /// Memory credit that asking for the message takes.
+    /// Memory credit that the RTS of the message takes.
     pub(super) fn request_charge(&self) -> u64 {
         charge(0, self.sizes().1)
     }
@@ -377,8 +379,8 @@ impl SendSegment {
         total.saturating_add(len64(header))
     }
 
-    /// Bytes of each message that were copied: they are kept until all messages before are
-    /// acknowledged, too.
+    /// Bytes of each message that were copied into frames. Frames are kept until all messages
+    /// before theirs are acknowledged, too.
     pub(super) fn copied(&self) -> u64 {
         match &self.content {
             Content::Frames { .. } => self.held(),
@@ -386,7 +388,7 @@ impl SendSegment {
         }
     }
 
-    /// Bytes of messages that are held now.
+    /// Bytes of all messages here that are held now.
     pub(super) fn held_now(&self) -> u64 {
         match &self.content {
             Content::Frames { .. } => self.held().saturating_mul(self.count.into()),
@@ -411,7 +413,7 @@ impl SendSegment {
         matches!(self.content, Content::Frames { .. }) && !self.asked
     }
 
-    /// Where the frames begin, and how many bytes they are.
+    /// The place where the frames begin, and the number of their bytes.
     pub(super) fn frames_mut(&mut self) -> Option<(&mut u64, u64)> {
         let bytes = self.end().saturating_sub(self.start);
         match &mut self.content {
@@ -420,8 +422,8 @@ impl SendSegment {
         }
     }
 
-    /// Appends to `out` what became of the first `count` messages: they are delivered, or `refused`
-    /// for a reason. All that were refused are told, others if the program wants to hear of them.
+    /// Appends to `out` the outcome of the first `count` messages: delivered, or `refused` for a
+    /// reason. A delivered message has an entry if the program wants to hear of it.
     pub(super) fn tell(
         &self,
         channel: ChannelId,
@@ -441,7 +443,7 @@ impl SendSegment {
         }
     }
 
-    /// What became of message `number`, which is here.
+    /// The outcome of message `number`, which is here.
     pub(super) fn completion(
         &self,
         channel: ChannelId,
@@ -459,9 +461,9 @@ impl SendSegment {
         }
     }
 
-    // ---- parts of it
+    // ---- parts of a segment
 
-    /// Takes the first `count` messages off, of which there are more.
+    /// Removes the first `count` messages, of which there are more, and returns them as a segment.
     pub(super) fn take_front(&mut self, count: u32) -> Self {
         let content = match &mut self.content {
             Content::Frames { at, shape } => Content::Frames {
@@ -496,7 +498,7 @@ impl SendSegment {
         self.skip(count);
     }
 
-    /// The first message is the one behind `count` others from now on.
+    /// Makes the message behind the first `count` the first one.
     fn skip(&mut self, count: u32) {
         let start = self.position(count.into());
         if let Content::Frames { at, .. } = &mut self.content {
@@ -507,8 +509,8 @@ impl SendSegment {
         self.count = self.count.saturating_sub(count);
     }
 
-    /// Takes in the messages that follow, if both are void: each has one position then. Nothing of
-    /// either was sent.
+    /// Appends the messages of `next` if both segments are void. Nothing of either was sent. Each
+    /// message has one position afterwards.
     pub(super) fn join_void(&mut self, next: &Self) -> bool {
         let both = self.is_void() && next.is_void();
         let count = self.count.checked_add(next.count).filter(|_| both);
@@ -519,7 +521,7 @@ impl SendSegment {
         count.is_some()
     }
 
-    /// The program's bytes of these messages are its own again. Returns how many they were.
+    /// Drops the payloads of these messages. Returns how many bytes they had.
     pub(super) fn release(&mut self, messages: Range<u64>) -> u64 {
         let Content::Payloads(payloads) = &mut self.content else {
             return 0;
@@ -533,7 +535,7 @@ impl SendSegment {
         bytes
     }
 
-    /// Takes the deadline, which is over: some of the message is about to be sent.
+    /// Removes the deadline: some of the message is about to be sent.
     pub(super) fn take_deadline(&mut self) -> Option<Instant> {
         match &mut self.content {
             Content::Payloads(payloads) => payloads.deadline.take(),
@@ -570,8 +572,8 @@ impl SendSegment {
         })
     }
 
-    /// Appends to `out` what lies between `filling.end` and position `limit`, as far as the packet
-    /// and the turn have room, and counts it in `filling`.
+    /// Appends to `out` the frames of the positions from `filling.end` to `limit`, as far as the
+    /// packet and the turn have room, and counts them in `filling`.
     pub(super) fn put(
         &self,
         channel: ChannelId,
@@ -626,7 +628,8 @@ impl SendSegment {
         }
     }
 
-    /// The same with messages whose bytes are the program's: pieces of them where they do not fit.
+    /// As [`put`](Self::put), with messages whose bytes are the program's. A message that does not
+    /// fit is cut.
     fn put_payloads(
         &self,
         payloads: &Payloads,
@@ -661,7 +664,7 @@ impl SendSegment {
                 (wanted, size)
             } else if let Some(len) = fit(&mut head, wanted, filling.room) {
                 filling.closed = true;
-                // Without its length the fragment reaches to the packet's end, so it must fill it.
+                // The frame has no length, so its data must end where the packet does.
                 let size = head.size(len, true) + len;
                 let padding = filling.room.saturating_sub(size);
                 if padding > 0 {
@@ -694,7 +697,7 @@ impl SendSegment {
         }
     }
 
-    /// The payload, if it is gathered from where it lies.
+    /// The payload, if packets refer to it instead of copying it.
     pub(super) fn gathered(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Payloads(payloads) if payloads.total > len64(COPIED) => Some(&payloads.first),
@@ -703,8 +706,8 @@ impl SendSegment {
     }
 }
 
-/// How many of the `wanted` bytes that come next in a message fit into `room` behind this head,
-/// which is not the message's end if they are cut; none rather than a sliver.
+/// Returns how many of the next `wanted` bytes of a message fit into `room` behind `head`. If they
+/// are cut, `head` is no longer the message's end. None if fewer than [`MIN_PIECE`] fit.
 fn fit(head: &mut FragHead<'_>, wanted: usize, room: usize) -> Option<usize> {
     if head.end && head.capacity(room)? >= wanted {
         return Some(wanted);

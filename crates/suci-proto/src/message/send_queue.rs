@@ -1,9 +1,8 @@
-//! The messages of one channel on their way out, in order: what was sent of them, what arrived, and
-//! what is to be sent again.
+//! The messages of one channel that wait or are on their way, in order.
 //!
-//! The queue counts in positions ([`SendSegment`]). One position divides what was sent from what
-//! waits. One set of positions tells what arrived, another one what was lost. So a packet is one
-//! range, whatever messages it carried, and however much of each.
+//! The queue counts in positions ([`SendSegment`]). One position divides the sent bytes from those
+//! that wait. One set of positions tells which bytes arrived, another one which bytes were lost. So
+//! the content of a packet is one range, whatever messages it carried, and however much of each.
 
 use super::frames::{ChannelLease, FrameQueue, OpenBlock, SpareFrames};
 use super::segment::{Content, Filling, SendSegment};
@@ -25,7 +24,7 @@ const _: () = assert!(
     "little, for there may be many channels"
 );
 
-/// The memory of channels without messages, beyond what each keeps, for the next that has some.
+/// Memory that channels without messages gave back, for the next channel that has messages.
 #[derive(Debug, Default)]
 pub(super) struct Spares {
     frames: SpareFrames,
@@ -33,41 +32,42 @@ pub(super) struct Spares {
     segments: Spare<VecDeque<SendSegment>, 128>,
 }
 
-/// All messages that are not acknowledged or refused, and those behind them.
+/// The messages of a channel from the first on that is neither acknowledged nor refused.
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
     segments: VecDeque<SendSegment>,
-    /// The encoded frames of messages that are small.
+    /// The encoded frames of small messages.
     frames: FrameQueue,
-    /// The place of the first segment of which something was never sent.
+    /// The place of the first segment with a byte that was never sent.
     unsent: usize,
-    /// The position that is sent for the first time next.
+    /// The first position that was never sent.
     next: u64,
     /// The number of the next message, and its position.
     end_number: MessageNumber,
     end: u64,
-    /// What arrived, or was refused. Nothing before the first message.
+    /// Positions that arrived or were refused, none of them before the first message.
     acked: RangeSet,
-    /// What was lost and not sent again; disjoint from `acked`.
+    /// Positions that were lost and not sent again. Disjoint from `acked`.
     lost: RangeSet,
     /// The receiver's reasons for messages that it refused.
     refused: BTreeMap<MessageNumber, u64>,
-    /// Void segments that were made since [`join_voids`](Self::join_voids) last joined all.
+    /// Void segments made since [`join_voids`](Self::join_voids) last joined all.
     loose: usize,
 }
 
-/// What acknowledgements and refusals released.
+/// Messages and bytes that acknowledgements and refusals released.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Released {
-    /// Messages that are over now; void ones count.
+    /// Messages that are over now, with the void ones.
     pub(super) messages: u64,
     /// Bytes that are not held any more.
     pub(super) freed: u64,
-    /// What is kept of messages that are over now until all before them are over, too.
+    /// Messages that are over now, and their bytes that stay until all messages before them are
+    /// over, too.
     pub(super) over: Held,
-    /// What was kept of messages that left the queue.
+    /// Messages that left the queue, and their bytes that had stayed.
     pub(super) left: Held,
-    /// Void messages that left the queue. They count nothing else.
+    /// Void messages that left the queue. `over` and `left` do not count them.
     pub(super) voids: u64,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Released {
 #[derive(Debug)]
 pub(super) struct Cancelled {
     pub(super) numbers: Range<MessageNumber>,
-    /// The room in the queue that they gave back.
+    /// The room in the queue that the messages gave back.
     pub(super) held: Held,
     pub(super) token: u64,
     pub(super) notify: bool,
@@ -83,7 +83,7 @@ pub(super) struct Cancelled {
 }
 
 impl SendQueue {
-    /// An empty one, whose next message has this number and position.
+    /// An empty queue, whose next message has this number and position.
     pub(super) fn at(number: MessageNumber, position: u64) -> Self {
         Self {
             next: position,
@@ -112,13 +112,12 @@ impl SendQueue {
         self.end
     }
 
-    /// The position that is sent for the first time next.
+    /// The first position that was never sent.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The segment that it is in, and the number of the message that it is in: the first message of
-    /// which some byte was never sent.
+    /// The first message with a byte that was never sent: its number and its segment.
     #[inline]
     pub(super) fn unsent(&self) -> Option<(MessageNumber, &SendSegment)> {
         let segment = self.segments.get(self.unsent)?;
@@ -126,8 +125,8 @@ impl SendQueue {
         Some((segment.first.saturating_add(sent), segment))
     }
 
-    /// The segment of the message behind `number`, which is the one that [`unsent`](Self::unsent)
-    /// names.
+    /// The segment of the message behind `number`, which is the number that
+    /// [`unsent`](Self::unsent) returns.
     pub(super) fn behind_unsent(&self, number: MessageNumber) -> Option<&SendSegment> {
         let segment = self.segments.get(self.unsent)?;
         match number.saturating_add(1) < segment.end_number() {
@@ -136,19 +135,19 @@ impl SendQueue {
         }
     }
 
-    /// Whether something was never sent.
+    /// Whether a byte was never sent.
     pub(super) fn has_unsent(&self) -> bool {
         self.unsent < self.segments.len()
     }
 
-    /// Whether something was lost and not sent again.
+    /// Whether a byte was lost and not sent again.
     pub(super) fn has_lost(&self) -> bool {
         !self.lost.is_empty()
     }
 
     // ---- memory
 
-    /// Takes memory that another queue left, if it has none.
+    /// Takes memory that another queue gave back, if this one has none.
     #[inline]
     fn borrow(&mut self, spares: &mut Spares) {
         if self.is_empty() {
@@ -156,7 +155,7 @@ impl SendQueue {
         }
     }
 
-    /// Gives back memory that nothing stands in, if it is more than a channel keeps.
+    /// Gives back empty memory beyond what a channel keeps.
     #[inline]
     pub(super) fn give_back(&mut self, spares: &mut Spares) {
         self.frames.give_back(&mut spares.frames);
@@ -166,16 +165,16 @@ impl SendQueue {
         }
     }
 
-    /// What its messages count against the bounds of the queue. O(messages).
+    /// The messages and bytes that count against the bounds of the queue. O(messages).
     pub(super) fn held(&self) -> Held {
         let counted = self.segments.iter().filter(|segment| !segment.is_void());
         let each = counted.map(|s| Held::new(s.count.into(), s.held_now()));
         each.fold(Held::default(), Held::plus)
     }
 
-    // ---- messages come
+    // ---- adding messages
 
-    /// The last segment, if something of it was never sent.
+    /// The last segment, if a byte of it was never sent.
     #[inline(always)]
     fn last_unsent(&mut self) -> Option<&mut SendSegment> {
         match self.has_unsent() {
@@ -198,8 +197,8 @@ impl SendQueue {
         self.extend(1)
     }
 
-    /// Counts so many messages more in the last segment, which are there. Returns the number of the
-    /// first.
+    /// Moves the end behind `count` messages that were appended to the last segment. Returns the
+    /// number of the first of them.
     #[inline(always)]
     fn extend(&mut self, count: u32) -> MessageNumber {
         let number = self.end_number;
@@ -232,14 +231,14 @@ impl SendQueue {
         self.push_other(message, spares)
     }
 
-    /// Appends a small message that is not like the last one, or stands alone.
+    /// Encodes and appends a small message whose head does not follow from the last one's.
     #[inline(never)]
     fn push_other(&mut self, message: &SmallOutgoing<'_>, spares: &mut Spares) -> MessageNumber {
         self.borrow(spares);
         self.frames.borrow(&mut spares.frames);
         let (number, position) = (self.end_number, self.end);
-        let row = self.last_unsent().is_some_and(|last| last.has_frames());
-        let frame = self.frames.push(number, message, row);
+        let extensible = self.last_unsent().is_some_and(|last| last.has_frames());
+        let frame = self.frames.push(number, message, extensible);
         let last = self.last_unsent();
         if !last.is_some_and(|last| last.append_frame(frame, message)) {
             let segment = SendSegment::encoded(number, position, frame, message);
@@ -248,9 +247,9 @@ impl SendQueue {
         self.extend(1)
     }
 
-    /// Lends room for messages like the last one, at most so many of so many bytes and a header
-    /// each, if that is a small one that waits and more may follow it. Until it is given
-    /// [back](Self::put_back), nothing else is to be asked.
+    /// Lends room for messages like the last one: at most as many as `most` returns for one of
+    /// them. None unless the last message is small, waits, and the heads of others follow from its
+    /// own. No other method may be called until the room is [back](Self::put_back).
     pub(super) fn lend(
         &mut self,
         channel: ChannelId,
@@ -266,7 +265,7 @@ impl SendQueue {
         Some(ChannelLease::new(block, channel, place, next, room))
     }
 
-    /// So many more messages stand in what was lent.
+    /// Takes back the lent block, with `count` messages that were appended to it.
     pub(super) fn put_back(&mut self, count: u32, block: OpenBlock) {
         self.frames.put_back(block);
         if let Some(last) = self.segments.back_mut() {
@@ -277,9 +276,9 @@ impl SendQueue {
 
     // ---- segments
 
-    /// The place of the first of the segments that ends behind `position`.
+    /// The place of the first segment that ends behind `position`.
     fn place(&self, position: u64) -> usize {
-        // Mostly the first, or what was sent last.
+        // In most cases it is the first segment.
         if self.segments.front().is_none_or(|s| position < s.end()) {
             return 0;
         }
@@ -293,7 +292,7 @@ impl SendQueue {
         Some((place, segment))
     }
 
-    /// The payload of message `number`, if it is gathered from where it lies.
+    /// The payload of message `number`, if packets refer to it instead of copying it.
     pub(super) fn gathered(&self, number: MessageNumber) -> Option<&Bytes> {
         self.find(number)?.1.gathered()
     }
@@ -303,8 +302,8 @@ impl SendQueue {
         self.find(number)?.1.request(channel, number, &self.frames)
     }
 
-    /// Message `number`, which was not sent, asks from now on: it is a segment of its own. Returns
-    /// its deadline, which is over.
+    /// Makes message `number`, whose RTS is sent, a segment of its own. Removes its deadline and
+    /// returns it.
     pub(super) fn ask(&mut self, number: MessageNumber) -> Option<Instant> {
         let (place, segment) = self.find(number)?;
         let before = number.saturating_sub(segment.first);
@@ -315,8 +314,8 @@ impl SendQueue {
         segment.take_deadline()
     }
 
-    /// Divides the segment at `place` behind its first `count` messages, if any are there on both
-    /// sides. Returns the place of what follows these.
+    /// Divides the segment at `place` behind its first `count` messages, if both parts have
+    /// messages. Returns the place of the message behind them.
     fn divide(&mut self, place: usize, count: u64) -> usize {
         let Some(segment) = self.segments.get_mut(place) else {
             return place;
@@ -332,7 +331,7 @@ impl SendQueue {
         place.saturating_add(1)
     }
 
-    /// Passes over segments of which nothing is left to be sent.
+    /// Moves `unsent` over the segments that were sent or refused as a whole.
     fn settle(&mut self) {
         while let Some(segment) = self.segments.get(self.unsent) {
             let end = segment.end();
@@ -347,9 +346,9 @@ impl SendQueue {
 
     // ---- into packets
 
-    /// Puts the bytes that were never sent of the next segment behind what `filling` tells of, up
-    /// to position `limit`, and counts them as sent. Returns the number of the first message of the
-    /// segment of which nothing was sent.
+    /// Puts bytes of the next segment that were never sent into the packet, up to position `limit`,
+    /// and counts them as sent. Returns the number behind the last message of the segment that was
+    /// begun.
     pub(super) fn put_new(
         &mut self,
         channel: ChannelId,
@@ -378,7 +377,7 @@ impl SendQueue {
         end_number
     }
 
-    /// Puts the first of what was lost into a packet, as much of it as fits, and counts it as sent.
+    /// Puts as much of the first lost range into the packet as fits, and counts it as sent.
     pub(super) fn put_lost(
         &mut self,
         channel: ChannelId,
@@ -399,8 +398,8 @@ impl SendQueue {
         self.lost.remove(range.start..filling.end);
     }
 
-    /// Returns the message that is sent now, and which of its bytes were never sent. None unless
-    /// its payload is gathered from where it lies, it was sent up to position `end`, `start` lies
+    /// Returns the message that is being sent, and the range of its bytes that were never sent.
+    /// None unless packets refer to its payload, it was sent up to position `end`, `start` lies
     /// behind its first byte, and nothing was lost.
     pub(super) fn rest(&self, start: u64, end: u64) -> Option<(MessageNumber, Range<u64>)> {
         let segment = self.segments.get(self.unsent)?;
@@ -411,15 +410,14 @@ impl SendQueue {
             .then_some((segment.first, bytes))
     }
 
-    /// Positions up to `end`, which is within a message, were sent.
+    /// Counts the positions up to `end`, which is within a message, as sent.
     pub(super) fn sent_to(&mut self, end: u64) {
         self.next = end;
     }
 
-    // ---- what becomes of them
+    // ---- acknowledgements, refusals and losses
 
-    /// What stands at these positions arrived. Tells in `out` what became of messages that were the
-    /// first of the queue.
+    /// These positions arrived. Appends to `out` the outcomes of messages that leave the queue.
     pub(super) fn acked(
         &mut self,
         channel: ChannelId,
@@ -436,8 +434,7 @@ impl SendQueue {
             self.lost.remove(range.clone());
         }
         if self.acked.is_empty() && range.start == start {
-            // In order: all messages that are over leave, and only what is behind them is to be
-            // remembered.
+            // In order: all messages that are over leave. The set keeps the positions behind them.
             self.pop_over(&range, channel, out, &mut released);
             released.over = released.left;
             released.messages = released.left.messages.saturating_add(released.voids);
@@ -451,7 +448,7 @@ impl SendQueue {
         released
     }
 
-    /// What stands at these positions arrived, or was refused, whatever is known of others.
+    /// These positions arrived or were refused, in any order.
     fn over(
         &mut self,
         range: Range<u64>,
@@ -464,7 +461,7 @@ impl SendQueue {
         let Some(span) = self.acked.span(range.start) else {
             return;
         };
-        // What lies between what was known is new.
+        // New are the gaps between the known ranges.
         let ends = known.iter().map(|known| known.start).chain([range.end]);
         let starts = [range.start]
             .into_iter()
@@ -482,15 +479,16 @@ impl SendQueue {
         self.acked.remove(0..first);
     }
 
-    /// All of `span` is over, of which `new` is so since now. Books the messages that are over with
-    /// that. Returns the position behind the last message of which something is new.
+    /// All positions of `span` are over, and those of `new`, a part of it, were not before. Counts
+    /// the messages that are over by that. Returns the position behind the last message that `new`
+    /// overlaps.
     fn complete(&mut self, new: Range<u64>, span: &Range<u64>, released: &mut Released) -> u64 {
         let mut place = self.place(new.start);
         let mut end = new.end;
         while let Some(segment) = self.segments.get_mut(place)
             && segment.start < new.end
         {
-            // Complete within the span, and not before.
+            // The messages that lie within the span, and overlap the new positions.
             let first = segment.ended(new.start).max(segment.begun(span.start));
             let touched = segment.begun(new.end);
             let last = touched.min(segment.ended(span.end));
@@ -509,8 +507,8 @@ impl SendQueue {
         end
     }
 
-    /// Takes the first messages off the queue that are over, since all of the span `over` is. Says
-    /// what became of those that asked for it or were refused.
+    /// Removes the first messages of the queue that lie within `over`, whose positions are all
+    /// over. Appends their outcomes to `out`, as far as the program wants to hear of them.
     fn pop_over(
         &mut self,
         over: &Range<u64>,
@@ -558,24 +556,23 @@ impl SendQueue {
         }
     }
 
-    /// What stands at these positions was lost: what of it is not known to have arrived is to be
-    /// sent again.
+    /// A packet with these positions was lost: those that did not arrive are sent again.
     pub(super) fn lost(&mut self, range: Range<u64>) {
         let first = self.segments.front().map_or(self.end, |s| s.start);
         let range = range.start.max(first)..range.end.min(self.next);
         self.lost.insert(range.clone());
-        // Few overlap a packet; as many as there are, what a whole train or connection sent.
+        // Few ranges overlap those of a packet. Any number may overlap those of a connection.
         for known in self.acked.overlapping(range) {
             self.lost.remove(known);
         }
     }
 
-    /// All that was sent and is not known to have arrived is to be sent again.
+    /// All positions that were sent and did not arrive are sent again.
     pub(super) fn all_lost(&mut self) {
         self.lost(0..self.next);
     }
 
-    /// The receiver refuses message `number`, which asked.
+    /// The receiver refuses message `number`, for which an RTS was sent.
     pub(super) fn refused(
         &mut self,
         channel: ChannelId,
@@ -585,8 +582,8 @@ impl SendQueue {
     ) -> Released {
         let mut released = Released::default();
         if let Some((place, segment)) = self.find(number) {
-            // With the positions that are left out before it, so that nothing divides it from what
-            // arrives there.
+            // The unused positions before the message are over, too: no gap divides it from a
+            // range that ends there.
             let before = place.checked_sub(1).and_then(|at| self.segments.get(at));
             let range = before.map_or(segment.start, SendSegment::end)..segment.end();
             self.refused.insert(number, reason);
@@ -595,7 +592,7 @@ impl SendQueue {
         released
     }
 
-    /// The session is over: the outcome of everything left, in order.
+    /// The session is over. Appends the outcome of every message left to `out`, in order.
     pub(super) fn end_all(&mut self, channel: ChannelId, out: &mut Vec<Completion>) {
         for segment in self.segments.iter().filter(|segment| !segment.is_void()) {
             for count in 0..u64::from(segment.count) {
@@ -617,9 +614,9 @@ impl SendQueue {
         *self = Self::at(self.end_number, self.end);
     }
 
-    // ---- messages are cancelled
+    // ---- cancelling
 
-    /// Message `number`, which was queued just now, expires then.
+    /// Message `number`, which was queued just now, expires at `at`.
     pub(super) fn set_deadline(&mut self, number: MessageNumber, at: Instant) {
         if let Some((place, _)) = self.find(number)
             && let Some(segment) = self.segments.get_mut(place)
@@ -632,7 +629,7 @@ impl SendQueue {
     /// Cancels the messages with this token from number `from` on, the last ones first.
     pub(super) fn cancel_token(&mut self, token: u64, from: MessageNumber) -> Vec<Cancelled> {
         let mut cancelled = Vec::new();
-        // Backwards: what changes behind a place does not move it.
+        // Backwards, because dividing a segment moves those behind it.
         for place in (self.unsent..self.segments.len()).rev() {
             if self.segments.get(place).is_some_and(|s| s.token == token) {
                 cancelled.extend(self.cancel_at(place, from));
@@ -684,15 +681,15 @@ impl SendQueue {
         self.frames.compact(frames);
     }
 
-    /// Makes one segment of consecutive void ones, once half of those that wait may be such:
-    /// joining each when it is made would move all behind it, each time.
+    /// Joins consecutive void segments, once half of the waiting segments may be void. To join each
+    /// when it is made would move all segments behind it each time.
     fn join_voids(&mut self) {
         let waiting = self.segments.len().saturating_sub(self.unsent);
         if self.loose.saturating_mul(2) <= waiting {
             return;
         }
         self.loose = 0;
-        // One that was sent in part keeps the positions of its messages.
+        // A segment that was sent in part keeps the positions of its messages.
         let begun = self
             .segments
             .get(self.unsent)
@@ -731,7 +728,7 @@ impl SendQueue {
         self.frames.held()
     }
 
-    /// Bytes allocated, those of messages that are not small apart.
+    /// Bytes allocated, without the payloads of messages that are not small.
     pub(super) fn footprint(&self) -> usize {
         let segments = self.segments.capacity() * size_of::<SendSegment>();
         self.frames.footprint() + segments + self.acked.heap() + self.lost.heap()

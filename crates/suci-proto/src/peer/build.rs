@@ -8,7 +8,7 @@
 mod control;
 mod data;
 mod pace;
-mod run;
+mod pieces;
 mod special;
 
 use super::mode::SHORT;

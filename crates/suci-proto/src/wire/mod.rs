@@ -12,8 +12,8 @@ mod frame;
 mod handshake;
 mod header;
 mod reader;
-mod row;
 mod run;
+mod sequential;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -38,8 +38,8 @@ pub use header::{
     peek_index, peek_tag, put_header,
 };
 pub use reader::{Malformed, Reader};
-pub(crate) use row::Row;
 pub use run::Run;
 pub(crate) use run::{FrameShape, LONGEST};
+pub(crate) use sequential::SequentialHeaders;
 pub(crate) use template::HeaderTemplate;
 pub use tlv::{EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params};

@@ -7,7 +7,7 @@
 use super::frag::{END, FIRST, Frag, LEN, TAG};
 use super::frame::kind::FRAG;
 use super::reader::Reader;
-use super::row::Row;
+use super::sequential::SequentialHeaders;
 use crate::types::{ChannelId, MessageNumber};
 
 /// Longest message of a run, in bytes. Of longer ones a packet holds only one and a piece of the
@@ -52,10 +52,10 @@ impl FrameShape {
         let head = bytes.len().checked_sub(behind.len())?.checked_sub(len)?;
         let mut count = 1;
         if behind.len() > stop
-            && let Some(mut row) = Row::after(bytes, head)
+            && let Some(mut headers) = SequentialHeaders::after(bytes, head)
         {
             let more;
-            (more, behind) = row.skip(behind, len, stop);
+            (more, behind) = headers.skip(behind, len, stop);
             count += more;
         }
         let shape = Self {

@@ -1,31 +1,30 @@
-//! The end of a channel's frames, where small messages that are alike are appended one after
-//! another, by the channel or by who was lent it.
+//! The block at the end of a channel's frames. The channel, or a holder of a [`ChannelLease`],
+//! appends small messages there that differ in nothing but their bytes.
 
 use super::super::{Held, SmallOutgoing, len64};
 use super::BLOCK;
 use crate::types::{ChannelId, Kind, MessageNumber};
-use crate::wire::{FragHead, Row, Start};
+use crate::wire::{FragHead, SequentialHeaders, Start};
 use core::ops::Range;
 
-/// Bytes that a block is longer than needed where frames follow one another: they are written over.
+/// Bytes by which a block is lengthened ahead of its frames, which overwrite them.
 const AHEAD: usize = 1_024;
 
 /// The block that takes frames.
 #[derive(Debug, Default)]
 pub(in crate::message) struct OpenBlock {
-    /// The frames, and what will be written over.
+    /// The frames, and bytes that the next ones overwrite.
     block: Vec<u8>,
     /// Bytes of the frames.
     len: usize,
-    /// What the next message is if it is like the last one, and how its head follows from that
-    /// one's.
-    like: Option<RunShape>,
-    row: Option<Row>,
+    /// The next message if it is like the last one, and the heads of such messages.
+    expected: Option<ExpectedMessage>,
+    headers: Option<SequentialHeaders>,
 }
 
-/// What messages of a run have in common whose heads are a [`Row`], and the next one's number.
+/// All of a message but its bytes, for messages whose heads are [`SequentialHeaders`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RunShape {
+struct ExpectedMessage {
     number: MessageNumber,
     tag: u64,
     token: u64,
@@ -34,7 +33,7 @@ struct RunShape {
     notify: bool,
 }
 
-impl RunShape {
+impl ExpectedMessage {
     #[inline]
     fn of(number: MessageNumber, message: &SmallOutgoing<'_>) -> Self {
         Self {
@@ -48,7 +47,7 @@ impl RunShape {
     }
 }
 
-/// Makes the block so long, and some more, if it has memory for that.
+/// Lengthens the block to `end` and up to [`AHEAD`] more. Returns false if it lacks the memory.
 #[inline(never)]
 fn lengthen(block: &mut Vec<u8>, end: usize) -> bool {
     let most = block.capacity().min(BLOCK - 1);
@@ -60,26 +59,26 @@ fn lengthen(block: &mut Vec<u8>, end: usize) -> bool {
 }
 
 impl OpenBlock {
-    /// Bytes of its frames.
+    /// Bytes of the frames.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Some of them.
+    /// The bytes of the frames in `range`.
     #[inline]
     pub(super) fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         self.block.get(range)
     }
 
-    /// Their memory, without what would be written over.
+    /// The memory of the frames, cut behind the last one.
     #[inline]
     pub(super) fn block(&mut self) -> &mut Vec<u8> {
         self.block.truncate(self.len);
         &mut self.block
     }
 
-    /// Puts another block in its place, which is empty.
+    /// Replaces the block by an empty one. Returns the old one.
     pub(super) fn replace(&mut self, block: Vec<u8>) -> Vec<u8> {
         let len = core::mem::take(&mut self.len);
         let mut old = core::mem::replace(&mut self.block, block);
@@ -87,19 +86,19 @@ impl OpenBlock {
         old
     }
 
-    /// No message follows the last one in a row.
-    pub(super) fn end_row(&mut self) {
-        (self.like, self.row) = (None, None);
+    /// No message may [`follow`](Self::follow) the last one.
+    pub(super) fn end_sequence(&mut self) {
+        (self.expected, self.headers) = (None, None);
     }
 
-    /// Appends frames that stood elsewhere.
+    /// Appends frames of another block.
     pub(super) fn append(&mut self, frames: &[u8]) {
         self.block.truncate(self.len);
         self.block.extend_from_slice(frames);
         self.len = self.block.len();
     }
 
-    /// The frames are not needed any more.
+    /// Removes the frames.
     pub(super) fn clear(&mut self) {
         self.len = 0;
     }
@@ -110,36 +109,41 @@ impl OpenBlock {
     }
 
     /// Whether messages like the last one may [`follow`](Self::follow) it.
-    pub(super) fn is_row(&self) -> bool {
-        self.row.is_some()
+    pub(super) fn is_extensible(&self) -> bool {
+        self.headers.is_some()
     }
 
-    /// Writes the frame of a message that is like the one before. False, and nothing done, if it is
-    /// not, or there is no room behind that one.
+    /// Writes the frame of a message that is like the one before. Returns false and does nothing if
+    /// it is not, or the block has no room.
     #[inline(always)]
     pub(super) fn follow(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>) -> bool {
-        let (Some(like), Some(row)) = (&mut self.like, &mut self.row) else {
+        let (Some(expected), Some(headers)) = (&mut self.expected, &mut self.headers) else {
             return false;
         };
-        if *like != RunShape::of(number, message) || !message.user_header.is_empty() {
+        if *expected != ExpectedMessage::of(number, message) || !message.user_header.is_empty() {
             return false;
         }
-        let end = self.len.saturating_add(row.room(message.payload.len()));
+        let end = self.len.saturating_add(headers.room(message.payload.len()));
         if end > self.block.len() && !lengthen(&mut self.block, end) {
             return false;
         }
         let place = self.block.get_mut(self.len..);
-        let written = place.and_then(|place| row.put(place, message.payload));
+        let written = place.and_then(|place| headers.put(place, message.payload));
         if let Some(written) = written {
             self.len = self.len.saturating_add(written);
-            like.number = number.wrapping_add(1);
+            expected.number = number.wrapping_add(1);
         }
         written.is_some()
     }
 
-    /// Writes the frame of a message, whatever it is. If it is like the one before, and more of a
-    /// `row` may come, those will follow.
-    pub(super) fn write(&mut self, number: MessageNumber, message: &SmallOutgoing<'_>, row: bool) {
+    /// Writes the frame of any message. If it is like the one before and `extensible`, others may
+    /// [`follow`](Self::follow) it.
+    pub(super) fn write(
+        &mut self,
+        number: MessageNumber,
+        message: &SmallOutgoing<'_>,
+        extensible: bool,
+    ) {
         let before = self.len;
         self.block.truncate(before);
         let head = FragHead {
@@ -158,20 +162,20 @@ impl OpenBlock {
         let head = self.block.len().saturating_sub(before);
         self.block.extend_from_slice(message.payload);
         self.len = self.block.len();
-        let like = RunShape::of(number, message);
-        let alike = self.like == Some(like) && message.user_header.is_empty();
-        let frame = self.block.get(before..).filter(|_| row && alike);
-        self.row = frame.and_then(|frame| Row::after(frame, head));
-        self.like = Some(RunShape {
+        let written = ExpectedMessage::of(number, message);
+        let alike = self.expected == Some(written) && message.user_header.is_empty();
+        let frame = self.block.get(before..).filter(|_| extensible && alike);
+        self.headers = frame.and_then(|frame| SequentialHeaders::after(frame, head));
+        self.expected = Some(ExpectedMessage {
             number: number.wrapping_add(1),
-            ..like
+            ..written
         });
     }
 }
 
-/// Room for messages like the last one of a channel, for who accepts them without the channel: each
-/// is an append, and all else about them is done once, when it is given back
-/// ([`Outbox::give_back`](super::super::Outbox::give_back)).
+/// Room for messages like the last one of a channel. Its holder accepts them without the channel:
+/// each costs an append. All else is done once for all of them when the lease is
+/// [given back](super::super::Outbox::give_back).
 #[must_use = "dropped, it takes messages along that the channel has accepted"]
 #[derive(Debug)]
 pub struct ChannelLease {
@@ -180,10 +184,10 @@ pub struct ChannelLease {
     channel: ChannelId,
     place: usize,
     next: MessageNumber,
-    /// How many were accepted, and how many more may be.
+    /// How many messages were accepted, and how many more may be.
     count: u32,
     left: u32,
-    /// Bytes of each.
+    /// Bytes of payload of each message.
     payload: u64,
 }
 
@@ -206,8 +210,8 @@ impl ChannelLease {
         }
     }
 
-    /// Accepts a message and returns its number. None, and nothing done, if it is not like the
-    /// others, or there is no room for more.
+    /// Accepts a message and returns its number. Returns none and does nothing if the message is
+    /// not like the others, or there is no room for more.
     #[inline(always)]
     pub fn push(&mut self, message: &SmallOutgoing<'_>) -> Option<MessageNumber> {
         let number = self.next;
@@ -221,14 +225,14 @@ impl ChannelLease {
         Some(number)
     }
 
-    /// Messages that were accepted, and their bytes.
+    /// The accepted messages and their bytes.
     #[must_use]
     pub fn accepted(&self) -> Held {
         let count = self.count.into();
         Held::new(count, self.payload.saturating_mul(count))
     }
 
-    /// The channel's place in the outbox, and what it has to take note of.
+    /// The channel's place in the outbox, how many messages were accepted, and the block.
     pub(in crate::message) fn end(self) -> (usize, u32, OpenBlock) {
         (self.place, self.count, self.block)
     }

@@ -101,7 +101,7 @@ impl Outbox {
         }
         if count > 0 {
             self.voids = self.voids.saturating_add(count);
-            // To the program and to the peer's it is as if they had never been accepted.
+            // Neither program has anything of these messages: they no longer count as accepted.
             self.accepted = self.accepted.saturating_sub(count);
             // Messages that waited behind them may go now.
             self.activate(place);

@@ -102,7 +102,7 @@ impl Outbox {
         assert_eq!(queued, self.queued);
     }
 
-    /// Bytes allocated for messages, those of long ones apart.
+    /// Bytes allocated for messages, without the payloads of those that are not small.
     pub(in crate::message) fn footprint(&self) -> usize {
         let held: usize = self.channels.iter().map(|(_, c)| c.queue.footprint()).sum();
         held + self.spares.footprint()

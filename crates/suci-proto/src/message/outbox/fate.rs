@@ -1,11 +1,11 @@
-//! What became of what was sent: acknowledged, or owed again.
+//! Acknowledgements and losses of sent frames.
 
 use super::Outbox;
 use crate::message::send_queue::Released;
 use crate::recovery::SentFrame;
 
 impl Outbox {
-    /// What a packet carried has arrived. Frames that are not the outbox's are ignored.
+    /// A frame arrived. Frames that are not the outbox's are ignored.
     pub fn on_acked(&mut self, frame: &SentFrame) {
         match *frame {
             SentFrame::Data {
@@ -31,7 +31,7 @@ impl Outbox {
         }
     }
 
-    /// All that was sent and is not known to have arrived is owed again. O(messages).
+    /// All bytes that were sent and did not arrive are sent again. O(messages).
     pub fn on_all_lost(&mut self) {
         for (place, channel) in &mut self.channels {
             channel.all_lost();
@@ -39,8 +39,8 @@ impl Outbox {
         }
     }
 
-    /// What a packet carried is lost, or its connection is: what is not known to have arrived is
-    /// owed again. Frames that are not the outbox's are ignored.
+    /// A frame was lost, or its connection was replaced. Its bytes that did not arrive are sent
+    /// again. Frames that are not the outbox's are ignored.
     pub fn on_lost(&mut self, frame: &SentFrame) {
         if let SentFrame::Fin { channel } = *frame {
             return self.on_fin_lost(channel);
@@ -69,10 +69,10 @@ impl Outbox {
         self.activate(place);
     }
 
-    /// Messages are over: the queue has room, and the channel's front may be done.
+    /// Counts released messages: the queue has room again, and the channel may be idle.
     pub(super) fn release(&mut self, place: usize, released: Released) {
         if released.messages == 0 {
-            // What arrived may be long known.
+            // The acknowledgement may have told nothing new.
             self.cool(place);
             return;
         }
@@ -88,7 +88,7 @@ impl Outbox {
         self.over = self.over.plus(over).minus(left);
         self.voids = self.voids.saturating_sub(released.voids);
         if parked {
-            // With all before it delivered, a message may ask instead of waiting for credit.
+            // A message that is the first now may ask instead of waiting for credit.
             self.activate(place);
         } else if empty {
             self.list_fin(place);

@@ -66,9 +66,10 @@ impl Outbox {
         }))
     }
 
-    /// Lends room for messages like the last one on this channel, if that is a small one that
-    /// waits, and more of a row may follow: what is lent accepts them itself. Until it is given
-    /// [back](Self::give_back), which it must be, nothing else is to be asked of the outbox.
+    /// Lends room for messages like the last one on this channel: the lease accepts them itself.
+    /// None unless the last message is small, waits, and the heads of others follow from its own.
+    /// The lease must be given [back](Self::give_back), and no other method of the outbox may be
+    /// called before.
     pub fn lend(&mut self, channel: ChannelId) -> Option<ChannelLease> {
         let place = self.find(channel)?;
         let class = self.turns.priority(place).class();
@@ -85,7 +86,7 @@ impl Outbox {
         queued.queue.lend(channel, place, most)
     }
 
-    /// Takes back what was lent, with the messages that it accepted.
+    /// Takes back a lease, with the messages that it accepted.
     pub fn give_back(&mut self, lease: ChannelLease) {
         let held = lease.accepted();
         let (place, count, block) = lease.end();
@@ -100,7 +101,7 @@ impl Outbox {
         }
     }
 
-    /// Where `size` more is to be queued on the channel, if the queue takes it.
+    /// The slot for a message of `size` on the channel, if the queue has room for it.
     #[inline(always)]
     fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<QueueSlot, NoRoom> {
         let opened = self.find_opened(channel);

@@ -1,4 +1,4 @@
-//! What a packet carries of messages.
+//! Messages in a packet.
 
 use super::control::UNASKED;
 use super::{Contents, Permit};
@@ -8,14 +8,14 @@ use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::transmit::Train;
 use crate::wire::{Frame, Mode};
 
-/// A packet that falls short of its train's segment size by at most so many bytes is padded, so
-/// that the train goes on; beyond it the train ends. More is left over only where a message with a
-/// long header of its own did not fit.
+/// Most bytes of padding in a packet that is shorter than its train's segments. The train ends with
+/// a packet that lacks more. More is left over only if a message with a long user header did not
+/// fit.
 const PADDING_LIMIT: usize = SMALL + 32;
 
 impl Peer {
-    /// Messages, until the packet is full or nothing more may go. True if the packet cannot be
-    /// padded any more.
+    /// Writes messages until the packet is full or no message may be sent. Returns true if the
+    /// packet cannot be padded any more.
     pub(in crate::peer) fn write_data(
         &mut self,
         size: usize,
@@ -44,8 +44,8 @@ impl Peer {
         closed
     }
 
-    /// Adds a PING if this packet is the last one of a long queue, and the peer acknowledges
-    /// seldom; or if it is control, and half of what may be in flight of that is.
+    /// Adds a PING if this packet is the last one of a long queue and the peer acknowledges seldom,
+    /// or if it is control and half of the control packets that may be in flight are.
     pub(super) fn ask_at_the_end(
         &mut self,
         permit: Permit,
@@ -77,7 +77,7 @@ impl Peer {
     }
 }
 
-/// Adds what a packet holds to what it has to remember.
+/// Adds a frame to the content of a packet.
 fn remember(frames: &mut Vec<SentFrame>, sent: SentFrame) {
     if !frames.last_mut().is_some_and(|last| last.adjoin(&sent)) {
         frames.push(sent);

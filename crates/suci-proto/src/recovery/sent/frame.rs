@@ -5,9 +5,8 @@ use crate::types::{ChannelId, MessageNumber, PacketNumber};
 /// What a packet carried that must be repeated if it is lost, or completed when acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentFrame {
-    /// Messages, or parts of them: what stands at positions `start..end` of a channel. Positions
-    /// count the bytes of all its messages side by side. Where a message begins its description
-    /// too. Never empty.
+    /// Messages, or parts of them: the positions `start..end` of a channel, at least one. Positions
+    /// count the bytes of all its messages side by side (`SendSegment`).
     Data {
         /// The channel.
         channel: ChannelId,

@@ -7,8 +7,8 @@ mod frames;
 mod handshake;
 mod header;
 mod numbers;
-mod rows;
 mod runs;
+mod sequential;
 
 use super::*;
 use crate::types::{ChannelId, Kind};

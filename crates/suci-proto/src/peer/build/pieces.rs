@@ -1,16 +1,15 @@
-//! What follows a packet of messages in its train.
+//! Packets that follow a packet of messages in its train.
 //!
-//! A packet that carried messages and nothing else shows that nothing else was due: no
-//! acknowledgement, credit or answer. At the same moment that still holds for the packets after it,
-//! until one would ask for an acknowledgement, skip a number, or pass a limit. How many that are is
-//! asked once.
+//! A packet that carried messages and nothing else shows that no acknowledgement, credit or answer
+//! was due. At the same moment that holds for the packets after it, too, until one would ask for an
+//! acknowledgement, skip a number, or pass a limit. [`Peer::may_follow`] counts them once.
 //!
-//! If the packet carried a piece of a large message, then nothing is to be sent again and no
-//! channel comes before this one, until the message or its channel's turn ends. So the full packets
+//! If the packet carried a piece of a large message, then nothing is to be sent again, and no
+//! channel comes before this one until the message or its channel's turn ends. So the full packets
 //! up to there are built in one loop.
 //!
-//! Both are byte for byte what [`Peer::build_packet`] would make of them one by one, and so are the
-//! books afterwards; that is what the test compares.
+//! The packets, and the state of the peer afterwards, are the same as if [`Peer::build_packet`] had
+//! built each of them; a test compares both.
 
 use super::{Contents, Newest, Permit};
 use crate::engine::Shared;
@@ -88,8 +87,8 @@ impl Peer {
         let Some(mut rest) = self.session.outbox.rest_after(&piece) else {
             return false;
         };
-        // One that is sent again may be shorter than its packet has room for: then its head is
-        // another.
+        // A piece that is sent again may be shorter than its packet has room for. Then its head
+        // has a length.
         let head = PLAIN_OVERHEAD + rest.head_at(start).size(0, true);
         if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
             return false;

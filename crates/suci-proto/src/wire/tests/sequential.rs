@@ -1,9 +1,9 @@
-//! Rows: frames written by addition and read by comparison equal frames written and read one by
+//! Sequential heads: frames written by addition and read by comparison equal frames written one by
 //! one.
 
 use crate::types::{ChannelId, Kind};
 use crate::wire::run::ENOUGH;
-use crate::wire::{FragHead, Row, Run, Start, frames};
+use crate::wire::{FragHead, Run, SequentialHeaders, Start, frames};
 use proptest::prelude::*;
 
 fn write(buf: &mut Vec<u8>, channel: u32, message: u64, tag: u64, data: &[u8]) -> usize {
@@ -42,47 +42,47 @@ fn tag() -> impl Strategy<Value = u64> {
 
 proptest! {
     #[test]
-    fn a_row_writes_what_its_frames_one_by_one_are(
+    fn sequential_headers_write_what_frames_one_by_one_are(
         (channel, first, tag) in (channel(), number(), tag()),
         data in prop::collection::vec(any::<u8>(), 0..200),
     ) {
         let mut one_by_one = Vec::new();
         let head = write(&mut one_by_one, channel, first, tag, &data);
-        let mut row = Row::after(&one_by_one, head);
+        let mut headers = SequentialHeaders::after(&one_by_one, head);
         for number in (first..u64::MAX).skip(1).take(300) {
             let mut frame = Vec::new();
             let length = write(&mut frame, channel, number, tag, &data);
-            let mut of_row = [0; 300];
-            if let Some(written) = row.as_mut().and_then(|row| row.put(&mut of_row, &data)) {
-                prop_assert_eq!(&of_row[..written], &frame);
+            let mut frames = [0; 300];
+            if let Some(written) = headers.as_mut().and_then(|headers| headers.put(&mut frames, &data)) {
+                prop_assert_eq!(&frames[..written], &frame);
             } else {
-                // A row ends only where heads become longer, or are too long.
-                prop_assert!(row.is_none() || length != head);
+                // Only where heads become longer, or are too long.
+                prop_assert!(headers.is_none() || length != head);
                 break;
             }
         }
     }
 
     #[test]
-    fn a_row_writes_nothing_where_there_is_no_room(
+    fn sequential_headers_write_nothing_without_room(
         (room, len) in (0..300_usize, 0..200_usize),
     ) {
         let mut buf = Vec::new();
         let head = write(&mut buf, 0, 5, 0, &[1; 3]);
-        let mut row = Row::after(&buf, head).unwrap();
-        let enough = row.room(len) <= room;
-        let written = row.put(&mut vec![0; room], &vec![9; len]);
+        let mut headers = SequentialHeaders::after(&buf, head).unwrap();
+        let enough = headers.room(len) <= room;
+        let written = headers.put(&mut vec![0; room], &vec![9; len]);
         prop_assert_eq!(written, enough.then_some(head + len));
         // Nothing was counted if nothing was written.
         let mut next = [0; 300];
-        let written = row.put(&mut next, &[1; 3]).unwrap_or(0);
+        let written = headers.put(&mut next, &[1; 3]).unwrap_or(0);
         let mut expected = Vec::new();
         write(&mut expected, 0, 6 + u64::from(enough), 0, &[1; 3]);
         prop_assert_eq!(&next[..written], &expected);
     }
 
-    /// If one frame of several does not continue the row, the run ends there or goes on from that
-    /// frame.
+    /// The run ends before a frame that the headers do not predict, or goes on with what that frame
+    /// says.
     #[test]
     fn runs_are_as_long_as_frames_one_by_one_say(
         (channel, first, tag) in (channel(), number(), tag()),

@@ -1,4 +1,4 @@
-//! A long message, one full packet after another.
+//! Pieces of a large message, one full packet after another.
 
 use super::Outbox;
 use crate::message::{index, len64};
@@ -7,42 +7,42 @@ use crate::types::{ChannelId, MessageNumber};
 use crate::wire::{FragHead, varint};
 use core::ops::Range;
 
-/// What follows a piece of a long message, as long as nothing else comes between: the bytes never
-/// sent, of which each packet takes as many as it holds.
+/// The bytes of a large message that were never sent. Each packet takes as many as it holds, as
+/// long as nothing else is to be sent before.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     place: usize,
     channel: ChannelId,
     message: MessageNumber,
-    /// Where the next piece begins in the message, and where that ends.
+    /// The rest: from where the next piece begins in the message to its end.
     range: Range<u64>,
     /// The position of the message's first byte.
     first: u64,
-    /// What the channel's turn has left.
+    /// Bytes left of the channel's turn.
     turn: i64,
-    /// Charged in its turn so far.
+    /// Bytes of the turn that were used since.
     charged: usize,
 }
 
-/// Pieces of one size that follow one another, each for a packet of its own.
+/// Pieces of one size that follow each other, each for a packet of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces {
-    /// Where the first begins in its message.
+    /// Where the first piece begins in its message.
     pub(crate) start: u64,
-    /// Bytes of each.
+    /// Bytes of each piece.
     pub(crate) len: usize,
-    /// How many: at least one.
+    /// How many pieces: at least one.
     pub(crate) count: usize,
 }
 
 impl Rest {
-    /// Pieces of one size for at most `most` packets that have `room` behind their headers: none if
-    /// the channel's turn is over, or if all the rest would fit into one, which is the general
-    /// path's ([`Outbox::next`]). Where offsets become longer others follow.
+    /// Cuts pieces of one size for at most `most` packets with `room` behind their headers. None if
+    /// the channel's turn is over, or if all of the rest fits into one packet, which
+    /// [`Outbox::next`] builds. Pieces with a longer offset need another call.
     pub(crate) fn cut(&mut self, room: usize, most: usize) -> Option<Pieces> {
         let start = self.range.start;
         let len = self.head(start).capacity(room).filter(|len| *len > 0)?;
-        // All of the packet, as of one that is filled alone.
+        // A packet counts with all of its room, as in `Outbox::fill`.
         let (space, charge) = (len64(len), room);
         let left = self.range.end.checked_sub(start)?.checked_sub(1)?;
         let until_end = left / space;
@@ -62,8 +62,7 @@ impl Rest {
         })
     }
 
-    /// Bytes of the frame's head in front of the offset, which is all that differs from piece to
-    /// piece.
+    /// Bytes of the frame's head in front of the offset. Heads differ in their offset only.
     pub(crate) fn lead(&self) -> usize {
         let head = self.head(0);
         head.size(0, true).saturating_sub(1)
@@ -85,7 +84,7 @@ impl Rest {
         self.head(start.saturating_sub(self.first))
     }
 
-    /// What packets with these pieces have to remember, all together.
+    /// The content of the packets with these pieces, all together.
     pub(crate) fn sent(&self, pieces: &Pieces) -> SentFrame {
         let bytes = len64(pieces.len).saturating_mul(len64(pieces.count));
         let start = self.first.saturating_add(pieces.start);
@@ -98,8 +97,8 @@ impl Rest {
 }
 
 impl Outbox {
-    /// What [`next`](Self::next) would go on cutting pieces from after a packet that carried
-    /// `frame` and nothing else, if nothing else is to be said first.
+    /// The rest of the message from which [`next`](Self::next) would cut another piece, after a
+    /// packet that carried `frame` and nothing else. None if something else is to be sent before.
     pub(crate) fn rest_after(&mut self, frame: &SentFrame) -> Option<Rest> {
         let SentFrame::Data {
             channel,
@@ -126,7 +125,7 @@ impl Outbox {
         })
     }
 
-    /// The pieces that were cut from `rest` were sent.
+    /// Counts the pieces that were cut from `rest` as sent.
     pub(crate) fn on_cut(&mut self, rest: &Rest) {
         if let Some(channel) = self.channels.get_mut(rest.place) {
             let end = rest.first.saturating_add(rest.range.start);

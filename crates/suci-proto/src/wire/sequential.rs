@@ -1,15 +1,15 @@
-//! Rows: adjacent frames whose heads differ only in the message number, which rises by one, as in a
-//! batch of small messages.
+//! Heads of frames that differ in nothing but the number of their message, which rises by one: the
+//! heads of a batch of small messages.
 //!
-//! A varint has its value above the bits that give its length, so the next head of a row is the
-//! last one plus a constant: one addition writes a head, and one comparison reads it.
+//! A varint has its value above the bits that tell its length, so the next head is the last one
+//! plus a constant: one addition writes it, and one comparison reads it.
 
-/// Longest head in a row, in bytes.
+/// Bytes of the longest head.
 const LONGEST: usize = size_of::<u128>();
 
-/// The next head of a row, and how many may follow.
+/// The next head of a sequence, and how many may follow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub(crate) struct SequentialHeaders {
     next: u128,
     step: u128,
     /// Bytes of each head.
@@ -18,10 +18,10 @@ pub(crate) struct Row {
     left: u64,
 }
 
-impl Row {
-    /// The row that continues `frame`, whose first `head` bytes are its head: type, channel and
-    /// number, both varints of any form, and the fields that a row shares. `None` if such heads
-    /// form no row.
+impl SequentialHeaders {
+    /// The heads that follow the first `head` bytes of `frame`: its type, a channel and a number,
+    /// both varints, and bytes that all heads have in common. None if the head has more than
+    /// [`LONGEST`] bytes, or a varint has nine.
     pub(crate) fn after(frame: &[u8], head: usize) -> Option<Self> {
         let mut word = [0; LONGEST];
         word.get_mut(..head)?.copy_from_slice(frame.get(..head)?);
@@ -50,8 +50,8 @@ impl Row {
     }
 
     /// Writes a frame with the next head and this data to the front of `buf`, and returns its
-    /// length. `None` if the row is over or `buf` has less than its [`room`](Self::room); the bytes
-    /// of `buf` then mean nothing.
+    /// length. Returns none, with the front of `buf` undefined, if no head is left or `buf` is
+    /// shorter than the frame's [`room`](Self::room).
     #[inline(always)]
     pub(crate) fn put(&mut self, buf: &mut [u8], data: &[u8]) -> Option<usize> {
         if self.left == 0 {
@@ -64,8 +64,9 @@ impl Row {
         Some(end)
     }
 
-    /// Returns how many frames at the front of `bytes` continue the row, each with `data` bytes
-    /// behind its head, and the bytes after them. Stops when at most `stop` bytes are left.
+    /// Returns how many frames at the front of `bytes` have the next heads, each followed by `data`
+    /// bytes, and the bytes behind them. A frame that begins in the last `stop` bytes does not
+    /// count.
     #[inline]
     pub(crate) fn skip<'a>(
         &mut self,
