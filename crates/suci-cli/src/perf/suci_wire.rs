@@ -95,14 +95,31 @@ fn recv(node: &mut Node) -> Result<Option<(NodeId, Received)>> {
     }
 }
 
-/// The next message of any peer, at least of `whom`.
+/// The next message of any peer, at least of `whom`. A peer that goes on acknowledging what it was
+/// sent is not silent: it may answer only after all of that.
 pub(super) fn await_any(node: &mut Node, whom: NodeId) -> Result<(NodeId, Received)> {
-    for _ in 0..LOOKS {
+    let (mut looks, mut unacknowledged) = (0, unacknowledged(node, whom)?);
+    while looks < LOOKS {
         if let Some(received) = recv(node)? {
             return Ok(received);
         }
+        let before = std::mem::replace(&mut unacknowledged, self::unacknowledged(node, whom)?);
+        looks = if before == unacknowledged {
+            looks + 1
+        } else {
+            0
+        };
     }
     Err(silent(node, whom))
+}
+
+/// Messages and bytes sent to a peer that it has not acknowledged. Nothing is sent to a peer that
+/// is unknown before it calls.
+fn unacknowledged(node: &Node, peer: NodeId) -> Result<(u64, u64)> {
+    match node.peer(peer).queue_len() {
+        Err(Error::UnknownPeer(_)) => Ok((0, 0)),
+        length => Ok(length?),
+    }
 }
 
 /// Reads a message as a program would, and returns its properties.
@@ -233,6 +250,10 @@ impl Wire for Suci<'_> {
     fn try_recv(&mut self) -> Result<Option<Received>> {
         let message = self.node.try_recv()?.map(read).transpose()?;
         Ok(message.map(|(_, received)| received))
+    }
+
+    fn unacknowledged(&mut self) -> Result<(u64, u64)> {
+        unacknowledged(self.node, self.peer)
     }
 
     fn silent(&mut self) -> Failure {

@@ -75,6 +75,11 @@ pub(super) trait Wire {
     /// Makes the error for [`PATIENCE`](super::control::PATIENCE) without a message.
     fn silent(&mut self) -> Failure;
 
+    /// Messages and bytes sent that the other side has not acknowledged, as far as the wire knows.
+    fn unacknowledged(&mut self) -> Result<(u64, u64)> {
+        Ok((0, 0))
+    }
+
     /// Packets sent so far.
     fn packets(&mut self) -> Result<u64>;
 

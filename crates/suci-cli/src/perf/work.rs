@@ -142,14 +142,19 @@ pub(super) fn await_mark<W: Wire>(
     mark: Mark,
     mut again: impl FnMut(&mut W) -> Result<()>,
 ) -> Result<()> {
-    let begun = Instant::now();
+    let (mut since, mut unacknowledged) = (Instant::now(), wire.unacknowledged()?);
     loop {
         match wire.recv()? {
             Some(received) if received.mark == mark => return Ok(()),
-            Some(_) => {}
-            None if begun.elapsed() >= PATIENCE => return Err(wire.silent()),
+            Some(_) => continue,
+            None if since.elapsed() >= PATIENCE => return Err(wire.silent()),
             None if wire.is_reliable() => {}
             None => again(wire)?,
+        }
+        // The other side may answer only after all that it was sent.
+        let before = std::mem::replace(&mut unacknowledged, wire.unacknowledged()?);
+        if before != unacknowledged {
+            since = Instant::now();
         }
     }
 }

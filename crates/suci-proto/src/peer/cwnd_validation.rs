@@ -5,6 +5,7 @@
 //! validated): sent at its pace, each burst would leave at once, fill the queue of the slowest
 //! link, and delay all other traffic there. The recent delivery rate is a better bound.
 
+use crate::limits::ETHERNET_MTU;
 use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, nanos};
 
@@ -20,11 +21,6 @@ const SPAN: Duration = Duration::from_millis(2);
 /// Paths with a longer round trip get no bound: a window spread over it is no burst, and growing by
 /// a quarter in each round takes long there.
 const LONG: Duration = Duration::from_millis(5);
-
-/// Least rate in bytes per second of a path that answers a full packet of Ethernet within [`LONG`].
-/// A lower measured rate shows a stall of the path or of the peer. A path that answered only small
-/// packets may be slower; there the window is the only bound.
-const LEAST: u64 = 300_000;
 
 /// Spans without a sample after which there is no bound: it would have grown a thousandfold.
 const OLD: u64 = 32;
@@ -75,7 +71,7 @@ impl CwndValidation {
             Duration::ZERO => 0,
             late => nanos(late) / nanos(span(rtt)),
         };
-        let least = rate.max(LEAST);
+        let least = rate.max(least(rtt));
         (unheard < OLD).then(|| (0..=unheard).fold(least, |rate, _| rate.saturating_add(rate / 4)))
     }
 
@@ -83,6 +79,15 @@ impl CwndValidation {
     pub(crate) fn on_path_changed(&mut self) {
         *self = Self::default();
     }
+}
+
+/// The least rate, in bytes per second, of a path that carried a full packet of Ethernet within its
+/// shortest round trip. A lower measured rate shows a stall of the path or of the peer, which must
+/// not slow the pace: messages would wait for as long as the stall, again and again. A path whose
+/// shortest round trip was that of a small packet may be slower; the window is its bound.
+fn least(rtt: &Rtt) -> u64 {
+    let second = Duration::from_secs(1);
+    ETHERNET_MTU as u64 * nanos(second) / nanos(rtt.min()).max(1)
 }
 
 /// The time of a span, at least [`SPAN`], so never zero. The round trip is capped: after a stall it
@@ -182,9 +187,11 @@ mod tests {
         rtt.update(Duration::from_secs(3), AckWaits::default());
         cwnd_validation.on_sample(at(0), &rtt, &sample(2 * BULK, 3_000_000));
         let bound = |millis: u64| cwnd_validation.bound(at(1_000 * millis), &rtt).unwrap();
-        assert_eq!(bound(319), LEAST * 5 / 4);
-        assert_eq!(bound(640), LEAST * 25 / 16, "two of sixteen of 20 ms");
-        assert!(bound(6_400) > 80 * LEAST);
+        // A packet in 100 us.
+        let least = ETHERNET_MTU as u64 * 10_000;
+        assert_eq!(bound(319), least * 5 / 4);
+        assert_eq!(bound(640), least * 25 / 16, "two of sixteen of 20 ms");
+        assert!(bound(6_400) > 80 * least);
     }
 
     #[test]
