@@ -222,19 +222,14 @@ impl Engine {
         let Some(peer) = self.peers.active(key) else {
             return;
         };
-        let class = peer.session.outbox.next_class();
-        self.ranks.sending.list(key, class, &mut self.dirty);
-        self.list_received(key);
-    }
-
-    /// Lists a peer whose messages or replies the program can take.
-    fn list_received(&mut self, key: usize) {
-        let Some(peer) = self.peers.active(key) else {
-            return;
-        };
+        let (outbox, inbox) = (&peer.session.outbox, &peer.session.inbox);
+        self.ranks
+            .sending
+            .list(key, outbox.next_class(), &mut self.dirty);
         if peer.has_message() {
-            let class = peer.session.inbox.next_class();
-            self.ranks.receiving.list(key, class, &mut self.readable);
+            self.ranks
+                .receiving
+                .list(key, inbox.next_class(), &mut self.readable);
         }
         if peer.has_reply() {
             self.on_reply(key);
@@ -465,14 +460,25 @@ impl Engine {
 
     /// Passes messages to this node itself. If there were any, the next turn of the driver is due
     /// at once, in which the program finds them.
+    #[cold]
+    #[inline(never)]
     fn pass_to_itself(&mut self, now: Instant, key: usize) {
         let peer = self.peers.get_mut(key);
         let passed = peer.is_some_and(|peer| peer.pass_to_itself(now, &mut self.shared));
         self.drop_turn();
-        self.list_received(key);
-        match passed {
-            true => self.wheel.set(key, now),
-            false => self.arm(now, key),
+        if !passed {
+            return self.arm(now, key);
+        }
+        self.wheel.set(key, now);
+        let Some(peer) = self.peers.active(key) else {
+            return;
+        };
+        if peer.has_message() {
+            let class = peer.session.inbox.next_class();
+            self.ranks.receiving.list(key, class, &mut self.readable);
+        }
+        if peer.has_reply() {
+            self.on_reply(key);
         }
     }
 

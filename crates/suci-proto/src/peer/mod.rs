@@ -299,6 +299,7 @@ impl Peer {
 
     /// Grows the session's window towards its share, if the program took messages since the last
     /// output.
+    #[inline(always)]
     pub(super) fn renew_memory(&mut self, shared: &mut Shared) {
         if core::mem::take(&mut self.read)
             && self.session.promise.window > 0

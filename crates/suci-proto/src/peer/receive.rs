@@ -404,6 +404,7 @@ impl Peer {
 
     /// Reports the outcomes of messages, messages that need a decision, and channels that are
     /// finished.
+    #[inline(always)]
     pub(super) fn report_messages(&mut self, shared: &mut Shared) {
         self.report_completions(shared);
         self.report_incoming(shared);

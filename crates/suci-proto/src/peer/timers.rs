@@ -326,6 +326,7 @@ impl Peer {
     /// Sends CLOSE when draining is done and there is a connection. A session unknown to the peer
     /// just ends; but after an INIT the peer may have a session, which would stay without CLOSE. A
     /// session that no process can take part in ends, too, even with messages queued.
+    #[inline(always)]
     pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {
         if self.closing != Closing::Open && self.is_out_of_reach() {
             return self.end(now, EndReason::ClosedHere, shared);
