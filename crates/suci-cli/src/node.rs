@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use suci::{AddressBook, Config, EndReason, Event, Node, NodeBuilder, NodeId, SharedNode, Warning};
+use suci::{AddressBook, Config, EndReason, Node, NodeBuilder, NodeId, Warning};
 
 use crate::args::NodeArgs;
 use crate::error::{Result, tell};
@@ -90,15 +90,6 @@ pub(crate) fn warn(command: &str, warning: Option<Warning>) {
     if let Some(warning) = warning {
         tell(format_args!("suci {command}: {warning}"));
     }
-}
-
-/// Takes all events so far.
-pub(crate) fn events(node: &SharedNode) -> Result<Vec<Event>> {
-    let mut events = Vec::new();
-    while let Some(event) = node.next_event()? {
-        events.push(event);
-    }
-    Ok(events)
 }
 
 /// An end of a session, as a person says it.

@@ -88,12 +88,13 @@ impl Node {
         self.budget.peer_limit
     }
 
-    /// How the socket's receive buffer is shared out now, and how evenly. Looks at every peer.
+    /// How the receive buffer of each socket is shared out now, and how evenly: a `Node` has one
+    /// socket. Looks at every peer.
     ///
     /// # Errors
     /// [`Error::Forked`].
-    pub fn share_stats(&self) -> Result<ShareStats, Error> {
-        Ok(self.enter()?.engine.share_stats())
+    pub fn share_stats(&self) -> Result<Vec<ShareStats>, Error> {
+        Ok(vec![self.enter()?.engine.share_stats()])
     }
 
     /// Returns the system's setting that keeps the node from working well, and the remedy.

@@ -62,8 +62,27 @@
 //! | `share_stats`, `peer_limit`, `warning` | how the receive buffer is shared out, for how many peers it suffices, and whether the system grants too little of it |
 //! | `NodeBuilder::statistics`, `metrics` | whether others see the counters: `suci stat` and `suci top`, Prometheus |
 //!
-//! `batch`, `poll`, `events` and `recv_into` are a [`Node`]'s only; a [`SharedNode`] has
-//! `event_timeout` and `async` calls.
+//! # Where the two kinds of node differ
+//!
+//! All other calls have the same names, arguments, results and meaning.
+//!
+//! | a [`Node`] | a [`SharedNode`] | why |
+//! |---|---|---|
+//! | verbs take `&mut self` | `&self`; handles are cloned | threads share it |
+//! | `send`, `send_copy`, `send_timeout` and `broadcast` return the message's number | they return nothing; events name the number | the thread that serves the peer numbers messages later |
+//! | `send` fails with `Closing`, `Channels` or `FinishedChannel` | the event `NotDelivered` says so ([`UNNUMBERED`]) | the thread finds out later |
+//! | `send` fails with `Unread` | the message waits until the program took those messages | likewise |
+//! | `batch`, `poll` | | the threads send what is queued together, and need no turns of the program |
+//! | `recv_into` | | a message that is handed over cannot be put back; copy what `recv` returns |
+//! | | `send_async`, `call_async`, `recv_async`, `recv_from_async`, `next_async`, `event_async`, `flush_async`, `close_async` | a `Node` works only while its program calls; its descriptor is for event loops |
+//! | | `threads`, `thread_counters` | a `Node` has no threads of its own |
+//! | `call` to the own node fails with `CallToItself` | another thread replies | the only program waits |
+//! | `recv_from` fails with `MemoryFull` when other channels leave the wanted one no memory | it waits | another thread may take those messages |
+//! | `try_recv`, `try_next` and `next_event` may look at the socket | they take what the threads handed over | |
+//! | `counters`, `peers`, `share_stats` and the questions of [`Peer`] work after `close` | they fail with `Closed` | the threads that would answer are gone |
+//! | what only asks returns at once | it blocks for about one turn of a thread | the thread owns the answer |
+//! | `memory` bounds all that waits for the program | for each thread, 4 MiB of messages and 4 MiB of replies may wait beside it | they wait where the program takes them without the thread |
+//! | | `OwnThread`: a waker or controller that an I/O thread runs cannot block on the node | the thread would wait for itself |
 //!
 //! Each thread of a [`SharedNode`] has a socket of its own at the node's port. It serves the peers
 //! whose node ID, modulo 256 and then modulo the number of threads, is its place; so give nodes

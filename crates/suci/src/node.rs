@@ -27,8 +27,8 @@ use suci_proto::{Counters, Event, PeerInfo};
 /// How long dropping a node waits for what it accepted.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether a broadcast was accepted for one peer, and as which message.
-pub type Accepted = (NodeId, Result<MessageNumber, Error>);
+/// Whether a broadcast was accepted for one peer, and as which message where the node tells.
+pub type Accepted<T = MessageNumber> = (NodeId, Result<T, Error>);
 
 /// A process of the cluster, as its own program sees it: one UDP socket, a queue and channels per
 /// peer.
@@ -457,9 +457,33 @@ impl Node {
     /// had no room for was not. Ends of sessions with one peer that are not taken become one.
     ///
     /// # Errors
-    /// [`Error::Forked`].
+    /// [`Error::Closed`] when closed and all were taken.
     pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
-        Ok(self.enter_to_ask()?.poll_event())
+        match self.enter_to_ask()?.poll_event() {
+            None if self.closed => Err(Error::Closed),
+            event => Ok(event),
+        }
+    }
+
+    /// Blocks until something happens, for at most `limit`. Messages do not end the wait.
+    ///
+    /// # Errors
+    /// As [`Node::next_event`]; [`Error::Io`].
+    pub fn event_timeout(&mut self, limit: Duration) -> Result<Option<Event>, Error> {
+        if let Some(event) = self.next_event()? {
+            return Ok(Some(event));
+        }
+        let deadline = Deadline::after(limit);
+        let mut spinner = Spinner::new(self.wait);
+        let mut turn = self.enter_open()?;
+        turn.turn()?;
+        loop {
+            let event = turn.poll_event();
+            if event.is_some() || deadline.is_over() {
+                return Ok(event);
+            }
+            pause(&mut turn, deadline, &mut spinner)?;
+        }
     }
 
     /// All events that calls have found, as [`Node::next_event`] tells them.

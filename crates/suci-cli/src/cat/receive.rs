@@ -103,7 +103,7 @@ impl Receiver {
         let output = File::from(output.context("standard output")?);
         loop {
             // Events first: messages sent before a session's end are there by now.
-            let events = node::events(&self.node)?;
+            let events = self.node.events()?;
             while let Some(message) = self.node.try_recv()? {
                 if let Some(total) = self.take(&message, &output)? {
                     return Ok(total);

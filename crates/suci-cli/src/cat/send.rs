@@ -133,7 +133,7 @@ impl Sender {
         let (mut feeder, mut total, mut written) = (Some(feeder), None, None);
         loop {
             // Events first: messages sent before a session's end are there by now.
-            let events = node::events(&self.node)?;
+            let events = self.node.events()?;
             if let Some(message) = self.node.recv_timeout(LOOK)? {
                 written = Some(self.answer(&message)?);
             }

@@ -53,7 +53,7 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::{Message, OutgoingMessage};
-use crate::node::DROP_PATIENCE;
+use crate::node::{Accepted, DROP_PATIENCE};
 use crate::reach::check_peer;
 use bytes::Bytes;
 use inner::{Inner, Origin};
@@ -445,16 +445,16 @@ impl SharedNode {
     /// is copied for none.
     ///
     /// # Errors
-    /// None by itself; those of single peers stand in the list.
+    /// [`Error::Closed`]. Errors of single peers stand in the list.
     pub fn broadcast(
         &self,
         to: &[NodeId],
         message: impl Into<OutgoingMessage>,
-    ) -> Vec<(NodeId, Result<(), Error>)> {
+    ) -> Result<Vec<Accepted<()>>, Error> {
+        self.inner.check_open()?;
         let message = message.into();
-        to.iter()
-            .map(|&node| (node, self.send(node, message.clone())))
-            .collect()
+        let accept = |&node: &NodeId| (node, self.send(node, message.clone()));
+        Ok(to.iter().map(accept).collect())
     }
 
     /// As [`Peer::cancel`](crate::Peer::cancel).

@@ -104,7 +104,22 @@ impl SharedNode {
         }
     }
 
-    /// Blocks until something happens, for at most `limit`.
+    /// All events that are there.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn events(&self) -> Result<Vec<Event>, Error> {
+        let mut events = Vec::new();
+        loop {
+            match self.next_event() {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) | Err(Error::Closed) => return Ok(events),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Blocks until something happens, for at most `limit`. Messages do not end the wait.
     ///
     /// # Errors
     /// As [`SharedNode::next_event`].

@@ -463,3 +463,28 @@ fn a_peer_that_is_removed_is_gone_for_both_kinds_of_nodes() {
     );
     assert!(shared.peers().unwrap().is_empty());
 }
+
+/// As on a `SharedNode`.
+#[test]
+fn a_wait_for_an_event_ends_with_it_and_no_message_ends_it() {
+    let (mut a, mut b) = pair();
+    let short = Duration::from_millis(20);
+    assert_eq!(b.event_timeout(short).unwrap(), None);
+    a.send(b.id(), "x").unwrap();
+    let up = Event::Up {
+        node: a.id(),
+        session: SessionNumber(0),
+    };
+    assert_eq!(b.event_timeout(LONG).unwrap(), Some(up));
+    assert_eq!(b.event_timeout(short).unwrap(), None, "a message is there");
+    let closing = std::thread::spawn(move || a.close(LONG));
+    assert_eq!(take(&mut b).payload, b"x");
+    let ended = b.event_timeout(LONG).unwrap();
+    assert!(matches!(ended, Some(Event::Ended { .. })), "{ended:?}");
+    closing.join().unwrap().unwrap();
+    b.close(LONG).unwrap();
+    for closed in [b.next_event(), b.event_timeout(LONG)] {
+        assert!(matches!(closed, Err(suci::Error::Closed)));
+    }
+    assert!(b.events().unwrap().is_empty());
+}

@@ -134,7 +134,11 @@ fn reserved_kinds_and_channels_are_refused() {
             broadcast.map(drop),
             shared.send(shared_to, draft.clone()),
             shared.send_timeout(shared_to, draft.clone(), LONG),
-            shared.broadcast(&[shared_to], draft.clone()).remove(0).1,
+            shared
+                .broadcast(&[shared_to], draft.clone())
+                .unwrap()
+                .remove(0)
+                .1,
         ];
         for refused in all {
             let error = refused.unwrap_err();

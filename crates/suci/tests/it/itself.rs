@@ -254,9 +254,11 @@ fn what_a_shared_node_sent_to_itself_is_received_after_it_closed() {
         for n in 0..100_u8 {
             node.send(own, vec![n]).unwrap();
         }
-        let sent = node.broadcast(&[own, NodeId(99)], "last");
+        let sent = node.broadcast(&[own, NodeId(99)], "last").unwrap();
         assert!(sent[0].1.is_ok() && matches!(sent[1].1, Err(Error::UnknownPeer(_))));
         node.close(LONG).unwrap();
+        let late = node.broadcast(&[own], "late");
+        assert!(matches!(late, Err(Error::Closed)));
         for n in 0..100_u8 {
             assert_eq!(node.recv().unwrap().payload, [n]);
         }

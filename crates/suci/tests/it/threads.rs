@@ -68,7 +68,10 @@ fn all_send_to_all_and_every_thread_has_its_peers() {
                 let all = MESSAGES * others.len() as u32;
                 scope.spawn(move || {
                     for number in 0..MESSAGES {
-                        for (to, sent) in node.broadcast(&others, number.to_le_bytes().to_vec()) {
+                        for (to, sent) in node
+                            .broadcast(&others, number.to_le_bytes().to_vec())
+                            .unwrap()
+                        {
                             if sent.is_err() {
                                 let again = number.to_le_bytes().to_vec();
                                 node.send_timeout(to, again, LONG).unwrap();

@@ -349,7 +349,7 @@ impl Subject {
             }),
             "rtt_us": by_node(&|node| micros(stats(node).map(|stats| stats.rtt))),
             "min_rtt_us": by_node(&|node| micros(stats(node).map(|stats| stats.min_rtt))),
-            "jain": self.node.share_stats().expect("share_stats").jain,
+            "jain": self.node.share_stats().expect("share_stats")[0].jain,
             "turns": self.turns,
             "malformed": counters.malformed,
             "wrong_version": counters.wrong_version,
