@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 /// Bytes of the longest payload that is copied when its message is accepted. A longer payload stays
 /// the program's until it is acknowledged. Packets copy it or refer to it
-/// ([`COPIED`](super::COPIED)).
+/// (`COPIED`).
 ///
 /// A frame of so many bytes, with any header, fits every packet that messages may ride on.
 pub const SMALL: usize = 256;
