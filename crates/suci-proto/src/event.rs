@@ -61,7 +61,8 @@ pub enum Event {
         session: SessionNumber,
         /// How many sessions ended, 1 or more: untaken ends become one event.
         sessions: u32,
-        /// The reason; of several, that of the newest session.
+        /// The reason; of several, that of the newest session. If that one closed in order and
+        /// messages of earlier ones are missing, it is [`EndReason::CutShort`] all the same.
         reason: EndReason,
         /// Exactly one outcome for every message that was outstanding. For several sessions: all
         /// outcomes of the first, and of the others those of messages that were sent with `notify`.

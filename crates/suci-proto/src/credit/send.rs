@@ -349,6 +349,12 @@ impl SendCredit {
         true
     }
 
+    /// The size, in bytes of UDP payload, to which packets are bound, if they are.
+    #[must_use]
+    pub fn bound(&self) -> Option<usize> {
+        (self.size > 0).then_some(self.size)
+    }
+
     /// Notes that the RETURN of [`return_due`](Self::return_due) went.
     pub fn on_return_sent(&mut self, now: Instant) {
         self.settle(now);

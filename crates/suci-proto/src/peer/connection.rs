@@ -5,6 +5,7 @@ use super::marks::Marks;
 use super::mode::Modes;
 use super::path::Path;
 use super::pending::Pending;
+use super::size_bounds::SizeBounds;
 use crate::ack::Received;
 use crate::congestion::{Controller, ControllerChoice};
 use crate::counters::Traffic;
@@ -147,9 +148,8 @@ pub(crate) struct Connection {
     pub(crate) received: Received,
     pub(crate) credit: SendCredit,
     pub(crate) grant: Grant,
-    /// The peer's promise (RETURN) that packets with higher numbers than this have at most this
-    /// many bytes of UDP payload.
-    pub(crate) bound: Option<(PacketNumber, usize)>,
+    /// The sizes to which the peer bound its packets.
+    pub(crate) bounds: SizeBounds,
     /// Grants of the connections before this one, on the books until this one is heard or they
     /// lapse.
     pub(crate) previous: Vec<Grant>,
@@ -284,7 +284,7 @@ impl Connection {
             recovery,
             received: Received::new(first),
             grant,
-            bound: None,
+            bounds: SizeBounds::default(),
             previous: Vec::new(),
             params,
             pending: Pending::default(),
@@ -357,9 +357,12 @@ impl Connection {
     }
 
     /// Starts on a path of which only the UDP payload `route` that its route carries is known, in
-    /// bytes, if the system can tell it.
+    /// bytes, if the system can tell it. Packets bound to a size stay so, though this path may carry
+    /// larger ones: that needs a new connection.
     pub(crate) fn begin_on_route(&mut self, route: Option<usize>, now: Instant) {
-        self.begin_on(PathMtu::new(route, self.params.max_datagram), now);
+        let bound = self.credit.bound().unwrap_or(usize::MAX);
+        let limit = bound.min(self.params.max_datagram);
+        self.begin_on(PathMtu::new(route, limit), now);
     }
 
     /// Starts on a new path with the driver's answer about its route, or at the floor if there is
@@ -410,9 +413,7 @@ impl Connection {
 
     /// Most bytes of UDP payload that the peer's packet `number` may have.
     pub(super) fn longest(&self, number: PacketNumber) -> usize {
-        let most = self.params.max_datagram;
-        let bound = self.bound.filter(|(last, _)| number > *last);
-        bound.map_or(most, |(_, size)| size.min(most))
+        self.bounds.of(number, self.params.max_datagram)
     }
 
     /// Binds our packets to the size that path MTU discovery found, once the search is over, so

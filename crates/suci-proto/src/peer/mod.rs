@@ -22,6 +22,7 @@ mod path;
 mod pending;
 mod receive;
 mod session;
+mod size_bounds;
 mod steering;
 mod suspension;
 mod timers;

@@ -63,7 +63,7 @@ impl EndedSession {
     fn append(&mut self, next: Self) {
         self.session = next.session;
         self.sessions = self.sessions.saturating_add(next.sessions);
-        self.reason = next.reason;
+        self.reason = together(self.reason, next.reason);
         self.heard = next.heard;
         self.failed = self.failed.saturating_add(next.failed);
         let asked_for = next.outcomes.into_iter().filter(|outcome| outcome.notify);
@@ -85,6 +85,21 @@ impl EndedSession {
             reason: self.reason,
             outcomes: self.outcomes.into_iter().map(outcome).collect(),
         }
+    }
+}
+
+/// The reason of two ended sessions that are told as one: that of the newer one, unless this would
+/// hide that messages of the peer are missing.
+fn together(older: EndReason, newer: EndReason) -> EndReason {
+    let EndReason::CutShort { missing } = older else {
+        return newer;
+    };
+    match newer {
+        EndReason::Closed => older,
+        EndReason::CutShort { missing: more } => EndReason::CutShort {
+            missing: missing.saturating_add(more),
+        },
+        other => other,
     }
 }
 
@@ -613,6 +628,31 @@ mod tests {
         assert_eq!(news.held(), 6, "the promise is kept whole till then");
         assert!(news.next_message().is_some());
         assert_eq!(news.held(), 0);
+    }
+
+    /// The program takes its events late: sessions that closed in order since must not hide that
+    /// messages are missing.
+    #[test]
+    fn f20_a_close_cut_short_is_told_though_later_sessions_closed_in_order() {
+        let mut news = News::default();
+        for missing in [2, 3] {
+            news.end(EndedSession {
+                reason: EndReason::CutShort { missing },
+                ..ended_session(0)
+            });
+        }
+        news.end(ended_session(0));
+        let told = told(&mut news);
+        let [
+            Event::Ended {
+                sessions, reason, ..
+            },
+        ] = told.as_slice()
+        else {
+            panic!("{told:?}");
+        };
+        assert_eq!(*sessions, 3);
+        assert_eq!(*reason, EndReason::CutShort { missing: 5 });
     }
 
     #[test]

@@ -510,13 +510,16 @@ impl Connection {
             Ok(0) => 0,
             size => size.unwrap_or(usize::MAX).max(MIN_MTU),
         };
+        let is_bound = size > 0 && self.bounds.admit(size, self.params.max_datagram);
+        // Packets that the grant allows may be under way with the size before, and no others.
+        let allowed = self.grant.limit().saturating_add(self.grant.control());
         let answer = SocketReturn {
             generation,
             highest,
-            size,
+            size: if is_bound { size } else { 0 },
         };
-        if shares.on_return(&mut self.grant, answer, now) && size > 0 {
-            self.bound = Some((highest, size));
+        if shares.on_return(&mut self.grant, answer, now) && is_bound {
+            self.bounds.add(highest.min(allowed), size);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Sessions that follow one another under one node ID, and sessions that never had a connection.
 
 use super::*;
-use crate::limits::MAX_RETIRED;
+use crate::limits::{ETHERNET_MTU, MAX_RETIRED, MIN_MTU};
 use crate::types::{Epoch, ProtocolError};
 use crate::{EndReason, Outcome};
 
@@ -326,7 +326,7 @@ fn f27_a_packet_longer_than_its_sender_said_ends_the_session() {
     let mut world = connected();
     let connection = world.peer(1, 0).connection.as_mut().unwrap();
     let highest = connection.received.highest().unwrap();
-    connection.bound = Some((highest, 10));
+    connection.bounds.add(highest, 10);
     world.send(0, 1).unwrap();
     world.run(SECOND);
     let ends = ends(&mut world, 1);
@@ -334,4 +334,18 @@ fn f27_a_packet_longer_than_its_sender_said_ends_the_session() {
         panic!("{ends:?}");
     };
     assert!(matches!(error, ProtocolError::Limit(_)), "{error:?}");
+}
+
+/// The path moves to one that carries more. The receiver charges for the bound and closes with
+/// Limit when a longer packet comes.
+#[test]
+fn f27_packets_bound_to_a_size_stay_so_on_another_path() {
+    let mut world = connected();
+    let now = world.now;
+    let connection = world.peer(0, 1).connection.as_mut().unwrap();
+    connection.begin_on_route(Some(ETHERNET_MTU), now);
+    assert_eq!(connection.mtu.current(), ETHERNET_MTU);
+    assert!(connection.credit.bind(MIN_MTU, now));
+    connection.begin_on_route(Some(ETHERNET_MTU), now);
+    assert_eq!(connection.mtu.current(), MIN_MTU);
 }
