@@ -357,8 +357,8 @@ impl Connection {
     }
 
     /// Starts on a path of which only the UDP payload `route` that its route carries is known, in
-    /// bytes, if the system can tell it. Packets bound to a size stay so, though this path may carry
-    /// larger ones: that needs a new connection.
+    /// bytes, if the system can tell it. Packets bound to a size stay so, though this path may
+    /// carry larger ones: that needs a new connection.
     pub(crate) fn begin_on_route(&mut self, route: Option<usize>, now: Instant) {
         let bound = self.credit.bound().unwrap_or(usize::MAX);
         let limit = bound.min(self.params.max_datagram);
