@@ -18,6 +18,7 @@ static void iterate(int rank, int size, int edge, char *sent, char *received, in
 {
 	for (int at = 0; at < count; at++) {
 		MPI_Request sending[MOST];
+		MPI_Status done[MOST];
 		int dimensions = 0;
 		for (int bit = 1; bit < size; bit <<= 1, dimensions++)
 			MPI_Isend(sent, bit == 1 ? edge : edge / 4, MPI_BYTE, rank ^ bit, TAG, MPI_COMM_WORLD,
@@ -25,7 +26,7 @@ static void iterate(int rank, int size, int edge, char *sent, char *received, in
 		for (int bit = 1; bit < size; bit <<= 1)
 			MPI_Recv(received, bit == 1 ? edge : edge / 4, MPI_BYTE, rank ^ bit, TAG, MPI_COMM_WORLD,
 				 MPI_STATUS_IGNORE);
-		MPI_Waitall(dimensions, sending, MPI_STATUSES_IGNORE);
+		MPI_Waitall(dimensions, sending, done);
 		double number = 1, sum = 0;
 		MPI_Allreduce(&number, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 		if (sum != size) {
