@@ -396,6 +396,20 @@ impl SendQueue {
             segment.put(channel, &self.frames, range.end, filling, out);
         }
         self.lost.remove(range.start..filling.end);
+        self.trim_lost();
+    }
+
+    /// Removes positions of no message from the beginning of the lost ones: those of messages that
+    /// left the queue, and unused ones between messages. No packet could carry them.
+    fn trim_lost(&mut self) {
+        while let Some(range) = self.lost.first() {
+            let segment = self.segments.get(self.place(range.start));
+            let start = segment.map_or(self.end, |segment| segment.start);
+            if start <= range.start {
+                return;
+            }
+            self.lost.remove(range.start..start);
+        }
     }
 
     /// Returns the message that is being sent, and the range of its bytes that were never sent.
@@ -445,6 +459,7 @@ impl SendQueue {
         } else {
             self.over(range, channel, out, &mut released);
         }
+        self.trim_lost();
         released
     }
 
@@ -565,6 +580,7 @@ impl SendQueue {
         for known in self.acked.overlapping(range) {
             self.lost.remove(known);
         }
+        self.trim_lost();
     }
 
     /// All positions that were sent and did not arrive are sent again.
@@ -588,6 +604,7 @@ impl SendQueue {
             let range = before.map_or(segment.start, SendSegment::end)..segment.end();
             self.refused.insert(number, reason);
             self.over(range, channel, out, &mut released);
+            self.trim_lost();
         }
         released
     }
