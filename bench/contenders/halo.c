@@ -1,5 +1,6 @@
-/* The halo exchange of tests/src/bin/halo_rank.rs by MPICH: `halo EDGE ITERATIONS` under mpiexec, a power of two of ranks.
- * Sends do not block, the number is added up by MPI_Allreduce. UCX_TLS=tcp keeps it to TCP, as between machines. */
+/* The halo exchange of tests/src/bin/halo_rank.rs by MPICH: `halo EDGE ITERATIONS` under mpiexec.
+ * The number of ranks is a power of two. Sends do not block. MPI_Allreduce adds up the number.
+ * UCX_TLS=tcp makes MPICH use TCP, as it does between machines. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,11 @@ static void iterate(int rank, int size, int edge, char *sent, char *received, in
 		MPI_Status done[MOST];
 		int dimensions = 0;
 		for (int bit = 1; bit < size; bit <<= 1, dimensions++)
-			MPI_Isend(sent, bit == 1 ? edge : edge / 4, MPI_BYTE, rank ^ bit, TAG, MPI_COMM_WORLD,
-				  &sending[dimensions]);
+			MPI_Isend(sent, bit == 1 ? edge : edge / 4, MPI_BYTE, rank ^ bit, TAG,
+				  MPI_COMM_WORLD, &sending[dimensions]);
 		for (int bit = 1; bit < size; bit <<= 1)
-			MPI_Recv(received, bit == 1 ? edge : edge / 4, MPI_BYTE, rank ^ bit, TAG, MPI_COMM_WORLD,
-				 MPI_STATUS_IGNORE);
+			MPI_Recv(received, bit == 1 ? edge : edge / 4, MPI_BYTE, rank ^ bit, TAG,
+				 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		MPI_Waitall(dimensions, sending, done);
 		double number = 1, sum = 0;
 		MPI_Allreduce(&number, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);

@@ -31,24 +31,34 @@ const MPICH: Library = Library {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct HaloArgs {
     /// Processes, powers of two
-    #[arg(long, default_values_t = [2, 4, 8], value_delimiter = ',')]
+    #[arg(long, default_values_t = [2, 4, 8], value_delimiter = ',',
+        value_parser = processes)]
     processes: Vec<usize>,
     /// Bytes for the neighbour in the first dimension; those in the others get a quarter
-    #[arg(long, default_values_t = [1_024, 8_192, 32_768], value_delimiter = ',')]
+    #[arg(long, default_values_t = [1_024, 8_192, 32_768], value_delimiter = ',',
+        value_parser = crate::size)]
     edges: Vec<usize>,
     /// Iterations in a turn
-    #[arg(long, default_value_t = 2_000)]
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(10..))]
     iterations: u32,
     /// How often each contender has its turn
-    #[arg(long, default_value_t = 9)]
-    rounds: usize,
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
     /// One JSON object per line instead of a table
     #[arg(long)]
     json: bool,
 }
 
-/// The seconds and processor seconds of one rank; of a turn, those of its slowest rank and of all
-/// ranks together.
+/// Parses a number of processes: each has a neighbour in every dimension of a hypercube.
+fn processes(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok();
+    count
+        .filter(|count: &usize| count.is_power_of_two() && (2..=256).contains(count))
+        .ok_or_else(|| "write a power of two from 2 to 256".to_owned())
+}
+
+/// Seconds and processor seconds of one rank. Those of a turn are the time of its slowest rank and
+/// the processor time of all ranks.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Taken {
     seconds: f64,

@@ -209,7 +209,7 @@ impl Process {
         if !self.left_off {
             let copied = self.engine.counters().payload_copied;
             work += self.transmit(cx)?;
-            // What goes to the own node leaves in no packet.
+            // Messages to this node itself leave in no packet.
             work += usize::from(self.engine.counters().payload_copied > copied);
         }
         if self.left_off {

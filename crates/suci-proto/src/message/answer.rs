@@ -18,7 +18,7 @@ pub struct IncomingInfo {
     pub total: u64,
     /// The program's tag.
     pub tag: u64,
-    /// What it means to the program.
+    /// The program's kind of message.
     pub kind: Kind,
     /// The program's header.
     pub user_header: Bytes,

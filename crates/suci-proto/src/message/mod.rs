@@ -91,7 +91,7 @@ pub struct Outgoing {
     pub channel: ChannelId,
     /// The program's tag.
     pub tag: u64,
-    /// What it means to the program.
+    /// The program's kind of message.
     pub kind: Kind,
     /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the
     /// caller).

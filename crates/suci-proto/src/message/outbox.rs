@@ -49,10 +49,10 @@ pub struct OutboxLimits {
     pub reply_reserve: u64,
 }
 
-/// What was put into a packet.
+/// One piece of a packet's content.
 #[derive(Clone, Debug)]
 pub struct Put<'a> {
-    /// What the packet has to remember.
+    /// The frame to report once the packet is acknowledged or lost.
     pub sent: SentFrame,
     /// Bytes of payload.
     pub payload: u64,
@@ -306,10 +306,10 @@ impl Outbox {
         None
     }
 
-    /// Puts what is next behind what `out` holds, a packet with `room` bytes left. What was lost
-    /// goes before what is new. None if nothing fits: the packet is to be closed.
+    /// Appends the next piece to `out`, a packet with `room` bytes left. Lost bytes go before new
+    /// ones. None if nothing fits: the packet is to be closed.
     ///
-    /// What was put there counts as sent: if it is not, it is lost.
+    /// The piece counts as sent. If the packet is not sent, report the piece as lost.
     pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Put<'_>> {
         let mut place = self.turns.front()?;
         let mut filling = Filling::new(room);

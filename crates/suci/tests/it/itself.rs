@@ -226,7 +226,7 @@ fn a_shared_node_keeps_its_own_messages_within_bounds() {
         .send_queue(100_000);
     let node = node.open_threads(2).unwrap();
     let own = node.id();
-    // What the ring to the program holds comes on top, of 8 MiB at most.
+    // The ring to the program holds up to 8 MiB beside the queue.
     let mut sent = 0_u32;
     let blocked = (0..20_000).any(|_| {
         let mut payload = sent.to_le_bytes().to_vec();

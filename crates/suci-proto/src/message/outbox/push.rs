@@ -187,7 +187,7 @@ impl Outbox {
         Some(class)
     }
 
-    /// What the program waits for outlasts the session: the next one's queue is empty.
+    /// Takes the room that the program waits for, to hand it to the next session.
     pub fn take_wanted_room(&mut self) -> WantedRoom {
         core::mem::take(&mut self.wanted)
     }

@@ -78,7 +78,7 @@ fn all_messages_with_one_token_are_cancelled() {
     assert_eq!(outbox.queued().all.messages, 4);
     let numbers: Vec<_> = told(&mut outbox).into_iter().map(|(n, _)| n).collect();
     assert!(numbers.len() == 496 && numbers.is_sorted());
-    // What follows is no part of a segment that was cancelled.
+    // Later messages do not join a cancelled segment.
     (500..510).for_each(|n| push_token(&mut outbox, n, 40, 1));
     (510..520).for_each(|n| push_token(&mut outbox, n, 900, 1));
     let left: Vec<_> = [1, 4, 5, 9].into_iter().chain(500..520).collect();
@@ -98,6 +98,27 @@ fn what_was_sent_in_part_cannot_be_cancelled() {
         assert_eq!(outbox.cancel(C0, 1), 0);
         let left: Vec<_> = (0..begun).collect();
         assert_eq!(received(&mut outbox, &mut inbox), left, "{len} bytes");
+    }
+}
+
+/// Void messages that were joined leave positions unused. The packet behind them is declared lost
+/// and arrives late: the unused positions must not stay lost, since no packet carries them.
+#[test]
+fn f31_positions_of_no_message_hold_no_channel_up() {
+    for room in 140..400 {
+        let (mut outbox, mut inbox) = (outbox(), inbox());
+        for (n, (len, token)) in (0..).zip([(100, 0), (100, 1), (1_000, 1), (100, 1), (100, 0)]) {
+            push_token(&mut outbox, n, len, token);
+        }
+        assert_eq!(outbox.cancel(C0, 1), 3);
+        let sent = packets(&mut outbox, room);
+        push_token(&mut outbox, 5, 100, 0);
+        sent.iter().for_each(|packet| lost(&mut outbox, packet));
+        for packet in &sent {
+            take(&mut inbox, packet).unwrap();
+            acked(&mut outbox, packet);
+        }
+        assert_eq!(received(&mut outbox, &mut inbox), [0, 4, 5], "{room} B");
     }
 }
 

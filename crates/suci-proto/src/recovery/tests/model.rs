@@ -46,7 +46,7 @@ fn frames_of(number: PacketNumber, count: u64) -> Vec<SentFrame> {
         .collect()
 }
 
-/// What follows position `start` of the one channel that all data is of.
+/// Data of `len` bytes at position `start`. All data is of one channel.
 fn part(start: u64, len: u64) -> SentFrame {
     SentFrame::Data {
         channel: ChannelId(7),
