@@ -47,7 +47,8 @@ pub(super) struct SendQueue {
     end: u64,
     /// Positions that arrived or were refused, none of them before the first message.
     acked: RangeSet,
-    /// Positions that were lost and not sent again. Disjoint from `acked`.
+    /// Positions that were lost and not sent again, none of them before the first message. Disjoint
+    /// from `acked`.
     lost: RangeSet,
     /// The receiver's reasons for messages that it refused.
     refused: BTreeMap<MessageNumber, u64>,
@@ -396,20 +397,6 @@ impl SendQueue {
             segment.put(channel, &self.frames, range.end, filling, out);
         }
         self.lost.remove(range.start..filling.end);
-        self.trim_lost();
-    }
-
-    /// Removes positions of no message from the beginning of the lost ones: those of messages that
-    /// left the queue, and unused ones between messages. No packet could carry them.
-    fn trim_lost(&mut self) {
-        while let Some(range) = self.lost.first() {
-            let segment = self.segments.get(self.place(range.start));
-            let start = segment.map_or(self.end, |segment| segment.start);
-            if start <= range.start {
-                return;
-            }
-            self.lost.remove(range.start..start);
-        }
     }
 
     /// Returns the message that is being sent, and the range of its bytes that were never sent.
@@ -459,7 +446,6 @@ impl SendQueue {
         } else {
             self.over(range, channel, out, &mut released);
         }
-        self.trim_lost();
         released
     }
 
@@ -569,6 +555,11 @@ impl SendQueue {
         } else if let Some(end) = frames {
             self.frames.release(end);
         }
+        if self.has_lost() {
+            // The unused positions before the first message, too: no packet carries them alone.
+            let first = self.segments.front().map_or(self.end, |s| s.start);
+            self.lost.remove(0..first);
+        }
     }
 
     /// A packet with these positions was lost: those that did not arrive are sent again.
@@ -580,7 +571,6 @@ impl SendQueue {
         for known in self.acked.overlapping(range) {
             self.lost.remove(known);
         }
-        self.trim_lost();
     }
 
     /// All positions that were sent and did not arrive are sent again.
@@ -604,7 +594,6 @@ impl SendQueue {
             let range = before.map_or(segment.start, SendSegment::end)..segment.end();
             self.refused.insert(number, reason);
             self.over(range, channel, out, &mut released);
-            self.trim_lost();
         }
         released
     }
