@@ -351,7 +351,7 @@ impl World {
     /// Runs one driver cycle: time, events, messages, output.
     fn turn(&mut self, side: usize) {
         let now = self.now;
-        self.sides[side].engine.begin_turn(now);
+        self.sides[side].engine.begin_cycle(now);
         self.sides[side].engine.handle_timeout(now);
         while let Some(event) = self.sides[side].engine.poll_event() {
             self.on_event(side, event);

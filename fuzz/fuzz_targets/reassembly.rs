@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::{BTreeMap, VecDeque};
 use suci_proto::message::{Answer, Inbox, InboxLimits, Message, Pool};
 use suci_proto::types::{ChannelId, Kind, MessageNumber};
-use suci_proto::wire::{Frag, FragHead, Frame, Rts, Run, Start, frames};
+use suci_proto::wire::{Frag, FragHead, Frame, FrameBatch, Rts, Start, frames};
 
 const WINDOW: u64 = 20_000;
 const LARGE: u64 = 8_000;
@@ -293,7 +293,7 @@ fn whole_ones(input: &mut Input<'_>, filler: &[u8]) -> Vec<u8> {
 fn take_all(bytes: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
     let mut frames = frames(bytes);
     loop {
-        let taken = if let Some(run) = frames.next_run() {
+        let taken = if let Some(run) = frames.next_batch() {
             take_run(inbox, model, &run)
         } else {
             match frames.next() {
@@ -309,8 +309,8 @@ fn take_all(bytes: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
 }
 
 /// Takes a run. Returns false if the connection would be closed.
-fn take_run(inbox: &mut Inbox, model: &mut Model, run: &Run<'_>) -> bool {
-    let taken = inbox.on_run(run).is_ok();
+fn take_run(inbox: &mut Inbox, model: &mut Model, run: &FrameBatch<'_>) -> bool {
+    let taken = inbox.on_batch(run).is_ok();
     // Of a run that breaks a rule some messages were taken, too, but none beyond all credit.
     for frame in frames(run.frames()) {
         if let Ok(Frame::Frag(frag)) = frame {

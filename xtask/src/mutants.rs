@@ -20,7 +20,7 @@ const FILES: &[&str] = &[
     "crates/suci-proto/src/message/incoming/**",
     "crates/suci-proto/src/message/inbox.rs",
     "crates/suci-proto/src/message/inbox/**",
-    "crates/suci-proto/src/message/runs.rs",
+    "crates/suci-proto/src/message/packed_queue.rs",
     "crates/suci-proto/src/message/slot.rs",
     "crates/suci-proto/src/ranges.rs",
 ];

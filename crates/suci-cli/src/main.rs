@@ -12,10 +12,10 @@ mod output;
 mod perf;
 mod ping;
 mod run;
-mod sight;
 mod signals;
 mod stat;
 mod stats;
+mod stats_reader;
 mod top;
 
 use std::io::Write;

@@ -9,17 +9,17 @@ use suci::{PeerStats, WaitReason};
 
 use crate::args::StatArgs;
 use crate::error::{self, Result};
-use crate::sight::{self, short};
+use crate::stats_reader::{self, short};
 
 /// Prints the statistics that are there.
 pub(crate) fn run(args: &StatArgs) -> Result<ExitCode> {
     loop {
-        let nodes: Vec<Snapshot> = sight::look(args.pid)
+        let nodes: Vec<Snapshot> = stats_reader::look(args.pid)
             .into_iter()
             .map(|(_, now)| now)
             .collect();
         if let Some(pid) = args.pid.filter(|_| nodes.is_empty()) {
-            return Err(sight::nothing(pid));
+            return Err(stats_reader::nothing(pid));
         }
         error::print(format_args!("{}", shown(args.json, &nodes)))?;
         let Some(pause) = args.watch else {
@@ -79,10 +79,10 @@ fn peer_json(stats: &PeerStats) -> Value {
         "address".into(),
         stats.address.map(|address| address.to_string()).into(),
     );
-    peer.insert("state".into(), sight::state(stats.link).into());
+    peer.insert("state".into(), stats_reader::state(stats.link).into());
     peer.insert("suspended_here".into(), stats.suspended_here.into());
     peer.insert("suspended_there".into(), stats.suspended_there.into());
-    peer.insert("mode".into(), sight::mode_name(stats.mode).into());
+    peer.insert("mode".into(), stats_reader::mode_name(stats.mode).into());
     peer.insert("waiting".into(), stats.waiting.map(WaitReason::name).into());
     peer.extend(object(PEER_FIELDS, stats));
     let waits = WaitReason::ALL.into_iter().map(|reason| {
@@ -138,8 +138,8 @@ fn node_text(now: &Snapshot) -> String {
             text,
             "  {:>10} {:<5} {:<5} {:>7} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {}",
             stats.node.0,
-            sight::condition(stats),
-            sight::mode(stats.mode),
+            stats_reader::condition(stats),
+            stats_reader::mode(stats.mode),
             stats.rtt.as_micros(),
             short(traffic.messages_sent),
             short(traffic.messages_received),
@@ -159,7 +159,7 @@ fn node_text(now: &Snapshot) -> String {
 /// How long messages waited, and the reason for most of that time.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn waited(stats: &PeerStats) -> String {
-    let seconds = |nanos: u64| sight::brief(nanos as f64 / 1e9);
+    let seconds = |nanos: u64| stats_reader::brief(nanos as f64 / 1e9);
     match stats.waits.worst() {
         Some(worst) => format!("{} s {}", seconds(stats.waits.nanos()), worst.name()),
         None => "-".into(),
@@ -169,7 +169,7 @@ fn waited(stats: &PeerStats) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sight::tests::snapshot;
+    use crate::stats_reader::tests::snapshot;
 
     #[test]
     fn a_node_fits_a_terminal() {

@@ -25,8 +25,8 @@ pub struct Config {
     /// length. Range 1 MiB and up; default 256 MiB. Allow 128 KiB for each peer: a new peer is
     /// refused if its session can be promised no window.
     pub memory: u64,
-    /// Longest message accepted without asking the program, in bytes. At most half of
-    /// `memory`; default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
+    /// Longest message accepted without asking the program, in bytes. At most half of `memory`;
+    /// default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
     pub max_message: u64,
     /// Bytes that messages may count ([`Held::charge`](crate::message::Held)) in the send queue to
     /// one peer, for each class of channels; beyond that `send` refuses. Default 64 MiB. One longer
@@ -43,8 +43,8 @@ pub struct Config {
     /// Longest time that an acknowledgement waits for a packet that carries it; default 2 ms, at
     /// most 1 s.
     pub max_ack_delay: Duration,
-    /// Acknowledgements wait for the next [`crate::Engine::begin_turn`] instead of a timer, as fits
-    /// a program that polls by itself; default false.
+    /// Acknowledgements wait for the next [`crate::Engine::begin_cycle`] instead of a timer, as
+    /// fits a program that polls by itself; default false.
     pub ack_on_poll: bool,
     /// Mode of the traffic to peers for which the program set none
     /// ([`crate::Engine::change_options`]); default [`Mode::Adaptive`].

@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::congestion::ControllerChoice;
+use crate::scheduler::Priority;
 use crate::time::Duration;
-use crate::turns::Priority;
 use crate::wire::Mode;
 
 /// Settings of one peer. They hold for all its sessions and connections until they are changed or

@@ -116,7 +116,7 @@ impl Pair {
         let mut out = Vec::new();
         let arrives = self.now + Duration::from_micros(20);
         let (received, finished) = self.with(side, |engine, now| {
-            engine.begin_turn(now);
+            engine.begin_cycle(now);
             let (from, ecn, at) = (address(1 - side), Ecn::NotEct, now);
             for packet in &came {
                 engine.handle_datagram(

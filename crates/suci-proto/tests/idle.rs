@@ -137,7 +137,7 @@ impl Net {
     /// Runs `act` with the hub, whose memory is counted.
     fn hub<R>(&mut self, act: impl FnOnce(&mut Engine, Instant) -> R) -> R {
         HUB_RUNS.store(true, Ordering::Relaxed);
-        self.hub.begin_turn(self.now);
+        self.hub.begin_cycle(self.now);
         let done = act(&mut self.hub, self.now);
         self.hub.handle_timeout(self.now);
         let mut out = Vec::new();
@@ -158,7 +158,7 @@ impl Net {
         if let Some(at) = spoke.next_timeout() {
             self.due.remove(&(at, place));
         }
-        spoke.begin_turn(self.now);
+        spoke.begin_cycle(self.now);
         act(spoke, self.now);
         spoke.handle_timeout(self.now);
         let mut out = Vec::new();

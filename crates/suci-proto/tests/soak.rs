@@ -52,7 +52,7 @@ fn hour(net: &mut Net) {
     net.restart(2);
     exchange(net);
     net.run(Duration::from_secs(1_800));
-    net.forget_news();
+    net.discard_events();
 }
 
 fn exchange(net: &mut Net) {

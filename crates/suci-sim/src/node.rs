@@ -177,7 +177,7 @@ impl Process {
         cx: &mut Context<'_>,
         workload: &mut Workload,
     ) -> Result<Option<Instant>, Violation> {
-        self.engine.begin_turn(cx.now);
+        self.engine.begin_cycle(cx.now);
         let mut work = self.drain_socket(cx)?;
         let now = cx.now;
         for packet in core::mem::take(&mut self.undelivered) {
@@ -258,8 +258,8 @@ impl Process {
         let after = self.busy_until;
         match self.drive {
             Drive::Woken(_) => next.map(|at| at.max(after)),
-            // Polls that find nothing to do change nothing, so only the one after work and the
-            // one that finds something are made.
+            // Polls that find nothing to do change nothing, so only the one after work and the one
+            // that finds something are made.
             Drive::Polls(period) if worked => Some(on_grid(after, period)),
             Drive::Polls(period) => next.map(|at| on_grid(at.max(after), period)),
         }
@@ -387,8 +387,8 @@ impl Process {
         visits && self.consumes_from <= now
     }
 
-    /// Takes messages as this program does, and every event before and between them: `Ended`
-    /// stands between the messages of two sessions.
+    /// Takes messages as this program does, and every event before and between them: `Ended` stands
+    /// between the messages of two sessions.
     fn consume(
         &mut self,
         cx: &mut Context<'_>,

@@ -276,7 +276,7 @@ impl Driver {
 
     /// Takes input and runs the timers that are due. Returns the time afterwards.
     fn input(&mut self, now: Instant, look: bool) -> Result<Instant, Error> {
-        self.engine.begin_turn(now);
+        self.engine.begin_cycle(now);
         let now = self.take_forwarded(now);
         // Timers run in any case if due, and always after input.
         if look || self.is_due(now) {
@@ -313,7 +313,7 @@ impl Driver {
             return Ok(());
         }
         self.bulk = true;
-        self.engine.begin_turn(now);
+        self.engine.begin_cycle(now);
         self.look(now)?;
         if self.engine.has_output() && !self.tx_incomplete {
             self.tx_incomplete = true;

@@ -109,7 +109,7 @@ impl Spoke {
 
     /// Runs one cycle: takes input, answers it, sends.
     fn turn(&mut self, now: time::Instant, buffer: &mut [u8]) {
-        self.engine.begin_turn(now);
+        self.engine.begin_cycle(now);
         while let Ok((length, from)) = self.socket.recv_from(buffer) {
             let arrival = Arrival {
                 to: None,

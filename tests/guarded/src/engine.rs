@@ -196,7 +196,7 @@ impl Pair {
     fn settle(&mut self, host: usize) {
         if std::mem::take(&mut self.busy[host]) {
             let (now, engine) = (self.now, &mut self.engines[host]);
-            of(host, || engine.begin_turn(now));
+            of(host, || engine.begin_cycle(now));
             self.output(host);
         }
     }
@@ -225,7 +225,7 @@ impl Pair {
             at: now,
         };
         let deferred = of(host, || {
-            engine.begin_turn(now);
+            engine.begin_cycle(now);
             for (segment, train) in &arrived {
                 engine.handle_train(now, &arrival, *segment, train);
             }

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use crate::sight::{self, PeerRow, brief, short};
+use crate::stats_reader::{self, PeerRow, brief, short};
 
 /// The sort key of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Key {
 
     /// The greatest first.
     pub(super) fn order(self, a: &PeerRow, b: &PeerRow) -> Ordering {
-        let waited = |row: &PeerRow| sight::share(row.waits.nanos(), row.span);
+        let waited = |row: &PeerRow| stats_reader::share(row.waits.nanos(), row.span);
         match self {
             Self::Out => b.out_rate.total_cmp(&a.out_rate),
             Self::In => b.in_rate.total_cmp(&a.in_rate),
@@ -98,7 +98,9 @@ const ALL: &[Column] = &[
             .address
             .map_or_else(|| "-".into(), |at| at.to_string())
     }),
-    left("STATE", 5, 0, |row| sight::condition(&row.stats).into()),
+    left("STATE", 5, 0, |row| {
+        stats_reader::condition(&row.stats).into()
+    }),
     left("MODE", 6, 0, mode),
     right("OUT Mb", 7, 0, |row| brief(row.out_rate)),
     right("IN Mb", 7, 0, |row| brief(row.in_rate)),
@@ -139,8 +141,8 @@ fn id(node: u32) -> String {
 /// The mode, or the one that was asked for.
 fn mode(row: &PeerRow) -> String {
     match row.asked {
-        Some(asked) => format!(">{}", sight::mode(asked)),
-        None => sight::mode(row.stats.mode).into(),
+        Some(asked) => format!(">{}", stats_reader::mode(asked)),
+        None => stats_reader::mode(row.stats.mode).into(),
     }
 }
 

@@ -18,8 +18,8 @@ use suci::statistics::StatFile;
 
 use crate::args::TopArgs;
 use crate::error::{Context, Failure, Result};
-use crate::sight::{self, Memory, Name, PeerRow};
 use crate::signals::Signals;
+use crate::stats_reader::{self, Memory, Name, PeerRow};
 use columns::Key;
 
 /// How often the files are read.
@@ -34,7 +34,7 @@ const PARTING: Duration = Duration::from_secs(1);
 
 /// Shows until told to quit.
 pub(crate) fn run(args: &TopArgs) -> Result<ExitCode> {
-    sight::require(args.pid)?;
+    stats_reader::require(args.pid)?;
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         let remedy = "run it in one, or use suci stat --watch 1";
         return Err(Failure::new(format!("this is no terminal: {remedy}")));
@@ -128,7 +128,7 @@ impl App {
     }
 
     fn look(&mut self) {
-        let seen = sight::look(self.pid).into_iter();
+        let seen = stats_reader::look(self.pid).into_iter();
         let (files, now) = seen.unzip();
         self.files = files;
         self.take(now);

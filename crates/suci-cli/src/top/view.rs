@@ -9,7 +9,7 @@ use suci::WaitReason;
 
 use super::App;
 use super::columns::{self, Column};
-use crate::sight::{PeerRow, brief, short};
+use crate::stats_reader::{PeerRow, brief, short};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
@@ -139,7 +139,7 @@ fn details(row: Option<&PeerRow>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sight::tests::snapshot;
+    use crate::stats_reader::tests::snapshot;
     use crate::top::Next;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

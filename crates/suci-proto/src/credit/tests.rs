@@ -8,7 +8,7 @@ use crate::time::{Duration, Instant};
 
 mod grant;
 mod model;
-mod runs;
+mod ranges;
 mod send;
 mod shares;
 

@@ -463,7 +463,7 @@ impl Engine {
         self.removed.remove(&node);
         self.expect_newcomers(now);
         match self.admit(now, key, arrival, header, &init, baked) {
-            Ok(()) if trust == Trust::Stranger => self.shared.line.leave(None),
+            Ok(()) if trust == Trust::Stranger => self.shared.admission_queue.leave(None),
             Ok(()) => {}
             Err(NoEntry::Ignored(reason)) => self.reject(now, arrival.from, header, reason),
             Err(NoEntry::Refused(code)) => {

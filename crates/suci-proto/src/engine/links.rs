@@ -7,8 +7,8 @@ use crate::event::Side;
 use crate::message::NoRoom;
 use crate::options::PeerOptions;
 use crate::peer::Closing;
+use crate::scheduler::Priority;
 use crate::time::Instant;
-use crate::turns::Priority;
 use crate::types::{ChannelId, NodeId};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -79,8 +79,7 @@ impl Engine {
     /// if the channel was finished before, or the session is closing.
     ///
     /// # Errors
-    /// `UnknownPeer` or `Closed`; `Channels` if the channel was not used yet and cannot
-    /// be opened.
+    /// `UnknownPeer` or `Closed`; `Channels` if the channel was not used yet and cannot be opened.
     pub fn finish_channel(
         &mut self,
         now: Instant,

@@ -1,17 +1,18 @@
 //! The engine: all state of the peers of one shard, driven from outside.
 //!
-//! One turn of the driver: [`Engine::begin_turn`], then [`Engine::handle_datagram`] or
+//! One turn of the driver: [`Engine::begin_cycle`], then [`Engine::handle_datagram`] or
 //! [`Engine::handle_train`] for everything that arrived, then [`Engine::handle_timeout`], then the
 //! program's verbs, then [`Engine::poll_transmit`] (each answered by [`Engine::transmit_done`]),
 //! [`Engine::poll_event`] and [`Engine::recv`] until they return nothing, then sleep until
 //! [`Engine::next_timeout`]. Input comes before time: a packet that waits in the socket must not
 //! count as silence.
 
+mod admission_queue;
 mod audit;
 mod calls;
+mod cycle;
 mod handshake;
 mod lease;
-mod line;
 mod links;
 mod logging;
 mod memory;
@@ -22,17 +23,16 @@ mod shared;
 mod steering;
 mod strangers;
 mod sweep;
-mod turn;
 mod unreachable;
 mod urgent;
 mod verbs;
 
 pub use calls::{CallError, CallId, CallResult, REPLY_TOO_LONG};
+pub use cycle::TX_BUDGET;
 pub use lease::Lease;
 pub use links::OptionsError;
 pub use paths::RouteQuery;
 pub use shared::Identity;
-pub use turn::TX_BUDGET;
 pub use unreachable::Undelivered;
 pub use verbs::{IncomingError, PeerError, SendError};
 
@@ -50,10 +50,10 @@ use crate::handshake::{Backlog, CookieJar, PendingInits};
 use crate::log::DropReason;
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
+use crate::scheduler::Scheduler;
 use crate::time::{Instant, earlier};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
-use crate::turns::Turns;
 use crate::types::NodeId;
 use crate::waits::WaitReason;
 use crate::wire::{self, ContiguousPackets, Header, PacketType};
@@ -97,13 +97,13 @@ pub struct Engine {
     recent: Option<(NodeId, usize)>,
     wheel: TimerWheel,
     /// Peers to check: something happened that may let them send or change their deadline.
-    dirty: Turns,
+    dirty: Scheduler,
     /// The peers in `dirty` and `readable` that have something urgent, and the classes in use.
     ranks: Ranks,
     /// Peers with messages for the program, a message in each turn.
-    readable: Turns,
+    readable: Scheduler,
     /// Peers with replies, a reply in each turn.
-    answered: Turns,
+    answered: Scheduler,
     /// Peers whose acknowledgements wait for the next turn.
     ack_waits: Vec<usize>,
     due: Vec<usize>,
@@ -169,10 +169,10 @@ impl Engine {
             by_node: HashMap::new(),
             recent: None,
             wheel: TimerWheel::new(),
-            dirty: Turns::default(),
+            dirty: Scheduler::default(),
             ranks: Ranks::default(),
-            readable: Turns::default(),
-            answered: Turns::default(),
+            readable: Scheduler::default(),
+            answered: Scheduler::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
             train: Train::default(),

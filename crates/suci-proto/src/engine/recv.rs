@@ -23,8 +23,8 @@ impl Engine {
     /// not take: the end of that session is not told yet.
     pub fn poll_event_beside(&mut self, held: Option<Source>) -> Option<Event> {
         // The peer of a message that is held stays listed.
-        for _ in 0..self.shared.newsworthy.len() {
-            let key = self.shared.newsworthy.pop_front()?;
+        for _ in 0..self.shared.peers_with_events.len() {
+            let key = self.shared.peers_with_events.pop_front()?;
             let Some(peer) = self.peers.get_mut(key) else {
                 continue;
             };
@@ -45,11 +45,11 @@ impl Engine {
             return None;
         }
         let mut peers = self.peers.iter_active();
-        let (key, _) = peers.find(|(_, peer)| peer.news.unreported() > 0)?;
+        let (key, _) = peers.find(|(_, peer)| peer.events.unreported() > 0)?;
         drop(peers);
         let peer = self.peers.get_mut(key)?;
         let session = peer.session.number;
-        Some((session, peer.report_news(&mut self.shared)?))
+        Some((session, peer.report_announcement(&mut self.shared)?))
     }
 
     /// The longest message that is taken without asking the program, in bytes: `max_message`, or
@@ -63,7 +63,7 @@ impl Engine {
     /// Whether [`Engine::poll_event`] has something.
     #[must_use]
     pub fn has_event(&self) -> bool {
-        let mut peers = self.shared.newsworthy.iter();
+        let mut peers = self.shared.peers_with_events.iter();
         peers.any(|key| self.peers.active(*key).is_some_and(Peer::has_event))
     }
 

@@ -1,8 +1,8 @@
 //! The state that all peers of an engine share: settings, randomness, counters, budgets and the
 //! queues to the program.
 
+use super::admission_queue::{AdmissionQueue, Asker};
 use super::calls::Calls;
-use super::line::{Asker, Line};
 use super::memory::MemoryShares;
 use super::paths::Paths;
 use crate::config::Config;
@@ -60,13 +60,13 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) shares: Shares,
     /// The nodes that wait for a place among the peers with shares.
-    pub(crate) line: Line,
+    pub(crate) admission_queue: AdmissionQueue,
     pub(crate) memory: MemoryShares,
     pub(crate) pool: Pool,
     /// Whether the node closes: its CLOSEs say so, and no new session begins.
     pub(crate) closing: bool,
     /// Peers with events for the program, each once.
-    pub(crate) newsworthy: VecDeque<usize>,
+    pub(crate) peers_with_events: VecDeque<usize>,
     /// Number of announced messages, over all peers, of which no event and no receiving call told
     /// the program.
     pub(crate) unreported: usize,
@@ -111,11 +111,11 @@ impl Shared {
             counters: Counters::default(),
             log: Log::default(),
             shares,
-            line: Line::default(),
+            admission_queue: AdmissionQueue::default(),
             memory: MemoryShares::new(config.memory),
             pool,
             closing: false,
-            newsworthy: VecDeque::new(),
+            peers_with_events: VecDeque::new(),
             unreported: 0,
             resuspended: BTreeSet::new(),
             lost: BTreeSet::new(),
@@ -158,10 +158,10 @@ impl Shared {
     /// Whether one more connection, with `who`, gets a place now. If not, `who` waits for its turn.
     pub(crate) fn has_place(&mut self, now: Instant, who: Asker) -> bool {
         let places = self.shares.places();
-        if places > 0 && self.line.len(now) == 0 {
+        if places > 0 && self.admission_queue.len(now) == 0 {
             return true;
         }
-        self.line.ask(now, who, places)
+        self.admission_queue.ask(now, who, places)
     }
 
     /// Whether a handshake packet would be queued. A packet to an unknown node only uses the first

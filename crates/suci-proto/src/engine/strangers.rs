@@ -5,8 +5,8 @@ use super::Engine;
 use crate::addresses::Addresses;
 use crate::config::AcceptPolicy;
 use crate::limits::COOKIE_LIFETIME;
+use crate::scheduler::Priority;
 use crate::time::{Duration, Instant};
-use crate::turns::Priority;
 use crate::types::NodeId;
 use crate::wire::RefusedCode;
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ impl Engine {
         if gone.is_empty() {
             gone = self.forgettable(now, true);
             let forgotten: BTreeSet<_> = gone.iter().copied().collect();
-            let listed = &mut self.shared.newsworthy;
+            let listed = &mut self.shared.peers_with_events;
             listed.retain(|key| !forgotten.contains(key));
         }
         self.forget(gone);
@@ -97,7 +97,7 @@ impl Engine {
                 continue;
             };
             self.shared.met -= usize::from(peer.is_met());
-            let unreported = peer.news.unreported();
+            let unreported = peer.events.unreported();
             self.shared.unreported = self.shared.unreported.saturating_sub(unreported);
             self.shared.memory.release(peer.session.promise);
             self.by_node.remove(&peer.node);
@@ -107,7 +107,7 @@ impl Engine {
             self.shared.resuspended.remove(&peer.node);
             self.shared.lost.remove(&peer.node);
             // Another peer may get this key.
-            self.shared.line.leave(Some(key));
+            self.shared.admission_queue.leave(Some(key));
             self.uncount_stranger(peer.stranger_from);
         }
     }

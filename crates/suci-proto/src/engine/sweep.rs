@@ -30,7 +30,7 @@ impl Engine {
     /// Whether a node waits for a place.
     fn is_place_wanted(&self) -> bool {
         let callers = self.known_callers.len() + self.strange_callers.len();
-        callers > 0 || !self.shared.line.is_empty()
+        callers > 0 || !self.shared.admission_queue.is_empty()
     }
 
     /// The earliest time of the next sweep. Sweeps keep this distance however often a shortage
@@ -60,7 +60,7 @@ impl Engine {
             self.ask_at = now + ASKING;
             self.ask_the_silent(now, false);
         }
-        let crowd = self.shared.line.len(now);
+        let crowd = self.shared.admission_queue.len(now);
         if self.sweep_at() > now || !self.is_sweep_needed() {
             return;
         }

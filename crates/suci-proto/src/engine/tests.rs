@@ -3,16 +3,16 @@
 
 mod contact;
 mod ends;
+mod event_queue;
 mod hostile;
 mod idle;
 mod itself;
 mod large;
 mod last_look;
 mod need;
-mod news;
+mod packet_sequences;
 mod places;
 mod provoked;
-mod runs;
 mod sessions;
 mod strangers;
 mod trains;
@@ -227,7 +227,7 @@ impl World {
         while self.now < end {
             self.now = (self.now + Duration::from_millis(10)).min(end);
             for engine in &mut self.engines {
-                engine.begin_turn(self.now);
+                engine.begin_cycle(self.now);
                 // As drivers do.
                 if engine.next_timeout().is_some_and(|at| at <= self.now) {
                     engine.handle_timeout(self.now);
@@ -277,7 +277,7 @@ fn f13_both_ends_move_at_once() {
         }
         world.now += Duration::from_millis(10);
         for engine in &mut world.engines {
-            engine.begin_turn(world.now);
+            engine.begin_cycle(world.now);
             engine.handle_timeout(world.now);
         }
     }
@@ -372,7 +372,7 @@ fn f16_time_computed_before_the_answer_is_a_gap_if_something_was_due() {
         assert!(world.engines[1].defer_output(now));
         world.now += time;
         let now = world.now;
-        world.engines[1].begin_turn(now);
+        world.engines[1].begin_cycle(now);
         assert_eq!(world.engines[1].counters().gaps, gaps);
     }
 }
@@ -387,7 +387,7 @@ fn f16_who_is_always_late_finds_the_dead_all_the_same() {
     let lost = loop {
         let now = world.now;
         assert!(now < begun + 200 * SECOND, "it never does");
-        world.engines[0].begin_turn(now);
+        world.engines[0].begin_cycle(now);
         world.engines[0].handle_timeout(now);
         // No packet arrives.
         world.outgoing(0);
@@ -408,10 +408,10 @@ fn f16_who_leaves_off_and_stays_away_was_held_up() {
     let engine = &mut world.engines[0];
     let before = engine.counters().gaps;
     for (away, gaps) in [(Duration::from_millis(90), 0), (SECOND, 1)] {
-        engine.begin_turn(world.now);
+        engine.begin_cycle(world.now);
         engine.end_tx(world.now);
         world.now += away;
-        engine.begin_turn(world.now);
+        engine.begin_cycle(world.now);
         assert_eq!(engine.counters().gaps, before + gaps, "{away:?}");
     }
 }
@@ -439,7 +439,7 @@ fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
     for to in [9, 0, 9, 0] {
         world.now += CREDIT_LAPSE;
         let now = world.now;
-        world.engines[1].begin_turn(now);
+        world.engines[1].begin_cycle(now);
         world.engines[1].handle_timeout(now);
         let packets = world.outgoing(1);
         let destinations: Vec<_> = packets.iter().map(|packet| packet.to).collect();

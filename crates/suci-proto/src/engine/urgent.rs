@@ -8,8 +8,8 @@
 //! messages.
 
 use super::Engine;
+use crate::scheduler::{CLASSES, Priority, Scheduler};
 use crate::time::{Duration, Instant};
-use crate::turns::{CLASSES, Priority, Turns};
 
 /// A class that sent nothing for this time is not in use.
 const CLASS_IN_USE: Duration = Duration::from_secs(1);
@@ -32,21 +32,21 @@ pub(super) struct Ranks {
 /// The urgent peers of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Urgent {
-    turns: Turns,
+    scheduler: Scheduler,
 }
 
 impl Urgent {
     /// Lists a peer that has something, perhaps on a channel of `class`: in `order`, and here if
     /// that class is urgent.
     #[inline]
-    pub(super) fn list(&mut self, key: usize, class: Option<u8>, order: &mut Turns) {
+    pub(super) fn list(&mut self, key: usize, class: Option<u8>, order: &mut Scheduler) {
         let own = order.add(key);
         self.note(key, class, own);
     }
 
     /// Whether no peer is urgent.
     fn is_empty(&self) -> bool {
-        self.turns.is_empty()
+        self.scheduler.is_empty()
     }
 
     /// Lists the peer here if `class`, of the channel that has something, is above `own`, its own
@@ -63,10 +63,10 @@ impl Urgent {
         let Some(Ok(priority)) = class.map(|class| Priority::new(class, 1)) else {
             return;
         };
-        let known = self.turns.priority(key).class();
-        if !self.turns.is_listed(key) || known < priority.class() {
-            self.turns.set_priority(key, priority);
-            self.turns.add(key);
+        let known = self.scheduler.priority(key).class();
+        if !self.scheduler.is_listed(key) || known < priority.class() {
+            self.scheduler.set_priority(key, priority);
+            self.scheduler.add(key);
         }
     }
 
@@ -75,21 +75,21 @@ impl Urgent {
     #[inline]
     pub(super) fn front(
         &mut self,
-        order: &Turns,
+        order: &Scheduler,
         class_of: impl Fn(usize) -> Option<u8>,
     ) -> Option<(usize, u8)> {
-        while let Some(class) = self.turns.front_class() {
+        while let Some(class) = self.scheduler.front_class() {
             if Some(class) <= order.front_class() {
                 return None;
             }
-            let key = self.turns.front()?;
+            let key = self.scheduler.front()?;
             let next = class_of(key);
             if next >= Some(class) {
                 return Some((key, class));
             }
             // The urgent message has left. The next one may still be of a higher class than its
             // peer.
-            self.turns.drop_front();
+            self.scheduler.drop_front();
             self.note(key, next, order.priority(key).class());
         }
         None
@@ -97,12 +97,12 @@ impl Urgent {
 
     /// Notes that the first peer had a turn with `bytes` bytes.
     pub(super) fn charge(&mut self, bytes: usize) {
-        self.turns.charge(bytes);
+        self.scheduler.charge(bytes);
     }
 
     /// Removes the first peer, which can do nothing now.
     pub(super) fn drop_front(&mut self) {
-        self.turns.drop_front();
+        self.scheduler.drop_front();
     }
 }
 

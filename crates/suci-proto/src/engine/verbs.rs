@@ -8,8 +8,8 @@ use crate::event::{Event, Side};
 use crate::limits;
 use crate::message::{self, ByClass, Held, NoRoom, Outgoing, Queued, SMALL, SmallOutgoing};
 use crate::peer::{Closing, MAX_UNREAD, Peer};
+use crate::scheduler::{Priority, Scheduler};
 use crate::time::{Duration, Instant};
-use crate::turns::{Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, NodeId};
 use crate::wire::Mode;
 
@@ -167,7 +167,7 @@ pub(super) struct Willing<'a> {
     key: usize,
     pub(super) peer: &'a mut Peer,
     shared: &'a mut Shared,
-    dirty: &'a mut Turns,
+    dirty: &'a mut Scheduler,
     urgent: &'a mut Urgent,
     flush: &'a mut bool,
 }
@@ -461,7 +461,7 @@ impl Engine {
             .ok_or(IncomingError::UnknownPeer(node))?;
         let done = verb(peer).map_err(IncomingError::Inbox);
         if done.is_ok() {
-            peer.withdraw_news(channel, number, &mut self.shared);
+            peer.withdraw_announcement(channel, number, &mut self.shared);
         }
         self.touch(key);
         done
@@ -525,9 +525,9 @@ impl Engine {
 
     /// Every [`Event::Incoming`] that the program has not taken yet, even behind other events.
     pub fn announcements(&self) -> impl Iterator<Item = &Event> {
-        let newsworthy = self.shared.newsworthy.iter();
-        let peers = newsworthy.filter_map(|key| self.peers.active(*key));
-        peers.flat_map(|peer| peer.news.announcements())
+        let peers_with_events = self.shared.peers_with_events.iter();
+        let peers = peers_with_events.filter_map(|key| self.peers.active(*key));
+        peers.flat_map(|peer| peer.events.announcements())
     }
 
     /// Number of failed messages to `node` whose events the program has not taken yet, and that no
@@ -535,7 +535,7 @@ impl Engine {
     #[must_use]
     pub fn untold_failures(&self, node: NodeId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
-        peer.map_or(0, |p| p.news.failed())
+        peer.map_or(0, |p| p.events.failed())
     }
 
     /// For each peer, the number of unacknowledged messages, and of failed messages of which the
@@ -543,7 +543,7 @@ impl Engine {
     pub fn unflushed(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
         let all = self.peers.iter_active().map(|(_, peer)| {
             let open = peer.session.outbox.queued().open().messages;
-            (peer.node, open, peer.news.failed())
+            (peer.node, open, peer.events.failed())
         });
         all.filter(|(_, open, failed)| *open > 0 || *failed > 0)
     }
@@ -553,7 +553,7 @@ impl Engine {
     pub fn flush_failures(&mut self) {
         self.peers
             .iter_active_mut()
-            .for_each(|(_, peer)| peer.news.flush_failures());
+            .for_each(|(_, peer)| peer.events.flush_failures());
     }
 
     /// Messages and bytes accepted for `node` and not yet acknowledged.

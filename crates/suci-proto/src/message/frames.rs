@@ -10,7 +10,7 @@ mod open_block;
 pub use open_block::ChannelLease;
 pub(super) use open_block::OpenBlock;
 
-use super::spare::Spare;
+use super::buffer_cache::BufferCache;
 use super::{SmallOutgoing, index, len64};
 use crate::limits::MAX_USER_HEADER;
 use crate::types::MessageNumber;
@@ -18,8 +18,7 @@ use crate::wire::{self, Frame, Start};
 use std::collections::VecDeque;
 
 /// Bytes of the longest payload that is copied when its message is accepted. A longer payload stays
-/// the program's until it is acknowledged. Packets copy it or refer to it
-/// (`COPIED`).
+/// the program's until it is acknowledged. Packets copy it or refer to it (`COPIED`).
 ///
 /// A frame of so many bytes, with any header, fits every packet that messages may ride on.
 pub const SMALL: usize = 256;
@@ -44,7 +43,7 @@ const _: () = assert!(
 );
 
 /// The memory of a channel's frames.
-pub(super) type SpareFrames = Spare<Vec<u8>, BLOCK>;
+pub(super) type FrameBufferCache = BufferCache<Vec<u8>, BLOCK>;
 
 /// Sizes that frames side by side have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,15 +75,15 @@ pub(super) struct FrameQueue {
 impl FrameQueue {
     /// Takes memory that another queue gave back, if this one has none.
     #[inline]
-    pub(super) fn borrow(&mut self, spare: &mut SpareFrames) {
-        spare.lend(self.last.block());
+    pub(super) fn borrow(&mut self, cache: &mut FrameBufferCache) {
+        cache.lend(self.last.block());
     }
 
     /// Gives its memory back if it is empty, and larger than a channel keeps.
     #[inline]
-    pub(super) fn give_back(&mut self, spare: &mut SpareFrames) {
+    pub(super) fn give_back(&mut self, cache: &mut FrameBufferCache) {
         if self.last.len() == 0 && self.full.is_empty() {
-            spare.collect(self.last.block(), OWN);
+            cache.collect(self.last.block(), OWN);
             if self.free.capacity() > 0 {
                 (self.full, self.free) = Default::default();
             }
@@ -111,8 +110,8 @@ impl FrameQueue {
         (at, shape)
     }
 
-    /// Counts bytes of frames whose messages were cancelled. No frame may
-    /// [`follow`](Self::follow) them.
+    /// Counts bytes of frames whose messages were cancelled. No frame may [`follow`](Self::follow)
+    /// them.
     pub(super) fn cancel(&mut self, bytes: u64) {
         self.dead = self.dead.saturating_add(bytes);
         self.last.end_sequence();

@@ -3,7 +3,7 @@
 
 use super::{Outgoing, len64};
 use crate::limits::{MAX_QUEUED_MESSAGES, MESSAGE_CHARGE};
-use crate::turns::CLASSES;
+use crate::scheduler::CLASSES;
 
 const _: () = assert!(MAX_QUEUED_MESSAGES as u64 <= u64::MAX / MESSAGE_CHARGE);
 

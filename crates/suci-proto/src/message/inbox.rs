@@ -2,8 +2,8 @@
 //! credit.
 //!
 //! Polling: after each batch of frames [`Inbox::poll_incoming`], [`Inbox::pop`],
-//! [`Inbox::poll_answer`] until empty. Session credit is read with
-//! [`Inbox::session_limit`] whenever a packet carries a CREDIT body.
+//! [`Inbox::poll_answer`] until empty. Session credit is read with [`Inbox::session_limit`]
+//! whenever a packet carries a CREDIT body.
 //!
 //! **Large messages** (RTS) are not charged with their length. They are permitted one after the
 //! other as the budget of large messages allows, over all channels in the order of their requests,
@@ -24,14 +24,14 @@ use super::incoming::{
     Accounts, Asked, Freed, IdleIncoming, IncomingChannel, Request, RequestVerdict,
     planted_consumption,
 };
+use super::packed_queue::PackedQueueCache;
 use super::pool::{Chunk, Pool};
-use super::runs::SpareRuns;
-use super::slot::SpareSlots;
+use super::slot::SlotCache;
 use crate::limits::REPLY_RESERVE;
 use crate::recovery::SentFrame;
-use crate::turns::{Priority, Turns};
+use crate::scheduler::{Priority, Scheduler};
 use crate::types::{ChannelId, ProtocolError};
-use crate::wire::{self, Frag, PacketPart, Rts, Run};
+use crate::wire::{self, Frag, FrameBatch, PacketPart, Rts};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -97,7 +97,7 @@ pub struct Inbox {
     /// The channel used last: most frames are about it.
     recent: Option<(ChannelId, usize)>,
     /// Channels of which the program can take a message, a message in each turn.
-    ready: Turns,
+    ready: Scheduler,
     /// Channels of replies that have one, in order.
     replies: VecDeque<usize>,
     /// The session's limit as the peer knew it when it last said that it waits (BLOCKED).
@@ -134,8 +134,8 @@ impl Inbox {
                 pool,
                 chunk: Chunk::default(),
                 blank: None,
-                spare: SpareSlots::default(),
-                spare_runs: SpareRuns::default(),
+                slot_cache: SlotCache::default(),
+                packed_queue_cache: PackedQueueCache::default(),
             },
             consumed: 0,
             decided: 0,
@@ -150,7 +150,7 @@ impl Inbox {
             max_channels: limits.max_channels,
             channels_told: limits.max_channels,
             channels_untold: false,
-            ready: Turns::default(),
+            ready: Scheduler::default(),
             replies: VecDeque::new(),
             blocked_at: None,
             took_reply: false,
@@ -171,7 +171,7 @@ impl Inbox {
     #[inline]
     pub(crate) fn on_part(&mut self, part: &PacketPart<'_>) -> Result<(), ProtocolError> {
         match part {
-            PacketPart::Run(run) => self.on_run(run),
+            PacketPart::FrameBatch(run) => self.on_batch(run),
             PacketPart::Frag(frag) => self.on_frag(frag),
         }
     }
@@ -181,12 +181,12 @@ impl Inbox {
     /// # Errors
     /// As `on_frag`. What came before in the run stays good.
     #[inline]
-    pub fn on_run(&mut self, run: &Run<'_>) -> Result<(), ProtocolError> {
+    pub fn on_batch(&mut self, run: &FrameBatch<'_>) -> Result<(), ProtocolError> {
         let Some(place) = self.find_or_open(run.channel())? else {
             return Ok(());
         };
         if let Some(channel) = self.channels.get_mut(place)
-            && channel.on_run(run, &mut self.accounts)
+            && channel.on_batch(run, &mut self.accounts)
         {
             self.list_ready(place);
             return Ok(());
@@ -544,15 +544,15 @@ impl Inbox {
 #[cfg(test)]
 impl Inbox {
     /// Messages that came as runs and that the program did not take yet.
-    pub(super) fn held_as_runs(&self) -> u64 {
-        self.channels.iter().map(|(_, c)| c.held_as_runs()).sum()
+    pub(super) fn held_packed(&self) -> u64 {
+        self.channels.iter().map(|(_, c)| c.held_packed()).sum()
     }
 
     /// Bytes allocated for messages that the program did not take yet.
     pub(super) fn footprint(&self) -> usize {
         let held = self.channels.iter().map(|(_, c)| c.footprint());
-        let (slots, runs) = (&self.accounts.spare, &self.accounts.spare_runs);
-        held.sum::<usize>() + slots.footprint() + runs.footprint()
+        let (slots, packed) = (&self.accounts.slot_cache, &self.accounts.packed_queue_cache);
+        held.sum::<usize>() + slots.footprint() + packed.footprint()
     }
 
     /// Bytes of all chunks that messages ever shared, in runs or else.

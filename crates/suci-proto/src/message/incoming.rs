@@ -2,7 +2,7 @@
 
 mod accounts;
 mod idle;
-mod run;
+mod packed;
 
 pub(super) use accounts::{Accounts, Freed};
 pub(super) use idle::IdleIncoming;
@@ -10,9 +10,9 @@ pub(super) use idle::IdleIncoming;
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Description, Fault, Way, budgeted};
 use super::data::Data;
+use super::packed_queue::{PackedQueue, PackedQueueCache};
 use super::pool::{CHUNKED, Chunk, copy_alone};
-use super::runs::{Runs, SpareRuns};
-use super::slot::{Slot, SpareSlots};
+use super::slot::{Slot, SlotCache};
 use super::{Message, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
@@ -62,7 +62,7 @@ pub(super) struct Listed {
 pub(super) struct IncomingChannel {
     id: ChannelId,
     /// Messages that the program takes before those in `slots`.
-    runs: Runs,
+    packed: PackedQueue,
     /// The number of the first slot.
     base: MessageNumber,
     slots: VecDeque<Slot>,
@@ -89,7 +89,7 @@ impl IncomingChannel {
     pub(super) fn new(id: ChannelId, limit: u64, window: u64) -> Self {
         Self {
             id,
-            runs: Runs::default(),
+            packed: PackedQueue::default(),
             base: 0,
             slots: VecDeque::new(),
             settled: 0,
@@ -150,7 +150,7 @@ impl IncomingChannel {
             return Err(ProtocolError::MemoryCredit(self.id.0));
         }
         // At most one per 64 B of credit.
-        accounts.spare.lengthen(&mut self.slots, place);
+        accounts.slot_cache.lengthen(&mut self.slots, place);
         Ok(())
     }
 
@@ -330,17 +330,17 @@ impl IncomingChannel {
 
     /// Whether the program can take a message.
     pub(super) fn is_ready(&self) -> bool {
-        !self.runs.is_empty() || self.slots.front().is_some_and(Slot::is_complete)
+        !self.packed.is_empty() || self.slots.front().is_some_and(Slot::is_complete)
     }
 
     /// Whether a message was begun that the program does not have.
     pub(super) fn has_begun(&self) -> bool {
-        !self.runs.is_empty() || !self.slots.is_empty()
+        !self.packed.is_empty() || !self.slots.is_empty()
     }
 
     /// Takes the next message once there are no runs, and says what it frees.
     fn pop_slot(&mut self, freed: &mut Freed) -> Option<Message> {
-        if !self.runs.is_empty() {
+        if !self.packed.is_empty() {
             return None;
         }
         let slot = self.slots.pop_front_if(|slot| slot.is_complete())?;
@@ -393,7 +393,7 @@ impl IncomingChannel {
     #[inline]
     fn pass_over(&mut self) -> u64 {
         let mut freed = 0_u64;
-        while self.runs.is_empty()
+        while self.packed.is_empty()
             && let Some(slot) = self.slots.pop_front_if(|slot| slot.is_passed_over())
         {
             freed = freed.saturating_add(slot.charge());
@@ -623,11 +623,11 @@ pub(super) fn planted_consumption(charge: u64) -> u64 {
 
 #[cfg(test)]
 impl IncomingChannel {
-    pub(super) fn held_as_runs(&self) -> u64 {
-        self.runs.len()
+    pub(super) fn held_packed(&self) -> u64 {
+        self.packed.len()
     }
 
     pub(super) fn footprint(&self) -> usize {
-        super::slot::footprint(&self.slots) + self.runs.footprint()
+        super::slot::footprint(&self.slots) + self.packed.footprint()
     }
 }

@@ -17,11 +17,11 @@
 //! | `answer` | what is asked of the program and told the peer |
 //! | `finished` | channel numbers that are not used again |
 //! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |
-//! | `runs` | small messages that came in order, a packet's side by side |
+//! | `packed_queue` | small messages that came in order, a packet's side by side |
 //! | `slot` | any other message on its way in |
 //! | `assembly` | the bytes of one message in pieces |
 //! | `places` | the places of channels, given back when few are needed |
-//! | `spare` | what empty queues of either direction lend to others |
+//! | `buffer_cache` | what empty queues of either direction lend to others |
 //! | `pool` | where received bytes live |
 //!
 //! **Memory credit** is counted in *charges* ([`charge`]), at absolute offsets per channel and per
@@ -32,6 +32,7 @@
 mod answer;
 mod assembly;
 mod brief;
+mod buffer_cache;
 mod data;
 mod finished;
 mod frames;
@@ -40,13 +41,12 @@ mod inbox;
 mod incoming;
 mod outbox;
 mod outgoing;
+mod packed_queue;
 mod places;
 mod pool;
-mod runs;
 mod segment;
 mod send_queue;
 mod slot;
-mod spare;
 
 pub use answer::{Answer, AnswerError, IncomingInfo};
 pub use brief::Brief;

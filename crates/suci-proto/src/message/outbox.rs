@@ -18,12 +18,12 @@ pub use push::NoRoom;
 use super::finished::Finished;
 use super::outgoing::{Block, Fin, IdleOutgoing, OutgoingChannel, Status};
 use super::segment::Filling;
-use super::send_queue::Spares;
+use super::send_queue::SendBufferCaches;
 use super::{ByClass, Completion, Held, Queued, WantedRoom, index};
 use crate::limits::MIN_CHANNELS;
 use crate::recovery::SentFrame;
+use crate::scheduler::{CLASSES, Priority, Scheduler};
 use crate::time::Instant;
-use crate::turns::{CLASSES, Priority, Turns};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use crate::waits::WaitReason;
 use bytes::Bytes;
@@ -97,7 +97,7 @@ pub struct Outbox {
     opened: u64,
     max_channels: u64,
     /// Channels that may have something to send.
-    turns: Turns,
+    scheduler: Scheduler,
     /// What the program said of channels, opened or not.
     priorities: BTreeMap<ChannelId, Priority>,
     /// How many open channels each class has.
@@ -130,7 +130,7 @@ pub struct Outbox {
     deadlines: BTreeSet<(Instant, ChannelId, MessageNumber)>,
     completions: VecDeque<Completion>,
     wanted: WantedRoom,
-    spares: Spares,
+    caches: SendBufferCaches,
 }
 
 impl Outbox {
@@ -148,7 +148,7 @@ impl Outbox {
             fins: VecDeque::new(),
             opened: 0,
             max_channels: MIN_CHANNELS,
-            turns: Turns::default(),
+            scheduler: Scheduler::default(),
             priorities: BTreeMap::new(),
             open_by_class: [0; CLASSES],
             session_parked: Vec::new(),
@@ -168,7 +168,7 @@ impl Outbox {
             deadlines: BTreeSet::new(),
             completions: VecDeque::new(),
             wanted: WantedRoom::default(),
-            spares: Spares::default(),
+            caches: SendBufferCaches::default(),
         }
     }
 
@@ -177,7 +177,7 @@ impl Outbox {
     /// The planted fault `resume-forgets-channel`: a channel never has its turn again.
     #[cfg(suci_plant)]
     pub(crate) fn plant_forgotten_channel(&mut self) {
-        self.turns.plant_forgotten();
+        self.scheduler.plant_forgotten();
     }
 
     /// The session is over: exactly one outcome for every message that was outstanding, by channel
@@ -285,13 +285,13 @@ impl Outbox {
     /// Whether [`next`](Self::next) has something for an empty packet. Finds out who is blocked.
     #[inline]
     pub fn has_sendable(&mut self) -> bool {
-        !self.turns.is_empty() && self.find_ready().is_some()
+        !self.scheduler.is_empty() && self.find_ready().is_some()
     }
 
     /// The channel that has something for an empty packet and whose turn it is.
     fn find_ready(&mut self) -> Option<usize> {
         let terms = self.terms();
-        while let Some(place) = self.turns.front() {
+        while let Some(place) = self.scheduler.front() {
             let status = self
                 .channels
                 .get(place)
@@ -299,7 +299,7 @@ impl Outbox {
             if status == Status::Ready {
                 return Some(place);
             }
-            self.turns.drop_front();
+            self.scheduler.drop_front();
             self.park(place, status);
             self.cool(place);
         }
@@ -311,7 +311,7 @@ impl Outbox {
     ///
     /// The piece counts as sent. If the packet is not sent, report the piece as lost.
     pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Put<'_>> {
-        let mut place = self.turns.front()?;
+        let mut place = self.scheduler.front()?;
         let mut filling = Filling::new(room);
         if !self.fill(place, &mut filling, out) {
             let ready = self.find_ready()?;
@@ -347,7 +347,7 @@ impl Outbox {
     /// As [`next`](Self::next), with what the channel at `place` has, whose turn it is.
     fn fill(&mut self, place: usize, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
         let terms = self.terms();
-        filling.turn = usize::try_from(self.turns.left(place)).unwrap_or(0);
+        filling.turn = usize::try_from(self.scheduler.left(place)).unwrap_or(0);
         let Some(channel) = self.channels.get_mut(place) else {
             return false;
         };
@@ -360,10 +360,10 @@ impl Outbox {
             self.deadlines.remove(&(at, channel.id(), number));
         }
         if channel.has_sent_all() {
-            self.turns.finish_front(filling.bytes);
+            self.scheduler.finish_front(filling.bytes);
             self.park(place, Status::Idle);
         } else {
-            self.turns.charge(filling.bytes);
+            self.scheduler.charge(filling.bytes);
         }
         true
     }
@@ -462,7 +462,7 @@ impl Outbox {
     /// to send at any time, and should find room.
     #[must_use]
     pub fn is_outranked(&self) -> bool {
-        self.turns
+        self.scheduler
             .front_class()
             .is_some_and(|class| self.has_class_above(class))
     }
@@ -512,7 +512,7 @@ impl Outbox {
     fn remember(&mut self, channel: ChannelId, place: usize) -> Opened {
         let opened = Opened {
             place,
-            class: self.turns.priority(place).class(),
+            class: self.scheduler.priority(place).class(),
             ended: self.channels.get(place).is_some_and(|c| c.fin != Fin::Open),
         };
         self.recent = Some((channel, opened));
@@ -548,7 +548,7 @@ impl Outbox {
 
     /// Gives the channel a turn: something about it changed.
     fn activate(&mut self, place: usize) {
-        self.turns.add(place);
+        self.scheduler.add(place);
     }
 
     /// The channel has no turn any more.

@@ -1,7 +1,7 @@
 //! The places of channels: given back once many were needed and few are.
 
 use super::WARM;
-use crate::turns::Turns;
+use crate::scheduler::Scheduler;
 use crate::types::ChannelId;
 use slab::Slab;
 use std::collections::BTreeMap;
@@ -23,12 +23,12 @@ impl Moved {
     }
 }
 
-/// Moves the channels to the first places, if there are far more places than channels. The turns
-/// of those that are listed keep their order.
+/// Moves the channels to the first places, if there are far more places than channels. The turns of
+/// those that are listed keep their order.
 pub(super) fn give_back<Channel>(
     channels: &mut Slab<Channel>,
     by_id: &mut BTreeMap<ChannelId, usize>,
-    turns: &mut Turns,
+    scheduler: &mut Scheduler,
     id_of: impl Fn(&Channel) -> ChannelId,
 ) -> Option<Moved> {
     let places = channels.capacity();
@@ -36,20 +36,20 @@ pub(super) fn give_back<Channel>(
         return None;
     }
     let old = core::mem::take(channels);
-    let mut old_turns = core::mem::take(turns);
+    let mut old_scheduler = core::mem::take(scheduler);
     let mut moved = BTreeMap::new();
     by_id.clear();
     for (from, channel) in old {
         let id = id_of(&channel);
         let to = channels.insert(channel);
         by_id.insert(id, to);
-        turns.set_priority(to, old_turns.priority(from));
+        scheduler.set_priority(to, old_scheduler.priority(from));
         moved.insert(from, to);
     }
-    while let Some(from) = old_turns.front() {
-        old_turns.drop_front();
+    while let Some(from) = old_scheduler.front() {
+        old_scheduler.drop_front();
         moved.get(&from).iter().for_each(|to| {
-            turns.add(**to);
+            scheduler.add(**to);
         });
     }
     Some(Moved(moved))

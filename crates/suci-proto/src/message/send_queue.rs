@@ -4,9 +4,9 @@
 //! that wait. One set of positions tells which bytes arrived, another one which bytes were lost. So
 //! the content of a packet is one range, whatever messages it carried, and however much of each.
 
-use super::frames::{ChannelLease, FrameQueue, OpenBlock, SpareFrames};
+use super::buffer_cache::BufferCache;
+use super::frames::{ChannelLease, FrameBufferCache, FrameQueue, OpenBlock};
 use super::segment::{Content, Filling, SendSegment};
-use super::spare::Spare;
 use super::{Completion, Held, Outcome, Outgoing, SmallOutgoing};
 use crate::ranges::RangeSet;
 use crate::time::Instant;
@@ -26,10 +26,10 @@ const _: () = assert!(
 
 /// Memory that channels without messages gave back, for the next channel that has messages.
 #[derive(Debug, Default)]
-pub(super) struct Spares {
-    frames: SpareFrames,
+pub(super) struct SendBufferCaches {
+    frames: FrameBufferCache,
     /// At most 6 KiB.
-    segments: Spare<VecDeque<SendSegment>, 128>,
+    segments: BufferCache<VecDeque<SendSegment>, 128>,
 }
 
 /// The messages of a channel from the first on that is neither acknowledged nor refused.
@@ -150,18 +150,18 @@ impl SendQueue {
 
     /// Takes memory that another queue gave back, if this one has none.
     #[inline]
-    fn borrow(&mut self, spares: &mut Spares) {
+    fn borrow(&mut self, caches: &mut SendBufferCaches) {
         if self.is_empty() {
-            spares.segments.lend(&mut self.segments);
+            caches.segments.lend(&mut self.segments);
         }
     }
 
     /// Gives back empty memory beyond what a channel keeps.
     #[inline]
-    pub(super) fn give_back(&mut self, spares: &mut Spares) {
-        self.frames.give_back(&mut spares.frames);
+    pub(super) fn give_back(&mut self, caches: &mut SendBufferCaches) {
+        self.frames.give_back(&mut caches.frames);
         if self.is_empty() {
-            spares.segments.collect(&mut self.segments, OWN);
+            caches.segments.collect(&mut self.segments, OWN);
             (self.acked, self.lost) = Default::default();
         }
     }
@@ -185,8 +185,12 @@ impl SendQueue {
     }
 
     /// Appends a message whose bytes stay the program's. Returns its number.
-    pub(super) fn push(&mut self, message: Outgoing, spares: &mut Spares) -> MessageNumber {
-        self.borrow(spares);
+    pub(super) fn push(
+        &mut self,
+        message: Outgoing,
+        caches: &mut SendBufferCaches,
+    ) -> MessageNumber {
+        self.borrow(caches);
         let message = match self.last_unsent() {
             Some(last) => last.append(message),
             None => Err(message),
@@ -214,7 +218,7 @@ impl SendQueue {
     pub(super) fn push_small(
         &mut self,
         message: &SmallOutgoing<'_>,
-        spares: &mut Spares,
+        caches: &mut SendBufferCaches,
     ) -> MessageNumber {
         let number = self.end_number;
         if self.has_unsent()
@@ -229,14 +233,18 @@ impl SendQueue {
             self.end_number = number.saturating_add(1);
             return number;
         }
-        self.push_other(message, spares)
+        self.push_other(message, caches)
     }
 
     /// Encodes and appends a small message whose head does not follow from the last one's.
     #[inline(never)]
-    fn push_other(&mut self, message: &SmallOutgoing<'_>, spares: &mut Spares) -> MessageNumber {
-        self.borrow(spares);
-        self.frames.borrow(&mut spares.frames);
+    fn push_other(
+        &mut self,
+        message: &SmallOutgoing<'_>,
+        caches: &mut SendBufferCaches,
+    ) -> MessageNumber {
+        self.borrow(caches);
+        self.frames.borrow(&mut caches.frames);
         let (number, position) = (self.end_number, self.end);
         let extensible = self.last_unsent().is_some_and(|last| last.has_frames());
         let frame = self.frames.push(number, message, extensible);
@@ -588,8 +596,8 @@ impl SendQueue {
     ) -> Released {
         let mut released = Released::default();
         if let Some((place, segment)) = self.find(number) {
-            // The unused positions before the message are over, too: no gap divides it from a
-            // range that ends there.
+            // The unused positions before the message are over, too: no gap divides it from a range
+            // that ends there.
             let before = place.checked_sub(1).and_then(|at| self.segments.get(at));
             let range = before.map_or(segment.start, SendSegment::end)..segment.end();
             self.refused.insert(number, reason);
@@ -721,7 +729,7 @@ fn unacknowledged() -> Outcome {
 }
 
 #[cfg(test)]
-impl Spares {
+impl SendBufferCaches {
     pub(super) fn footprint(&self) -> usize {
         self.frames.footprint() + self.segments.footprint()
     }

@@ -1,7 +1,7 @@
 //! One message of a channel on its way in, from nothing to what the program takes.
 
 use super::assembly::{Assembly, Description, Way};
-use super::spare::Spare;
+use super::buffer_cache::BufferCache;
 use super::{charge, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::Kind;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 
 /// The memory of a queue of messages, of at most 16 KiB.
-pub(super) type SpareSlots = Spare<VecDeque<Slot>, 256>;
+pub(super) type SlotCache = BufferCache<VecDeque<Slot>, 256>;
 
 /// A message from the channel's front on. Small: a peer can make us keep one per 64 B of its
 /// credit.
@@ -103,7 +103,7 @@ impl Slot {
     }
 }
 
-impl SpareSlots {
+impl SlotCache {
     /// Makes `slots` at least `len` long, with memory for one more. Grows by half, not by doubling:
     /// a slot costs what a message is charged.
     #[inline]

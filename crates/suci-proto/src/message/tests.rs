@@ -6,11 +6,11 @@ mod cancel;
 mod credit;
 mod ending;
 mod footprint;
+mod frame_batches;
 mod lossy;
 mod priorities;
 mod receiving;
 mod requests;
-mod runs;
 mod sending;
 
 use super::*;
@@ -144,8 +144,8 @@ fn packets(outbox: &mut Outbox, full: usize) -> Vec<Packet> {
 fn take(inbox: &mut Inbox, packet: &Packet) -> Result<(), ProtocolError> {
     let mut frames = wire::frames(&packet.bytes);
     loop {
-        if let Some(run) = frames.next_run() {
-            inbox.on_run(&run)?;
+        if let Some(run) = frames.next_batch() {
+            inbox.on_batch(&run)?;
             continue;
         }
         let Some(frame) = frames.next() else {

@@ -280,9 +280,10 @@ impl Peer {
         if let Some(connection) = &mut self.connection {
             let window = connection.congestion.window();
             let queued = self.session.outbox.queued().open().bytes;
-            self.lean.on_queue(now, queued > window.min(LONG_QUEUE));
+            self.classifier
+                .on_queue(now, queued > window.min(LONG_QUEUE));
             if queued > SHORT * connection.mtu.current() as u64 {
-                self.lean.on_long_message();
+                self.classifier.on_long_message();
             }
         }
         let (mode, wished) = (self.mode(), self.options.mode != Mode::Adaptive);

@@ -307,12 +307,12 @@ impl Connection {
             app_limited: true,
             traffic: Traffic::default(),
         };
-        connection.heed_mode();
+        connection.apply_peer_mode();
         connection
     }
 
     /// Adapts our acknowledgements to the peer's mode.
-    pub(crate) fn heed_mode(&mut self) {
+    pub(crate) fn apply_peer_mode(&mut self) {
         let AckSettings { max_delay, on_poll } = self.acks;
         let (every, delay) = match self.modes.theirs() {
             Mode::Adaptive => (ACK_EVERY, max_delay),

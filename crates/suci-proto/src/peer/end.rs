@@ -1,6 +1,6 @@
 //! The end of a session: the outcomes of its messages, and the event for the program.
 
-use super::news::EndedSession;
+use super::event_queue::EndedSession;
 use super::{Closing, Peer, Session};
 use crate::engine::Shared;
 use crate::event::{EndReason, Event, Side};
@@ -71,7 +71,7 @@ impl Peer {
                 undelivered: ended_session.failed,
             });
             self.session.number = number.next();
-            self.change_news(shared, |news| news.end(ended_session));
+            self.change_events(shared, |events| events.end(ended_session));
         } else {
             shared.memory.release(ended_session.promise);
             if suspended_here {

@@ -4,7 +4,7 @@
 //! messages and packets, received packets, memory credit and socket credit both ways, measurements
 //! of the path, and counters. It forgets the state of packets given up long ago.
 
-use super::{Closing, News, Peer};
+use super::{Closing, EventQueue, Peer};
 use crate::counters::Traffic;
 use crate::limits::COOKIE_LIFETIME;
 use crate::time::Instant;
@@ -25,7 +25,7 @@ impl Peer {
             && self.lingering.is_none()
             && self.attempt.is_none()
             && self.accepted.is_none();
-        let untold = self.ack_waits || self.newsworthy || self.read || self.has_untold();
+        let untold = self.ack_waits || self.has_listed_events || self.read || self.has_untold();
         let steered = self.steering.is_some();
         let waiting = self.is_waiting() || self.session.promise.is_waiting();
         if !quiet || untold || steered || waiting {
@@ -39,7 +39,7 @@ impl Peer {
             }
         }
         // The program was told everything.
-        self.news = News::default();
+        self.events = EventQueue::default();
         self.cap.shrink();
         self.session.outbox.shrink() && self.session.inbox.shrink()
     }

@@ -10,13 +10,13 @@ mod calls;
 mod connection;
 mod cwnd_validation;
 mod end;
+mod event_queue;
 mod fate;
 mod idle;
 mod itself;
 mod life;
 mod marks;
 mod mode;
-mod news;
 mod open;
 mod path;
 mod pending;
@@ -49,11 +49,11 @@ use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, NodeId};
 use crate::waits::WaitClock;
 use crate::wire::Mode;
+use event_queue::EventQueue;
+pub(crate) use event_queue::MAX_UNREAD;
 pub(crate) use life::Contest;
 use life::Life;
-use mode::Lean;
-pub(crate) use news::MAX_UNREAD;
-use news::News;
+use mode::TrafficClassifier;
 use std::net::{IpAddr, SocketAddr};
 
 /// The progress of this side in closing the session.
@@ -104,13 +104,13 @@ pub(crate) struct Peer {
     pub(crate) newest_refused: Option<Instant>,
     pub(crate) life: Life,
     pub(crate) history: History,
-    pub(crate) news: News,
+    pub(crate) events: EventQueue,
     pub(crate) closing: Closing,
     /// The mode derived from the traffic to the peer.
-    lean: Lean,
+    classifier: TrafficClassifier,
     pub(crate) last_refusal: Option<RefusedReason>,
     /// In the engine's queue of peers with events.
-    newsworthy: bool,
+    has_listed_events: bool,
     /// In the engine's list of peers whose acknowledgements wait for the next turn.
     pub(crate) ack_waits: bool,
     /// When the peer was last asked for a sign of life.
@@ -156,11 +156,11 @@ impl Peer {
             newest_refused: None,
             life: Life::new(now),
             history: History::default(),
-            news: News::default(),
+            events: EventQueue::default(),
             closing: Closing::Open,
-            lean: Lean::default(),
+            classifier: TrafficClassifier::default(),
             last_refusal: None,
-            newsworthy: false,
+            has_listed_events: false,
             ack_waits: false,
             kept_alive: now,
             traffic: Traffic::default(),
@@ -190,7 +190,7 @@ impl Peer {
     /// the traffic.
     pub(crate) fn mode(&self) -> Mode {
         match self.options.mode {
-            Mode::Adaptive => self.lean.mode(),
+            Mode::Adaptive => self.classifier.mode(),
             mode => mode,
         }
     }
@@ -333,7 +333,7 @@ impl Peer {
 
     /// Bytes held for the program.
     pub(crate) fn memory_used(&self) -> u64 {
-        self.session.inbox.memory_used() + self.news.held()
+        self.session.inbox.memory_used() + self.events.held()
     }
 
     /// Checks the invariants between the parts. `listed`: the engine is about to check the peer.
@@ -365,7 +365,7 @@ impl Peer {
             return Err(format!("node {}: nobody takes up what waits", self.node));
         }
         let begun = usize::from(self.session.has_begun());
-        let (unread, ends) = (self.news.unread(), self.news.ends());
+        let (unread, ends) = (self.events.unread(), self.events.ends());
         if unread + begun > MAX_UNREAD || ends > unread + 1 {
             return Err(format!(
                 "node {}: {unread} sessions unread, {ends} ends to be told",

@@ -3,7 +3,7 @@
 //!
 //! A mode applies to the traffic of the end that announces it. The sender of MODE adapts how it
 //! asks for acknowledgements and cuts trains, its receiver how it acknowledges and grants
-//! ([`Connection::heed_mode`](super::Connection::heed_mode)).
+//! ([`Connection::apply_peer_mode`](super::Connection::apply_peer_mode)).
 
 use crate::time::{Duration, Instant};
 use crate::wire::Mode;
@@ -24,7 +24,7 @@ pub(super) const SHORT: u64 = 8;
 
 /// The mode derived from the traffic to an Adaptive peer.
 #[derive(Debug)]
-pub(crate) struct Lean {
+pub(crate) struct TrafficClassifier {
     mode: Mode,
     /// The time since which the traffic contradicts `mode`.
     otherwise_since: Option<Instant>,
@@ -33,7 +33,7 @@ pub(crate) struct Lean {
     needed: u32,
 }
 
-impl Default for Lean {
+impl Default for TrafficClassifier {
     fn default() -> Self {
         Self {
             mode: Mode::Adaptive,
@@ -44,7 +44,7 @@ impl Default for Lean {
     }
 }
 
-impl Lean {
+impl TrafficClassifier {
     /// Notes that packets to the peer were built. `long`: more than a window, or very much, is
     /// queued.
     pub(crate) fn on_queue(&mut self, now: Instant, long: bool) {
@@ -203,52 +203,52 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stays_long_leans_to_throughput_and_back() {
-        let mut lean = Lean::default();
-        lean.on_queue(at(0), true);
-        lean.on_queue(at(19), true);
-        assert_eq!(lean.mode(), Mode::Adaptive);
-        lean.on_queue(at(20), true);
-        assert_eq!(lean.mode(), Mode::Throughput);
-        lean.on_queue(at(21), false);
-        lean.on_queue(at(30), true);
-        lean.on_queue(at(31), false);
-        assert_eq!(lean.mode(), Mode::Throughput, "a short pause is none");
-        lean.on_queue(at(51), false);
-        assert_eq!(lean.mode(), Mode::Adaptive);
+    fn a_long_queue_selects_throughput_until_it_is_short_again() {
+        let mut classifier = TrafficClassifier::default();
+        classifier.on_queue(at(0), true);
+        classifier.on_queue(at(19), true);
+        assert_eq!(classifier.mode(), Mode::Adaptive);
+        classifier.on_queue(at(20), true);
+        assert_eq!(classifier.mode(), Mode::Throughput);
+        classifier.on_queue(at(21), false);
+        classifier.on_queue(at(30), true);
+        classifier.on_queue(at(31), false);
+        assert_eq!(classifier.mode(), Mode::Throughput, "a short pause is none");
+        classifier.on_queue(at(51), false);
+        assert_eq!(classifier.mode(), Mode::Adaptive);
     }
 
     #[test]
-    fn a_queue_that_empties_between_does_not_lean() {
-        let mut lean = Lean::default();
+    fn a_queue_that_empties_in_between_stays_adaptive() {
+        let mut classifier = TrafficClassifier::default();
         for ms in 0..100 {
-            lean.on_queue(at(ms), ms % 2 == 0);
+            classifier.on_queue(at(ms), ms % 2 == 0);
         }
-        assert_eq!(lean.mode(), Mode::Adaptive);
+        assert_eq!(classifier.mode(), Mode::Adaptive);
     }
 
     #[test]
-    fn answers_lean_to_response_until_one_stays_away() {
-        let mut lean = Lean::default();
+    fn answers_select_response_until_one_is_missing() {
+        let mut classifier = TrafficClassifier::default();
         for _ in 1..EXCHANGES {
-            lean.on_exchange(true);
+            classifier.on_exchange(true);
         }
-        assert_eq!(lean.mode(), Mode::Adaptive);
-        lean.on_exchange(true);
-        assert_eq!(lean.mode(), Mode::Response);
-        lean.on_exchange(false);
-        assert_eq!(lean.mode(), Mode::Adaptive);
+        assert_eq!(classifier.mode(), Mode::Adaptive);
+        classifier.on_exchange(true);
+        assert_eq!(classifier.mode(), Mode::Response);
+        classifier.on_exchange(false);
+        assert_eq!(classifier.mode(), Mode::Adaptive);
         for _ in 0..EXCHANGES {
-            lean.on_exchange(true);
+            classifier.on_exchange(true);
         }
-        assert_eq!(lean.mode(), Mode::Adaptive, "once bitten");
+        assert_eq!(classifier.mode(), Mode::Adaptive, "once bitten");
         for _ in 0..EXCHANGES {
-            lean.on_exchange(true);
+            classifier.on_exchange(true);
         }
-        assert_eq!(lean.mode(), Mode::Response);
-        lean.on_queue(at(0), true);
-        lean.on_queue(at(20), true);
-        assert_eq!(lean.mode(), Mode::Throughput, "whatever was answered");
+        assert_eq!(classifier.mode(), Mode::Response);
+        classifier.on_queue(at(0), true);
+        classifier.on_queue(at(20), true);
+        assert_eq!(classifier.mode(), Mode::Throughput, "whatever was answered");
     }
 
     #[test]

@@ -520,7 +520,7 @@ impl Peer {
         if let Some(number) = early {
             self.repay_early(now, number, shared);
         }
-        shared.line.leave(Some(self.key));
+        shared.admission_queue.leave(Some(self.key));
         self.put_off = false;
         self.log_connected(now, shared);
         self.apply_decision();

@@ -249,7 +249,7 @@ impl Peer {
             Frame::Response(nonce) => self.on_response(now, nonce, shared),
             Frame::Mode { number, mode } if connection.modes.are_spoken() => {
                 if connection.modes.on_heard(number, mode) {
-                    connection.heed_mode();
+                    connection.apply_peer_mode();
                     connection.share_by_mode(shared);
                 }
             }
@@ -363,7 +363,7 @@ impl Peer {
     /// Handles the effects of the frames, after the packet is recorded.
     fn after_frames(&mut self, now: Instant, effects: &Effects, shared: &mut Shared) {
         if effects.emptied {
-            self.lean.on_exchange(effects.message);
+            self.classifier.on_exchange(effects.message);
         }
         if effects.acked {
             self.consult(now);
@@ -409,7 +409,7 @@ impl Peer {
         self.report_completions(shared);
         self.report_incoming(shared);
         if self.session.inbox.has_finished() {
-            self.list_news(shared);
+            self.list_events(shared);
         }
     }
 
@@ -447,7 +447,7 @@ impl Peer {
     #[inline]
     pub(crate) fn report_room(&mut self, shared: &mut Shared) {
         if self.session.outbox.has_wanted_room() {
-            self.list_news(shared);
+            self.list_events(shared);
         }
     }
 

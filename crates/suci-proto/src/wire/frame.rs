@@ -2,8 +2,8 @@
 
 use super::ack::{self, Ack, put_ack};
 use super::frag::{self, Frag, Rts};
+use super::frame_batch::FrameBatch;
 use super::reader::{Malformed, Reader};
-use super::run::Run;
 use super::tlv::Mode;
 use super::varint::{self, Fields};
 use crate::types::{ChannelId, MessageNumber, PacketNumber, ProtocolError};
@@ -313,8 +313,8 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Appends the frame. A FRAG is written as if another frame followed, that is with its
-    /// length; the fast path for fragments is [`FragHead::put`](super::FragHead::put).
+    /// Appends the frame. A FRAG is written as if another frame followed, that is with its length;
+    /// the fast path for fragments is [`FragHead::put`](super::FragHead::put).
     pub fn put(&self, buf: &mut Vec<u8>) {
         match *self {
             Self::Padding(len) => buf.resize(buf.len().saturating_add(len), kind::PADDING),
@@ -436,7 +436,7 @@ fn put_u64(buf: &mut Vec<u8>, kind: u8, value: u64) {
 #[derive(Clone, Debug)]
 pub(crate) enum PacketPart<'a> {
     /// Adjacent small messages.
-    Run(Run<'a>),
+    FrameBatch(FrameBatch<'a>),
     /// One fragment.
     Frag(Frag<'a>),
 }
@@ -459,8 +459,8 @@ impl<'a> Frames<'a> {
     /// The next run, if a run comes next. [`next_frag`](Self::next_frag) would return its frames
     /// one by one.
     #[inline]
-    pub fn next_run(&mut self) -> Option<Run<'a>> {
-        let run = Run::read(self.left.clone().rest())?;
+    pub fn next_batch(&mut self) -> Option<FrameBatch<'a>> {
+        let run = FrameBatch::read(self.left.clone().rest())?;
         self.left.bytes(run.frames().len() as u64).ok()?;
         Some(run)
     }
@@ -481,8 +481,8 @@ impl<'a> Frames<'a> {
     /// The next FRAG, or a run of them that are alike; `None` if another frame comes next.
     #[inline(always)]
     pub(crate) fn next_part(&mut self) -> Option<Result<PacketPart<'a>, ProtocolError>> {
-        match self.next_run() {
-            Some(run) => Some(Ok(PacketPart::Run(run))),
+        match self.next_batch() {
+            Some(run) => Some(Ok(PacketPart::FrameBatch(run))),
             None => Some(self.next_frag()?.map(PacketPart::Frag)),
         }
     }

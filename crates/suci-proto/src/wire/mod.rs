@@ -9,11 +9,11 @@ mod contiguous;
 mod crc;
 mod frag;
 mod frame;
+mod frame_batch;
 mod handshake;
 mod header;
 mod reader;
-mod run;
-mod sequential;
+mod sequential_headers;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -30,6 +30,8 @@ pub use frame::{
     Blocked, CLOSE_FINISHED, CLOSE_LEAVING, CLOSE_USER, Close, Credit, Frame, Frames, close_code,
     frames,
 };
+pub use frame_batch::FrameBatch;
+pub(crate) use frame_batch::{FrameShape, LONGEST};
 pub use handshake::{
     Accept, COOKIE, COOKIE_LEN, Cookie, HELLO_LEN, Hello, Init, Refused, RefusedCode,
 };
@@ -38,8 +40,6 @@ pub use header::{
     peek_index, peek_tag, put_header,
 };
 pub use reader::{Malformed, Reader};
-pub use run::Run;
-pub(crate) use run::{FrameShape, LONGEST};
-pub(crate) use sequential::SequentialHeaders;
+pub(crate) use sequential_headers::SequentialHeaders;
 pub(crate) use template::HeaderTemplate;
 pub use tlv::{EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params};

@@ -21,7 +21,7 @@ fn pair_with(config: impl Fn(usize) -> Config) -> Net {
     let mut net = Net::new(2, config);
     net.send(0, id(1), message(b"hello"));
     net.run(SECOND);
-    net.forget_news();
+    net.discard_events();
     net
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn pair() -> Net {
     net.send(0, id(1), message(b"hello"));
     net.send(1, id(0), message(b"hello"));
     net.run(Duration::from_secs(1));
-    net.forget_news();
+    net.discard_events();
     net
 }
 
@@ -166,7 +166,7 @@ impl Net {
     }
 
     /// Forgets the messages and events of all programs.
-    pub(crate) fn forget_news(&mut self) {
+    pub(crate) fn discard_events(&mut self) {
         for host in &mut self.hosts {
             host.received = Vec::new();
             host.events = Vec::new();
@@ -237,7 +237,7 @@ impl Net {
         let now = self.now;
         self.hosts
             .iter_mut()
-            .for_each(|host| host.engine.begin_turn(now));
+            .for_each(|host| host.engine.begin_cycle(now));
         let later = self.wire.split_off(&(now, u64::MAX));
         for ((at, _), (to, (from, bytes))) in std::mem::replace(&mut self.wire, later) {
             let Some(host) = (0..self.hosts.len()).find(|host| address(*host) == to) else {

@@ -117,7 +117,7 @@ fn f16_a_stop_between_input_and_timers_is_no_silence() {
     net.events(1);
     net.send(1, id(0), message(b"under way"));
     let stopped = net.now;
-    net.engine(1).begin_turn(stopped);
+    net.engine(1).begin_cycle(stopped);
     net.now += 20 * SECOND;
     let now = net.now;
     net.engine(1).handle_timeout(now);

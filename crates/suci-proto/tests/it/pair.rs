@@ -284,7 +284,7 @@ impl Pair {
     /// One poll of `host`'s program: everything that arrived, timers, messages.
     fn poll(&mut self, host: usize) {
         let now = self.now;
-        self.hosts[host].engine.begin_turn(now);
+        self.hosts[host].engine.begin_cycle(now);
         let due: Vec<_> = self
             .wire
             .range(..=(now, u64::MAX))
@@ -336,7 +336,7 @@ impl Pair {
                 self.poll(host);
                 self.flush(host);
                 // No more packets arrived: the next poll of the program finds nothing to answer.
-                self.hosts[host].engine.begin_turn(self.now);
+                self.hosts[host].engine.begin_cycle(self.now);
                 self.flush(host);
             }
             steps += 1;

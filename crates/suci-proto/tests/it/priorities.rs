@@ -15,7 +15,7 @@ fn hub(others: usize) -> Net {
         net.send(other, id(0), message(b"here"));
     }
     net.run(5 * SECOND);
-    net.forget_news();
+    net.discard_events();
     net
 }
 
@@ -327,7 +327,7 @@ fn channels_keep_their_priorities_in_the_next_session() {
     net.send(0, id(1), message(b"finds out"));
     net.run(5 * SECOND);
     set(&mut net, 1, 0);
-    net.forget_news();
+    net.discard_events();
     for n in 0..3 {
         net.queue(0, id(1), on(0, &[n; 1_300]));
     }

@@ -101,7 +101,7 @@ fn unanswered() -> (Net, SocketAddr, Vec<u8>) {
     let mut net = Net::new(2, |_| Config::default());
     net.send(0, id(1), message(b"heard"));
     net.run(SECOND);
-    net.forget_news();
+    net.discard_events();
     let seen = Rc::new(RefCell::new(Vec::new()));
     let packets = Rc::clone(&seen);
     net.meddle = Some(Box::new(move |to, packet| {
@@ -148,7 +148,7 @@ fn f17_a_closed_port_of_this_machine_makes_a_peer_lost_within_a_few_probe_timeou
 
 fn process_ended(net: &mut Net, for_good: bool) {
     let now = net.now;
-    net.engine(0).begin_turn(now);
+    net.engine(0).begin_cycle(now);
     net.engine(0).on_process_ended(now, id(1), for_good);
     net.flush(0);
 }
@@ -168,7 +168,7 @@ fn f17_a_process_that_has_ended_is_lost_at_once_and_ends_if_it_is_gone() {
         if !talking {
             net.meddle = None;
             net.run(idle);
-            net.forget_news();
+            net.discard_events();
             net.meddle = Some(Box::new(|_, _| None));
         }
         process_ended(&mut net, false);
@@ -218,7 +218,7 @@ fn f17_a_quiet_peer_whose_process_has_ended_is_lost() {
     net.meddle = Some(Box::new(|_, _| None));
     net.send(0, id(1), message(b"unheard"));
     net.run(SECOND * 20);
-    net.forget_news();
+    net.discard_events();
     process_ended(&mut net, true);
     net.run(SECOND * 2);
     let events = net.events(0);
@@ -430,7 +430,7 @@ fn a_peer_that_is_removed_ends_and_is_unknown() {
         net.send(0, id(peer), message(b"heard"));
     }
     net.run(SECOND);
-    net.forget_news();
+    net.discard_events();
     let now = net.now;
     assert!(net.engine(0).remove_peer(now, id(1)).unwrap());
     net.flush(0);

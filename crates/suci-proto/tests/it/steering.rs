@@ -170,7 +170,7 @@ fn a_controller_that_panics_takes_nobody_elses_timer_with_it() {
         net.send(0, id(other), message(b"open"));
     }
     net.run(Duration::from_secs(1));
-    net.forget_news();
+    net.discard_events();
     let now = net.now;
     let mut install = |other, steer| {
         assert!(net.engine(0).steer(now, id(other), Some(steer)));

@@ -14,7 +14,7 @@ fn pair() -> Net {
     net.send(0, id(1), message(b"hello"));
     net.send(1, id(0), message(b"hello"));
     net.run(SECOND);
-    net.forget_news();
+    net.discard_events();
     net
 }
 
@@ -177,7 +177,7 @@ fn f17_lost_and_up_leave_a_suspension_as_it_was() {
     suspend(&mut net, 1, true);
     suspend(&mut net, 0, true);
     net.run(SECOND);
-    net.forget_news();
+    net.discard_events();
     net.meddle = Some(Box::new(|_, _| None));
     net.run(SECOND * 30);
     assert_eq!(net.events(0), [lost(1)]);
@@ -205,7 +205,7 @@ fn f14_a_suspension_ends_with_its_session_and_outcomes_are_exact() {
     net.queue(0, id(1), message(b"never leaves"));
     suspend(&mut net, 0, true);
     net.run(SECOND);
-    net.forget_news();
+    net.discard_events();
     net.restart(1);
     net.send(1, id(0), message(b"a new life"));
     net.run(SECOND);
@@ -282,7 +282,7 @@ fn a_peer_that_does_not_know_suspension_is_only_held_back_here() {
     net.meddle = Some(Box::new(|_, packet| Some(without_extension(packet))));
     net.send(0, id(1), message(b"hello"));
     net.run(SECOND);
-    net.forget_news();
+    net.discard_events();
     // Host 1 believes that host 0 does not know it.
     suspend(&mut net, 1, true);
     net.run(SECOND);
@@ -303,7 +303,7 @@ fn patience_is_each_peers_own() {
         net.send(0, id(peer), message(b"hello"));
     }
     net.run(SECOND);
-    net.forget_news();
+    net.discard_events();
     let mut patience = |node, silence_timeout, give_up_after| {
         net.change(0, id(node), |o| {
             (o.silence_timeout, o.give_up_after) = (silence_timeout, give_up_after);

@@ -239,7 +239,7 @@ impl Driver {
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
             let now = *woken.get_or_insert_with(|| {
                 let now = clock.now();
-                engine.begin_turn(now);
+                engine.begin_cycle(now);
                 now
             });
             let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
@@ -251,7 +251,7 @@ impl Driver {
             .map_err(Error::io("receiving from the socket"))?;
         let now = woken.unwrap_or_else(|| {
             let now = clock.now();
-            engine.begin_turn(now);
+            engine.begin_cycle(now);
             now
         });
         Ok((got, now))

@@ -777,7 +777,7 @@ fn exchange(
 /// Looks at the socket; each receive lasts this long. Returns how many datagrams it took.
 fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Duration) -> usize {
     let (now, before) = (a.now(), a.engine.counters().datagrams_in);
-    a.engine.begin_turn(now);
+    a.engine.begin_cycle(now);
     a.bulk = true;
     script.lock().unwrap().slowness = lasts;
     a.drain(now, prompt).unwrap();
@@ -804,7 +804,7 @@ fn a_look_ends_when_the_program_has_something_to_do() {
             }
             for _ in 0..unread {
                 let now = a.now();
-                a.engine.begin_turn(now);
+                a.engine.begin_cycle(now);
                 a.bulk = false;
                 a.drain(now, true).unwrap();
                 assert!(a.engine.has_message());
@@ -834,7 +834,7 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
             b.turn().unwrap();
             assert!(b.take_message().is_some());
             b.turn().unwrap();
-            a.engine.begin_turn(began);
+            a.engine.begin_cycle(began);
             a.bulk = true;
             a.drain(began, true).unwrap();
             until(&mut a, &mut b, |a, _| a.is_flushed());

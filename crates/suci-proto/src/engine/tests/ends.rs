@@ -136,7 +136,7 @@ impl Ending {
             return;
         }
         let engine = &mut self.world.engines[host];
-        engine.begin_turn(now);
+        engine.begin_cycle(now);
         if engine.next_timeout().is_some_and(|at| at <= now) {
             engine.handle_timeout(now);
         }

@@ -134,7 +134,7 @@ fn f17_credit_of_a_replaced_connection_lapses_though_its_successor_is_never_hear
         let next = world.engines[0].next_timeout();
         world.now = next.map_or(end, |at| at.clamp(world.now, end));
         let now = world.now;
-        world.engines[0].begin_turn(now);
+        world.engines[0].begin_cycle(now);
         world.engines[0].handle_timeout(now);
     }
     assert!(!replaced(&mut world));
@@ -524,7 +524,7 @@ pub(super) fn run_without(world: &mut World, dead: &[usize], span: Duration) {
         }
         for (host, engine) in world.engines.iter_mut().enumerate() {
             if !dead.contains(&host) {
-                engine.begin_turn(world.now);
+                engine.begin_cycle(world.now);
                 engine.handle_timeout(world.now);
             }
         }

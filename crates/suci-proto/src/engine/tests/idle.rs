@@ -177,7 +177,7 @@ fn f16_time_that_passed_undrained_activates_no_peer() {
     let (now, engine) = (world.now, &mut world.engines[0]);
     let gaps = engine.counters().gaps;
     engine.expected = Some(engine.last_run);
-    engine.begin_turn(now);
+    engine.begin_cycle(now);
     assert_eq!(engine.counters().gaps, gaps + 1);
     assert!(is_idle(&world, 0, 1));
 }

@@ -35,7 +35,7 @@ fn a_session_with_itself_never_ends_for_silence() {
     let memory = &mut engine.shared.memory;
     let _promises: Vec<_> = core::iter::from_fn(|| memory.take()).collect();
     let now = now + 1_000 * SECOND;
-    engine.begin_turn(now);
+    engine.begin_cycle(now);
     engine.handle_timeout(now);
     assert_eq!(engine.poll_event(), None);
     assert_eq!(engine.recv().unwrap().1.payload, b"unread");

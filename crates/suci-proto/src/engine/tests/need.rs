@@ -35,7 +35,7 @@ impl Cable {
         world.now += TICK;
         let now = world.now;
         for host in 0..2 {
-            world.engines[host].begin_turn(now);
+            world.engines[host].begin_cycle(now);
             let coming = &mut self.under_way[1 - host];
             while let Some((_, packet)) = coming.pop_front_if(|(at, _)| *at <= now) {
                 world.deliver(&packet);
@@ -168,7 +168,7 @@ impl Star {
         let world = &mut self.world;
         world.now += tick;
         let now = world.now;
-        world.engines.iter_mut().for_each(|e| e.begin_turn(now));
+        world.engines.iter_mut().for_each(|e| e.begin_cycle(now));
         let due = self.under_way.extract_if(.., |(at, _)| *at <= now);
         due.for_each(|(_, packet)| world.deliver(&packet));
         for host in 0..3 {

@@ -265,7 +265,7 @@ fn f31_who_finds_no_room_for_a_caller_still_calls_it() {
     }
     world.now += 2 * SECOND;
     let now = world.now;
-    world.engines[0].begin_turn(now);
+    world.engines[0].begin_cycle(now);
     world.engines[0].handle_timeout(now);
     let again = world.outgoing(0);
     assert!(again.iter().any(|p| p.is(PacketType::Hello)));
@@ -335,11 +335,14 @@ fn looks_in_a_second(peers: usize) -> u32 {
     let mut sweeps = 0;
     while world.now < begun + SECOND {
         let (now, engine) = (world.now, &mut world.engines[0]);
-        assert!(!engine.shared.line.ask(now, None, 0), "somebody waits");
+        assert!(
+            !engine.shared.admission_queue.ask(now, None, 0),
+            "somebody waits"
+        );
         let due = engine.next_timeout().expect("a sweep serves it");
         sweeps += u32::from(due <= now);
         engine.handle_timeout(now);
-        engine.shared.line.leave(None);
+        engine.shared.admission_queue.leave(None);
         engine.handle_timeout(now);
         assert_eq!(engine.next_timeout(), None, "nobody waits any more");
         world.now += Duration::from_millis(1);
@@ -392,7 +395,7 @@ fn defies_for(give_up_after: Duration) -> Duration {
             world.deliver_ping(0);
         }
         world.now += SECOND;
-        world.engines[0].begin_turn(world.now);
+        world.engines[0].begin_cycle(world.now);
         world.engines[0].handle_timeout(world.now);
         // No packet of the node arrives.
         world.outgoing(0);

@@ -180,7 +180,7 @@ impl Rogue {
         let from = if elsewhere { 5 } else { 1 };
         self.world.deliver(&Packet { from, to: 0, bytes });
         let engine = &mut self.world.engines[0];
-        engine.begin_turn(now);
+        engine.begin_cycle(now);
         if engine.next_timeout().is_some_and(|at| at <= now) {
             engine.handle_timeout(now);
         }

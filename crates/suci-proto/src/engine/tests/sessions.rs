@@ -49,7 +49,7 @@ fn run_without(world: &mut World, silent: usize, span: Duration) {
     while world.now < end {
         world.now += Duration::from_millis(10);
         for engine in &mut world.engines {
-            engine.begin_turn(world.now);
+            engine.begin_cycle(world.now);
             engine.handle_timeout(world.now);
         }
         for host in 0..world.engines.len() {
@@ -196,7 +196,7 @@ fn run_claim(world: &mut World, span: Duration) -> (Vec<Packet>, usize) {
         world.now += Duration::from_millis(10);
         for host in [0, 1] {
             let now = world.now;
-            world.engines[host].begin_turn(now);
+            world.engines[host].begin_cycle(now);
             world.engines[host].handle_timeout(now);
             for mut packet in world.outgoing(host) {
                 match (host, packet.to) {

@@ -246,7 +246,7 @@ fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
         world.now += 400 * SECOND;
         let now = world.now;
         let engine = &mut world.engines[0];
-        engine.begin_turn(if within { before } else { now });
+        engine.begin_cycle(if within { before } else { now });
         engine.handle_timeout(now);
         let _ = world.send(2, 0);
         world.run(30 * SECOND);

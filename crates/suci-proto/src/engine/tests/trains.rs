@@ -3,7 +3,7 @@
 
 mod gates;
 
-use super::runs::{Setting, difference, setting};
+use super::packet_sequences::{Setting, difference, setting};
 use super::*;
 use crate::peer::Closing;
 use proptest::prelude::*;
@@ -287,7 +287,7 @@ impl Trio {
     fn turn(&mut self, packets: &[Arriving], wait: u64) {
         self.world.now += Duration::from_micros(wait);
         for engine in &mut self.world.engines {
-            engine.begin_turn(self.world.now);
+            engine.begin_cycle(self.world.now);
         }
         self.deliver(packets);
         for engine in &mut self.world.engines {

@@ -1,9 +1,9 @@
 //! What the channels of a session share.
 
 use crate::message::assembly::{Assembly, Way};
+use crate::message::packed_queue::PackedQueueCache;
 use crate::message::pool::{Chunk, Pool};
-use crate::message::runs::SpareRuns;
-use crate::message::slot::{Slot, SpareSlots};
+use crate::message::slot::{Slot, SlotCache};
 
 /// Session credit on the receiver's side, and the budget of large messages.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(in crate::message) struct Accounts {
     pub(in crate::message) chunk: Chunk,
     /// For the next message that comes in pieces.
     pub(in crate::message) blank: Option<Box<Assembly>>,
-    pub(in crate::message) spare: SpareSlots,
-    pub(in crate::message) spare_runs: SpareRuns,
+    pub(in crate::message) slot_cache: SlotCache,
+    pub(in crate::message) packed_queue_cache: PackedQueueCache,
 }
 
 /// What a popped message gives back.

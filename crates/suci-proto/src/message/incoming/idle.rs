@@ -1,7 +1,7 @@
 //! A channel of the inbox without messages, or at its end, and the session's books beside it.
 
 use super::{
-    Accounts, Chunk, IncomingChannel, Listed, Request, RequestVerdict, SpareRuns, SpareSlots,
+    Accounts, Chunk, IncomingChannel, Listed, PackedQueueCache, Request, RequestVerdict, SlotCache,
 };
 use crate::message::{Halves, len64};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
@@ -25,8 +25,8 @@ impl Accounts {
         if nothing {
             self.chunk = Chunk::default();
             self.blank = None;
-            self.spare = SpareSlots::default();
-            self.spare_runs = SpareRuns::default();
+            self.slot_cache = SlotCache::default();
+            self.packed_queue_cache = PackedQueueCache::default();
         }
         nothing
     }
@@ -50,12 +50,12 @@ impl IncomingChannel {
 
     /// Whether its sender finished it and the program took all its messages.
     pub(in crate::message) fn is_over(&self) -> bool {
-        self.end.is_some() && self.runs.is_empty() && self.slots.is_empty()
+        self.end.is_some() && self.packed.is_empty() && self.slots.is_empty()
     }
 
     /// What is left of it, if none of its messages is here or expected and nothing is to be told.
     pub(in crate::message) fn frozen(&self) -> Option<IdleIncoming> {
-        let no_messages = self.runs.is_empty() && self.slots.is_empty();
+        let no_messages = self.packed.is_empty() && self.slots.is_empty();
         let Listed {
             answer,
             update,

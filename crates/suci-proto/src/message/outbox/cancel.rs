@@ -73,7 +73,7 @@ impl Outbox {
         reason: u64,
         all: impl IntoIterator<Item = Cancelled>,
     ) -> u64 {
-        let class = self.turns.priority(place).class();
+        let class = self.scheduler.priority(place).class();
         let mut count = 0_u64;
         for cancelled in all {
             let Cancelled {

@@ -23,7 +23,7 @@ impl Outbox {
         let id = channel.id();
         let place = self.channels.insert(channel);
         self.by_id.insert(id, place);
-        self.turns.set_priority(place, self.priority(id));
+        self.scheduler.set_priority(place, self.priority(id));
         self.remember(id, place);
         place
     }
@@ -38,7 +38,7 @@ impl Outbox {
 
     /// Makes a channel cold. False if it has something to do.
     pub(super) fn freeze(&mut self, place: usize) -> bool {
-        let idle = !self.turns.is_listed(place)
+        let idle = !self.scheduler.is_listed(place)
             && self
                 .channels
                 .get(place)
@@ -53,7 +53,8 @@ impl Outbox {
     /// Gives back places that were needed once. Places change: not while anybody holds one.
     pub(super) fn tidy(&mut self) {
         let (channels, by_id) = (&mut self.channels, &mut self.by_id);
-        let Some(moved) = places::give_back(channels, by_id, &mut self.turns, OutgoingChannel::id)
+        let Some(moved) =
+            places::give_back(channels, by_id, &mut self.scheduler, OutgoingChannel::id)
         else {
             return;
         };
@@ -70,7 +71,7 @@ impl Outbox {
         let nothing = self.is_empty() && !self.has_sendable() && self.completions.is_empty();
         let told =
             self.session_parked.is_empty() && self.to_report.is_empty() && !self.wants_room();
-        if !(nothing && told && self.turns.is_empty()) {
+        if !(nothing && told && self.scheduler.is_empty()) {
             return false;
         }
         self.recent = None;
@@ -80,11 +81,11 @@ impl Outbox {
         self.session_parked = Vec::new();
         self.to_report = Default::default();
         self.completions = Default::default();
-        self.spares = Default::default();
+        self.caches = Default::default();
         let places: Vec<usize> = self.by_id.values().copied().collect();
         let frozen = places.into_iter().all(|place| self.freeze(place));
         if frozen {
-            (self.channels, self.by_id, self.turns) = Default::default();
+            (self.channels, self.by_id, self.scheduler) = Default::default();
         }
         frozen && self.channel_parked == 0 && self.answer_parked == 0
     }
@@ -96,7 +97,7 @@ impl Outbox {
     pub(in crate::message) fn audit_queued(&self) {
         let mut queued = crate::message::ByClass::default();
         for (place, channel) in &self.channels {
-            let class = self.turns.priority(place).class();
+            let class = self.scheduler.priority(place).class();
             queued.change(class, |held| held.plus(channel.queue.held()));
         }
         assert_eq!(queued, self.queued);
@@ -105,6 +106,6 @@ impl Outbox {
     /// Bytes allocated for messages, without the payloads of those that are not small.
     pub(in crate::message) fn footprint(&self) -> usize {
         let held: usize = self.channels.iter().map(|(_, c)| c.queue.footprint()).sum();
-        held + self.spares.footprint()
+        held + self.caches.footprint()
     }
 }

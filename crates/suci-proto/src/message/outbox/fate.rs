@@ -35,7 +35,7 @@ impl Outbox {
     pub fn on_all_lost(&mut self) {
         for (place, channel) in &mut self.channels {
             channel.all_lost();
-            self.turns.add(place);
+            self.scheduler.add(place);
         }
     }
 
@@ -79,10 +79,10 @@ impl Outbox {
         let Some(channel) = self.channels.get_mut(place) else {
             return;
         };
-        channel.queue.give_back(&mut self.spares);
+        channel.queue.give_back(&mut self.caches);
         let (parked, empty) = (channel.turn.parked.is_some(), channel.queue.is_empty());
         let Released { over, left, .. } = released;
-        let class = self.turns.priority(place).class();
+        let class = self.scheduler.priority(place).class();
         self.queued
             .change(class, |all| all.without(released.freed).minus(left));
         self.over = self.over.plus(over).minus(left);

@@ -124,7 +124,7 @@ impl Outbox {
         if channel.turn.to_report {
             self.to_report.retain(|listed| *listed != place);
         }
-        self.turns.forget(place);
+        self.scheduler.forget(place);
         self.by_id.remove(&channel.id());
         self.recent = None;
         Some(channel)

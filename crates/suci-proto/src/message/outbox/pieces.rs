@@ -111,7 +111,7 @@ impl Outbox {
         if self.has_blocked_channels() {
             return None;
         }
-        let (place, terms) = (self.turns.front()?, self.terms());
+        let (place, terms) = (self.scheduler.front()?, self.terms());
         let front = self.channels.get(place).filter(|c| c.id() == channel)?;
         let (message, range) = front.rest(start, end, terms)?;
         Some(Rest {
@@ -120,7 +120,7 @@ impl Outbox {
             message,
             first: end.saturating_sub(range.start),
             range,
-            turn: self.turns.left(place),
+            turn: self.scheduler.left(place),
             charged: 0,
         })
     }
@@ -130,7 +130,7 @@ impl Outbox {
         if let Some(channel) = self.channels.get_mut(rest.place) {
             let end = rest.first.saturating_add(rest.range.start);
             channel.queue.sent_to(end);
-            self.turns.charge(rest.charged);
+            self.scheduler.charge(rest.charged);
         }
     }
 }

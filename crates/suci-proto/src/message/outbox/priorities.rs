@@ -3,7 +3,7 @@
 use super::Outbox;
 use crate::limits::MAX_CHANNELS;
 use crate::message::len64;
-use crate::turns::Priority;
+use crate::scheduler::Priority;
 use crate::types::ChannelId;
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Outbox {
             }
             if let Some(&place) = self.by_id.get(&channel) {
                 self.move_class(place, priority.class());
-                self.turns.set_priority(place, priority);
+                self.scheduler.set_priority(place, priority);
             }
         }
         self.recent = None;

@@ -3,7 +3,7 @@
 
 use super::{Opened, Outbox};
 use crate::message::outgoing::{Fin, OutgoingChannel};
-use crate::message::send_queue::Spares;
+use crate::message::send_queue::SendBufferCaches;
 use crate::message::{ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room, len64};
 use crate::types::{ChannelId, MessageNumber};
 
@@ -33,7 +33,7 @@ impl Outbox {
     #[must_use]
     #[inline]
     pub fn next_class(&self) -> Option<u8> {
-        self.turns.front_class()
+        self.scheduler.front_class()
     }
 
     /// Queues a message.
@@ -47,7 +47,7 @@ impl Outbox {
         }
         let size = Held::of(&message);
         match self.make_room(message.channel, size) {
-            Ok(room) => Ok(self.queue(room, |channel, spares| channel.queue.push(message, spares))),
+            Ok(room) => Ok(self.queue(room, |channel, caches| channel.queue.push(message, caches))),
             Err(no) => Err((no, message)),
         }
     }
@@ -61,8 +61,8 @@ impl Outbox {
         let payload = len64(message.payload.len());
         let size = Held::one(payload.saturating_add(len64(message.user_header.len())));
         let room = self.make_room(message.channel, size)?;
-        Ok(self.queue(room, |channel, spares| {
-            channel.queue.push_small(message, spares)
+        Ok(self.queue(room, |channel, caches| {
+            channel.queue.push_small(message, caches)
         }))
     }
 
@@ -72,7 +72,7 @@ impl Outbox {
     /// called before.
     pub fn lend(&mut self, channel: ChannelId) -> Option<ChannelLease> {
         let place = self.find(channel)?;
-        let class = self.turns.priority(place).class();
+        let class = self.scheduler.priority(place).class();
         let (held, limits) = (self.queued.get(class), &self.limits);
         let most = |each: Held| {
             let room = limits.max_queued_bytes.saturating_sub(held.charge());
@@ -94,7 +94,7 @@ impl Outbox {
             channel.queue.put_back(count, block);
         }
         if count > 0 {
-            let class = self.turns.priority(place).class();
+            let class = self.scheduler.priority(place).class();
             self.queued.change(class, |before| before.plus(held));
             self.accepted = self.accepted.saturating_add(held.messages);
             self.activate(place);
@@ -127,7 +127,7 @@ impl Outbox {
     pub(super) fn move_class(&mut self, place: usize, class: u8) {
         let channel = self.channels.get(place);
         let held = channel.map_or(Held::default(), |channel| channel.queue.held());
-        let before = self.turns.priority(place).class();
+        let before = self.scheduler.priority(place).class();
         self.queued.change(before, |all| all.minus(held));
         self.queued.change(class, |all| all.plus(held));
     }
@@ -148,10 +148,10 @@ impl Outbox {
     fn queue(
         &mut self,
         QueueSlot { place, class, held }: QueueSlot,
-        push: impl FnOnce(&mut OutgoingChannel, &mut Spares) -> MessageNumber,
+        push: impl FnOnce(&mut OutgoingChannel, &mut SendBufferCaches) -> MessageNumber,
     ) -> MessageNumber {
-        let (channel, spares) = (self.channels.get_mut(place), &mut self.spares);
-        let number = channel.map_or(0, |channel| push(channel, spares));
+        let (channel, caches) = (self.channels.get_mut(place), &mut self.caches);
+        let number = channel.map_or(0, |channel| push(channel, caches));
         self.queued.change(class, |_| held);
         self.accepted = self.accepted.saturating_add(1);
         self.activate(place);

@@ -1,7 +1,7 @@
 //! Channels that end: what is left of them, and how many there may be.
 
 use super::*;
-use crate::turns::Priority;
+use crate::scheduler::Priority;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

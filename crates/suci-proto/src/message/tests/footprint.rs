@@ -79,7 +79,7 @@ fn cost_of_runs(count: u64, len: usize, tag: u64) -> usize {
             break;
         }
         first += count;
-        assert_eq!(inbox.held_as_runs(), first, "{count} of {len} B");
+        assert_eq!(inbox.held_packed(), first, "{count} of {len} B");
     }
     let held = inbox.chunks() + inbox.footprint();
     held * 100 / usize::try_from(inbox.memory_used()).unwrap()
@@ -148,7 +148,7 @@ fn f03_a_long_message_or_an_empty_one_shares_no_memory() {
     }
     let sent = Vec::new();
     take(&mut inbox, &Packet { bytes, sent }).unwrap();
-    assert_eq!(inbox.held_as_runs(), 3);
+    assert_eq!(inbox.held_packed(), 3);
     let got = pop_all(&mut inbox);
     assert_eq!(
         got.iter().map(|m| m.payload.len()).collect::<Vec<_>>(),

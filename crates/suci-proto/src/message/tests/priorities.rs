@@ -1,7 +1,7 @@
 //! Channels of one destination: strict classes, and who sends how much within one.
 
 use super::*;
-use crate::turns::Priority;
+use crate::scheduler::Priority;
 use std::collections::BTreeMap;
 
 fn rank(outbox: &mut Outbox, channel: ChannelId, class: u8, weight: u8) {

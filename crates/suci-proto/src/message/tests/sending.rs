@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limits::MIN_PIECE;
-use crate::turns::Priority;
+use crate::scheduler::Priority;
 use crate::waits::WaitReason;
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
     let (mut with_runs, mut without) = (frames(bytes), frames(bytes));
     let mut in_runs = 0;
     loop {
-        let Some(run) = with_runs.next_run() else {
+        let Some(run) = with_runs.next_batch() else {
             match (with_runs.next(), without.next()) {
                 (None, None) => return in_runs,
                 (one, other) => assert_eq!(one, other),
@@ -60,7 +60,7 @@ pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
 
 /// Checks that the run at the front of `bytes` holds all messages that it may, and no others.
 fn compare_run(bytes: &[u8]) {
-    let run = frames(bytes).next_run();
+    let run = frames(bytes).next_batch();
     let taken = run.map_or((0, 0), |run| (run.count(), run.frames().len()));
     assert_eq!(taken, expected(bytes));
 }

@@ -3,11 +3,11 @@
 
 mod acks;
 mod both_ways;
+mod frame_batches;
 mod frames;
 mod handshake;
 mod header;
 mod numbers;
-mod runs;
 mod sequential;
 
 use super::*;

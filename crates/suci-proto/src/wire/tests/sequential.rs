@@ -2,8 +2,8 @@
 //! one.
 
 use crate::types::{ChannelId, Kind};
-use crate::wire::run::ENOUGH;
-use crate::wire::{FragHead, Run, SequentialHeaders, Start, frames};
+use crate::wire::frame_batch::ENOUGH;
+use crate::wire::{FragHead, FrameBatch, SequentialHeaders, Start, frames};
 use proptest::prelude::*;
 
 fn write(buf: &mut Vec<u8>, channel: u32, message: u64, tag: u64, data: &[u8]) -> usize {
@@ -105,7 +105,7 @@ proptest! {
             }
         }
         bytes.truncate(bytes.len().saturating_sub(cut));
-        let run = Run::read(&bytes);
+        let run = FrameBatch::read(&bytes);
         let mut expected = Vec::new();
         let mut one_by_one = frames(&bytes);
         let (mut payload, mut size) = (0, 0);

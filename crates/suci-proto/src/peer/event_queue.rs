@@ -111,7 +111,7 @@ struct Events {
 
 /// Everything about one peer that waits for the program, except messages of the present session.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct EventQueue {
     ends: VecDeque<(Events, EndedSession)>,
     present: Events,
     /// Announcements among the present events that no receiving call reported.
@@ -177,7 +177,7 @@ impl Events {
     }
 }
 
-impl News {
+impl EventQueue {
     /// Adds an event of the present session.
     pub(crate) fn tell(&mut self, event: Event) {
         self.failed = self.failed.saturating_add(event.failures());
@@ -269,7 +269,7 @@ impl News {
         self.flushed = self.failed;
     }
 
-    /// Whether [`News::next`] returns an event.
+    /// Whether [`EventQueue::next`] returns an event.
     pub(crate) fn has_next(&self) -> bool {
         match self.ends.front() {
             None => !self.present.queue.is_empty(),
@@ -301,7 +301,7 @@ impl News {
         self.take(at, 0)
     }
 
-    /// As [`News::next_message`], for one channel.
+    /// As [`EventQueue::next_message`], for one channel.
     fn next_message_on(&mut self, channel: ChannelId) -> Option<(SessionNumber, Message, Promise)> {
         let mut ends = self.ends.iter().enumerate();
         let (at, place) = ends.find_map(|(at, (_, ended_session))| {
@@ -331,7 +331,7 @@ impl News {
         (!heard).then_some(ended_session.reason)
     }
 
-    /// Whether [`News::next_message`] returns a message.
+    /// Whether [`EventQueue::next_message`] returns a message.
     pub(crate) fn has_message(&self) -> bool {
         // Usually no session has ended.
         !self.ends.is_empty() && self.ends.iter().any(|(_, f)| !f.messages.is_empty())
@@ -396,7 +396,7 @@ impl Peer {
         each: &mut impl FnMut(SessionNumber, Message),
     ) -> usize {
         self.read = true;
-        let Some((session, message, freed)) = self.news.next_message() else {
+        let Some((session, message, freed)) = self.events.next_message() else {
             if self.session.inbox.large_held() > 0 {
                 // The memory of a large message is for the peer that waited longest: the sender's
                 // next one queues, too.
@@ -406,12 +406,12 @@ impl Peer {
             let inbox = &mut self.session.inbox;
             let popped = inbox.pop_some(most, &mut |message| each(session, message));
             if inbox.has_finished() {
-                self.list_news(shared);
+                self.list_events(shared);
             }
             return popped;
         };
         shared.memory.release(freed);
-        self.list_news(shared);
+        self.list_events(shared);
         each(session, message);
         1
     }
@@ -423,9 +423,9 @@ impl Peer {
         shared: &mut Shared,
     ) -> Option<(SessionNumber, Message)> {
         self.read = true;
-        if let Some((session, message, freed)) = self.news.next_message_on(channel) {
+        if let Some((session, message, freed)) = self.events.next_message_on(channel) {
             shared.memory.release(freed);
-            self.list_news(shared);
+            self.list_events(shared);
             return Some((session, message));
         }
         if self.session.inbox.large_held() > 0 {
@@ -434,14 +434,14 @@ impl Peer {
         }
         let message = self.session.inbox.pop_on(channel)?;
         if self.session.inbox.has_finished() {
-            self.list_news(shared);
+            self.list_events(shared);
         }
         Some((self.session.number, message))
     }
 
     /// Whether [`Peer::next_message_on`] returns a message.
     pub(crate) fn has_message_on(&self, channel: ChannelId) -> bool {
-        let mut ended = self.news.ends.iter();
+        let mut ended = self.events.ends.iter();
         let waits = |message: &Message| message.channel == channel;
         ended.any(|(_, ended_session)| ended_session.messages.iter().any(waits))
             || self.session.inbox.has_ready_on(channel)
@@ -449,52 +449,52 @@ impl Peer {
 
     /// Why the newest session ended, if the program was told neither by an event nor by this call.
     pub(crate) fn take_unheard_end(&mut self) -> Option<EndReason> {
-        self.news.take_unheard_end()
+        self.events.take_unheard_end()
     }
 
     /// Whether [`Peer::next_messages`] returns a message.
     pub(crate) fn has_message(&self) -> bool {
-        self.news.has_message() || self.session.inbox.has_ready()
+        self.events.has_message() || self.session.inbox.has_ready()
     }
 
     /// Queues an event of this session for the program, behind the ends of earlier sessions.
     pub(crate) fn tell(&mut self, event: Event, shared: &mut Shared) {
-        self.change_news(shared, |news| news.tell(event));
+        self.change_events(shared, |events| events.tell(event));
     }
 
     /// Changes the waiting events, and the engine's count over all peers with them.
-    pub(super) fn change_news<T>(
+    pub(super) fn change_events<T>(
         &mut self,
         shared: &mut Shared,
-        change: impl FnOnce(&mut News) -> T,
+        change: impl FnOnce(&mut EventQueue) -> T,
     ) -> T {
-        let before = self.news.unreported();
-        let result = change(&mut self.news);
-        shared.unreported = (shared.unreported + self.news.unreported()).saturating_sub(before);
-        self.list_news(shared);
+        let before = self.events.unreported();
+        let result = change(&mut self.events);
+        shared.unreported = (shared.unreported + self.events.unreported()).saturating_sub(before);
+        self.list_events(shared);
         result
     }
 
     /// Withdraws the announcement of a message that was answered before the program took it.
-    pub(crate) fn withdraw_news(
+    pub(crate) fn withdraw_announcement(
         &mut self,
         channel: ChannelId,
         number: MessageNumber,
         shared: &mut Shared,
     ) {
-        self.change_news(shared, |news| news.withdraw(channel, number));
+        self.change_events(shared, |events| events.withdraw(channel, number));
     }
 
     /// Takes an announcement that no receiving call reported, and counts it as reported.
-    pub(crate) fn report_news(&mut self, shared: &mut Shared) -> Option<Event> {
-        self.change_news(shared, News::report)
+    pub(crate) fn report_announcement(&mut self, shared: &mut Shared) -> Option<Event> {
+        self.change_events(shared, EventQueue::report)
     }
 
     /// Enters the engine's queue of peers with events, if there is one to take.
-    pub(super) fn list_news(&mut self, shared: &mut Shared) {
-        if !self.newsworthy && self.has_event() {
-            self.newsworthy = true;
-            shared.newsworthy.push_back(self.key);
+    pub(super) fn list_events(&mut self, shared: &mut Shared) {
+        if !self.has_listed_events && self.has_event() {
+            self.has_listed_events = true;
+            shared.peers_with_events.push_back(self.key);
         }
     }
 
@@ -502,12 +502,12 @@ impl Peer {
     pub(crate) fn has_event(&self) -> bool {
         let (inbox, outbox) = (&self.session.inbox, &self.session.outbox);
         let unqueued = || inbox.has_finished() || outbox.has_wanted_room();
-        self.news.has_next() || (self.news.ends() == 0 && unqueued())
+        self.events.has_next() || (self.events.ends() == 0 && unqueued())
     }
 
     /// Whether the program must be told something about this peer, now or later.
     pub(super) fn has_untold(&self) -> bool {
-        !self.news.is_empty() || self.session.outbox.wants_room()
+        !self.events.is_empty() || self.session.outbox.wants_room()
     }
 
     /// The next event for the program. The caller took the peer out of the engine's queue.
@@ -516,22 +516,22 @@ impl Peer {
         held: Option<Source>,
         shared: &mut Shared,
     ) -> Option<Event> {
-        self.newsworthy = false;
+        self.has_listed_events = false;
         let node = self.node;
         let held = held.filter(|held| held.node == node);
-        let mut event = self.change_news(shared, |news| {
+        let mut event = self.change_events(shared, |news| {
             news.next(node, held.map(|held| held.session))
         });
         // The held message may be the last of its channel.
-        if event.is_none() && self.news.ends() == 0 && held.is_none() {
+        if event.is_none() && self.events.ends() == 0 && held.is_none() {
             let finished = self.session.inbox.poll_finished();
             event = finished.map(|channel| Event::ChannelFinished { node, channel });
         }
-        if event.is_none() && self.news.ends() == 0 {
+        if event.is_none() && self.events.ends() == 0 {
             let room = self.session.outbox.poll_room();
             event = room.map(|class| Event::Writable { node, class });
         }
-        self.list_news(shared);
+        self.list_events(shared);
         event
     }
 
@@ -539,7 +539,7 @@ impl Peer {
     /// earlier sessions are unread (F04).
     #[inline(always)]
     pub(crate) fn has_room_for_session(&self) -> bool {
-        self.session.has_begun() || self.news.unread() < MAX_UNREAD
+        self.session.has_begun() || self.events.unread() < MAX_UNREAD
     }
 }
 
@@ -563,7 +563,7 @@ mod tests {
 
     #[test]
     fn f04_a_suspension_that_was_undone_is_not_told() {
-        let (node, mut news) = (NODE, News::default());
+        let (node, mut news) = (NODE, EventQueue::default());
         for by in [Side::Here, Side::There] {
             news.tell(Event::Suspended { node, by });
         }
@@ -615,13 +615,13 @@ mod tests {
         }
     }
 
-    fn told(news: &mut News) -> Vec<Event> {
+    fn told(news: &mut EventQueue) -> Vec<Event> {
         core::iter::from_fn(|| news.next(NODE, None)).collect()
     }
 
     #[test]
     fn f32_memory_of_an_ended_session_counts_until_its_last_message_is_taken() {
-        let mut news = News::default();
+        let mut news = EventQueue::default();
         news.end(ended_session(2));
         assert_eq!(news.held(), 6);
         assert!(news.next_message().is_some());
@@ -634,7 +634,7 @@ mod tests {
     /// messages are missing.
     #[test]
     fn f20_a_close_cut_short_is_told_though_later_sessions_closed_in_order() {
-        let mut news = News::default();
+        let mut news = EventQueue::default();
         for missing in [2, 3] {
             news.end(EndedSession {
                 reason: EndReason::CutShort { missing },
@@ -657,7 +657,7 @@ mod tests {
 
     #[test]
     fn f04_a_link_that_flaps_is_two_events_at_most() {
-        let mut news = News::default();
+        let mut news = EventQueue::default();
         for _ in 0..1_000 {
             news.tell(UP);
             news.tell(LOST);
@@ -674,7 +674,7 @@ mod tests {
 
     #[test]
     fn of_two_causes_of_a_loss_the_newest_is_told() {
-        let mut news = News::default();
+        let mut news = EventQueue::default();
         let refused = Event::Lost {
             node: NODE,
             cause: LostCause::Refused(RefusedReason::Mode),
@@ -686,7 +686,7 @@ mod tests {
 
     #[test]
     fn what_a_flap_leaves_out_is_nothing_else() {
-        let mut news = News::default();
+        let mut news = EventQueue::default();
         let all = [UP, delivered(1), LOST, delivered(2), UP, delivered(3)];
         all.into_iter().for_each(|event| news.tell(event));
         let left = [UP, delivered(1), delivered(2), delivered(3)];
@@ -695,7 +695,7 @@ mod tests {
 
     #[test]
     fn f04_of_refusals_the_newest_is_told() {
-        let mut news = News::default();
+        let mut news = EventQueue::default();
         for code in 0..1_000 {
             news.tell(refused(code));
         }
@@ -714,7 +714,7 @@ mod tests {
 
     #[test]
     fn an_end_follows_what_happened_and_what_arrived_in_its_session() {
-        let mut news = News::default();
+        let mut news = EventQueue::default();
         news.tell(UP);
         news.end(ended_session(2));
         news.tell(UP);
@@ -733,7 +733,7 @@ mod tests {
     /// An end without messages merges with the one before, even while that waits.
     #[test]
     fn f04_an_end_without_messages_is_told_with_the_one_before() {
-        let mut news = News::default();
+        let mut news = EventQueue::default();
         news.tell(UP);
         news.end(ended_session(1));
         for number in 0..100 {
@@ -758,7 +758,7 @@ mod tests {
     #[test]
     fn an_end_waits_for_a_message_that_is_held() {
         let (first, second) = (SessionNumber(2), SESSION);
-        let mut news = News::default();
+        let mut news = EventQueue::default();
         news.end(EndedSession {
             session: first,
             ..ended_session(0)

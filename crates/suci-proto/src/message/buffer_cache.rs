@@ -47,9 +47,9 @@ impl<T> Memory for VecDeque<T> {
 /// not. Were each channel to keep what it once needed, one after the other that was full would cost
 /// as much as if all were.
 #[derive(Debug, Default)]
-pub(super) struct Spare<M, const MOST: usize>(M);
+pub(super) struct BufferCache<M, const MOST: usize>(M);
 
-impl<M: Memory, const MOST: usize> Spare<M, MOST> {
+impl<M: Memory, const MOST: usize> BufferCache<M, MOST> {
     /// Gives the memory to `queue`, if that has none.
     #[inline]
     pub(super) fn lend(&mut self, queue: &mut M) {
@@ -72,7 +72,7 @@ impl<M: Memory, const MOST: usize> Spare<M, MOST> {
 }
 
 #[cfg(test)]
-impl<M: Memory, const MOST: usize> Spare<M, MOST> {
+impl<M: Memory, const MOST: usize> BufferCache<M, MOST> {
     /// Bytes allocated.
     pub(super) fn footprint(&self) -> usize {
         self.0.capacity() * M::ENTRY
@@ -83,42 +83,42 @@ impl<M: Memory, const MOST: usize> Spare<M, MOST> {
 mod tests {
     use super::*;
 
-    type Bytes = Spare<Vec<u8>, 100>;
+    type Bytes = BufferCache<Vec<u8>, 100>;
 
     #[test]
     fn who_has_no_memory_gets_that_of_who_is_empty() {
-        let (mut spare, mut one, mut other) = (Bytes::default(), Vec::with_capacity(50), vec![]);
+        let (mut cache, mut one, mut other) = (Bytes::default(), Vec::with_capacity(50), vec![]);
         let place = one.as_ptr();
-        spare.collect(&mut one, 10);
-        assert_eq!((one.capacity(), spare.footprint()), (0, 50));
-        spare.lend(&mut other);
-        assert_eq!((other.as_ptr(), spare.footprint()), (place, 0));
-        spare.lend(&mut one);
+        cache.collect(&mut one, 10);
+        assert_eq!((one.capacity(), cache.footprint()), (0, 50));
+        cache.lend(&mut other);
+        assert_eq!((other.as_ptr(), cache.footprint()), (place, 0));
+        cache.lend(&mut one);
         assert_eq!(one.capacity(), 0, "there is one only");
     }
 
     #[test]
     fn who_has_some_keeps_it() {
-        let (mut spare, mut full, mut short) =
+        let (mut cache, mut full, mut short) =
             (Bytes::default(), vec![1; 50], Vec::with_capacity(10));
-        spare.collect(&mut full, 10);
-        spare.collect(&mut short, 10);
+        cache.collect(&mut full, 10);
+        cache.collect(&mut short, 10);
         assert_eq!(
-            (full.capacity(), short.capacity(), spare.footprint()),
+            (full.capacity(), short.capacity(), cache.footprint()),
             (50, 10, 0)
         );
-        spare.collect(&mut Vec::with_capacity(50), 10);
-        spare.lend(&mut short);
-        assert_eq!((short.capacity(), spare.footprint()), (10, 50));
+        cache.collect(&mut Vec::with_capacity(50), 10);
+        cache.lend(&mut short);
+        assert_eq!((short.capacity(), cache.footprint()), (10, 50));
     }
 
     #[test]
     fn the_largest_that_is_not_too_large_is_kept() {
-        let mut spare = Bytes::default();
+        let mut cache = Bytes::default();
         for (size, held) in [(20, 20), (101, 20), (100, 100), (50, 100)] {
             let mut queue = Vec::with_capacity(size);
-            spare.collect(&mut queue, 10);
-            assert_eq!((queue.capacity(), spare.footprint()), (0, held), "{size}");
+            cache.collect(&mut queue, 10);
+            assert_eq!((queue.capacity(), cache.footprint()), (0, held), "{size}");
         }
     }
 }

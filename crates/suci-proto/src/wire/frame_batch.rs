@@ -7,7 +7,7 @@
 use super::frag::{END, FIRST, Frag, LEN, TAG};
 use super::frame::kind::FRAG;
 use super::reader::Reader;
-use super::sequential::SequentialHeaders;
+use super::sequential_headers::SequentialHeaders;
 use crate::types::{ChannelId, MessageNumber};
 
 /// Longest message of a run, in bytes. Of longer ones a packet holds only one and a piece of the
@@ -76,7 +76,7 @@ impl FrameShape {
 /// FRAGs of whole short messages of one channel with consecutive numbers: at least one. A `Run`
 /// only comes from reading bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run<'a> {
+pub struct FrameBatch<'a> {
     channel: ChannelId,
     first: MessageNumber,
     count: u64,
@@ -84,7 +84,7 @@ pub struct Run<'a> {
     frames: &'a [u8],
 }
 
-impl<'a> Run<'a> {
+impl<'a> FrameBatch<'a> {
     /// The run at the front of `bytes`.
     #[inline]
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {

@@ -90,19 +90,19 @@ impl Default for Priority {
 
 /// Places that have something to do, in the order of their turns.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct Scheduler {
     /// The last of each ring, whose next is the first; zero where the ring is empty.
     last: [u32; CLASSES],
     /// A bit for each ring that is not empty.
     occupied: u8,
-    entries: Vec<TurnEntry>,
+    entries: Vec<SchedulerEntry>,
     /// Places that the planted fault `resume-forgets-channel` keeps out.
     #[cfg(suci_plant)]
     forgotten: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct TurnEntry {
+struct SchedulerEntry {
     priority: Priority,
     /// Bytes left of the place's turn; if negative, bytes that it owes.
     left: i32,
@@ -111,7 +111,7 @@ struct TurnEntry {
     next: u32,
 }
 
-impl TurnEntry {
+impl SchedulerEntry {
     /// Subtracts `bytes` that the place sent.
     fn charge(&mut self, bytes: usize) {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
@@ -119,7 +119,7 @@ impl TurnEntry {
     }
 }
 
-impl Turns {
+impl Scheduler {
     /// Changes a place's priority. In its new class it begins at the end.
     pub(crate) fn set_priority(&mut self, place: usize, priority: Priority) {
         let listed = self.remove(place);
@@ -217,7 +217,7 @@ impl Turns {
     }
 
     /// The last place of the class whose turn it is.
-    fn last(&self) -> Option<(usize, &TurnEntry)> {
+    fn last(&self) -> Option<(usize, &SchedulerEntry)> {
         let last = self.last[usize::from(self.front_class()?)] as usize;
         Some((last, self.entries.get(last)?))
     }
@@ -290,7 +290,7 @@ impl Turns {
     }
 
     /// The first place.
-    fn first(&mut self) -> Option<(u32, &mut TurnEntry)> {
+    fn first(&mut self) -> Option<(u32, &mut SchedulerEntry)> {
         let (_, last) = self.last()?;
         let first = last.next;
         Some((first, self.entries.get_mut(first as usize)?))
@@ -306,7 +306,7 @@ impl Turns {
     /// Resets a place that is given up: its next user begins with the defaults.
     pub(crate) fn forget(&mut self, place: usize) {
         self.remove(place);
-        *self.entry(place) = TurnEntry::default();
+        *self.entry(place) = SchedulerEntry::default();
     }
 
     /// Plants the fault `resume-forgets-channel`: the first place never has a turn again.
@@ -378,7 +378,7 @@ impl Turns {
         self.occupied &= !bits;
     }
 
-    fn entry(&mut self, place: usize) -> &mut TurnEntry {
+    fn entry(&mut self, place: usize) -> &mut SchedulerEntry {
         if place >= self.entries.len() {
             let len = place + 1;
             if len > self.entries.capacity() {
@@ -386,7 +386,7 @@ impl Turns {
                 self.entries
                     .reserve_exact(len + len / 8 - self.entries.len());
             }
-            self.entries.resize(len, TurnEntry::default());
+            self.entries.resize(len, SchedulerEntry::default());
         }
         &mut self.entries[place]
     }

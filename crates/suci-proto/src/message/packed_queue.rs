@@ -6,11 +6,11 @@
 //! taken apart; less still where it is known that more follow of which nothing but the number
 //! differs.
 
+use super::buffer_cache::BufferCache;
 use super::data::Data;
 use super::pool::{Chunk, Pool};
-use super::spare::Spare;
 use crate::limits::MESSAGE_CHARGE;
-use crate::wire::{FrameShape, Run};
+use crate::wire::{FrameBatch, FrameShape};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 
@@ -21,11 +21,11 @@ const ENTRY: u64 = size_of::<Bytes>() as u64 * 3 / 2;
 const FEWEST: usize = 4;
 
 /// The memory of a queue of runs, of at most 8 KiB.
-pub(super) type SpareRuns = Spare<VecDeque<Bytes>, 256>;
+pub(super) type PackedQueueCache = BufferCache<VecDeque<Bytes>, 256>;
 
 /// Messages of one channel, in order and without a gap, that can be taken at once.
 #[derive(Debug, Default)]
-pub(super) struct Runs {
+pub(super) struct PackedQueue {
     /// The frames of a packet each, from the first on that was not taken.
     frames: VecDeque<Bytes>,
     messages: u64,
@@ -40,7 +40,7 @@ pub(super) struct Taken {
     pub(super) payload: Data,
 }
 
-impl Runs {
+impl PackedQueue {
     /// How many messages there are.
     #[inline]
     pub(super) fn len(&self) -> u64 {
@@ -54,7 +54,7 @@ impl Runs {
 
     /// Whether a run costs no more memory than its messages are charged, apart from what its chunk
     /// has left at the end.
-    pub(super) fn is_worth(run: &Run<'_>) -> bool {
+    pub(super) fn is_worth(run: &FrameBatch<'_>) -> bool {
         let heads = super::len64(run.frames().len()).saturating_sub(run.payload());
         heads.saturating_add(ENTRY) <= run.count().saturating_mul(MESSAGE_CHARGE)
     }
@@ -62,12 +62,12 @@ impl Runs {
     /// Appends the messages of a run, once they were charged.
     pub(super) fn push(
         &mut self,
-        run: &Run<'_>,
+        run: &FrameBatch<'_>,
         chunk: &mut Chunk,
         pool: &Pool,
-        spare: &mut SpareRuns,
+        cache: &mut PackedQueueCache,
     ) {
-        spare.lend(&mut self.frames);
+        cache.lend(&mut self.frames);
         if self.frames.len() == self.frames.capacity() {
             self.frames
                 .reserve_exact((self.frames.len() / 2).max(FEWEST));
@@ -78,7 +78,7 @@ impl Runs {
 
     /// Takes the first message.
     #[inline]
-    pub(super) fn pop(&mut self, spare: &mut SpareRuns) -> Option<Taken> {
+    pub(super) fn pop(&mut self, cache: &mut PackedQueueCache) -> Option<Taken> {
         let frames = self.frames.front_mut()?;
         if self.like.count == 0 {
             let shape = FrameShape::read(frames, 0);
@@ -99,7 +99,7 @@ impl Runs {
         };
         if is_last {
             self.frames.pop_front();
-            spare.collect(&mut self.frames, 0);
+            cache.collect(&mut self.frames, 0);
         }
         self.messages = self.messages.saturating_sub(1);
         Some(Taken { tag, payload })
@@ -107,7 +107,7 @@ impl Runs {
 }
 
 #[cfg(test)]
-impl Runs {
+impl PackedQueue {
     /// Bytes allocated for it, what it shares with others apart.
     pub(super) fn footprint(&self) -> usize {
         self.frames.capacity() * size_of::<Bytes>()

@@ -2,8 +2,8 @@
 //!
 //! The first node in the queue gets the next place. A node joins it when it asks and there is no
 //! place, by its HELLO or by our own attempt to open a connection to it. A node that stops asking
-//! loses its turn. All strangers together count as one node, since one attacker could pretend to be
-//! many.
+//! loses its ticket. All strangers together count as one node, since one attacker could pretend to
+//! be many.
 
 use crate::handshake::PATIENCE;
 use crate::time::{Duration, Instant};
@@ -17,49 +17,49 @@ pub(crate) type Asker = Option<usize>;
 
 /// The queue for places.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
-    turns: BTreeMap<u64, (Asker, Instant)>,
+pub(crate) struct AdmissionQueue {
+    tickets: BTreeMap<u64, (Asker, Instant)>,
     by_asker: HashMap<Asker, u64>,
     next: u64,
     /// When nodes that stopped asking were last removed.
     forgot: Instant,
 }
 
-impl Line {
+impl AdmissionQueue {
     /// Whether `who` may have one of `room` places now. If not, it waits until it
     /// [leaves](Self::leave) or stops asking.
     pub(crate) fn ask(&mut self, now: Instant, who: Asker, room: u64) -> bool {
         self.forget(now);
-        let turn = self.by_asker.get(&who).copied().unwrap_or(self.next);
+        let ticket = self.by_asker.get(&who).copied().unwrap_or(self.next);
         let enough = usize::try_from(room).unwrap_or(usize::MAX);
-        let before = self.turns.range(..turn).take(enough).count();
-        if before < enough && turn == self.next {
+        let before = self.tickets.range(..ticket).take(enough).count();
+        if before < enough && ticket == self.next {
             return true;
         }
-        if turn == self.next {
-            self.next = turn.saturating_add(1);
-            self.by_asker.insert(who, turn);
+        if ticket == self.next {
+            self.next = ticket.saturating_add(1);
+            self.by_asker.insert(who, ticket);
         }
-        self.turns.insert(turn, (who, now));
+        self.tickets.insert(ticket, (who, now));
         before < enough
     }
 
     /// Removes a node that has its place, or wants none any more.
     pub(crate) fn leave(&mut self, who: Asker) {
-        if let Some(turn) = self.by_asker.remove(&who) {
-            self.turns.remove(&turn);
+        if let Some(ticket) = self.by_asker.remove(&who) {
+            self.tickets.remove(&ticket);
         }
     }
 
     /// Whether the queue is empty. Nodes that stopped asking may still be in it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.turns.is_empty()
+        self.tickets.is_empty()
     }
 
     /// How many nodes wait.
     pub(crate) fn len(&mut self, now: Instant) -> usize {
         self.forget(now);
-        self.turns.len()
+        self.tickets.len()
     }
 
     /// Removes nodes that stopped asking, so that they delay no other node and no peer gives up its
@@ -70,9 +70,9 @@ impl Line {
         }
         self.forgot = now;
         let Self {
-            turns, by_asker, ..
+            tickets, by_asker, ..
         } = self;
-        turns.retain(|_, (who, asked)| {
+        tickets.retain(|_, (who, asked)| {
             let stays = now < *asked + PATIENCE;
             if !stays {
                 by_asker.remove(who);
@@ -92,51 +92,54 @@ mod tests {
 
     #[test]
     fn places_go_to_who_waited_longest() {
-        let mut line = Line::default();
-        assert!(line.ask(at(0), Some(9), 1), "nobody waits");
-        assert_eq!(line.len(at(0)), 0);
+        let mut queue = AdmissionQueue::default();
+        assert!(queue.ask(at(0), Some(9), 1), "nobody waits");
+        assert_eq!(queue.len(at(0)), 0);
         for who in [Some(1), Some(2), None, Some(3)] {
-            assert!(!line.ask(at(0), who, 0));
+            assert!(!queue.ask(at(0), who, 0));
         }
-        assert_eq!(line.len(at(0)), 4);
-        assert!(!line.ask(at(1), Some(2), 1), "another is first");
-        assert!(!line.ask(at(1), Some(4), 4), "four came before");
-        assert!(line.ask(at(1), Some(4), 5));
-        assert!(line.ask(at(1), Some(1), 1));
-        assert!(line.ask(at(1), Some(1), 1), "until it has it");
-        line.leave(Some(1));
-        assert!(line.ask(at(1), Some(2), 1));
-        line.leave(Some(2));
-        assert!(line.ask(at(1), None, 1), "strangers have a turn, too");
-        line.leave(None);
-        line.leave(None);
-        assert!(line.ask(at(1), Some(3), 1));
+        assert_eq!(queue.len(at(0)), 4);
+        assert!(!queue.ask(at(1), Some(2), 1), "another is first");
+        assert!(!queue.ask(at(1), Some(4), 4), "four came before");
+        assert!(queue.ask(at(1), Some(4), 5));
+        assert!(queue.ask(at(1), Some(1), 1));
+        assert!(queue.ask(at(1), Some(1), 1), "until it has it");
+        queue.leave(Some(1));
+        assert!(queue.ask(at(1), Some(2), 1));
+        queue.leave(Some(2));
+        assert!(queue.ask(at(1), None, 1), "strangers have a ticket, too");
+        queue.leave(None);
+        queue.leave(None);
+        assert!(queue.ask(at(1), Some(3), 1));
     }
 
     #[test]
     fn who_asks_no_more_is_forgotten_behind_one_who_does() {
-        let mut line = Line::default();
+        let mut queue = AdmissionQueue::default();
         for who in 1..=5 {
-            assert!(!line.ask(at(1), Some(who), 0));
+            assert!(!queue.ask(at(1), Some(who), 0));
         }
-        assert!(!line.ask(at(3), None, 5), "five came before");
+        assert!(!queue.ask(at(3), None, 5), "five came before");
         for second in 2..=5 {
-            assert!(!line.ask(at(second), Some(1), 0));
+            assert!(!queue.ask(at(second), Some(1), 0));
         }
-        assert_eq!(line.len(at(5)), 2, "the first and the last");
-        assert!(line.ask(at(5), None, 2));
+        assert_eq!(queue.len(at(5)), 2, "the first and the last");
+        assert!(queue.ask(at(5), None, 2));
     }
 
     #[test]
     fn who_asks_no_more_holds_nobody_up() {
-        let mut line = Line::default();
-        assert!(!line.ask(at(0), Some(1), 0));
-        assert!(!line.ask(at(1), Some(2), 0));
-        assert!(!line.ask(at(2), Some(2), 1));
-        assert!(line.ask(at(3), Some(2), 1), "the first did not ask for 3 s");
-        assert_eq!(line.len(at(5)), 1);
-        assert_eq!(line.len(at(6)), 0);
-        assert!(!line.ask(at(6), Some(1), 0), "at the end again");
-        assert_eq!(line.len(at(6)), 1);
+        let mut queue = AdmissionQueue::default();
+        assert!(!queue.ask(at(0), Some(1), 0));
+        assert!(!queue.ask(at(1), Some(2), 0));
+        assert!(!queue.ask(at(2), Some(2), 1));
+        assert!(
+            queue.ask(at(3), Some(2), 1),
+            "the first did not ask for 3 s"
+        );
+        assert_eq!(queue.len(at(5)), 1);
+        assert_eq!(queue.len(at(6)), 0);
+        assert!(!queue.ask(at(6), Some(1), 0), "at the end again");
+        assert_eq!(queue.len(at(6)), 1);
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Config;
 use crate::congestion::ControllerChoice;
 use crate::recovery::SentFrame;
-use crate::turns::Priority;
+use crate::scheduler::Priority;
 use proptest::prelude::*;
 
 /// The next step of a program and its network.
@@ -176,7 +176,7 @@ impl Pairs {
         let bytes = packets.iter().map(|p| p.bytes.clone()).collect();
         self.world.now += Duration::from_micros(wait);
         for engine in &mut self.world.engines {
-            engine.begin_turn(self.world.now);
+            engine.begin_cycle(self.world.now);
         }
         if let Some((from, count)) = lost {
             let end = (from + count).min(packets.len());

@@ -181,9 +181,9 @@ impl Both {
 
     /// Hands it to both. Whether it broke a rule.
     fn arrive(&mut self, packet: &Packet) -> bool {
-        let before = self.runs.held_as_runs();
+        let before = self.runs.held_packed();
         let as_runs = take(&mut self.runs, packet);
-        self.at_once += self.runs.held_as_runs() - before;
+        self.at_once += self.runs.held_packed() - before;
         let one_by_one = wire::frames(&packet.bytes).try_for_each(|frame| match frame? {
             Frame::Frag(frag) => self.frames.on_frag(&frag),
             Frame::Rts(rts) => self.frames.on_rts(&rts),

@@ -39,7 +39,7 @@ fn f04_a_program_that_takes_no_events_serves_a_peer_that_comes_for_ever() {
         let now = world.now;
         world.engines[1].close_peer(now, id(0), SECOND).unwrap();
         world.run(2 * SECOND);
-        assert!(world.peer(0, 1).news.ends() <= 1);
+        assert!(world.peer(0, 1).events.ends() <= 1);
         world.events(1);
     }
     world.send(2, 0).unwrap();

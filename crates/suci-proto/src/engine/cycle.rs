@@ -13,20 +13,20 @@ const GAP: Duration = Duration::from_millis(100);
 /// of asleep.
 const ABSENCE: Duration = Duration::from_secs(10);
 
-/// How long a driver transmits before it looks at its socket and hands messages over. With 200 us
-/// a stream of 40 Gbit/s lost a fiftieth.
+/// How long a driver transmits before it looks at its socket and hands messages over. With 200 us a
+/// stream of 40 Gbit/s lost a fiftieth.
 pub const TX_BUDGET: Duration = Duration::from_micros(500);
 
 impl Engine {
     /// Begins a turn of the driver at `now`. Acknowledgements that no packet carried since the last
     /// turn are sent in this one (with [`crate::Config::ack_on_poll`]). Time for which the driver
     /// was held up counts as no peer's silence.
-    pub fn begin_turn(&mut self, now: Instant) {
+    pub fn begin_cycle(&mut self, now: Instant) {
         self.begin_keeping_acks(now);
         self.force_acks();
     }
 
-    /// As [`Engine::begin_turn`], for a driver whose program is about to send something:
+    /// As [`Engine::begin_cycle`], for a driver whose program is about to send something:
     /// acknowledgements go on waiting until [`Engine::force_acks`].
     pub fn begin_keeping_acks(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));

@@ -5,20 +5,20 @@ fn priority(class: u8, weight: u8) -> Priority {
     Priority::new(class, weight).unwrap()
 }
 
-fn turns(places: &[(u8, u8)]) -> Turns {
-    let mut turns = Turns::default();
+fn filled(places: &[(u8, u8)]) -> Scheduler {
+    let mut scheduler = Scheduler::default();
     for (place, &(class, weight)) in places.iter().enumerate() {
-        turns.set_priority(place, priority(class, weight));
-        turns.add(place);
+        scheduler.set_priority(place, priority(class, weight));
+        scheduler.add(place);
     }
-    turns
+    scheduler
 }
 
 /// The peers in the order of service if all always have more, `unit` bytes at a time.
-fn serve(turns: &mut Turns, unit: usize, times: usize) -> Vec<usize> {
+fn serve(scheduler: &mut Scheduler, unit: usize, times: usize) -> Vec<usize> {
     let one = |_| {
-        let place = turns.front().unwrap();
-        turns.charge(unit);
+        let place = scheduler.front().unwrap();
+        scheduler.charge(unit);
         place
     };
     (0..times).map(one).collect()
@@ -26,24 +26,24 @@ fn serve(turns: &mut Turns, unit: usize, times: usize) -> Vec<usize> {
 
 #[test]
 fn a_lower_class_gets_nothing_while_a_higher_one_has_something() {
-    let mut turns = turns(&[(0, 255), (7, 1), (3, 16)]);
-    assert_eq!(serve(&mut turns, 60_000, 100), vec![1; 100]);
-    turns.drop_front();
-    assert_eq!(serve(&mut turns, 60_000, 100), vec![2; 100]);
-    turns.drop_front();
-    assert_eq!(serve(&mut turns, 60_000, 100), vec![0; 100]);
-    turns.add(2);
-    assert_eq!(turns.front(), Some(2), "at once");
-    turns.drop_front();
-    turns.drop_front();
-    assert_eq!((turns.front(), turns.is_empty()), (None, true));
+    let mut scheduler = filled(&[(0, 255), (7, 1), (3, 16)]);
+    assert_eq!(serve(&mut scheduler, 60_000, 100), vec![1; 100]);
+    scheduler.drop_front();
+    assert_eq!(serve(&mut scheduler, 60_000, 100), vec![2; 100]);
+    scheduler.drop_front();
+    assert_eq!(serve(&mut scheduler, 60_000, 100), vec![0; 100]);
+    scheduler.add(2);
+    assert_eq!(scheduler.front(), Some(2), "at once");
+    scheduler.drop_front();
+    scheduler.drop_front();
+    assert_eq!((scheduler.front(), scheduler.is_empty()), (None, true));
 }
 
 #[test]
 fn bytes_are_divided_by_weight_whatever_a_unit_is() {
     for unit in [1_400, 65_507] {
-        let mut turns = turns(&[(3, 16), (3, 48), (3, 1)]);
-        let served = serve(&mut turns, unit, 65_000);
+        let mut scheduler = filled(&[(3, 16), (3, 48), (3, 1)]);
+        let served = serve(&mut scheduler, unit, 65_000);
         let count = |place| served.iter().filter(|p| **p == place).count() as f64;
         assert!((count(1) / count(0) - 3.0).abs() < 0.1, "{unit}");
         assert!((count(0) / count(2) - 16.0).abs() < 1.0, "{unit}");
@@ -52,16 +52,16 @@ fn bytes_are_divided_by_weight_whatever_a_unit_is() {
 
 #[test]
 fn a_debt_outlasts_leaving_and_coming_back() {
-    let mut turns = turns(&[(3, 1), (3, 1)]);
+    let mut scheduler = filled(&[(3, 1), (3, 1)]);
     let mut sent = [0, 0];
     for _ in 0..1_000 {
-        let place = turns.front().unwrap();
+        let place = scheduler.front().unwrap();
         let bytes = if place == 0 { 60_000 } else { 1_000 };
         sent[place] += bytes;
-        turns.charge(bytes);
+        scheduler.charge(bytes);
         if place == 0 {
             // The place leaves and comes back.
-            turns.set_priority(0, priority(3, 1));
+            scheduler.set_priority(0, priority(3, 1));
         }
     }
     let ratio = sent[0] as f64 / sent[1] as f64;
@@ -70,14 +70,14 @@ fn a_debt_outlasts_leaving_and_coming_back() {
 
 #[test]
 fn a_change_of_class_counts_at_once() {
-    let mut turns = turns(&[(3, 16), (3, 16)]);
-    turns.set_priority(1, priority(4, 16));
-    assert_eq!(serve(&mut turns, 1_000, 3), [1, 1, 1]);
-    turns.set_priority(1, priority(2, 16));
-    assert_eq!(serve(&mut turns, 1_000, 3), [0, 0, 0]);
-    turns.forget(0);
-    assert_eq!(turns.front(), Some(1));
-    assert_eq!(turns.priority(0), Priority::DEFAULT);
+    let mut scheduler = filled(&[(3, 16), (3, 16)]);
+    scheduler.set_priority(1, priority(4, 16));
+    assert_eq!(serve(&mut scheduler, 1_000, 3), [1, 1, 1]);
+    scheduler.set_priority(1, priority(2, 16));
+    assert_eq!(serve(&mut scheduler, 1_000, 3), [0, 0, 0]);
+    scheduler.forget(0);
+    assert_eq!(scheduler.front(), Some(1));
+    assert_eq!(scheduler.priority(0), Priority::DEFAULT);
 }
 
 /// A loop over a forgotten place ends, and the other places have their turns.
@@ -85,15 +85,15 @@ fn a_change_of_class_counts_at_once() {
 #[test]
 fn a_place_that_was_planted_as_forgotten_holds_up_nobody_else() {
     for forgotten in 0..2 {
-        let mut turns = turns(&[(3, 16), (3, 16), (3, 16)]);
+        let mut scheduler = filled(&[(3, 16), (3, 16), (3, 16)]);
         if forgotten == 1 {
-            turns.pass();
+            scheduler.pass();
         }
-        turns.plant_forgotten();
-        turns.add(forgotten);
-        turns.set_priority(forgotten, priority(4, 16));
-        turns.add(forgotten);
-        let mut served = serve(&mut turns, 65_536, 4);
+        scheduler.plant_forgotten();
+        scheduler.add(forgotten);
+        scheduler.set_priority(forgotten, priority(4, 16));
+        scheduler.add(forgotten);
+        let mut served = serve(&mut scheduler, 65_536, 4);
         served.sort_unstable();
         let others: Vec<usize> = (0..3).filter(|place| *place != forgotten).collect();
         assert_eq!(served, [others[0], others[0], others[1], others[1]]);
@@ -121,43 +121,43 @@ proptest! {
     /// order of queues.
     #[test]
     fn rings_are_queues(steps in prop::collection::vec((0_u8..6, 0_usize..6, 0_u8..3), 0..300)) {
-        let (mut turns, mut queues, mut classes) = (Turns::default(), Queues::default(), [3; 6]);
+        let (mut scheduler, mut queues, mut classes) = (Scheduler::default(), Queues::default(), [3; 6]);
         for (what, place, class) in steps {
             match what {
                 0 | 1 => {
-                    turns.add(place);
+                    scheduler.add(place);
                     if !queues.0.iter().any(|q| q.contains(&place)) {
                         queues.0[classes[place]].push_back(place);
                     }
                 }
                 2 => {
-                    turns.set_priority(place, priority(class, 16));
+                    scheduler.set_priority(place, priority(class, 16));
                     classes[place] = class.into();
                     if queues.remove(place) {
                         queues.0[classes[place]].push_back(place);
                     }
                 }
                 3 => {
-                    turns.drop_front();
+                    scheduler.drop_front();
                     queues.first().and_then(|q| q.pop_front());
                 }
                 4 => {
-                    turns.pass();
+                    scheduler.pass();
                     queues.first().into_iter().for_each(|q| q.rotate_left(1));
                 }
                 _ => {
-                    turns.forget(place);
+                    scheduler.forget(place);
                     queues.remove(place);
                     classes[place] = 3;
                 }
             }
             let listed = |place| queues.0.iter().any(|q| q.contains(&place));
-            prop_assert!((0..6).all(|place| turns.is_listed(place) == listed(place)));
+            prop_assert!((0..6).all(|place| scheduler.is_listed(place) == listed(place)));
             let all: Vec<usize> = queues.0.iter().flatten().copied().collect();
-            prop_assert_eq!(turns.only(), all.first().copied().filter(|_| all.len() == 1));
+            prop_assert_eq!(scheduler.only(), all.first().copied().filter(|_| all.len() == 1));
             let first = queues.first().map(|q| (q[0], q.len() == 1));
-            prop_assert_eq!(turns.front(), first.map(|(place, _)| place));
-            prop_assert_eq!(turns.is_front_alone(), first.is_some_and(|(_, alone)| alone));
+            prop_assert_eq!(scheduler.front(), first.map(|(place, _)| place));
+            prop_assert_eq!(scheduler.is_front_alone(), first.is_some_and(|(_, alone)| alone));
         }
     }
 
@@ -168,7 +168,7 @@ proptest! {
         places in prop::collection::vec((0_u8..3, 1_u8..=255), 1..8),
         steps in prop::collection::vec((0_usize..8, 0_u8..4, 1_usize..65_507), 1..600),
     ) {
-        let mut turns = turns(&places);
+        let mut scheduler = filled(&places);
         let mut has: Vec<bool> = vec![true; places.len()];
         // Bytes that the others of its class sent while each place waited.
         let mut waited = vec![0_u64; places.len()];
@@ -178,17 +178,17 @@ proptest! {
         };
         for (other, what, bytes) in steps {
             let other = other % places.len();
-            turns.add(other);
+            scheduler.add(other);
             has[other] = true;
-            let place = turns.front().unwrap();
+            let place = scheduler.front().unwrap();
             let class = places[place].0;
             prop_assert!(has[place]);
             prop_assert!((0..places.len()).all(|p| !has[p] || places[p].0 <= class));
             if what == 0 {
-                turns.drop_front();
+                scheduler.drop_front();
                 has[place] = false;
             } else {
-                turns.charge(bytes);
+                scheduler.charge(bytes);
                 for p in (0..places.len()).filter(|p| has[*p] && places[*p].0 == class) {
                     waited[p] += bytes as u64;
                 }

@@ -2,30 +2,34 @@
 
 use super::{Accounts, Freed, IncomingChannel};
 use crate::limits::MESSAGE_CHARGE;
-use crate::message::runs::{Runs, Taken};
+use crate::message::packed_queue::{PackedQueue, Taken};
 use crate::message::{Message, charge, len64};
 use crate::types::{Kind, MessageNumber};
-use crate::wire::Run;
+use crate::wire::FrameBatch;
 use bytes::Bytes;
 
 impl IncomingChannel {
     /// The number of the message that the program takes next.
     pub(in crate::message) fn front(&self) -> MessageNumber {
-        self.base.saturating_sub(self.runs.len())
+        self.base.saturating_sub(self.packed.len())
     }
 
     /// Takes a run at once, as if its messages came one by one, if it begins with the next message
     /// that never was seen. Else, and if not all of it is in order, nothing is done.
-    pub(in crate::message) fn on_run(&mut self, run: &Run<'_>, accounts: &mut Accounts) -> bool {
+    pub(in crate::message) fn on_batch(
+        &mut self,
+        run: &FrameBatch<'_>,
+        accounts: &mut Accounts,
+    ) -> bool {
         let charge = (run.count().saturating_mul(MESSAGE_CHARGE)).saturating_add(run.payload());
         let taken = run.first() == self.base
             && self.slots.is_empty()
             && self.end.is_none()
-            && Runs::is_worth(run)
+            && PackedQueue::is_worth(run)
             && self.charge(charge, accounts);
         if taken {
-            let (chunk, spare) = (&mut accounts.chunk, &mut accounts.spare_runs);
-            self.runs.push(run, chunk, &accounts.pool, spare);
+            let (chunk, cache) = (&mut accounts.chunk, &mut accounts.packed_queue_cache);
+            self.packed.push(run, chunk, &accounts.pool, cache);
             self.base = self.base.saturating_add(run.count());
             accounts.complete = accounts.complete.saturating_add(run.count());
         }
@@ -45,7 +49,7 @@ impl IncomingChannel {
         let mut popped = 0;
         while popped < most
             && let number = self.front()
-            && let Some(Taken { tag, payload }) = self.runs.pop(&mut accounts.spare_runs)
+            && let Some(Taken { tag, payload }) = self.packed.pop(&mut accounts.packed_queue_cache)
         {
             freed.charge = (freed.charge).saturating_add(charge(len64(payload.len()), 0));
             popped = popped.saturating_add(1);
@@ -64,7 +68,7 @@ impl IncomingChannel {
             message.into_iter().for_each(each);
         }
         freed.charge = freed.charge.saturating_add(self.pass_over());
-        accounts.spare.collect(&mut self.slots, 0);
+        accounts.slot_cache.collect(&mut self.slots, 0);
         self.consume(freed.charge);
         popped
     }
