@@ -1,5 +1,6 @@
 //! Round-trip time: RFC 9002 section 5, the estimator of RFC 6298 with the peer's delay taken out.
 
+use super::pto::MAX_BACKOFF;
 use crate::time::{Duration, nanos};
 
 /// What timers of today's hosts can tell apart, and the least that any of them waits beyond
@@ -141,7 +142,12 @@ impl Rtt {
         self.sampled
     }
 
-    /// How long to wait for an acknowledgement before probing (RFC 9002 6.2.1), without back-off.
+    /// Returns how long to wait for an acknowledgement before probing (RFC 9002 6.2.1), without
+    /// back-off.
+    ///
+    /// Waits of the programs make it at most [`MAX_BACKOFF`]. A peer that was stopped for 5 s
+    /// during its first exchange would have a timeout of 15 s by that sample, and of 5 s for the
+    /// next ten.
     #[must_use]
     pub fn pto(&self, max_ack_delay: Duration) -> Duration {
         Duration::from_nanos(self.pto_nanos(max_ack_delay))
@@ -152,7 +158,9 @@ impl Rtt {
     pub(super) fn pto_nanos(&self, max_ack_delay: Duration) -> u64 {
         let deviations = self.variance.saturating_mul(4).max(nanos(GRANULARITY));
         let wait = self.smoothed.saturating_add(deviations);
-        wait.saturating_add(nanos(max_ack_delay))
+        let wait = wait.saturating_add(nanos(max_ack_delay));
+        let of_path = self.path.map_or(u64::MAX, |path| path.mean.saturating_mul(3));
+        wait.min(nanos(MAX_BACKOFF).max(of_path))
     }
 }
 

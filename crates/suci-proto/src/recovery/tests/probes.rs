@@ -83,6 +83,21 @@ fn back_off_doubles_up_to_three_seconds_and_ends_with_an_ack() {
     assert_eq!(bench.next_timeout(), Some(at(now + 200) + pto));
 }
 
+/// The peer was stopped during its first exchange: its timeout by that sample is 15 s.
+#[test]
+fn f16_a_first_round_trip_of_five_seconds_bounds_the_probe_timeout() {
+    let mut bench = Bench::new();
+    bench.send(1, 0);
+    let ranges = [1..=1];
+    let waits = there(ms(4_999));
+    let acked = (bench.recovery).on_ack(at(5_000), waits, ranges.into_iter(), &mut bench.log);
+    assert!(acked.is_ok());
+    assert_eq!(bench.recovery.rtt().smoothed(), ms(5_000));
+    assert_eq!(bench.recovery.rtt().path(), ms(1));
+    bench.send(2, 6_000);
+    assert_eq!(bench.next_timeout(), Some(at(6_000) + MAX_BACKOFF));
+}
+
 #[test]
 fn a_probe_that_could_not_be_sent_does_not_spin() {
     let mut bench = Bench::measured();
