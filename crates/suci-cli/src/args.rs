@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn options_before_the_program_are_suci_runs_and_those_after_it_the_programs() {
+    fn options_before_the_program_belong_to_suci_run_and_later_ones_to_the_program() {
         use clap::Parser;
         let run = |line: &str| match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
             Ok(Command::Run(run)) => Ok((run.processes, run.program)),

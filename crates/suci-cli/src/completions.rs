@@ -38,7 +38,7 @@ mod tests {
     use clap::{Arg, ValueEnum};
 
     #[test]
-    fn what_is_hidden_stays_hidden() {
+    fn hidden_commands_are_not_completed() {
         let command = Command::new("suci")
             .arg(Arg::new("loud").long("loud"))
             .subcommand(Command::new("seen"))

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hidden_has_no_page_and_is_in_none() {
+    fn hidden_commands_have_no_page_and_appear_on_none() {
         let command = Command::new("suci")
             .subcommand(Command::new("seen"))
             .subcommand(Command::new("secret").hide(true));

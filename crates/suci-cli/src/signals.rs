@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_child_catches_before_its_exec_is_not_its_parents() {
+    fn a_signal_that_a_child_catches_before_exec_does_not_reach_the_parent() {
         let signals = Signals::catch().unwrap();
         let mut command = Command::new("true");
         // SAFETY: between fork and exec only async-signal-safe work is allowed: this is two system

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sample_is_everything_and_none_is_nothing() {
+    fn one_sample_is_minimum_median_and_maximum() {
         let one = Samples::new(vec![3.5]).unwrap();
         assert_eq!([one.min(), one.median(), one.max()], [3.5; 3]);
         assert!(Samples::new(Vec::new()).is_none());

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_buffer_blames_the_receiver_only_for_what_it_allowed() {
+    fn a_full_buffer_is_blamed_on_the_receiver_only_within_its_grant() {
         let now = Instant::from_nanos(1);
         let mut socket = Socket::new(2_304 * 2, now);
         assert_eq!(socket.offer(now, packet(1_472), false, NONE), Fit::Queued);

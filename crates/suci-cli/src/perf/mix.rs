@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_all_answers_when_the_time_is_over_waits_for_none() {
+    fn a_client_with_all_answers_waits_for_none_at_the_end() {
         let end = Instant::now() + Duration::from_millis(50);
         let mut wire = Late { unanswered: 0, end };
         let full = super::super::work::payload(LONGEST);

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn one_size_alone_is_a_point_and_nothing_is_no_picture() {
+    fn one_size_is_drawn_as_a_point_and_no_size_draws_nothing() {
         let picture = draw(&[panel("rate", &[("suci", &[point(32.0, 1e6)])])]).unwrap();
         assert!(picture.contains("rate") && !picture.contains("NaN"));
         assert!(draw(&[]).unwrap().contains("<svg"));

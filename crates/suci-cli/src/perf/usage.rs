@@ -103,7 +103,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_a_process_does_and_what_it_waits_is_told_apart() {
+    fn cpu_time_and_waiting_time_are_counted_apart() {
         let meter = Meter::begin();
         // Other tests of this process only add to the resources used.
         while meter.spent().cpu < 0.02 {

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_starts_later_hears_of_those_that_are_gone() {
+    fn a_process_that_starts_later_is_told_of_earlier_ends() {
         let mut notices = Notices::default();
         let (mut early, mut first) = notices.pipe_for(0).unwrap();
         notices.add(1, false);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn much_is_written_page_by_page_and_nothing_to_who_closed_its_end() {
+    fn long_output_is_written_by_pages_and_nothing_to_a_closed_pipe() {
         let mut notices = Notices::default();
         let (mut reader, mut outbox) = notices.pipe_for(0).unwrap();
         (0..10_000).for_each(|id| notices.add(id, true));

@@ -76,7 +76,7 @@ fn ipv6_works_too() {
 }
 
 #[test]
-fn what_was_typed_arrives_before_the_input_ends() {
+fn typed_lines_arrive_before_the_input_ends() {
     let at = free_address();
     let (mut receive, mut send) = ends(at, at, &[], &[]);
     let input = types(&mut send, b"now\n", &mut receive);
@@ -207,7 +207,7 @@ fn f23_the_sender_may_come_first() {
 }
 
 #[test]
-fn nobody_there_is_an_error_that_says_so() {
+fn an_absent_receiver_is_an_error_that_says_so() {
     let to = free_address().to_string();
     let output = output(&mut suci(&["cat", "--connect-timeout", "0.5", &to]));
     assert_eq!(output.status.code(), Some(1));

@@ -31,7 +31,7 @@ fn gone(pid: Pid) -> bool {
 }
 
 #[test]
-fn every_process_learns_who_it_is_and_where_the_others_are() {
+fn every_process_learns_its_id_and_the_addresses_of_the_others() {
     let script = "echo $SUCI_ID of $SUCI_SIZE; cat $SUCI_BOOK";
     let output = output(&mut suci(&[
         "run",
@@ -299,7 +299,7 @@ fn a_program_that_cannot_be_run_is_named() {
 }
 
 #[test]
-fn descriptors_that_have_run_out_are_not_the_programs_fault() {
+fn running_out_of_descriptors_is_not_blamed_on_the_program() {
     // Processes that end at once would give theirs back before the last one begins.
     let script = "ulimit -n 60; exec \"$0\" run -n 40 --tag-output sleep 60";
     let output = output(Command::new("sh").args(["-c", script, path()]));
@@ -659,7 +659,7 @@ fn signals_that_are_ignored_are_not_passed_on_and_stay_ignored() {
 }
 
 #[test]
-fn who_started_it_may_ignore_the_ends_of_children() {
+fn a_launcher_waits_although_its_parent_ignored_sigchld() {
     let launch = "$SIG{CHLD} = 'IGNORE'; exec @ARGV";
     let script = "sleep $SUCI_ID; echo done";
     let mut perl = Command::new("perl");
@@ -709,7 +709,7 @@ fn others_are_killed_although_nobody_reads_why() {
 }
 
 #[test]
-fn books_of_dead_launchers_are_swept_away_and_those_of_living_ones_are_not() {
+fn address_books_of_dead_launchers_are_removed_and_others_kept() {
     let place = tempfile::tempdir().unwrap();
     let launch = |script: &str| {
         let mut command = suci(&["run", "-n", "1", "sh", "-c", script]);

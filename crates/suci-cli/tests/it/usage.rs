@@ -145,7 +145,7 @@ fn the_network_needs_plain() {
 }
 
 #[test]
-fn whom_to_ping_must_be_said() {
+fn ping_requires_a_target() {
     assert!(refusal(&["ping"], 1).contains("suci run"));
     assert!(refusal(&["ping", "7"], 1).contains("--book"));
     assert!(refusal(&["ping", "7", "--book", "x"], 2).contains("--id"));
@@ -154,7 +154,7 @@ fn whom_to_ping_must_be_said() {
 }
 
 #[test]
-fn a_book_says_who_is_where() {
+fn an_address_book_maps_ids_to_addresses() {
     let dir = tempfile::tempdir().unwrap();
     let book = dir.path().join("book");
     let (zero, three) = (free_address(), free_address());
@@ -273,7 +273,7 @@ fn a_ping_whose_answers_end_reports_what_it_has() {
 
 /// Pieces would mix with the output of other processes to the same file.
 #[test]
-fn what_is_said_comes_in_one_piece() {
+fn a_report_is_written_in_one_piece() {
     for (args, status) in [
         (&["ping", "7"][..], 1),
         (&["ping", "--seconds"], 2),
@@ -387,7 +387,7 @@ fn output_that_has_nowhere_to_go_is_an_error() {
 }
 
 #[test]
-fn ping_names_who_is_not_in_the_book_and_who_does_not_answer() {
+fn ping_names_unknown_nodes_and_silent_nodes() {
     let dir = tempfile::tempdir().unwrap();
     let book = dir.path().join("book");
     let (zero, one) = (free_address(), free_address());
@@ -685,7 +685,7 @@ fn perf_under_a_launch_broadcasts_to_all() {
 }
 
 #[test]
-fn a_udp_port_in_use_is_news_before_any_client_comes() {
+fn a_udp_port_in_use_is_reported_before_any_client_comes() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
     let said = refusal(&["perf", "--listen", &at], 1);

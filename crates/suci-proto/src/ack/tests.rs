@@ -301,7 +301,7 @@ fn the_newest_ranges_are_told_when_room_is_short() {
 /// If many packets are late at a time, the sender would never hear of those that the newest ranges
 /// leave out.
 #[test]
-fn what_changed_is_told_before_newer_ranges_that_did_not() {
+fn changed_ranges_are_sent_before_newer_unchanged_ones() {
     let mut received = patient(0);
     for number in (0..200).step_by(2) {
         take(&mut received, number);
@@ -353,7 +353,7 @@ fn told_and_confirmed_ranges_are_forgotten_but_stay_duplicates() {
 }
 
 #[test]
-fn what_a_confirmed_frame_could_not_tell_is_told_again() {
+fn ranges_that_a_confirmed_frame_lacked_are_sent_again() {
     let mut received = patient(0);
     take(&mut received, 0);
     take(&mut received, 4);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_near_its_limit_needs_more_at_once() {
+    fn a_peer_near_its_limit_needs_more_at_once() {
         let mut need = Need::new(at(0));
         assert_eq!(need.watch(20, 80, at(1)), Use::Unclear);
         assert_eq!(need.watch(19, 80, at(2)), Use::Much);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stays_away_from_it_can_do_with_less() {
+    fn a_peer_far_below_its_limit_needs_less() {
         let mut need = Need::new(at(0));
         assert_eq!(need.watch(41, 80, at(199)), Use::Unclear);
         assert_eq!(need.watch(60, 80, at(200)), Use::Little);

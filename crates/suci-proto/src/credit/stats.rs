@@ -62,7 +62,7 @@ mod tests {
     use crate::time::Instant;
 
     #[test]
-    fn the_index_says_how_evenly_hungry_peers_share() {
+    fn the_index_says_how_evenly_peers_share() {
         let mut shares = Shares::new(8 << 20);
         let mut grants: Vec<Grant> = (0..4)
             .filter_map(|_| shares.admit(0, ETHERNET_MTU, Instant::ZERO))

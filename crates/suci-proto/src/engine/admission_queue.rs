@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn places_go_to_who_waited_longest() {
+    fn places_go_to_the_node_that_waited_longest() {
         let mut queue = AdmissionQueue::default();
         assert!(queue.ask(at(0), Some(9), 1), "nobody waits");
         assert_eq!(queue.len(at(0)), 0);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_no_more_is_forgotten_behind_one_who_does() {
+    fn a_node_that_stopped_asking_is_removed_behind_one_that_asks() {
         let mut queue = AdmissionQueue::default();
         for who in 1..=5 {
             assert!(!queue.ask(at(1), Some(who), 0));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_no_more_holds_nobody_up() {
+    fn a_node_that_stopped_asking_delays_no_other() {
         let mut queue = AdmissionQueue::default();
         assert!(!queue.ask(at(0), Some(1), 0));
         assert!(!queue.ask(at(1), Some(2), 0));

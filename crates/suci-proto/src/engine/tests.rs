@@ -326,7 +326,7 @@ fn the_program_gets_its_message_before_anything_is_sent() {
 }
 
 #[test]
-fn what_cannot_wait_is_sent_before_the_program_gets_its_message() {
+fn urgent_output_is_sent_before_the_program_gets_its_message() {
     let mut world = with_a_message();
     let now = world.now;
     world.peer(1, 0).connection.as_mut().unwrap().pending.ping = true;
@@ -450,7 +450,7 @@ fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
 /// A peer that called before its address was known, and for which messages wait, is called once its
 /// address is known.
 #[test]
-fn what_waits_for_an_address_goes_when_it_is_known() {
+fn messages_that_wait_for_an_address_are_sent_once_it_is_known() {
     let mut world = World::new(2);
     let now = world.now;
     let config = Config {
@@ -477,7 +477,7 @@ fn what_waits_for_an_address_goes_when_it_is_known() {
 /// Requests of many packets would wait for credit in every exchange if they were taken for
 /// Response.
 #[test]
-fn long_requests_that_are_answered_do_not_lean_to_response() {
+fn long_requests_that_are_answered_do_not_select_response() {
     for (size, mode) in [(64, Mode::Response), (200_000, Mode::Adaptive)] {
         let mut world = World::new(2);
         for _ in 0..40 {

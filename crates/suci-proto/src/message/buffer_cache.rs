@@ -86,7 +86,7 @@ mod tests {
     type Bytes = BufferCache<Vec<u8>, 100>;
 
     #[test]
-    fn who_has_no_memory_gets_that_of_who_is_empty() {
+    fn a_queue_without_a_buffer_gets_the_buffer_of_an_empty_one() {
         let (mut cache, mut one, mut other) = (Bytes::default(), Vec::with_capacity(50), vec![]);
         let place = one.as_ptr();
         cache.collect(&mut one, 10);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_some_keeps_it() {
+    fn a_queue_that_holds_entries_keeps_its_buffer() {
         let (mut cache, mut full, mut short) =
             (Bytes::default(), vec![1; 50], Vec::with_capacity(10));
         cache.collect(&mut full, 10);

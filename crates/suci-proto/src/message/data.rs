@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_what_it_looks_like() {
+    fn data_compares_and_formats_like_its_bytes() {
         assert_eq!(
             (Data::new(), Data::default()),
             (Data::default(), Data::new())

@@ -42,7 +42,7 @@ fn holds_the_rate() {
 }
 
 #[test]
-fn sleeps_no_more_often_than_the_slack() {
+fn the_pacer_sleeps_at_most_once_per_timer_slack() {
     let mut pacer = Pacer::new(START, MTU);
     let (_, sleeps) = run(
         &mut pacer,
@@ -68,7 +68,7 @@ fn whole_trains_pass_at_high_rates() {
 }
 
 #[test]
-fn is_not_what_limits_loopback() {
+fn the_pacer_does_not_limit_loopback() {
     // A window of 256 KiB and a round trip of 50 us: the whole window at once, each time.
     let window = 256 << 10;
     let rate = window * 5 / 4 * 20_000;
@@ -127,7 +127,7 @@ fn a_rate_of_nothing_waits_but_does_not_fail() {
 proptest! {
     /// `has` is exact for the stored budget, and stays true later at any rate.
     #[test]
-    fn what_is_there_may_go_at_any_rate(
+    fn bytes_within_the_burst_may_be_sent_at_any_rate(
         sent in 0..2 * BURST,
         bytes in 0..2 * BURST,
         rate in any::<u64>(),

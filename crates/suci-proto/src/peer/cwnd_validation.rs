@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_long_ago_bounds_less_and_less() {
+    fn old_measurements_bound_less_and_less() {
         let (mut cwnd_validation, rtt) = (CwndValidation::default(), rtt(500));
         cwnd_validation.on_short();
         cwnd_validation.on_sample(at(0), &rtt, &sample(BULK, 8_000));

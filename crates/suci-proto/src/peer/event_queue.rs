@@ -519,8 +519,8 @@ impl Peer {
         self.has_listed_events = false;
         let node = self.node;
         let held = held.filter(|held| held.node == node);
-        let mut event = self.change_events(shared, |news| {
-            news.next(node, held.map(|held| held.session))
+        let mut event = self.change_events(shared, |queue| {
+            queue.next(node, held.map(|held| held.session))
         });
         // The held message may be the last of its channel.
         if event.is_none() && self.events.ends() == 0 && held.is_none() {
@@ -563,16 +563,16 @@ mod tests {
 
     #[test]
     fn f04_a_suspension_that_was_undone_is_not_told() {
-        let (node, mut news) = (NODE, EventQueue::default());
+        let (node, mut queue) = (NODE, EventQueue::default());
         for by in [Side::Here, Side::There] {
-            news.tell(Event::Suspended { node, by });
+            queue.tell(Event::Suspended { node, by });
         }
         for _ in 0..1_000 {
             let by = Side::There;
-            news.tell(Event::Resumed { node, by });
-            news.tell(Event::Suspended { node, by });
+            queue.tell(Event::Resumed { node, by });
+            queue.tell(Event::Suspended { node, by });
         }
-        let told: Vec<_> = std::iter::from_fn(|| news.next(NODE, None)).collect();
+        let told: Vec<_> = std::iter::from_fn(|| queue.next(NODE, None)).collect();
         let sides = [Side::Here, Side::There];
         assert_eq!(told, sides.map(|by| Event::Suspended { node, by }));
     }
@@ -615,34 +615,34 @@ mod tests {
         }
     }
 
-    fn told(news: &mut EventQueue) -> Vec<Event> {
-        core::iter::from_fn(|| news.next(NODE, None)).collect()
+    fn told(queue: &mut EventQueue) -> Vec<Event> {
+        core::iter::from_fn(|| queue.next(NODE, None)).collect()
     }
 
     #[test]
     fn f32_memory_of_an_ended_session_counts_until_its_last_message_is_taken() {
-        let mut news = EventQueue::default();
-        news.end(ended_session(2));
-        assert_eq!(news.held(), 6);
-        assert!(news.next_message().is_some());
-        assert_eq!(news.held(), 6, "the promise is kept whole till then");
-        assert!(news.next_message().is_some());
-        assert_eq!(news.held(), 0);
+        let mut queue = EventQueue::default();
+        queue.end(ended_session(2));
+        assert_eq!(queue.held(), 6);
+        assert!(queue.next_message().is_some());
+        assert_eq!(queue.held(), 6, "the promise is kept whole till then");
+        assert!(queue.next_message().is_some());
+        assert_eq!(queue.held(), 0);
     }
 
     /// The program takes its events late: sessions that closed in order since must not hide that
     /// messages are missing.
     #[test]
     fn f20_a_close_cut_short_is_told_though_later_sessions_closed_in_order() {
-        let mut news = EventQueue::default();
+        let mut queue = EventQueue::default();
         for missing in [2, 3] {
-            news.end(EndedSession {
+            queue.end(EndedSession {
                 reason: EndReason::CutShort { missing },
                 ..ended_session(0)
             });
         }
-        news.end(ended_session(0));
-        let told = told(&mut news);
+        queue.end(ended_session(0));
+        let told = told(&mut queue);
         let [
             Event::Ended {
                 sessions, reason, ..
@@ -657,49 +657,49 @@ mod tests {
 
     #[test]
     fn f04_a_link_that_flaps_is_two_events_at_most() {
-        let mut news = EventQueue::default();
+        let mut queue = EventQueue::default();
         for _ in 0..1_000 {
-            news.tell(UP);
-            news.tell(LOST);
-            assert!(news.present.queue.len() <= 2);
+            queue.tell(UP);
+            queue.tell(LOST);
+            assert!(queue.present.queue.len() <= 2);
         }
-        assert_eq!(told(&mut news), [UP, LOST]);
+        assert_eq!(told(&mut queue), [UP, LOST]);
         for _ in 0..1_000 {
-            news.tell(UP);
-            news.tell(LOST);
+            queue.tell(UP);
+            queue.tell(LOST);
         }
-        news.tell(UP);
-        assert_eq!(told(&mut news), [UP], "it was lost when last heard of");
+        queue.tell(UP);
+        assert_eq!(told(&mut queue), [UP], "it was lost when last heard of");
     }
 
     #[test]
     fn of_two_causes_of_a_loss_the_newest_is_told() {
-        let mut news = EventQueue::default();
+        let mut queue = EventQueue::default();
         let refused = Event::Lost {
             node: NODE,
             cause: LostCause::Refused(RefusedReason::Mode),
         };
         let all = [LOST, UP, refused.clone()];
-        all.into_iter().for_each(|event| news.tell(event));
-        assert_eq!(told(&mut news), [refused]);
+        all.into_iter().for_each(|event| queue.tell(event));
+        assert_eq!(told(&mut queue), [refused]);
     }
 
     #[test]
-    fn what_a_flap_leaves_out_is_nothing_else() {
-        let mut news = EventQueue::default();
+    fn merging_up_and_lost_drops_no_other_event() {
+        let mut queue = EventQueue::default();
         let all = [UP, delivered(1), LOST, delivered(2), UP, delivered(3)];
-        all.into_iter().for_each(|event| news.tell(event));
+        all.into_iter().for_each(|event| queue.tell(event));
         let left = [UP, delivered(1), delivered(2), delivered(3)];
-        assert_eq!(told(&mut news), left);
+        assert_eq!(told(&mut queue), left);
     }
 
     #[test]
     fn f04_of_refusals_the_newest_is_told() {
-        let mut news = EventQueue::default();
+        let mut queue = EventQueue::default();
         for code in 0..1_000 {
-            news.tell(refused(code));
+            queue.tell(refused(code));
         }
-        assert_eq!(told(&mut news), [refused(999)]);
+        assert_eq!(told(&mut queue), [refused(999)]);
     }
 
     fn ended(sessions: u32) -> Event {
@@ -713,60 +713,60 @@ mod tests {
     }
 
     #[test]
-    fn an_end_follows_what_happened_and_what_arrived_in_its_session() {
-        let mut news = EventQueue::default();
-        news.tell(UP);
-        news.end(ended_session(2));
-        news.tell(UP);
-        news.end(ended_session(1));
-        news.tell(UP);
-        assert_eq!(told(&mut news), [UP], "its messages come first");
-        assert!(!news.has_next());
-        assert!(news.next_message().is_some() && !news.has_next());
-        assert!(news.next_message().is_some() && news.has_next());
-        assert_eq!(told(&mut news), [ended(1), UP]);
-        assert!(news.next_message().is_some() && news.next_message().is_none());
-        assert_eq!(told(&mut news), [ended(1), UP]);
-        assert!(news.is_empty());
+    fn an_end_follows_the_events_and_messages_of_its_session() {
+        let mut queue = EventQueue::default();
+        queue.tell(UP);
+        queue.end(ended_session(2));
+        queue.tell(UP);
+        queue.end(ended_session(1));
+        queue.tell(UP);
+        assert_eq!(told(&mut queue), [UP], "its messages come first");
+        assert!(!queue.has_next());
+        assert!(queue.next_message().is_some() && !queue.has_next());
+        assert!(queue.next_message().is_some() && queue.has_next());
+        assert_eq!(told(&mut queue), [ended(1), UP]);
+        assert!(queue.next_message().is_some() && queue.next_message().is_none());
+        assert_eq!(told(&mut queue), [ended(1), UP]);
+        assert!(queue.is_empty());
     }
 
     /// An end without messages merges with the one before, even while that waits.
     #[test]
     fn f04_an_end_without_messages_is_told_with_the_one_before() {
-        let mut news = EventQueue::default();
-        news.tell(UP);
-        news.end(ended_session(1));
+        let mut queue = EventQueue::default();
+        queue.tell(UP);
+        queue.end(ended_session(1));
         for number in 0..100 {
-            news.tell(UP);
-            news.tell(delivered(number));
-            news.tell(LOST);
-            news.end(ended_session(0));
+            queue.tell(UP);
+            queue.tell(delivered(number));
+            queue.tell(LOST);
+            queue.end(ended_session(0));
         }
-        assert_eq!((news.ends(), news.unread()), (1, 1));
-        news.end(ended_session(1));
-        assert_eq!((news.ends(), news.unread()), (2, 2));
-        let heard = told(&mut news);
+        assert_eq!((queue.ends(), queue.unread()), (1, 1));
+        queue.end(ended_session(1));
+        assert_eq!((queue.ends(), queue.unread()), (2, 2));
+        let heard = told(&mut queue);
         assert_eq!(heard[0], UP);
         assert_eq!(heard[1..], (0..100).map(delivered).collect::<Vec<_>>()[..]);
         // The program receives and takes no events.
-        assert!(news.next_message().is_some() && news.next_message().is_some());
-        assert_eq!((news.ends(), news.unread()), (1, 0));
-        assert_eq!(told(&mut news), [ended(102)]);
+        assert!(queue.next_message().is_some() && queue.next_message().is_some());
+        assert_eq!((queue.ends(), queue.unread()), (1, 0));
+        assert_eq!(told(&mut queue), [ended(102)]);
     }
 
     /// A message that the driver holds delays the end of its own session, and no others.
     #[test]
     fn an_end_waits_for_a_message_that_is_held() {
         let (first, second) = (SessionNumber(2), SESSION);
-        let mut news = EventQueue::default();
-        news.end(EndedSession {
+        let mut queue = EventQueue::default();
+        queue.end(EndedSession {
             session: first,
             ..ended_session(0)
         });
-        assert_eq!(news.next(NODE, Some(first)), None);
-        news.end(ended_session(0));
-        assert_eq!(news.next(NODE, Some(first)), None, "both in one");
-        assert_eq!(news.next(NODE, Some(second)), None);
-        assert_eq!(news.next(NODE, Some(SessionNumber(4))), Some(ended(2)));
+        assert_eq!(queue.next(NODE, Some(first)), None);
+        queue.end(ended_session(0));
+        assert_eq!(queue.next(NODE, Some(first)), None, "both in one");
+        assert_eq!(queue.next(NODE, Some(second)), None);
+        assert_eq!(queue.next(NODE, Some(SessionNumber(4))), Some(ended(2)));
     }
 }

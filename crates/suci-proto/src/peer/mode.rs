@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_speak_of_modes_is_told_none() {
+    fn a_peer_without_the_extension_is_sent_no_mode() {
         let mut modes = Modes::new(false, Mode::Adaptive, Mode::Adaptive);
         modes.set_ours(Mode::Response, true);
         assert_eq!((modes.ours(), modes.due()), (Mode::Response, None));

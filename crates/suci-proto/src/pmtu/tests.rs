@@ -109,7 +109,7 @@ fn a_lost_probe_is_repeated_before_it_counts() {
 }
 
 #[test]
-fn a_probe_without_news_lapses() {
+fn a_probe_without_an_answer_lapses() {
     let mut mtu = PathMtu::new(None, ETHERNET_MTU);
     let mut now = START;
     for _ in 0..MAX_PROBES {

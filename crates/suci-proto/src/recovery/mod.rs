@@ -1,9 +1,11 @@
-//! Loss recovery of one connection's packets: who was acknowledged, who is lost, when to probe.
+//! Loss recovery of one connection's packets: which packets were acknowledged, which are lost, when
+//! a probe is due.
 //!
-//! RFC 9002 with one packet number space, reordering thresholds that learn (RFC 8985), and a
-//! pause of the whole process told from loss. Congestion control and retransmission are the
-//! caller's: this part says what happened, in an [`AckSummary`] or [`LossSummary`] and through
-//! a [`Sink`]. It keeps no clock; `now` never runs backwards from call to call.
+//! This is RFC 9002 with one packet number space. It adds two things: reordering thresholds that
+//! adapt (RFC 8985), and a rule that tells a pause of the whole process from loss. Congestion
+//! control and retransmission are the caller's tasks. This part reports events in an [`AckSummary`]
+//! or [`LossSummary`] and through a [`Sink`]. It has no clock; `now` must not decrease from call to
+//! call.
 
 mod loss;
 mod pto;
@@ -33,17 +35,18 @@ pub struct Recovery {
     pto: Pto,
     /// Largest position acknowledged, plus one.
     acked_below: u64,
-    /// When the oldest packet that was overtaken counts as lost.
+    /// Time at which the oldest packet below `acked_below` counts as lost.
     loss_time: Option<Instant>,
-    /// When the process last came back from a pause it did not choose.
+    /// Time at which the process last resumed from a pause that it did not choose.
     resumed_at: Option<Instant>,
-    /// When the first of those pauses ended that count as one: they follow one another within a
-    /// probe timeout, and the first that ends two timeouts later, or more, begins anew.
+    /// End of the first pause of the present group. Pauses within one probe timeout of each other
+    /// count as one group, for at most two probe timeouts; then a new group begins.
     held_since: Instant,
-    /// What was sent before that was spared over a pause already.
-    spared: Option<Instant>,
-    /// Packets sent until here prove no persistent congestion: no round trip was measured yet,
-    /// or the process stood still.
+    /// Packets sent before this time were already exempted from loss detection during one pause.
+    /// They are not exempted again.
+    already_exempted: Option<Instant>,
+    /// Packets sent until this time do not count towards persistent congestion: no round trip was
+    /// measured yet, or the process was stopped.
     persistence_from: Option<Instant>,
     delivery: RateMark,
     /// The last `now` seen.
@@ -51,8 +54,8 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// For a connection whose first packet will be `first` or a little more.
-    /// `initial_rtt` stands for the round trip until one is measured.
+    /// Returns the state for a connection whose first packet number is `first` or slightly higher.
+    /// `initial_rtt` is the round-trip time until one is measured.
     #[must_use]
     pub fn new(first: PacketNumber, initial_rtt: Duration) -> Self {
         Self {
@@ -64,7 +67,7 @@ impl Recovery {
             loss_time: None,
             resumed_at: None,
             held_since: Instant::ZERO,
-            spared: None,
+            already_exempted: None,
             persistence_from: None,
             delivery: RateMark {
                 delivered: 0,
@@ -77,11 +80,12 @@ impl Recovery {
     }
 
     /// Records packets of `size` bytes each that were handed to the network under consecutive
-    /// `numbers`. They are above every earlier one, else nothing is recorded; the numbers between
-    /// are skipped ones, whose acknowledgement is an error. Each of them takes memory: skip few.
+    /// `numbers`. The numbers must be above all earlier ones, otherwise nothing is recorded.
+    /// Numbers in between count as skipped: an acknowledgement of one is an error. Each skipped
+    /// range takes memory, so callers should skip few.
     ///
-    /// If the packets are several, each carried an equal piece of the part of a message that
-    /// `frames` consists of. They cost as much as one.
+    /// If there are several packets, `frames` is one part of a message, and each packet carried an
+    /// equal piece of it. They then cost as much as one packet.
     pub fn on_sent(
         &mut self,
         numbers: RangeInclusive<PacketNumber>,
@@ -91,7 +95,7 @@ impl Recovery {
         frames: &[SentFrame],
     ) {
         self.clock = now;
-        if self.sent_packets.flying() == 0 {
+        if self.sent_packets.packets_in_flight() == 0 {
             // An idle path delivers nothing: the rate is measured from here.
             self.delivery.first_sent_at = now;
             self.delivery.delivered_at = now;
@@ -110,16 +114,15 @@ impl Recovery {
         }
     }
 
-    /// Applies an acknowledgement: `ranges` inclusive and descending. Numbers resolved long ago may
-    /// be named again without effect.
+    /// Applies an acknowledgement with inclusive, descending `ranges`. A number that was resolved
+    /// earlier has no effect.
     ///
-    /// Costs a few steps per range and one for each 64 packets in it that are remembered, however
-    /// often they are repeated (F06), plus O(1) for packets newly acknowledged that were sent as
-    /// one run, and per packet newly lost.
+    /// The cost is a few steps per range, and one step for each 64 packets of the range that are
+    /// remembered, also when a peer repeats the range (F06). Packets that were sent as one batch
+    /// and are newly acknowledged cost O(1); each newly lost packet costs O(1).
     ///
-    /// # Errors
-    /// [`ProtocolError::NeverSent`] if a range names a number not sent yet or skipped (F05);
-    /// nothing was applied then.
+    /// [`ProtocolError::NeverSent`] if a range names a number that was skipped or not yet sent
+    /// (F05). Nothing was applied then.
     pub fn on_ack(
         &mut self,
         now: Instant,
@@ -132,8 +135,8 @@ impl Recovery {
             return Ok(summary);
         };
         self.clock = now;
-        // The newest packets among those newly acknowledged, as they were, and whether any of them
-        // was eliciting.
+        // The newest packets that this acknowledgement resolves, in their earlier state; and
+        // whether any packet that it resolves was eliciting.
         let mut newest: Option<SentRange> = None;
         let mut eliciting = false;
         for range in ranges {
@@ -174,10 +177,10 @@ impl Recovery {
         Ok(summary)
     }
 
-    /// Handles whichever of the loss timer and the probe timer is due; harmless if none is.
+    /// Handles the loss timer or the probe timer, whichever is due. Does nothing if none is due.
     ///
-    /// A probe finds a place among the [`MAX_CONTROL`]: if there is none, the oldest of them is
-    /// given up, which is no sign of congestion.
+    /// A probe counts among the [`MAX_CONTROL`] control packets in flight. If all are in use, the
+    /// oldest is given up first, which is no sign of congestion.
     pub fn on_timeout(
         &mut self,
         now: Instant,
@@ -209,9 +212,10 @@ impl Recovery {
         }
     }
 
-    /// Reports to `sink` as lost what the oldest `packets` packets in flight carried, without
-    /// taking them for lost: probes repeat it (RFC 9002 6.2.4). If nothing but these is missing,
-    /// the probe itself brings it; a PING would have to come back first. O(window).
+    /// Reports the content of the oldest `packets` packets in flight to `sink` as lost, without
+    /// declaring the packets lost: probes then repeat it (RFC 9002 6.2.4). If only this content is
+    /// missing, the probe itself delivers it; after a PING, the sender would wait for one more
+    /// round trip. O(window).
     pub fn repeat_oldest(&self, packets: u32, sink: &mut impl Sink) {
         for packet in self.sent_packets.carriers().take(packets as usize) {
             sink.lost(
@@ -221,7 +225,8 @@ impl Recovery {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) has something to do, unless an ack comes first.
+    /// Returns the time at which [`on_timeout`](Self::on_timeout) must be called, unless an
+    /// acknowledgement arrives first.
     #[must_use]
     pub fn next_timeout(&self, max_ack_delay: Duration) -> Option<Instant> {
         let deadline = match self.loss_time {
@@ -232,157 +237,161 @@ impl Recovery {
             None => return None,
         };
         let held = self.held_until(max_ack_delay);
-        let spared = || {
+        let already_exempted = || {
             self.sent_packets
                 .oldest_sent_at()
-                .is_some_and(|at| self.was_spared(at))
+                .is_some_and(|at| self.was_exempted(at))
         };
-        Some(if deadline >= held || spared() {
+        Some(if deadline >= held || already_exempted() {
             deadline
         } else {
             held
         })
     }
 
-    /// Bytes of the eliciting packets neither acknowledged nor lost.
+    /// Returns the bytes of eliciting packets that are neither acknowledged nor lost.
     #[must_use]
     pub const fn in_flight(&self) -> u64 {
         self.sent_packets.in_flight()
     }
 
-    /// Whether anything is in flight.
+    /// Returns true if any eliciting packet is in flight.
     #[must_use]
     pub const fn has_eliciting_in_flight(&self) -> bool {
-        self.sent_packets.flying() > 0
+        self.sent_packets.packets_in_flight() > 0
     }
 
-    /// Packets in flight that went beside the congestion window.
+    /// Returns the number of packets in flight that were sent outside the congestion window.
     #[must_use]
     pub const fn control_in_flight(&self) -> u64 {
         self.sent_packets.control()
     }
 
-    /// Sending stopped for want of messages or credit: until what is in flight now is delivered,
-    /// the rate of delivery says little about the path.
+    /// Notes that the sender stopped for lack of messages or credit. Until the packets in flight
+    /// are delivered, rate samples are marked as limited by the application.
     pub fn on_app_limited(&mut self) {
         let until = self.delivery.delivered.saturating_add(self.in_flight());
-        // Also if nothing is in flight: what is sent next is sent into an idle path.
+        // This holds also if nothing is in flight: the next packets enter an idle path.
         self.delivery.app_limited_until = until.max(self.delivery.delivered.saturating_add(1));
     }
 
-    /// Bytes of eliciting packets that the peer acknowledged so far.
+    /// Returns the bytes of eliciting packets that the peer acknowledged so far.
     #[must_use]
     pub const fn delivered(&self) -> u64 {
         self.delivery.delivered
     }
 
-    /// The handshake measured a round trip: it stands until packets measure another.
+    /// Sets the round-trip time that the handshake measured. It is used until packets give a
+    /// sample.
     pub fn set_initial_rtt(&mut self, initial: Duration) {
         if !self.rtt.has_sample() {
             self.rtt = Rtt::new(initial);
         }
     }
 
-    /// How many packets were declared lost that may still arrive: they are remembered for two probe
-    /// timeouts.
+    /// Returns the number of packets declared lost that may still arrive. A lost packet is
+    /// remembered for two probe timeouts.
     #[must_use]
     pub const fn doubtful(&self) -> u64 {
         self.sent_packets.doubtful()
     }
 
-    /// How many packets were declared lost so far and did not arrive within that time. Only rises.
+    /// Returns the number of packets declared lost that did not arrive within that time. Never
+    /// decreases.
     #[must_use]
     pub const fn confirmed(&self) -> u64 {
         self.sent_packets.confirmed()
     }
 
-    /// The round-trip time.
+    /// Returns the estimate of the round-trip time.
     #[must_use]
     pub const fn rtt(&self) -> &Rtt {
         &self.rtt
     }
 
-    /// How often the probe timer fired since the last acknowledgement.
+    /// Returns how often the probe timer fired since the last acknowledgement.
     #[must_use]
     pub const fn pto_count(&self) -> u32 {
         self.pto.count()
     }
 
-    /// Everything in flight counts as lost, without any sign of congestion: the connection
-    /// was replaced or the path changed. Late acknowledgements are still recognised, but
-    /// measure nothing. O(window).
+    /// Gives up all packets in flight, without a sign of congestion: the connection was replaced,
+    /// or the path changed. Late acknowledgements are still recognised, but give no sample.
+    /// O(window).
     pub fn drop_all(&mut self, sink: &mut impl Sink) {
         self.drop_from(0, sink);
         self.pto.on_progress(self.clock);
     }
 
-    /// What was learned belongs to a path that is no longer used (RFC 9000 9.4): the round trip
-    /// and the reordering are learned anew. Usually together with [`drop_all`](Self::drop_all),
-    /// so that packets of the old path measure nothing.
+    /// Resets the round-trip time and the reordering thresholds, since the path changed (RFC 9000
+    /// 9.4). Callers usually call [`drop_all`](Self::drop_all), too, so that packets of the old
+    /// path give no sample.
     pub fn on_path_changed(&mut self, initial_rtt: Duration) {
         self.rtt = Rtt::new(initial_rtt);
         self.reordering = Reordering::new();
         self.persistence_from = None;
     }
 
-    /// The same for the packets of more than `size` bytes: the path refused them. O(window).
+    /// Gives up the packets in flight of more than `size` bytes, as [`drop_all`](Self::drop_all)
+    /// does: the path refused them. O(window).
     pub fn drop_larger_than(&mut self, size: usize, sink: &mut impl Sink) {
         self.drop_from(size.saturating_add(1), sink);
     }
 
-    /// The driver found that much time passed without the engine being run (SIGSTOP, a paused
-    /// machine). Acknowledgements of what was in flight may wait in the socket: nothing of it is
-    /// declared lost, and no probe is due for it, until one probe timeout after `now` (F16). Once:
-    /// a program that is here only now and then is always late, and has heard each time what had
-    /// come. Pauses within a timeout of one another are one, for two timeouts at most.
+    /// Notes that the engine did not run for a long time (SIGSTOP, a paused machine), until `now`.
+    ///
+    /// Acknowledgements may wait in the socket. So no packet in flight is declared lost, and no
+    /// probe is due, until one probe timeout after `now` (F16). Each packet is exempted only once:
+    /// a program that calls seldom is always late, and it read all acknowledgements at each call.
+    /// Pauses within one probe timeout of each other count as one, for at most two probe timeouts.
     pub fn on_resumed_after_gap(&mut self, now: Instant, max_ack_delay: Duration) {
         let longest = self.rtt.pto(max_ack_delay).saturating_mul(2);
         if now >= self.held_until(max_ack_delay) {
-            self.spared = self.resumed_at;
+            self.already_exempted = self.resumed_at;
             self.held_since = now;
         } else if now >= self.held_since + longest {
-            self.spared = Some(self.held_since);
+            self.already_exempted = Some(self.held_since);
             self.held_since = now;
         }
         self.resumed_at = Some(now);
         self.persistence_from = self.persistence_from.max(Some(now));
     }
 
-    /// Forgets what nobody waits for, and gives its memory back; false if something is in flight.
-    /// Late acknowledgements of what was lost are not recognised any more, and packets that call
-    /// for none count as told.
+    /// Frees the memory of resolved packets. Returns false if a packet is in flight. Afterwards,
+    /// late acknowledgements of lost packets are not recognised, and packets that elicit no
+    /// acknowledgement count as delivered.
     pub(crate) fn shrink(&mut self) -> bool {
-        self.spared = None;
+        self.already_exempted = None;
         self.sent_packets.shrink()
     }
 
-    /// Checks that what is remembered stays within its bounds.
+    /// Checks that the remembered packets stay within their bounds.
     ///
     /// # Errors
-    /// What does not, in words.
+    /// A description of the violation.
     pub fn audit(&self) -> Result<(), String> {
         self.sent_packets.audit()
     }
 
-    /// Flights that take memory.
+    /// Returns the number of batches that are stored.
     #[cfg(test)]
-    pub(crate) fn flights(&self) -> usize {
-        self.sent_packets.flights()
+    pub(crate) fn batches(&self) -> usize {
+        self.sent_packets.batches()
     }
 
-    /// Whether what was sent then has been spared over a pause before the last.
-    fn was_spared(&self, sent_at: Instant) -> bool {
-        self.spared.is_some_and(|until| sent_at < until)
+    /// Returns true if a packet sent at that time was already exempted during an earlier pause.
+    fn was_exempted(&self, sent_at: Instant) -> bool {
+        self.already_exempted.is_some_and(|until| sent_at < until)
     }
 
-    /// Until when nothing is declared because the process stood still.
+    /// Returns the time until which no packet is declared lost because the process was stopped.
     fn held_until(&self, max_ack_delay: Duration) -> Instant {
         self.resumed_at.map_or(Instant::ZERO, |resumed| {
             resumed + self.rtt.pto(max_ack_delay)
         })
     }
 
-    /// Settles packets that the peer has.
+    /// Marks packets as acknowledged and reports them to `sink`.
     fn acknowledge(&mut self, sent_range: &SentRange, sink: &mut impl Sink) {
         self.sent_packets.acknowledge(sent_range);
         sink.acked(
@@ -391,7 +400,7 @@ impl Recovery {
         );
     }
 
-    /// Eliciting packets arrived.
+    /// Counts eliciting packets that the peer acknowledged.
     #[inline]
     fn note_delivered(
         &mut self,
@@ -426,8 +435,8 @@ impl Recovery {
         }
     }
 
-    /// Whether a packet's flight says something about the path as it is: not if this process
-    /// stood still meanwhile, nor if the path was given up.
+    /// Returns true if a packet may give samples of the path: the process was not stopped after it
+    /// was sent, and its path was not given up.
     fn is_measurable(&self, packet: &SentRange) -> bool {
         let paused = self
             .resumed_at
@@ -435,7 +444,7 @@ impl Recovery {
         !paused && packet.fate != PacketState::Dropped
     }
 
-    /// Takes the round trip of the largest packet acknowledged.
+    /// Takes a sample of the round-trip time from the largest acknowledged packet.
     fn measure(&mut self, now: Instant, sent_at: Instant, waits: AckWaits) -> Option<Duration> {
         if self.persistence_from.is_none() {
             self.persistence_from = Some(now);
@@ -443,8 +452,8 @@ impl Recovery {
         self.rtt.update(now.since(sent_at), waits)
     }
 
-    /// Delivery rate over the flight of the newest packet acknowledged
-    /// (draft-ietf-ccwg-bbr section 4.1.1): the slower of sending and acknowledging it counts.
+    /// Returns the delivery rate from the sending of the newest acknowledged packet until now
+    /// (draft-ietf-ccwg-bbr section 4.1.1). The slower of sending and acknowledging determines it.
     fn measure_rate(&mut self, now: Instant, newest: &Sent) -> Option<RateSample> {
         let mark = newest.rate;
         self.delivery.first_sent_at = self.delivery.first_sent_at.max(newest.sent_at);
@@ -459,8 +468,9 @@ impl Recovery {
         })
     }
 
-    /// Declares lost what the thresholds say and sets the loss timer for what comes next. The
-    /// first packet that is spared ends the search: both thresholds fall with age.
+    /// Declares the packets lost that exceed a threshold, and sets the loss timer for the next one.
+    /// The search ends at the first packet that exceeds none: packets that were sent later exceed
+    /// none either.
     fn detect(
         &mut self,
         now: Instant,
@@ -468,7 +478,7 @@ impl Recovery {
         sink: &mut impl Sink,
     ) -> LossSummary {
         self.loss_time = None;
-        if self.sent_packets.flying() == 0 {
+        if self.sent_packets.packets_in_flight() == 0 {
             return LossSummary::default();
         }
         let held = now < self.held_until(max_ack_delay);
@@ -476,7 +486,7 @@ impl Recovery {
         let forget_at = now + self.rtt.pto(max_ack_delay).saturating_mul(2);
         let mut lost = LossSummary::default();
         let mut run = LossRun::default();
-        while let Some(oldest) = self.sent_packets.oldest_flying() {
+        while let Some(oldest) = self.sent_packets.oldest_in_flight() {
             let Oldest {
                 position,
                 packet,
@@ -489,11 +499,11 @@ impl Recovery {
             }
             let by_packets = overtaken_by >= self.reordering.packets();
             let due = sent.sent_at + delay;
-            if held && !self.was_spared(sent.sent_at) || !(by_packets || due <= now) {
+            if held && !self.was_exempted(sent.sent_at) || !(by_packets || due <= now) {
                 self.loss_time = Some(if by_packets { now } else { due });
                 break;
             }
-            // A probe that is missing was too large, most likely.
+            // A lost path probe was most likely too large: it is no sign of congestion.
             let fate = if sent.path_probe {
                 PacketState::Dropped
             } else {
@@ -530,8 +540,8 @@ impl Recovery {
         lost
     }
 
-    /// Makes room for a packet with control. What the oldest one carried is sent again, if it is
-    /// still true; an acknowledgement of it that comes after all would tell nothing else.
+    /// Makes room for one more control packet: gives up the oldest one. Its content is sent again
+    /// if it is still valid; its late acknowledgement would say nothing more.
     fn abandon_oldest_control(&mut self, sink: &mut impl Sink) {
         if let Some(oldest) = self.sent_packets.oldest_control() {
             sink.lost(
@@ -542,10 +552,10 @@ impl Recovery {
         }
     }
 
-    /// Gives up packets in flight of at least `size` bytes without blaming the network.
+    /// Gives up the packets in flight of at least `size` bytes, without a sign of congestion.
     fn drop_from(&mut self, size: usize, sink: &mut impl Sink) {
         let forget_at = self.clock + self.rtt.pto(Duration::ZERO).saturating_mul(2);
-        for sent_range in self.sent_packets.flying_from(size) {
+        for sent_range in self.sent_packets.in_flight_from(size) {
             self.sent_packets
                 .give_up(&sent_range, PacketState::Dropped, forget_at);
             sink.lost(
@@ -553,11 +563,11 @@ impl Recovery {
                 &self.sent_packets.carried(&sent_range),
             );
         }
-        // Whoever is oldest now has its own time to be overtaken.
+        // The oldest remaining packet determines the loss timer.
         let delay = self.reordering.delay(&self.rtt);
         self.loss_time = self
             .sent_packets
-            .oldest_flying()
+            .oldest_in_flight()
             .filter(|oldest| oldest.position < self.acked_below)
             .map(|oldest| oldest.packet.sent.sent_at + delay);
     }

@@ -1,24 +1,25 @@
-//! When silence calls for a probe: the probe timeout of RFC 9002 section 6.2.
+//! The probe timeout: RFC 9002 section 6.2.
 
 use super::rtt::Rtt;
 use crate::time::{Duration, Instant, nanos};
 
-/// Longest wait that back-off grows to. RFC 9002 sets none; a peer that returns from a pause
-/// or a partition must be found soon, and one small packet each 3 s burdens no path. A path
-/// whose own timeout is longer keeps that.
+/// Longest interval between probes. RFC 9002 sets no bound. But a peer that returns from a pause or
+/// a partition must be found soon, and one small packet each 3 s loads no path. A path whose own
+/// timeout is longer keeps that timeout.
 pub const MAX_BACKOFF: Duration = Duration::from_secs(3);
 
-/// Back-off beyond 2^16 is cut by [`MAX_BACKOFF`] for every timeout above 46 us.
+/// Largest exponent of the back-off: [`MAX_BACKOFF`] cuts a larger one for every timeout above 46
+/// us.
 const MAX_EXPONENT: u32 = 16;
 
 /// State of the probe timer of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pto {
-    /// How often it fired since the last acknowledgement.
+    /// Number of probe timeouts since the last acknowledgement.
     count: u32,
-    /// What it counts from: the last time that an eliciting packet was sent or acknowledged
-    /// (RFC 9002 6.2.1), losses were declared, or it fired itself. The last two keep a sender
-    /// that may not send from being woken without end.
+    /// Start of the timeout: the last time at which an eliciting packet was sent or acknowledged
+    /// (RFC 9002 6.2.1), losses were declared, or the timer fired. The last two keep a sender that
+    /// may not send from waking up without end.
     since: Option<Instant>,
 }
 
@@ -27,26 +28,26 @@ impl Pto {
         self.count
     }
 
-    /// Something happened that deserves a full timeout from `now`.
+    /// Restarts the timeout at `now`.
     pub(super) fn restart(&mut self, now: Instant) {
         self.since = self.since.max(Some(now));
     }
 
-    /// The peer acknowledged something new: it lives, and back-off ends.
+    /// Notes that the peer acknowledged a new packet, and ends the back-off.
     pub(super) fn on_progress(&mut self, now: Instant) {
         self.count = 0;
         self.restart(now);
     }
 
-    /// The timeout passed. Says how many probes to send: one may be lost, so later ones go in
-    /// pairs.
+    /// Notes that the timeout passed. Returns the number of probes to send: one, then two each,
+    /// since one may be lost.
     pub(super) fn on_fired(&mut self, now: Instant) -> u32 {
         self.count = self.count.saturating_add(1);
         self.restart(now);
         if self.count == 1 { 1 } else { 2 }
     }
 
-    /// When to probe if something eliciting is in flight.
+    /// Returns the time of the next probe if an eliciting packet is in flight.
     pub(super) fn deadline(&self, rtt: &Rtt, max_ack_delay: Duration) -> Option<Instant> {
         #[cfg(suci_plant)]
         if crate::plant::active("pto-not-rearmed") && self.count > 0 {

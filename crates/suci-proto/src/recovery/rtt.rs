@@ -1,29 +1,30 @@
-//! Round-trip time: RFC 9002 section 5, the estimator of RFC 6298 with the peer's delay taken out.
+//! The round-trip time: RFC 9002 section 5, which is the estimator of RFC 6298 without the peer's
+//! acknowledgement delay.
 
 use super::pto::MAX_BACKOFF;
 use crate::time::{Duration, nanos};
 
-/// What timers of today's hosts can tell apart, and the least that any of them waits beyond
-/// the smoothed time. RFC 9002 suggests 1 ms; inside a machine room that is ten round trips.
+/// Resolution of timers on today's hosts, and the least time that any timer adds to the smoothed
+/// round trip. RFC 9002 suggests 1 ms, which inside a machine room is ten round trips.
 pub const GRANULARITY: Duration = Duration::from_micros(200);
 
-/// How long a packet and its acknowledgement waited, but for the path.
+/// Times that a packet and its acknowledgement waited at the two hosts, not on the path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckWaits {
-    /// What the acknowledgement lay in our socket.
+    /// Time that the acknowledgement waited in our socket.
     pub here: Duration,
-    /// What the peer waited before it acknowledged, as it states.
+    /// Time that the peer states it waited before it acknowledged.
     pub there: Duration,
-    /// The most that it announced to wait.
+    /// Longest time that the peer announced to wait (`max_ack_delay`).
     pub announced: Duration,
 }
 
-/// Estimate of one path's round-trip time, in nanoseconds: every packet reckons with them, and a
-/// [`Duration`] is two numbers.
+/// The estimate of one path's round-trip time. It is stored in nanoseconds, since every packet uses
+/// it and a [`Duration`] is two numbers.
 ///
-/// There are two means of it. Who waits for an answer must wait for both programs, too, where they
-/// let packets lie longer than announced; the path and what may be sent over it are as they were
-/// meanwhile.
+/// There are two estimates. Probe and loss timers need the time until an answer arrives, which
+/// includes delays of both programs beyond the announced ones. Congestion control and pacing need
+/// the time on the path alone.
 #[derive(Clone, Debug)]
 pub struct Rtt {
     smoothed: u64,
@@ -34,7 +35,7 @@ pub struct Rtt {
     sampled: bool,
 }
 
-/// What the path takes.
+/// The time on the path, without delays at the hosts.
 #[derive(Clone, Copy, Debug)]
 struct PathRtt {
     mean: u64,
@@ -42,7 +43,8 @@ struct PathRtt {
 }
 
 impl Rtt {
-    /// Before the first sample: `initial` smoothed, half of it as variance (RFC 9002 5.3).
+    /// Returns the estimate before the first sample: `initial` as the smoothed time, and half of it
+    /// as the variance (RFC 9002 5.3).
     #[must_use]
     pub fn new(initial: Duration) -> Self {
         let initial = nanos(initial);
@@ -56,13 +58,12 @@ impl Rtt {
         }
     }
 
-    /// Takes one measurement in, and returns what of it was the path: nothing where the peer states
-    /// more than there was.
+    /// Adds a sample. Returns the part of it that was spent on the path, or `None` if the waits are
+    /// longer than the sample.
     ///
-    /// For who waits for answers, the peer's word is believed as RFC 9002 5.3 says: no longer than
-    /// announced, and nothing that would take the result below the least time ever seen. Of the
-    /// path all of it is: who lies has packets sent to itself at another pace, within the same
-    /// window.
+    /// For the timers, the peer's stated delay is subtracted as RFC 9002 5.3 says: at most the
+    /// announced delay, and never below the least sample. For the path, all of it is subtracted: a
+    /// peer that lies about it only changes the pace of packets to itself, within the same window.
     pub fn update(&mut self, sample: Duration, waits: AckWaits) -> Option<Duration> {
         let path = sample.checked_sub(waits.there.saturating_add(waits.here));
         if let Some(sample) = path.map(nanos) {
@@ -79,7 +80,7 @@ impl Rtt {
         path
     }
 
-    /// The estimator of RFC 9002.
+    /// Updates the estimator of RFC 9002.
     fn update_whole(&mut self, sample: u64, ack_delay: u64) {
         self.latest = sample;
         if !self.sampled {
@@ -99,14 +100,14 @@ impl Rtt {
         self.smoothed = weighted(self.smoothed, 7, adjusted, 8);
     }
 
-    /// Exponentially weighted mean, less the peer's delays as far as they were announced (RFC 9002
-    /// 5.3): what to wait for.
+    /// Returns the exponentially weighted mean, without the peer's announced delays (RFC 9002 5.3).
+    /// Timers use it.
     #[must_use]
     pub const fn smoothed(&self) -> Duration {
         Duration::from_nanos(self.smoothed)
     }
 
-    /// The mean of what the path takes; of the whole, until that is known.
+    /// Returns the mean time on the path, or the smoothed time before the first sample of the path.
     #[must_use]
     pub const fn path(&self) -> Duration {
         Duration::from_nanos(match self.path {
@@ -115,7 +116,8 @@ impl Rtt {
         })
     }
 
-    /// The least that the path took; the least of the whole, until that is known.
+    /// Returns the least time on the path, or the least round trip before the first sample of the
+    /// path.
     #[must_use]
     pub const fn min(&self) -> Duration {
         Duration::from_nanos(match self.path {
@@ -124,26 +126,25 @@ impl Rtt {
         })
     }
 
-    /// Weighted mean deviation from [`smoothed`](Self::smoothed).
+    /// Returns the weighted mean deviation from [`smoothed`](Self::smoothed).
     #[must_use]
     pub const fn variance(&self) -> Duration {
         Duration::from_nanos(self.variance)
     }
 
-    /// The last measurement, all waiting included; the initial value before any sample.
+    /// Returns the last sample with all delays, or the initial value before the first sample.
     #[must_use]
     pub const fn latest(&self) -> Duration {
         Duration::from_nanos(self.latest)
     }
 
-    /// Whether anything was measured.
+    /// Returns true if there was a sample.
     #[must_use]
     pub const fn has_sample(&self) -> bool {
         self.sampled
     }
 
-    /// Returns how long to wait for an acknowledgement before probing (RFC 9002 6.2.1), without
-    /// back-off.
+    /// Returns the probe timeout (RFC 9002 6.2.1) without back-off.
     ///
     /// Waits of the programs make it at most [`MAX_BACKOFF`]. A peer that was stopped for 5 s
     /// during its first exchange would have a timeout of 15 s by that sample, and of 5 s for the
@@ -153,7 +154,7 @@ impl Rtt {
         Duration::from_nanos(self.pto_nanos(max_ack_delay))
     }
 
-    /// The same in nanoseconds.
+    /// Returns the probe timeout in nanoseconds.
     #[inline]
     pub(super) fn pto_nanos(&self, max_ack_delay: Duration) -> u64 {
         let deviations = self.variance.saturating_mul(4).max(nanos(GRANULARITY));

@@ -1,25 +1,26 @@
-//! The sent packets: what was sent under which packet number, until its fate is known.
+//! The sent packets: the content sent under each packet number, until the packet's fate is known.
 //!
-//! Three things side by side, from the oldest number whose fate is open to the newest sent: a bit
-//! for the fate of each number ([`StateBitmap`]), what was sent under them by flights
-//! ([`SentBatch`]), and the frames of all packets in one array. A train of a long message is one
-//! flight with one frame however many packets it has, and what is acknowledged of it in one piece
-//! is one [`SentRange`]: recording, acknowledging and forgetting it costs the same as a single
-//! packet. Nothing is split when some of a flight is lost, since only the marks tell. No allocation
-//! per packet, no tree. Numbers are kept as positions counted from the connection's first, so that
-//! nothing here overflows although numbers may run up to 2^64 - 1 (F15).
+//! Three structures cover the numbers from the oldest unresolved one to the newest one. A
+//! [`StateBitmap`] holds one bit for the fate of each number. [`SentBatch`] entries describe the
+//! packets. One array holds the frames of all packets. A train of a long message is one batch with
+//! one frame, however many packets it has. Packets of it that are acknowledged together are one
+//! [`SentRange`]. So recording, acknowledging and forgetting a train costs the same as for a single
+//! packet. A batch is not split if some of its packets are lost, since only the bitmap holds their
+//! fate. There is no allocation per packet and no tree. Numbers are stored as positions counted
+//! from the connection's first number. So nothing here overflows although numbers may run up to
+//! 2^64 - 1 (F15).
 //!
-//! **Work.** Walking an acknowledged range costs a step for 64 positions plus the ranges it
-//! resolves, each of which is resolved once: of a peer that repeats an ack, however wide, each
-//! costs at most one step for 64 numbers in the window (F06).
+//! **Work.** An acknowledged range costs one step for each 64 positions, plus the ranges that it
+//! resolves. Each range is resolved once. A peer that repeats an acknowledgement of any width
+//! therefore costs at most one step for each 64 numbers in the window (F06).
 //!
-//! **Memory.** Open positions, plus at most [`MAX_REMEMBERED`] lost and [`MAX_SILENT`]
-//! non-eliciting packets, plus the resolved positions between them. Open are what the congestion
-//! window let go and [`MAX_CONTROL`] packets beside it. The resolved are bounded by
-//! [`MAX_RESOLVED`] plus what is sent within one reordering delay, after which the oldest open
-//! packet is lost itself. A peer that acknowledges nothing has the oldest packet stay in flight; of
-//! the non-eliciting ones behind it those beyond [`MAX_SILENT`] leave nothing but their five bits
-//! in the marks.
+//! **Memory.** Stored are the open positions, at most [`MAX_REMEMBERED`] lost and [`MAX_SILENT`]
+//! non-eliciting packets, and the resolved positions between them. Open are the packets that the
+//! congestion window permitted, and [`MAX_CONTROL`] packets outside it. The resolved ones are
+//! bounded by [`MAX_RESOLVED`] plus the packets sent within one reordering delay; after that, the
+//! oldest open packet is itself lost. If a peer acknowledges nothing, the oldest packet stays in
+//! flight. Behind it, non-eliciting packets beyond [`MAX_SILENT`] take only their five bits in the
+//! bitmap.
 
 mod batch;
 mod frame;
@@ -37,60 +38,60 @@ use core::ops::{Range, RangeInclusive};
 use marks::{StateBitmap, Word};
 use std::collections::VecDeque;
 
-/// Lost packets whose late acknowledgement is still recognised.
+/// Bound of lost packets whose late acknowledgement is still recognised.
 pub const MAX_REMEMBERED: usize = 4_096;
 
-/// Packets that call for no acknowledgement and had none yet.
+/// Bound of remembered packets that elicit no acknowledgement and received none.
 pub const MAX_SILENT: usize = 4_096;
 
-/// Packets in flight beside the congestion window, which all carry control: a peer can have us send
-/// such packets as often as it likes, and acknowledge them as late. Honest traffic has a few in a
-/// round trip, and what waits for a place shares the next packet.
+/// Bound of control packets in flight outside the congestion window. A peer can provoke such
+/// packets as often as it likes, and acknowledge them as late as it likes. Honest traffic has a few
+/// in a round trip. Control frames that find no room share the next packet.
 pub const MAX_CONTROL: u64 = 64;
 
-/// Resolved positions that a lost or non-eliciting packet may hold among the sent packets beyond
-/// twice the open ones.
+/// Resolved positions that a lost or non-eliciting packet may keep stored, beyond twice the number
+/// of open ones.
 const MAX_RESOLVED: usize = 4 * MAX_REMEMBERED;
 
-/// Runs of skipped numbers remembered although everything around them is resolved.
+/// Skipped ranges that are remembered although all packets around them are resolved.
 const MIN_SKIPS: usize = 64;
 
-/// Frames of resolved packets that are moved out of the array at a time.
+/// Frames of resolved packets that are removed from the array at once.
 const FRAME_SWEEP: usize = 1_024;
 
-/// State of the delivery-rate estimate when a packet left.
+/// State of the delivery-rate estimate at the time when a packet was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RateMark {
     pub(super) delivered: u64,
     pub(super) delivered_at: Instant,
     pub(super) first_sent_at: Instant,
-    /// What is sent until so much was delivered is sent by a sender that had no more
+    /// Until so many bytes are delivered, samples count as limited by the application
     /// (draft-ietf-ccwg-bbr, "Detecting application-limited phases").
     pub(super) app_limited_until: u64,
 }
 
-/// Packets with consecutive numbers, of one flight and one fate.
+/// Packets with consecutive numbers, of one batch and with one fate.
 #[derive(Clone, Debug)]
 pub(super) struct SentRange {
     pub(super) positions: Range<u64>,
     pub(super) fate: PacketState,
     pub(super) sent: Sent,
-    /// Which of the sent batches, as long as none is recorded or forgotten.
-    flight: usize,
+    /// Index of the batch. Valid until a batch is recorded or forgotten.
+    batch: usize,
 }
 
 impl SentRange {
-    /// How many packets.
+    /// Returns the number of packets.
     pub(super) fn count(&self) -> u64 {
         self.positions.end.saturating_sub(self.positions.start)
     }
 
-    /// Their bytes.
+    /// Returns the bytes of all packets.
     pub(super) fn bytes(&self) -> u64 {
         u64::from(self.sent.size).saturating_mul(self.count())
     }
 
-    /// Each of them alone.
+    /// Returns each packet as a range of its own.
     pub(super) fn each(self) -> impl Iterator<Item = Self> {
         self.positions.clone().map(move |position| Self {
             positions: position..position.saturating_add(1),
@@ -103,42 +104,42 @@ impl SentRange {
 pub(super) struct Oldest {
     pub(super) position: u64,
     pub(super) packet: SentRange,
-    /// Whether finding it passed an acknowledged packet.
+    /// True if an acknowledged packet lies between the previous oldest packet and this one.
     pub(super) crossed_acked: bool,
 }
 
-/// Every packet whose fate is open, and what is needed to judge acknowledgements.
+/// All packets whose fate is open, and the state needed to check acknowledgements.
 #[derive(Debug)]
 pub(super) struct SentPackets {
     /// The connection's first packet number: position 0.
     first: PacketNumber,
-    /// No position below is of interest.
+    /// Positions below this one are resolved and forgotten.
     base: u64,
     /// One past the newest position sent.
     next: u64,
     marks: StateBitmap,
-    /// What was sent, in order; none lies below `base` as a whole. Skipped numbers lie in none.
-    flights: VecDeque<SentBatch>,
-    /// Frames of the flights in order; the first `frames_swept` belong to none any more.
+    /// The batches in order; each ends above `base`. Skipped numbers belong to no batch.
+    batches: VecDeque<SentBatch>,
+    /// Frames of the batches in order. The first `frames_swept` belong to forgotten batches.
     frames: Vec<SentFrame>,
     frames_swept: usize,
     /// Index of `frames[0]` among all frames ever recorded.
     frames_base: u64,
-    /// Runs of skipped positions, ascending: all of the window and the last few below it.
+    /// Skipped ranges of positions, ascending: all in the window, and the last few below it.
     skips: VecDeque<RangeInclusive<u64>>,
-    /// Lost or dropped, in that order of events, with the time to forget each.
+    /// Lost or dropped positions in the order of these events, each with the time to forget it.
     remembered: VecDeque<(u64, Instant)>,
-    /// Lost packets whose late acknowledgement would be recognised.
+    /// Number of lost packets whose late acknowledgement would still be recognised.
     doubtful: u64,
-    /// Lost packets of which that is true no more.
+    /// Number of lost packets that were forgotten without an acknowledgement.
     confirmed: u64,
     /// No packet in flight has a lower position.
-    oldest_flying: u64,
+    oldest_in_flight: u64,
     /// No silent packet has a lower position.
     oldest_silent: u64,
     silent: u64,
-    flying: u64,
-    /// Those in flight that went beside the congestion window.
+    packets_in_flight: u64,
+    /// Number of packets in flight that were sent outside the congestion window.
     control: u64,
     in_flight: u64,
     /// Highest eliciting position that is no longer in flight, plus one.
@@ -152,7 +153,7 @@ impl SentPackets {
             base: 0,
             next: 0,
             marks: StateBitmap::default(),
-            flights: VecDeque::new(),
+            batches: VecDeque::new(),
             frames: Vec::new(),
             frames_swept: 0,
             frames_base: 0,
@@ -160,37 +161,37 @@ impl SentPackets {
             remembered: VecDeque::new(),
             doubtful: 0,
             confirmed: 0,
-            oldest_flying: 0,
+            oldest_in_flight: 0,
             oldest_silent: 0,
             silent: 0,
-            flying: 0,
+            packets_in_flight: 0,
             control: 0,
             in_flight: 0,
             settled: 0,
         }
     }
 
-    /// Bytes of the packets in flight.
+    /// Returns the bytes of the packets in flight.
     pub(super) const fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// How many packets are in flight.
-    pub(super) const fn flying(&self) -> u64 {
-        self.flying
+    /// Returns the number of packets in flight.
+    pub(super) const fn packets_in_flight(&self) -> u64 {
+        self.packets_in_flight
     }
 
-    /// How many of them went beside the congestion window.
+    /// Returns the number of packets in flight that were sent outside the congestion window.
     pub(super) const fn control(&self) -> u64 {
         self.control
     }
 
-    /// How many packets were declared lost that may still arrive.
+    /// Returns the number of packets declared lost that may still arrive.
     pub(super) const fn doubtful(&self) -> u64 {
         self.doubtful
     }
 
-    /// How many packets were declared lost so far and did not arrive in time to tell.
+    /// Returns the number of packets declared lost that were forgotten without an acknowledgement.
     pub(super) const fn confirmed(&self) -> u64 {
         self.confirmed
     }
@@ -199,56 +200,56 @@ impl SentPackets {
         self.first.saturating_add(position)
     }
 
-    /// The packet numbers of a sent range.
+    /// Returns the packet numbers of a sent range.
     pub(super) fn numbers(&self, sent_range: &SentRange) -> RangeInclusive<PacketNumber> {
         let Range { start, end } = sent_range.positions;
         self.number(start)..=self.number(end.saturating_sub(1))
     }
 
-    /// What became of a packet.
+    /// Returns the fate of a packet.
     #[cfg(test)]
     pub(super) fn fate(&self, position: u64) -> PacketState {
         self.marks.get(position)
     }
 
-    /// Positions and frames that take memory.
+    /// Returns the number of positions and of frames that are stored.
     #[cfg(test)]
     pub(super) fn held(&self) -> (usize, usize) {
         ((self.next - self.base) as usize, self.frames.len())
     }
 
-    /// Flights that take memory.
+    /// Returns the number of batches that are stored.
     #[cfg(test)]
-    pub(super) fn flights(&self) -> usize {
-        self.flights.len()
+    pub(super) fn batches(&self) -> usize {
+        self.batches.len()
     }
 
-    /// What the packets of a sent range carried.
+    /// Returns the frames that the packets of a sent range carried.
     pub(super) fn carried(&self, sent_range: &SentRange) -> Carried<'_> {
-        self.flights
-            .get(sent_range.flight)
-            .map_or(Carried::Frames(&[]), |flight| {
-                flight.carried(&sent_range.positions, self.frames(flight))
+        self.batches
+            .get(sent_range.batch)
+            .map_or(Carried::Frames(&[]), |batch| {
+                batch.carried(&sent_range.positions, self.frames(batch))
             })
     }
 
-    /// The frames of a flight.
-    fn frames(&self, flight: &SentBatch) -> &[SentFrame] {
-        let range = flight
+    /// Returns the frames of a batch.
+    fn frames(&self, batch: &SentBatch) -> &[SentFrame] {
+        let range = batch
             .first_frame
             .checked_sub(self.frames_base)
             .and_then(|start| {
                 let start = usize::try_from(start).ok()?;
-                Some(start..start.checked_add(flight.frame_count as usize)?)
+                Some(start..start.checked_add(batch.frame_count as usize)?)
             });
         range
             .and_then(|range| self.frames.get(range))
             .unwrap_or_default()
     }
 
-    /// Records packets of the same kind with consecutive `numbers` that carried `frames`: if they
-    /// are several, then equal pieces of the only frame each. Numbers between the last one and
-    /// these become skipped ones.
+    /// Records packets of the same kind with consecutive `numbers` that carried `frames`. If there
+    /// are several packets, each carried an equal piece of the only frame. Numbers between the
+    /// previous packet and these become skipped ones.
     pub(super) fn record(
         &mut self,
         numbers: RangeInclusive<PacketNumber>,
@@ -271,9 +272,9 @@ impl SentPackets {
             return;
         }
         let first_frame = self.frames_base.saturating_add(self.frames.len() as u64);
-        let flight = SentBatch::new(position, count, sent, first_frame, frames);
-        if !self.joins_newest(&flight, frames) {
-            self.flights.push_back(flight);
+        let batch = SentBatch::new(position, count, sent, first_frame, frames);
+        if !self.joins_newest(&batch, frames) {
+            self.batches.push_back(batch);
             self.frames.extend_from_slice(frames);
         }
         if sent.eliciting {
@@ -282,7 +283,7 @@ impl SentPackets {
                 PacketState::Gone,
                 PacketState::InFlight,
             );
-            self.flying = self.flying.saturating_add(count);
+            self.packets_in_flight = self.packets_in_flight.saturating_add(count);
             if sent.control {
                 self.control = self.control.saturating_add(count);
             }
@@ -295,9 +296,10 @@ impl SentPackets {
         }
     }
 
-    /// Whether one more packet that calls for no acknowledgement can be remembered, mostly in the
-    /// place of the oldest such. But what stands behind the oldest packet in flight gives no memory
-    /// back before that does: there the newest counts as told at once.
+    /// Returns true if one more packet that elicits no acknowledgement can be remembered. At the
+    /// bound it usually replaces the oldest such packet. But packets behind the oldest packet in
+    /// flight free no memory before that one is resolved; in this case, the new packet is not
+    /// remembered.
     fn has_room_for_silent(&mut self) -> bool {
         if self.silent < MAX_SILENT as u64 {
             return true;
@@ -309,18 +311,19 @@ impl SentPackets {
         !stuck
     }
 
-    /// Whether the packets of `flight`, which carried `frames`, are more of the newest flight.
-    fn joins_newest(&mut self, flight: &SentBatch, frames: &[SentFrame]) -> bool {
+    /// Adds the packets of `batch`, which carried `frames`, to the newest batch if they continue
+    /// it. Returns true if they do.
+    fn joins_newest(&mut self, batch: &SentBatch, frames: &[SentFrame]) -> bool {
         let (Some(newest), Some(parts), [more]) =
-            (self.flights.back_mut(), self.frames.last_mut(), frames)
+            (self.batches.back_mut(), self.frames.last_mut(), frames)
         else {
             return false;
         };
-        newest.join(flight, parts, more)
+        newest.join(batch, parts, more)
     }
 
-    /// Judges an acknowledgement before anything is changed by it: the largest position it
-    /// names, or the number it names that never existed (F05). O(log skips) per range.
+    /// Checks an acknowledgement before it is applied. Returns the largest position that it names.
+    /// O(log skips) per range.
     pub(super) fn check(
         &self,
         ranges: impl Iterator<Item = RangeInclusive<PacketNumber>>,
@@ -334,7 +337,7 @@ impl SentPackets {
             if end >= next {
                 return Err(ProtocolError::NeverSent(*range.end()));
             }
-            // Few acknowledgements reach back to the last of them.
+            // Few acknowledgements reach back to the newest skipped range.
             if self.skips.back().is_some_and(|last| start <= *last.end()) {
                 self.check_skips(start, end)?;
             }
@@ -343,7 +346,7 @@ impl SentPackets {
         Ok(largest)
     }
 
-    /// Finds a skipped number among those acknowledged, from position `start` to `end`.
+    /// Returns an error if a skipped number lies from position `start` to `end`.
     #[inline(never)]
     fn check_skips(&self, start: u64, end: u64) -> Result<(), ProtocolError> {
         let skip = self.skips.partition_point(|skip| *skip.end() < start);
@@ -355,47 +358,50 @@ impl SentPackets {
         }
     }
 
-    /// The positions of an acknowledged range, None if it lies below the connection's first.
+    /// Returns the positions of an acknowledged range, or `None` if it lies below the connection's
+    /// first number.
     pub(super) fn positions(&self, range: &RangeInclusive<PacketNumber>) -> Option<(u64, u64)> {
         let end = range.end().checked_sub(self.first)?;
         let start = range.start().saturating_sub(self.first);
         (start <= end).then_some((start, end))
     }
 
-    /// The first packets in `from..=through` whose acknowledgement would be news.
+    /// Returns the first unresolved packets in `from..=through`.
     pub(super) fn next_open(&self, from: u64, through: u64) -> Option<SentRange> {
         let end = through.saturating_add(1).min(self.next);
         let open = self.marks.find(from.max(self.base)..end, Word::open)?;
         self.sent_range(open, end)
     }
 
-    /// The first packets in flight from `from` on.
-    fn next_flying(&self, from: u64) -> Option<SentRange> {
-        let flying = |word: &Word| word.of(PacketState::InFlight);
-        let position = self.marks.find(from.max(self.base)..self.next, flying)?;
+    /// Returns the first packets in flight from `from` on.
+    fn next_in_flight(&self, from: u64) -> Option<SentRange> {
+        let in_flight = |word: &Word| word.of(PacketState::InFlight);
+        let position = self.marks.find(from.max(self.base)..self.next, in_flight)?;
         self.sent_range(position, self.next)
     }
 
-    /// The packet at `position` and those after it of the same flight and fate, up to `end`.
+    /// Returns the packet at `position` and the following ones of the same batch and fate, up to
+    /// `end`.
     fn sent_range(&self, position: u64, end: u64) -> Option<SentRange> {
-        let at = self.flight_at(position);
-        let flight = self.flights.get(at).filter(|f| f.first <= position)?;
-        let end = end.min(flight.end());
+        let at = self.batch_at(position);
+        let batch = self.batches.get(at).filter(|f| f.first <= position)?;
+        let end = end.min(batch.end());
         let fate = self.marks.get(position);
         let behind = position.saturating_add(1)..end;
         let other = self.marks.find(behind, |word| !word.of(fate));
         Some(SentRange {
             positions: position..other.unwrap_or(end),
             fate,
-            sent: flight.sent,
-            flight: at,
+            sent: batch.sent,
+            batch: at,
         })
     }
 
-    /// The first flight that ends beyond `position`. Looked for from the old end in steps that
-    /// double: mostly the oldest are asked for, one after the other.
-    fn flight_at(&self, position: u64) -> usize {
-        let before = |at: usize| self.flights.get(at).is_some_and(|f| f.end() <= position);
+    /// Returns the index of the first batch that ends beyond `position`. The search starts at the
+    /// oldest batch with steps that double, since callers mostly ask for the oldest batches in
+    /// order.
+    fn batch_at(&self, position: u64) -> usize {
+        let before = |at: usize| self.batches.get(at).is_some_and(|f| f.end() <= position);
         let (mut from, mut to) = (0_usize, 0_usize);
         while before(to) {
             (from, to) = (to.saturating_add(1), to.saturating_mul(2).saturating_add(2));
@@ -411,12 +417,12 @@ impl SentPackets {
         from
     }
 
-    /// These packets were acknowledged.
+    /// Marks packets as acknowledged.
     pub(super) fn acknowledge(&mut self, sent_range: &SentRange) {
         self.resolve(sent_range, PacketState::Acked);
     }
 
-    /// These packets are given up: `fate` is `Lost` or `Dropped`.
+    /// Gives packets up; `fate` is `Lost` or `Dropped`. They are remembered until `forget_at`.
     pub(super) fn give_up(
         &mut self,
         sent_range: &SentRange,
@@ -432,14 +438,13 @@ impl SentPackets {
         }
     }
 
-    /// These packets in flight are given up, and not even a late acknowledgement of them is of
-    /// interest.
+    /// Gives up packets in flight and forgets them: their late acknowledgement has no effect.
     pub(super) fn reset(&mut self, sent_range: &SentRange) {
         self.resolve(sent_range, PacketState::Gone);
         self.trim();
     }
 
-    /// Changes the fate of packets and keeps the sums right.
+    /// Changes the fate of packets and updates the counts.
     fn resolve(&mut self, sent_range: &SentRange, fate: PacketState) {
         let positions = sent_range.positions.clone();
         self.marks.change(positions, sent_range.fate, fate);
@@ -448,7 +453,7 @@ impl SentPackets {
         }
         match sent_range.fate {
             PacketState::InFlight => {
-                self.flying = self.flying.saturating_sub(sent_range.count());
+                self.packets_in_flight = self.packets_in_flight.saturating_sub(sent_range.count());
                 if sent_range.sent.control {
                     self.control = self.control.saturating_sub(sent_range.count());
                 }
@@ -461,19 +466,19 @@ impl SentPackets {
         }
     }
 
-    /// A lost packet is forgotten.
+    /// Counts a lost packet that is forgotten without an acknowledgement.
     fn confirm(&mut self) {
         self.doubtful = self.doubtful.saturating_sub(1);
         self.confirmed = self.confirmed.saturating_add(1);
     }
 
-    /// The oldest packet in flight. One step for 64 packets that were passed since; the search
-    /// never goes back.
-    pub(super) fn oldest_flying(&mut self) -> Option<Oldest> {
-        let from = self.oldest_flying.max(self.base);
-        let found = self.next_flying(from);
+    /// Returns the oldest packet in flight. Costs one step for each 64 packets that were resolved
+    /// since the last call; the search never goes back.
+    pub(super) fn oldest_in_flight(&mut self) -> Option<Oldest> {
+        let from = self.oldest_in_flight.max(self.base);
+        let found = self.next_in_flight(from);
         let position = found.as_ref().map_or(self.next, |f| f.positions.start);
-        self.oldest_flying = position;
+        self.oldest_in_flight = position;
         let packet = found?.each().next()?;
         let acked = self
             .marks
@@ -485,39 +490,42 @@ impl SentPackets {
         })
     }
 
-    /// When the oldest packet in flight was sent.
+    /// Returns the time at which the oldest packet in flight was sent.
     pub(super) fn oldest_sent_at(&self) -> Option<Instant> {
-        self.all_flying().next().map(|oldest| oldest.sent.sent_at)
+        self.all_in_flight()
+            .next()
+            .map(|oldest| oldest.sent.sent_at)
     }
 
-    /// All packets in flight, the oldest first.
-    fn all_flying(&self) -> impl Iterator<Item = SentRange> {
-        let next = |last: &SentRange| self.next_flying(last.positions.end);
-        core::iter::successors(self.next_flying(self.oldest_flying), next)
+    /// Returns all packets in flight, the oldest first.
+    fn all_in_flight(&self) -> impl Iterator<Item = SentRange> {
+        let next = |last: &SentRange| self.next_in_flight(last.positions.end);
+        core::iter::successors(self.next_in_flight(self.oldest_in_flight), next)
     }
 
-    /// The packets in flight that carry something to be repeated, the oldest first, one by one.
+    /// Returns the packets in flight that carry more than ACK frames, one by one, the oldest first.
     /// O(window).
     pub(super) fn carriers(&self) -> impl Iterator<Item = SentRange> {
         let repeats = |frame: &SentFrame| !matches!(frame, SentFrame::Ack { .. });
-        self.all_flying()
+        self.all_in_flight()
             .filter(move |sent_range| self.carried(sent_range).iter().any(repeats))
             .flat_map(SentRange::each)
     }
 
-    /// The oldest packet in flight that went beside the congestion window. O(window).
+    /// Returns the oldest packet in flight that was sent outside the congestion window. O(window).
     pub(super) fn oldest_control(&self) -> Option<SentRange> {
-        self.all_flying().find(|sent_range| sent_range.sent.control)
+        self.all_in_flight()
+            .find(|sent_range| sent_range.sent.control)
     }
 
-    /// The packets in flight of at least `size` bytes. O(window).
-    pub(super) fn flying_from(&self, size: usize) -> Vec<SentRange> {
-        self.all_flying()
+    /// Returns the packets in flight of at least `size` bytes. O(window).
+    pub(super) fn in_flight_from(&self, size: usize) -> Vec<SentRange> {
+        self.all_in_flight()
             .filter(|sent_range| sent_range.sent.size as usize >= size)
             .collect()
     }
 
-    /// Forgets lost packets whose time has come, then whatever at the old end is resolved.
+    /// Forgets lost packets whose time has passed, then resolved positions at the old end.
     pub(super) fn expire(&mut self, now: Instant) {
         while self
             .remembered
@@ -529,15 +537,20 @@ impl SentPackets {
         self.trim();
     }
 
-    /// Checks that a peer cannot make it remember more than it should.
+    /// Checks the bounds that a peer could try to exceed.
     pub(super) fn audit(&self) -> Result<(), String> {
         if self.control > MAX_CONTROL {
             return Err(format!("{} control packets in flight", self.control));
         }
-        let flights = self.flights.len() as u64;
-        let open = self.flying.saturating_add(MAX_CONTROL + MAX_SILENT as u64);
-        if flights > open.saturating_mul(2).saturating_add(MAX_RESOLVED as u64) {
-            return Err(format!("{flights} flights for {} in flight", self.flying));
+        let batches = self.batches.len() as u64;
+        let open = self
+            .packets_in_flight
+            .saturating_add(MAX_CONTROL + MAX_SILENT as u64);
+        if batches > open.saturating_mul(2).saturating_add(MAX_RESOLVED as u64) {
+            return Err(format!(
+                "{batches} batches for {} in flight",
+                self.packets_in_flight
+            ));
         }
         Ok(())
     }
@@ -569,23 +582,24 @@ impl SentPackets {
         self.marks.change(range, fate, PacketState::Gone);
     }
 
-    /// Drops positions from the old end while nothing can come of them any more.
+    /// Forgets positions from the old end until it reaches one that may still change.
     fn trim(&mut self) {
         self.base = loop {
-            if self.flying == 0 && self.silent == 0 && self.remembered.is_empty() {
+            if self.packets_in_flight == 0 && self.silent == 0 && self.remembered.is_empty() {
                 break self.next;
             }
             let Some(position) = self.marks.find(self.base..self.next, Word::open) else {
                 break self.next;
             };
             let crowded = || {
-                let open = self.flying.saturating_add(self.silent);
+                let open = self.packets_in_flight.saturating_add(self.silent);
                 let most = open.saturating_mul(2).saturating_add(MAX_RESOLVED as u64);
                 self.next.saturating_sub(position) > most
             };
             match self.marks.get(position) {
                 PacketState::InFlight => break position,
-                // A neighbour's fate is known, so an acknowledgement has passed it by.
+                // A packet with a higher number is resolved, so an acknowledgement has skipped this
+                // one.
                 PacketState::Silent if position >= self.settled && !crowded() => break position,
                 PacketState::Silent => self.silent = self.silent.saturating_sub(1),
                 PacketState::Lost | PacketState::Dropped if !crowded() => break position,
@@ -595,11 +609,9 @@ impl SentPackets {
             self.base = position.saturating_add(1);
         };
         self.marks.drop_below(self.base);
-        while let Some(flight) = self.flights.front().filter(|f| f.end() <= self.base) {
-            self.frames_swept = self
-                .frames_swept
-                .saturating_add(flight.frame_count as usize);
-            self.flights.pop_front();
+        while let Some(batch) = self.batches.front().filter(|f| f.end() <= self.base) {
+            self.frames_swept = self.frames_swept.saturating_add(batch.frame_count as usize);
+            self.batches.pop_front();
         }
         while self.skips.len() > MIN_SKIPS
             && self
@@ -612,8 +624,8 @@ impl SentPackets {
         self.sweep_frames();
     }
 
-    /// Gives the places of forgotten flights' frames back: O(1) per frame, amortised, because at
-    /// least as many leave as move.
+    /// Removes the frames of forgotten batches. O(1) per frame, amortised, since at least as many
+    /// frames are removed as are moved.
     fn sweep_frames(&mut self) {
         let swept = self.frames_swept.min(self.frames.len());
         if swept == self.frames.len() {

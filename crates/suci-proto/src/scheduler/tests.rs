@@ -164,7 +164,7 @@ proptest! {
     /// After any additions and removals, the served place is listed and of the highest class that
     /// has one, and within a class no place waits while others send more than a round.
     #[test]
-    fn nobody_starves_within_a_class(
+    fn no_place_starves_within_a_class(
         places in prop::collection::vec((0_u8..3, 1_u8..=255), 1..8),
         steps in prop::collection::vec((0_usize..8, 0_u8..4, 1_usize..65_507), 1..600),
     ) {

@@ -85,7 +85,7 @@ fn assert_sound(wheel: &TimerWheel) {
 
 proptest! {
     #[test]
-    fn does_what_a_sorted_map_does(start in distance(), steps in prop::collection::vec(step(), 0..200)) {
+    fn the_wheel_behaves_as_a_sorted_map(start in distance(), steps in prop::collection::vec(step(), 0..200)) {
         let (mut wheel, mut model) = (TimerWheel::new(), Model::default());
         let mut now = Instant::from_nanos(start);
         for step in steps {

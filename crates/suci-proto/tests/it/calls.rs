@@ -438,7 +438,7 @@ fn calls_leave_nothing_of_a_channel_that_both_finish() {
 
 /// The caller sends nothing more after the reply, and becomes idle.
 #[test]
-fn who_was_answered_comes_to_rest() {
+fn an_answered_caller_becomes_idle() {
     let mut pair = Pair::new();
     for _ in 0..3 {
         call(&mut pair, 0, b"question");

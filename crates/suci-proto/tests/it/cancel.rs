@@ -216,7 +216,7 @@ fn the_request_of_a_call_that_is_over_is_not_sent() {
 }
 
 #[test]
-fn cancelling_says_whom_it_does_not_know_and_wakes_nobody() {
+fn cancelling_reports_unknown_peers_and_activates_no_peer() {
     let mut net = pair();
     let engine = net.engine(0);
     let strange = NodeId(9_999);

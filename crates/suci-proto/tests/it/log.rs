@@ -218,7 +218,7 @@ fn a_closing_node_says_why_it_answers_nobody() {
 }
 
 #[test]
-fn an_end_is_told_with_its_reason_and_what_was_not_delivered() {
+fn an_end_is_reported_with_its_reason_and_undelivered_messages() {
     let mut net = net();
     net.send(0, id(1), message(b"a"));
     net.run(MS * 100);

@@ -27,7 +27,7 @@ fn pair_with(config: impl Fn(usize) -> Config) -> Net {
 
 /// Otherwise only a probe would make the receiver acknowledge the data.
 #[test]
-fn what_rode_on_the_handshake_is_acknowledged_with_the_next_turn() {
+fn data_on_the_handshake_is_acknowledged_in_the_next_cycle() {
     let mut net = Net::new(2, |_| Config {
         ack_on_poll: true,
         ..Config::default()
@@ -232,7 +232,7 @@ fn a_request_and_its_reply_cost_two_packets_in_every_mode() {
 }
 
 #[test]
-fn an_adaptive_peer_leans_as_its_traffic_shows() {
+fn an_adaptive_peer_follows_its_traffic() {
     let mut net = pair();
     for _ in 0..20 {
         for host in 0..2 {

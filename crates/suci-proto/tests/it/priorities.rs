@@ -339,7 +339,7 @@ fn channels_keep_their_priorities_in_the_next_session() {
 }
 
 #[test]
-fn what_is_not_known_has_no_priority() {
+fn unknown_peers_have_no_priority() {
     let mut net = hub(1);
     let unknown = net.change(0, id(9), |o| o.priority = class(1));
     assert!(unknown.is_err());

@@ -86,7 +86,7 @@ fn messages_on_one_channel_come_from_peers_in_turn() {
 
 /// Untaken messages stop at the credit of their channel, and delay no other channel.
 #[test]
-fn what_waits_is_bounded_and_holds_up_no_other_channel() {
+fn waiting_messages_are_bounded_and_delay_no_other_channel() {
     let mut pair = Pair::new();
     pair.set_reads(0, false);
     // Until the credit of channel 0 is used up.
@@ -146,7 +146,7 @@ fn sessions_are_taken_in_order() {
 }
 
 #[test]
-fn an_end_is_told_once_by_an_event_or_to_who_waits() {
+fn an_end_is_reported_once_by_an_event_or_a_receiving_call() {
     let mut pair = Pair::new();
     pair.set_reads(0, false);
     pair.send(1, message(b"hello"));

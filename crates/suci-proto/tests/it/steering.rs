@@ -118,7 +118,7 @@ fn pauses_thrice(again: Option<Duration>) -> (impl Steer + 'static, Arc<AtomicU6
 
 /// While a controller pauses, no acknowledgement comes that would cause it to be asked.
 #[test]
-fn who_pauses_is_asked_again() {
+fn a_pausing_controller_is_asked_again() {
     let mut pair = opened();
     let (pausing, asked) = pauses_thrice(None);
     steer(&mut pair, 0, pausing);
@@ -132,7 +132,7 @@ fn who_pauses_is_asked_again() {
 
 /// A decision that pauses messages delays the next decision by no more than the length of a pause.
 #[test]
-fn who_pauses_is_asked_again_even_with_a_long_timer() {
+fn a_pausing_controller_is_asked_again_even_with_a_long_timer() {
     let mut pair = opened();
     let (pausing, _) = pauses_thrice(Some(Duration::from_secs(10)));
     steer(&mut pair, 0, pausing);
@@ -416,7 +416,7 @@ fn retransmissions_may_be_lost_too() {
 }
 
 #[test]
-fn what_is_in_flight_is_sent_again_and_taken_once() {
+fn packets_in_flight_are_sent_again_and_taken_once() {
     let mut pair = opened();
     pair.change(0, |o| o.manual_retransmission = true);
     pair.send(0, message(b"twice"));

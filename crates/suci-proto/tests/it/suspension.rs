@@ -48,7 +48,7 @@ fn state(net: &mut Net, host: usize) -> (Link, bool, bool) {
 }
 
 #[test]
-fn what_was_accepted_is_kept_and_flows_when_the_side_that_suspended_resumes() {
+fn accepted_messages_are_kept_and_sent_after_resuming() {
     for suspender in [0, 1] {
         let mut net = pair();
         let events = |host: usize, on: bool| {

@@ -168,7 +168,7 @@ fn a_socket_that_takes_nothing_is_a_reason_too() {
 /// Everything is acknowledged, and the socket does not take the next packet: no message waits,
 /// which `audit` checks.
 #[test]
-fn what_is_acknowledged_waits_no_more_though_the_socket_is_full() {
+fn acknowledged_messages_wait_no_more_though_the_socket_is_full() {
     let mut pair = Pair::new();
     pair.send(0, message(b"first"));
     // Until INIT is under way; a message that asks for an acknowledgement comes with ACCEPT.
@@ -244,7 +244,7 @@ fn traffic_is_counted_on_both_sides_and_survives_the_connection() {
 
 /// Data of a dead connection is sent again, and counted as resent.
 #[test]
-fn what_is_sent_again_is_counted() {
+fn retransmissions_are_counted() {
     let mut pair = Pair::new();
     pair.send(0, message(b"open"));
     // The answer acknowledges it.

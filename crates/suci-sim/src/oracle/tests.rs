@@ -340,7 +340,7 @@ fn a_missing_outcome_is_found() {
 }
 
 #[test]
-fn what_never_arrives_is_found_at_the_end() {
+fn a_message_that_never_arrives_is_found_at_the_end() {
     let mut pair = Pair::new();
     let name = pair.send(SPEC, 0);
     assert!(!pair.oracle.is_settled());
@@ -369,7 +369,7 @@ fn numbers_that_jump_are_found() {
 }
 
 #[test]
-fn events_out_of_turn_are_found() {
+fn events_out_of_order_are_found() {
     let mut pair = Pair::new();
     let lost = Event::Lost {
         node: NodeId(2),
@@ -603,7 +603,7 @@ fn messages_that_were_taken_back_leave_no_gap() {
 }
 
 #[test]
-fn what_is_taken_back_wrongly_is_noticed() {
+fn a_wrong_withdrawal_is_found() {
     let now = |pair: &Pair| Some(pair.now);
     let mut pair = Pair::new();
     let name = pair.send(SPEC, 0);

@@ -160,7 +160,7 @@ fn grows_like_reno_beyond_the_old_window() {
 }
 
 #[test]
-fn fast_convergence_lowers_the_plateau_of_who_did_not_get_as_far() {
+fn fast_convergence_lowers_the_plateau_after_a_loss_below_it() {
     let mut cubic = reduced();
     assert!((cubic.state.plateau / MTU as f64 - 100.0).abs() < 1e-9);
     lose(&mut cubic, at(30), at(20), false);

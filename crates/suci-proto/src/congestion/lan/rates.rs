@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_link_can_do_is_known_for_ten_to_twenty_seconds() {
+    fn the_link_rate_is_remembered_for_ten_to_twenty_seconds() {
         for (seconds, known) in [(9, 100.0), (10, 100.0), (19, 100.0), (20, 1.0), (40, 1.0)] {
             let began = Instant::from_nanos(1);
             let mut rates = Rates::default();

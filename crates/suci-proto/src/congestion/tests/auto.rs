@@ -62,7 +62,7 @@ fn a_path_measured_through_a_queue_is_judged_again_once() {
 }
 
 #[test]
-fn choices_make_what_they_say() {
+fn each_choice_makes_the_controller_that_it_names() {
     for (choice, name) in [
         (ControllerChoice::Auto, "lan"),
         (ControllerChoice::Lan, "lan"),

@@ -74,7 +74,7 @@ fn flows_share_evenly() {
 /// Only the flow that lost packets lowers its target, and mistakes the queue of the others for
 /// competition.
 #[test]
-fn who_lost_packets_finds_back_to_the_others() {
+fn a_flow_that_lost_packets_returns_to_its_share() {
     let link = link(1_000, micros(100), 200);
     for (gap, seconds) in [
         (50, 6),
@@ -123,7 +123,7 @@ fn beside_cubic_neither_starves() {
 }
 
 #[test]
-fn when_company_leaves_the_queue_goes() {
+fn the_queue_drains_when_competing_flows_end() {
     let mut sim = Sim::new(deep());
     sim.add(lan(), Duration::ZERO, ENDLESS);
     // About fifteen seconds of half the link.
@@ -455,7 +455,7 @@ fn persistent_congestion_while_draining_is_not_forgotten() {
 
 /// CUBIC reacts, but no acknowledgement may come with which its window would be adopted.
 #[test]
-fn persistent_congestion_in_company_is_answered_at_once() {
+fn persistent_congestion_in_competitive_mode_is_answered_at_once() {
     let (mut lan, mut now) = steady();
     for _ in 0..400 {
         round_through(&mut lan, &mut now, millis(30));

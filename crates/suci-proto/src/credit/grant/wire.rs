@@ -146,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_while_packets_wait_fills_half_of_the_share() {
+    fn packets_that_arrive_while_others_wait_fill_half_of_the_share() {
         // 40 packets in 2 ms are 400 in 20.
         let grant = drained(300, 4, ROUND_TRIP, Duration::from_millis(2));
         assert_eq!(grant.limit_end - grant.drained_end, 70 + 400);
     }
 
     #[test]
-    fn who_lags_grants_no_more_until_it_fits_again() {
+    fn a_granter_that_lags_grants_no_more_until_the_excess_is_used() {
         let mut grant = drained(300, 4, ROUND_TRIP, Duration::ZERO);
         let (limit, now) = (grant.limit(), Instant::from_nanos(90_000_000));
         grant.on_path(now, Some(ROUND_TRIP), Duration::from_millis(40));

@@ -362,7 +362,7 @@ fn a_return_leaves_the_largest_reserve_its_generation_said() {
 }
 
 #[test]
-fn what_is_held_back_for_late_packets_shrinks_with_what_is_outstanding() {
+fn the_reordering_allowance_shrinks_with_the_outstanding_packets() {
     let (mut shares, mut grant) = one(80, 0);
     assert_eq!((grant.limit(), grant.outstanding()), (69, 80));
     for _ in 0..9 {

@@ -106,7 +106,7 @@ impl Side {
 proptest! {
     /// Grants, books and memory end up the same.
     #[test]
-    fn a_run_does_what_its_packets_would(packets in 40..400_u64, steps in steps()) {
+    fn draining_a_range_equals_draining_its_packets_one_by_one(packets in 40..400_u64, steps in steps()) {
         let (mut together, mut single) = (Side::new(packets, true), Side::new(packets, false));
         let mut now = at(1);
         for step in steps {

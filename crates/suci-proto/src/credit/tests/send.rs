@@ -275,7 +275,7 @@ fn f19_blocked_repeats_with_back_off_until_credit_comes() {
 }
 
 #[test]
-fn a_limit_that_was_reached_is_told_with_what_the_next_one_lets_go() {
+fn a_used_up_limit_is_reported_once_the_limit_rises() {
     let mut credit = sender(9, 64);
     assert_eq!(credit.used_up(), None);
     credit.on_sent(9, at(0), true);
@@ -327,7 +327,7 @@ fn a_pause_before_blocked_has_bounds() {
 }
 
 #[test]
-fn who_only_acks_asks_for_an_ack_before_its_grant_ends() {
+fn a_sender_of_acks_only_asks_for_an_ack_before_its_grant_ends() {
     let mut credit = sender(39, 2);
     credit.on_sent(0, at(0), false);
     assert!(!credit.refresh_due(29, at(0)));

@@ -64,7 +64,7 @@ fn sum(grants: &[Grant]) -> u64 {
 }
 
 #[test]
-fn hungry_peers_divide_all_but_the_reserve() {
+fn peers_that_need_more_divide_all_but_the_reserve() {
     let mut shares = Shares::new(8 * MIB);
     let mut grants = Vec::new();
     let reserve = shares.reserve() / DATA_CHARGE;
@@ -117,7 +117,7 @@ fn a_quarter_of_the_buffer_moves_at_each_poll_of_64_or_1000_senders() {
 }
 
 #[test]
-fn content_peers_leave_the_budget_to_hungry_ones() {
+fn peers_without_need_leave_the_budget_to_others() {
     let mut shares = Shares::new(8 * MIB);
     let mut modest: Vec<Grant> = Vec::new();
     for _ in 0..30 {
@@ -163,7 +163,7 @@ fn without_a_peer_nothing_is_short() {
 }
 
 #[test]
-fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
+fn credit_that_active_peers_need_is_reclaimed_from_idle_peers() {
     let mut shares = Shares::new(8 * MIB);
     let mut grants: Vec<Grant> = (0..2)
         .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
@@ -204,7 +204,7 @@ fn idle_peers_are_asked_back_what_hungry_ones_need_and_regain_it() {
 
 /// A distant peer's packets arrive after its limit was raised, so that none of them comes near it.
 #[test]
-fn who_says_that_it_was_at_its_limit_needs_more() {
+fn a_peer_that_reports_its_limit_used_needs_more() {
     let mut shares = Shares::new(8 * MIB);
     let mut far = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     let first = far.share();
@@ -263,7 +263,7 @@ fn who_had_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
 
 /// The slow peer is never idle for long, and would take three minutes to use up its credit.
 #[test]
-fn what_a_slow_peer_has_beyond_its_share_is_asked_for() {
+fn credit_of_a_slow_peer_beyond_its_share_is_reclaimed() {
     let (given_back, given) = who_had_all(100, false);
     assert_eq!(given_back, 1);
     assert!(given[0] <= 4, "{given:?}");
@@ -272,13 +272,13 @@ fn what_a_slow_peer_has_beyond_its_share_is_asked_for() {
 
 /// A distant peer never comes near its limit, and would wait a round trip for credit.
 #[test]
-fn who_uses_what_it_has_beyond_its_share_is_not_asked_for_it() {
+fn used_credit_beyond_the_share_is_not_reclaimed() {
     let (given_back, _) = who_had_all(2, false);
     assert_eq!(given_back, 0);
 }
 
 #[test]
-fn who_lies_about_its_limit_gets_no_more_than_its_part() {
+fn a_peer_that_lies_about_its_limit_gets_only_its_part() {
     let (given_back, given) = who_had_all(100, true);
     assert_eq!(given_back, 1);
     let fair = (GRANTABLE - RESERVE) / 3;
@@ -286,7 +286,7 @@ fn who_lies_about_its_limit_gets_no_more_than_its_part() {
 }
 
 #[test]
-fn appetites_are_weights_among_the_hungry() {
+fn demands_are_weights_among_peers_that_need_more() {
     let mut shares = Shares::new(8 * MIB);
     let mut grants: Vec<Grant> = (0..4)
         .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
@@ -324,7 +324,7 @@ fn appetites_are_weights_among_the_hungry() {
 /// Ten peers that send requests take 16 packets each, about a tenth of an even part: the rest goes
 /// to the peers that send much.
 #[test]
-fn what_small_appetites_leave_is_for_the_others() {
+fn credit_that_small_demands_leave_goes_to_the_others() {
     let mut shares = Shares::new(8 * MIB);
     let mut grants = Vec::new();
     for peer in 0..12 {
@@ -448,7 +448,7 @@ fn each_place_keeps_its_least_reserve() {
 
 /// Our own INIT needs a packet for its answer.
 #[test]
-fn who_calls_needs_a_packet_for_the_answer() {
+fn an_own_init_needs_a_packet_for_its_answer() {
     let mut shares = Shares::new(64 << 10);
     let mut all = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     shares.starve(&mut all);
@@ -533,7 +533,7 @@ fn each_expected_init_needs_a_packet_and_a_place() {
 }
 
 #[test]
-fn who_has_a_place_needs_only_a_packet_to_come_again() {
+fn a_peer_with_a_place_needs_only_a_packet_to_reconnect() {
     let mut shares = Shares::new(4 * 6_656);
     let mut grants = Vec::new();
     while let Some(mut grant) = shares.admit(0, ETHERNET_MTU, at(0)) {
@@ -598,7 +598,7 @@ fn four_jumbo_packets() -> u64 {
 }
 
 #[test]
-fn nobody_starves_when_there_are_more_peers_than_packets() {
+fn no_peer_starves_when_there_are_more_peers_than_packets() {
     // Four packets of 64 KiB for six peers.
     let mut shares = Shares::new(four_jumbo_packets());
     let mut grants: Vec<Grant> = Vec::new();
@@ -650,7 +650,7 @@ fn nobody_starves_when_there_are_more_peers_than_packets() {
 }
 
 #[test]
-fn who_waits_no_more_holds_nothing_up() {
+fn a_peer_that_stopped_waiting_delays_no_other() {
     let mut shares = Shares::new(four_jumbo_packets());
     let mut holders: Vec<_> = (0..3)
         .map(|_| shares.admit(0, 65_507, at(0)).unwrap())
@@ -746,7 +746,7 @@ fn nothing_is_reclaimed_while_there_is_plenty() {
 }
 
 #[test]
-fn what_the_kernel_may_charge_is_what_was_granted_and_a_quarter_kept() {
+fn the_kernel_may_charge_the_grants_and_a_quarter_of_the_buffer() {
     let mut shares = Shares::new(8 * MIB);
     assert_eq!(shares.allowed(), 2 * MIB);
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
@@ -797,7 +797,7 @@ fn places_are_taken_from_the_idle_and_then_in_turn() {
 /// A dismissed grant is reclaimed at once, again until the peer answers, and gets no credit
 /// whatever the peer does; then it is over.
 #[test]
-fn who_was_dismissed_gives_everything_back() {
+fn a_dismissed_peer_returns_all_credit() {
     let mut shares = Shares::new(8 * MIB);
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     grant.credit();
@@ -836,7 +836,7 @@ fn who_was_dismissed_gives_everything_back() {
 /// The peer used up its numbers for control before RECLAIM came. It gets the numbers that RETURN
 /// needs, whether RECLAIM or the higher limit arrives first.
 #[test]
-fn who_was_dismissed_finds_a_number_for_its_return() {
+fn a_dismissed_peer_has_a_number_left_for_its_return() {
     for reclaim_first in [false, true] {
         let mut shares = Shares::new(8 * MIB);
         let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
@@ -870,7 +870,7 @@ fn who_was_dismissed_finds_a_number_for_its_return() {
 
 /// A dismissed peer gets no more credit for data, even if it asks.
 #[test]
-fn who_was_dismissed_is_granted_no_data() {
+fn a_dismissed_peer_is_granted_no_data() {
     let mut shares = Shares::new(8 * MIB);
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     let told = grant.credit();
@@ -891,7 +891,7 @@ fn who_was_dismissed_is_granted_no_data() {
 }
 
 #[test]
-fn who_was_dismissed_and_never_answers_is_over_when_its_grant_lapses() {
+fn a_dismissed_peer_that_never_answers_ends_when_its_grant_lapses() {
     let mut shares = Shares::new(8 * MIB);
     let mut waits = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     assert!(shares.expire(&mut waits, at(30_000)));
@@ -935,7 +935,7 @@ fn in_a_full_buffer_control_is_renewed_without_credit() {
 
 /// Returned credit is not granted again to an idle peer while it would have to be reclaimed again.
 #[test]
-fn who_gave_back_gets_nothing_that_would_be_reclaimed() {
+fn returned_credit_is_not_granted_if_it_would_be_reclaimed_again() {
     let mut shares = Shares::new(8 * MIB);
     let mut grants: Vec<Grant> = Vec::new();
     while shares.free() > 2 * shares.reserve() {

@@ -86,7 +86,7 @@ fn f11_data_with_another_tag_is_no_answer_to_an_init() {
 /// The server gives up a session before its ACCEPT left: the client hears of its beginning and its
 /// end.
 #[test]
-fn who_is_left_before_accept_went_hears_both() {
+fn a_client_reset_before_its_accept_is_told_up_and_ended() {
     let (mut world, _) = accepted();
     world.engines[1].reset(world.now, id(0)).unwrap();
     let packets = world.outgoing(1);

@@ -54,7 +54,7 @@ fn packets_are_as_large_as_both_ways_carry() {
 }
 
 #[test]
-fn where_one_driver_cannot_tell_packets_are_those_of_ethernet() {
+fn packets_have_ethernet_size_if_one_driver_knows_no_mtu() {
     for routes in [[None, None], [Some(9_000), None], [None, Some(9_000)]] {
         let mut world = met(routes);
         for host in 0..2 {
@@ -125,7 +125,7 @@ fn the_first_window_is_of_ten_packets_of_the_path() {
 }
 
 #[test]
-fn what_a_late_answer_says_of_another_path_is_overlooked() {
+fn a_late_answer_about_another_path_is_ignored() {
     let mut world = met([Some(9_000); 2]);
     let query = RouteQuery::of_connection(id(1), address(7));
     world.engines[0].set_route_mtu(query, Some(MIN_MTU));
@@ -145,7 +145,7 @@ fn f02_a_packet_longer_than_agreed_ends_the_session() {
 
 /// The size stays for the connection's life, so it does not depend on what is free at the moment.
 #[test]
-fn who_comes_while_the_buffer_is_full_gets_large_packets_too() {
+fn a_peer_that_comes_while_the_buffer_is_full_gets_large_packets_too() {
     let count = 24;
     let mut world = World::new(count);
     world.routes = (0..count).map(|host| (host, 9_000)).collect();

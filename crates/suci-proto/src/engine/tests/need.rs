@@ -105,7 +105,7 @@ fn share(world: &mut World, other: usize) -> f64 {
 /// The sender waits for the receiving program: a larger share is of no use, and the one that it
 /// returned was not too small.
 #[test]
-fn who_waits_for_memory_keeps_the_share_of_a_newcomer() {
+fn a_peer_that_waits_for_memory_keeps_the_share_of_a_newcomer() {
     let mut world = World::new(2);
     world.set_up_server(1, BUFFER, super::hostile::frugal());
     let payload = Bytes::from(vec![7; 4_096]);
@@ -137,7 +137,7 @@ fn who_waits_for_memory_keeps_the_share_of_a_newcomer() {
 /// The slow peer's few packets come too often for it to be idle, and too seldom to use up its
 /// credit.
 #[test]
-fn who_sent_much_and_sends_little_now_gives_back_what_others_need() {
+fn a_peer_that_sends_less_than_before_returns_credit_that_others_need() {
     let mut world = World::new(3);
     let payload = Bytes::from(vec![7; 16_384]);
     for _ in 0..20 {
@@ -191,7 +191,7 @@ impl Star {
 /// Over a long path packets never come near the limit, so the share seems too large; but the sender
 /// uses it.
 #[test]
-fn who_sends_steadily_over_a_long_path_is_not_starved_by_bulk() {
+fn bulk_does_not_starve_a_steady_sender_over_a_long_path() {
     let millis = Duration::from_millis;
     let mut star = Star {
         world: World::new(3),

@@ -252,7 +252,7 @@ fn a_text_differs_from_its_beginning() {
 
 /// Checks that runs are built at all: otherwise the comparison would pass with single packets.
 #[test]
-fn a_long_message_is_built_in_runs() {
+fn full_packets_of_a_long_message_are_built_together() {
     for one_by_one in [false, true] {
         let mut pairs = Pairs::new(&Setting::usual(), one_by_one);
         for _ in 0..3 {
@@ -270,7 +270,7 @@ fn a_long_message_is_built_in_runs() {
 /// A piece that shared its packet with other frames is shorter than a packet. Sent again alone it
 /// is padded or carries its length: in both cases its frame header differs from those of a run.
 #[test]
-fn a_piece_that_is_shorter_than_its_packet_begins_no_run() {
+fn a_piece_shorter_than_its_packet_is_built_alone() {
     for short in 1..5 {
         let mut setting = Setting::usual();
         // A piece is too small a part of this window to ask for an acknowledgement.
@@ -319,7 +319,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10, max_shrink_iters: 10, ..ProptestConfig::default() })]
 
     #[test]
-    fn runs_are_packets_one_by_one(
+    fn packets_built_together_equal_packets_built_one_by_one(
         setting in setting(),
         steps in prop::collection::vec(step(), 1..60),
     ) {

@@ -361,7 +361,7 @@ fn f02_sweeps_keep_their_distance_whatever_comes_and_goes() {
 
 /// A process without work sleeps, however small its socket's buffer is.
 #[test]
-fn nobody_is_woken_for_credit_that_nobody_could_give() {
+fn no_peer_is_woken_for_credit_that_no_peer_could_return() {
     for buffer in [20_000, 50_000, 100_000, 212_992] {
         let mut world = World::new(2);
         world.engines[0] = world.start(0, 2, buffer);

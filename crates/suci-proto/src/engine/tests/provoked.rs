@@ -201,16 +201,16 @@ fn f04_what_a_peer_provokes_and_acknowledges_late_is_bounded() {
         if what == Blocked {
             let _ = rogue.world.send(0, 1).unwrap();
         }
-        let (mut control, mut flights) = (0, 0);
+        let (mut control, mut batches) = (0, 0);
         for _ in 0..TURNS {
             rogue.turn(what, LATE);
             let recovery = &rogue.connection().recovery;
             control = control.max(recovery.control_in_flight());
-            flights = flights.max(recovery.flights());
+            batches = batches.max(recovery.batches());
         }
         assert_eq!(control, MAX_CONTROL, "{what:?}: as much as may be");
         let most = MAX_SILENT + MAX_REMEMBERED;
-        assert!(flights <= most, "{what:?}: {flights} flights");
+        assert!(batches <= most, "{what:?}: {batches} batches");
         rogue.turn(what, Duration::ZERO);
         assert!(rogue.connection().recovery.control_in_flight() < 4);
         let sent = rogue.turn(Response, LATE);

@@ -429,7 +429,7 @@ impl Both {
 
 /// Checks that runs are taken at all: otherwise the comparison would pass with single packets.
 #[test]
-fn a_long_message_that_comes_as_trains_is_taken_in_runs() {
+fn trains_of_a_long_message_are_taken_together() {
     let mut both = Both::new(&Setting::usual());
     for _ in 0..3 {
         gates::send(&mut both, 90_000);

@@ -53,7 +53,7 @@ fn a_frame_says_all_of_its_message() {
 }
 
 #[test]
-fn what_is_acknowledged_is_given_up_and_what_is_not_stays_readable() {
+fn acknowledged_frames_are_freed_and_others_stay_readable() {
     let mut queue = FrameQueue::default();
     let mut kept = VecDeque::new();
     for number in 0..20_000_u64 {

@@ -131,7 +131,7 @@ fn a_full_chunk_is_used_again_once_its_messages_are_gone_though_another_came_mea
 
 /// A program that takes what came within a while at once, again and again.
 #[test]
-fn what_a_burst_needed_is_used_again_by_the_next() {
+fn the_next_burst_reuses_the_buffers_of_the_last() {
     let (mut chunk, pool) = (Chunk::default(), Pool::new(1 << 20));
     for _ in 0..100 {
         let burst: Vec<_> = (0..500)

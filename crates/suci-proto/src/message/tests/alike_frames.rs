@@ -244,7 +244,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn alike_frames_are_what_they_would_be_one_by_one(
+    fn alike_frames_equal_frames_written_one_by_one(
         steps in prop::collection::vec(step(), 1..80)
     ) {
         let mut both = Both::new();

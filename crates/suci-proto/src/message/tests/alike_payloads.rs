@@ -342,7 +342,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn alike_payloads_are_what_they_would_be_one_by_one(
+    fn alike_payloads_equal_payloads_queued_one_by_one(
         steps in prop::collection::vec(step(), 1..120),
         arrives in any::<bool>(),
     ) {
@@ -358,7 +358,7 @@ proptest! {
 }
 
 #[test]
-fn what_waits_together_is_one_however_it_leaves() {
+fn messages_queued_together_are_one_segment_however_they_are_sent() {
     let mut both = Both::new();
     both.step(Step::Push {
         channel: 0,

@@ -86,7 +86,7 @@ fn all_messages_with_one_token_are_cancelled() {
 }
 
 #[test]
-fn what_was_sent_in_part_cannot_be_cancelled() {
+fn a_message_sent_in_part_cannot_be_cancelled() {
     for len in [100, 1_000, 5_000] {
         let (mut outbox, mut inbox) = (outbox(), inbox());
         (0..20).for_each(|n| push_token(&mut outbox, n, len, 1));

@@ -377,7 +377,7 @@ fn a_window_smaller_than_a_message_makes_it_ask() {
 /// A channel that is found to be blocked while another sends a long message is told of before that
 /// goes on in a run.
 #[test]
-fn no_run_goes_before_a_channel_that_is_blocked_is_told_of() {
+fn pieces_are_built_together_only_after_a_blocked_channel_is_reported() {
     let mut outbox = Outbox::new(OutboxLimits {
         rts_threshold: 1 << 20,
         ..limits()

@@ -275,7 +275,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn runs_are_what_their_frames_one_by_one_would_be(
+    fn a_batch_equals_its_frames_one_by_one(
         steps in prop::collection::vec(step(), 1..60)
     ) {
         let mut both = Both::new();
@@ -290,7 +290,7 @@ proptest! {
 }
 
 #[test]
-fn a_message_refused_behind_a_run_is_passed_over_when_its_turn_comes() {
+fn a_refused_message_behind_a_batch_is_skipped_in_order() {
     let row = |count| {
         (
             0,
@@ -322,7 +322,7 @@ fn a_message_refused_behind_a_run_is_passed_over_when_its_turn_comes() {
 }
 
 #[test]
-fn runs_in_order_are_taken_at_once_and_others_one_by_one() {
+fn batches_in_order_are_taken_at_once_and_others_frame_by_frame() {
     let row = |from, count| {
         vec![(
             0,
@@ -365,7 +365,7 @@ fn runs_in_order_are_taken_at_once_and_others_one_by_one() {
 }
 
 #[test]
-fn who_wants_no_message_gets_none() {
+fn popping_no_messages_takes_none() {
     let mut both = Both::new();
     let row = Fragment::Row {
         from: 0,

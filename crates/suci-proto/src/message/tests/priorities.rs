@@ -63,7 +63,7 @@ fn a_higher_class_without_credit_holds_up_nobody() {
 }
 
 #[test]
-fn what_is_sent_again_keeps_its_class() {
+fn retransmissions_keep_their_class() {
     let mut outbox = outbox();
     rank(&mut outbox, C1, 4, 16);
     push(&mut outbox, C0, 0..1, 20_000);

@@ -25,7 +25,7 @@ fn messages_are_taken_in_order_whatever_order_they_come_in() {
 }
 
 #[test]
-fn channels_have_turns_and_do_not_wait_for_each_other() {
+fn channels_take_turns_and_do_not_wait_for_each_other() {
     let mut inbox = inbox();
     inbox
         .on_frag(&Frag {

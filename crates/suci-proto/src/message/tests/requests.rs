@@ -80,7 +80,7 @@ fn a_threshold_is_exact_and_half_the_window_is_another() {
 }
 
 #[test]
-fn what_the_peer_takes_only_on_request_asks_first() {
+fn messages_above_the_peers_limit_are_requested_first() {
     let mut outbox = outbox();
     outbox.set_peer_max_message(5_000);
     push(&mut outbox, C0, 0..1, 5_000);
@@ -637,7 +637,7 @@ fn f03_requests_count_against_credit() {
 /// A piece that is sent again carries no request, although one is due: what follows it does, and no
 /// run.
 #[test]
-fn no_run_goes_before_a_request_that_is_due() {
+fn pieces_are_built_together_only_after_a_due_request() {
     let mut outbox = outbox();
     push(&mut outbox, C0, 0..1, 90_000);
     packet(&mut outbox, ROOM).unwrap();

@@ -380,7 +380,7 @@ fn f27_a_whole_message_is_cut_when_packets_become_smaller() {
 }
 
 #[test]
-fn channels_have_turns_and_small_messages_of_one_stay_together() {
+fn channels_take_turns_and_small_messages_of_one_stay_together() {
     let mut outbox = outbox();
     push(&mut outbox, C0, 0..1, 99_000);
     push(&mut outbox, C1, 0..1, 99_000);
@@ -539,7 +539,7 @@ fn a_small_message_asks_first_where_the_peers_program_decides_about_all() {
 
 /// The last is small, and goes without another look at whether there is more.
 #[test]
-fn what_was_answered_is_waited_for_no_more_once_all_is_under_way() {
+fn no_answer_is_awaited_once_all_messages_are_in_flight() {
     for permitted in [true, false] {
         let mut outbox = outbox();
         push(&mut outbox, C0, 0..1, 100_001);
@@ -591,7 +591,7 @@ fn f04_messages_that_had_to_ask_leave_no_frame_behind() {
 /// itself, whatever the others hold, and a channel takes along what it holds when its class
 /// changes.
 #[test]
-fn what_one_class_holds_leaves_the_room_of_others() {
+fn messages_of_one_class_use_no_room_of_others() {
     let limits = OutboxLimits {
         max_queued_bytes: 1_000,
         max_queued_messages: 3,

@@ -4,25 +4,25 @@ use super::{RateMark, SentFrame};
 use crate::time::Instant;
 use core::ops::{Deref, Range};
 
-/// Packets with consecutive numbers that differ in nothing but the bytes they carried: pieces of
-/// one length that follow one another in a message. Mostly a train of a long message; all others
-/// fly alone.
+/// Packets with consecutive numbers that differ only in the bytes that they carried: consecutive
+/// pieces of a message, all of one length. A train of a long message is usually one batch; every
+/// other packet is a batch of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentBatch {
-    /// Position of the first.
+    /// Position of the first packet.
     pub(super) first: u64,
-    /// How many.
+    /// Number of packets.
     pub(super) count: u64,
     pub(super) sent: Sent,
     /// Index of the first frame among all frames ever recorded.
     pub(super) first_frame: u64,
     pub(super) frame_count: u32,
-    /// Bytes of the part of a message that is all each packet carried, or 0. The parts of all are
-    /// one frame.
+    /// Bytes of the piece of a message that was each packet's only content, or 0. One frame
+    /// describes the pieces of all packets.
     piece: u32,
 }
 
-/// What is the same for all packets of a flight.
+/// The properties that all packets of a batch share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::recovery) struct Sent {
     pub(in crate::recovery) eliciting: bool,
@@ -35,8 +35,9 @@ pub(in crate::recovery) struct Sent {
 }
 
 impl SentBatch {
-    /// Packets from position `first` on that carried `frames`, the first of which has index
-    /// `first_frame`. If they are several, then equal pieces of a part each.
+    /// Returns the batch of packets from position `first` on that carried `frames`, the first of
+    /// which has index `first_frame`. If there are several packets, each carried an equal piece of
+    /// one part.
     pub(super) fn new(
         first: u64,
         count: u64,
@@ -60,13 +61,13 @@ impl SentBatch {
         }
     }
 
-    /// One past the last position.
+    /// Returns the position behind the last packet.
     pub(super) fn end(&self) -> u64 {
         self.first.saturating_add(self.count)
     }
 
-    /// Takes in `next` if its packets differ in nothing but their pieces. `parts` is the frame of
-    /// all here, `more` that of `next`.
+    /// Adds the packets of `next` if they differ from these only in their pieces. `parts` is the
+    /// frame of this batch, `more` that of `next`. Returns true if they were added.
     pub(super) fn join(&mut self, next: &Self, parts: &mut SentFrame, more: &SentFrame) -> bool {
         let joined = self.piece > 0
             && (self.end(), self.piece) == (next.first, next.piece)
@@ -78,7 +79,7 @@ impl SentBatch {
         joined
     }
 
-    /// What the packets in `positions` carried, of `frames`, those of all packets here.
+    /// Returns what the packets in `positions` carried. `frames` are the frames of this batch.
     pub(super) fn carried<'a>(
         &self,
         positions: &Range<u64>,
@@ -101,12 +102,12 @@ impl SentBatch {
     }
 }
 
-/// What packets carried.
+/// The frames that packets carried.
 #[derive(Debug)]
 pub(in crate::recovery) enum Carried<'a> {
-    /// What one did.
+    /// The frames of a single packet.
     Frames(&'a [SentFrame]),
-    /// What some of a flight did.
+    /// The part of a message that some packets of a batch carried.
     Part([SentFrame; 1]),
 }
 

@@ -1,8 +1,8 @@
-//! What a packet carried, as far as that matters to its fate.
+//! The content of a sent packet, as far as its loss or acknowledgement has consequences.
 
 use crate::types::{ChannelId, MessageNumber, PacketNumber};
 
-/// What a packet carried that must be repeated if it is lost, or completed when acknowledged.
+/// A frame that must be repeated if its packet is lost, or completed when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentFrame {
     /// Messages, or parts of them: the positions `start..end` of a channel, at least one. Positions
@@ -36,12 +36,12 @@ pub enum SentFrame {
         /// The message.
         message: MessageNumber,
     },
-    /// Memory credit of a channel; what is repeated is the newest.
+    /// Memory credit of a channel. A repetition carries the newest limit.
     MaxChannel {
         /// The channel.
         channel: ChannelId,
     },
-    /// Memory credit of a channel used up.
+    /// The notice that a channel's memory credit is used up.
     ChannelBlocked {
         /// The channel.
         channel: ChannelId,
@@ -51,48 +51,47 @@ pub enum SentFrame {
         /// The channel.
         channel: ChannelId,
     },
-    /// How many channels may be opened; what is repeated is the newest.
+    /// The number of channels that may be opened. A repetition carries the newest number.
     MaxChannels,
     /// The announcement of a flow mode.
     Mode {
-        /// Which announcement.
+        /// The number of the announcement.
         number: u64,
     },
     /// A SUSPEND or RESUME.
     Suspension {
-        /// Which one.
+        /// Its number.
         number: u64,
     },
     /// The end of the session.
     Close,
     /// The return of reclaimed socket credit.
     Return {
-        /// Of which grant.
+        /// The generation of the grant.
         generation: u64,
     },
-    /// An ACK frame whose largest was this: once acknowledged, older ranges need no repetition.
+    /// An ACK frame. Once it is acknowledged, ranges up to its largest number need no repetition.
     Ack {
         /// The largest number it acknowledged.
         largest: PacketNumber,
     },
 }
 
-/// What kind of packet was sent.
+/// The kind of a sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentKind {
-    /// Whether the peer must acknowledge it: it counts as in flight and is watched by timers.
+    /// The peer must acknowledge the packet. It counts as in flight and is watched by timers.
     pub eliciting: bool,
-    /// Whether it probes what the path carries, a size or a mark: its loss says nothing about
-    /// congestion.
+    /// The packet probes the path: a packet size or ECN marks. Its loss is no sign of congestion.
     pub path_probe: bool,
-    /// Whether it is eliciting and went beside the congestion window: such packets have a bound of
-    /// their own, [`MAX_CONTROL`](super::MAX_CONTROL).
+    /// The packet is eliciting and was sent outside the congestion window. Such packets have their
+    /// own bound, [`MAX_CONTROL`](super::MAX_CONTROL).
     pub control: bool,
 }
 
 impl SentFrame {
-    /// Makes data reach to the end of `next`, if that is data of the same channel and begins where
-    /// this ends.
+    /// Extends data to the end of `next`, if `next` is data of the same channel that begins where
+    /// this data ends. Returns true if it did.
     pub(crate) fn adjoin(&mut self, next: &Self) -> bool {
         let (
             Self::Data { channel, end, .. },

@@ -4,10 +4,10 @@ use super::{SentPackets, StateBitmap};
 use std::collections::VecDeque;
 
 impl SentPackets {
-    /// Nothing is expected of the peer any more: forgets what nobody waits for, and gives its
-    /// memory back. False if something is in flight.
+    /// Forgets all packets and frees their memory: no more is expected of the peer. Returns false
+    /// if a packet is in flight.
     pub(in crate::recovery) fn shrink(&mut self) -> bool {
-        if self.flying > 0 {
+        if self.packets_in_flight > 0 {
             return false;
         }
         self.remembered = VecDeque::new();
@@ -16,7 +16,7 @@ impl SentPackets {
         self.base = self.next;
         self.frames_base = self.frames_base.saturating_add(self.frames.len() as u64);
         self.marks = StateBitmap::default();
-        self.flights = VecDeque::new();
+        self.batches = VecDeque::new();
         self.frames = Vec::new();
         self.frames_swept = 0;
         self.silent = 0;

@@ -1,6 +1,6 @@
-//! What became of each packet: one bit for each fate, of 64 packets side by side.
+//! A bitmap of packet fates: one bit for each fate, 64 packets to a word.
 //!
-//! What a train's packets share, their fate mostly, is changed and looked for by the word.
+//! The packets of a train mostly share their fate, so changes and searches work on whole words.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -8,25 +8,25 @@ use std::collections::VecDeque;
 /// Positions that share a word.
 const WORD: u64 = u64::BITS as u64;
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::recovery) enum PacketState {
-    /// Eliciting, in flight.
+    /// Eliciting and in flight.
     InFlight,
-    /// Not eliciting, nothing heard.
+    /// Not eliciting and not acknowledged.
     Silent,
-    /// Declared lost by the thresholds; a late acknowledgement would prove them wrong.
+    /// Declared lost by a threshold. A late acknowledgement would prove the threshold too tight.
     Lost,
     /// Given up for another reason; a late acknowledgement proves nothing.
     Dropped,
     /// Acknowledged.
     Acked,
-    /// Never sent (skipped), or no longer of interest.
+    /// Skipped (never sent), or forgotten.
     Gone,
 }
 
 impl PacketState {
-    /// Those that have a bit.
+    /// The fates that have a bit.
     const ALL: [Self; Self::Gone as usize] = [
         Self::InFlight,
         Self::Silent,
@@ -36,19 +36,19 @@ impl PacketState {
     ];
 }
 
-/// The fates of 64 positions: a packet has one bit in all, in the place of its fate, or none if it
-/// is gone.
+/// The fates of 64 positions. The word of a packet's fate holds its only bit; a packet that is gone
+/// has no bit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Word([u64; PacketState::Gone as usize]);
 
 impl Word {
-    /// Those whose acknowledgement would be news.
+    /// Returns the bits of packets that an acknowledgement would resolve.
     pub(super) const fn open(&self) -> u64 {
-        let [flying, silent, lost, dropped, _acked] = self.0;
-        flying | silent | lost | dropped
+        let [in_flight, silent, lost, dropped, _acked] = self.0;
+        in_flight | silent | lost | dropped
     }
 
-    /// Those of one fate, which is not `Gone`.
+    /// Returns the bits of packets with one fate, other than `Gone`.
     pub(super) fn of(&self, fate: PacketState) -> u64 {
         self.0.get(fate as usize).copied().unwrap_or_default()
     }
@@ -63,7 +63,7 @@ impl Word {
     }
 }
 
-/// The fates of all positions from the oldest of interest on.
+/// The fates of all positions from the oldest remembered one on.
 #[derive(Debug, Default)]
 pub(super) struct StateBitmap {
     /// Position of the first bit of `words[0]`, a multiple of [`WORD`].
@@ -76,7 +76,7 @@ impl StateBitmap {
         usize::try_from(position.checked_sub(self.start)? / WORD).ok()
     }
 
-    /// What became of the packet at `position`.
+    /// Returns the fate of the packet at `position`.
     pub(super) fn get(&self, position: u64) -> PacketState {
         let word = self.index(position).and_then(|at| self.words.get(at));
         let bit = 1 << (position % WORD);
@@ -87,8 +87,8 @@ impl StateBitmap {
             .unwrap_or(PacketState::Gone)
     }
 
-    /// All positions of `range` were of the fate `from` and are of `to` now. What was never named
-    /// is gone.
+    /// Changes the fate of all positions in `range` from `from` to `to`. A position that was never
+    /// changed is `Gone`.
     pub(super) fn change(&mut self, range: Range<u64>, from: PacketState, to: PacketState) {
         if self.words.is_empty() {
             self.start = range.start - range.start % WORD;
@@ -108,7 +108,7 @@ impl StateBitmap {
         }
     }
 
-    /// The first position in `range` whose bit `pick` sets. One step for each word.
+    /// Returns the first position in `range` whose bit `pick` sets. Costs one step for each word.
     pub(super) fn find(&self, range: Range<u64>, pick: impl Fn(&Word) -> u64) -> Option<u64> {
         let mut at = range.start.max(self.start);
         while at < range.end {
@@ -131,7 +131,7 @@ impl StateBitmap {
     }
 }
 
-/// Where the word that `position` lies in ends.
+/// Returns the end of the word that contains `position`.
 const fn word_end(position: u64) -> u64 {
     (position | (WORD - 1)).saturating_add(1)
 }
@@ -171,19 +171,19 @@ mod tests {
     }
 
     proptest! {
-        /// As a map from positions to fates.
+        /// The bitmap behaves as a map from positions to fates.
         #[test]
-        fn marks_are_a_map(
+        fn a_state_bitmap_is_a_map(
             first in 0..1_000_u64,
             steps in prop::collection::vec((0..300_u64, 0..200_u64, fate()), 1..40),
             below in 0..400_u64,
         ) {
             let mut marks = StateBitmap::default();
             let mut map = BTreeMap::new();
-            // The first is the oldest there is.
+            // The first position is the oldest.
             marks.change(first..first + 1, PacketState::Gone, PacketState::Gone);
             for (from, count, fate) in steps {
-                // Of one fate, as the ranges of sent packets are.
+                // Change positions of one fate, as the ranges of sent packets are.
                 let from = first + from;
                 let before = *map.get(&from).unwrap_or(&PacketState::Gone);
                 let alike = |at: &u64| *map.get(at).unwrap_or(&PacketState::Gone) == before;

@@ -295,7 +295,7 @@ fn ack_delay_is_taken_out_of_the_smoothed_time() {
 }
 
 #[test]
-fn delivery_rate_is_what_arrived_over_the_flight() {
+fn the_delivery_rate_covers_the_time_from_sending_to_acknowledgement() {
     let mut bench = Bench::measured();
     // Ten packets, one each 10 ms, acknowledged one by one 100 ms later.
     for i in 0..10 {
@@ -406,7 +406,7 @@ fn a_better_guess_of_the_round_trip_counts_until_one_is_measured() {
 }
 
 #[test]
-fn what_is_sent_while_there_is_no_more_is_marked_until_it_was_delivered() {
+fn packets_sent_without_more_data_mark_samples_as_app_limited() {
     let mut bench = Bench::measured();
     bench.send(1, 200);
     bench.recovery.on_app_limited();
@@ -424,7 +424,7 @@ fn what_is_sent_while_there_is_no_more_is_marked_until_it_was_delivered() {
 }
 
 #[test]
-fn the_path_sample_leaves_out_what_both_ends_waited_whatever_was_announced() {
+fn the_path_sample_excludes_all_waits_at_both_ends() {
     let mut bench = Bench::new();
     let mut ack = |number: u64, delay, here| {
         let sent = 100 * number;

@@ -214,9 +214,9 @@ fn loss_timer_reports_a_lost_mtu_probe() {
     assert_eq!(bench.timeout(300), TimerAction::LossesDeclared(lost));
 }
 
-/// Sends at the given times after a first round trip, acknowledges `acked`, and says whether
-/// the losses found by the last ack are persistent congestion. The probe timeout before it
-/// is 305 ms, so that three make 915 ms; the last packet's own round trip leaves it there.
+/// Sends at the given times after a first round trip, acknowledges `acked`, and says whether the
+/// losses found by the last ack are persistent congestion. The probe timeout before it is 305 ms,
+/// so that three make 915 ms; the last packet's own round trip leaves it there.
 fn persistent(times: &[u64], acked: &[u64]) -> bool {
     let mut bench = Bench::measured();
     for (i, &millis) in times.iter().enumerate() {
@@ -457,7 +457,11 @@ fn f16_who_is_always_late_repairs_what_a_visit_before_the_last_had_sent() {
     assert_eq!(bench.timeout(60_001), TimerAction::None);
     assert!(bench.log.lost.is_empty());
     bench.recovery.on_resumed_after_gap(at(120_000), DELAY);
-    assert_eq!(bench.next_timeout(), Some(at(60_000)), "what was spared");
+    assert_eq!(
+        bench.next_timeout(),
+        Some(at(60_000)),
+        "the exempted packet"
+    );
     let action = bench.timeout(120_000);
     assert!(matches!(action, TimerAction::LossesDeclared(lost) if lost.packets == 1));
     assert_eq!(bench.log.lost, [1]);
@@ -484,7 +488,7 @@ fn f16_who_is_late_again_and_again_within_a_timeout_repairs_in_the_end() {
             bench.send(6, now);
         }
     }
-    // Sent while the pauses lasted: it has not been spared over a whole one.
+    // Sent during the pauses: it was not exempted during a whole one.
     let held = at(61_400 + 305);
     assert_eq!(bench.next_timeout(), Some(held));
     // Now it has: nothing holds its timer.

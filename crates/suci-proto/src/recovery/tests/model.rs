@@ -1,8 +1,8 @@
 //! Loss recovery beside a naive model of it: one map of all packets ever sent, no cleverness.
 //!
-//! Bytes choose the operations, so that the property test and the fuzz target (which
-//! includes this file) drive the same comparison. The model does not copy the adaptive
-//! thresholds: it knows the least and the most that they may be, and RFC 9002's rules.
+//! Bytes choose the operations, so that the property test and the fuzz target (which includes this
+//! file) drive the same comparison. The model does not copy the adaptive thresholds: it knows the
+//! least and the most that they may be, and RFC 9002's rules.
 
 use super::{
     AckSummary, AckWaits, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL,
@@ -121,7 +121,7 @@ struct World {
     /// When the first pause of those that count as one ended.
     held_since: Option<Instant>,
     /// What was sent before is not held once more.
-    spared: Option<Instant>,
+    already_exempted: Option<Instant>,
 }
 
 /// Runs the operations that `data` spells; panics where recovery and model disagree.
@@ -145,7 +145,7 @@ pub(super) fn run(data: &[u8]) {
         largest_acked: None,
         resumed_at: None,
         held_since: None,
-        spared: None,
+        already_exempted: None,
     };
     for _ in 0..2_000 {
         let Some(op) = bytes.next() else { break };
@@ -171,7 +171,7 @@ pub(super) fn run(data: &[u8]) {
                 let longest = world.recovery.rtt().pto(MAX_ACK_DELAY) * 2;
                 let over = held.is_none_or(|held| world.now >= held);
                 if over || world.held_since.is_some_and(|s| world.now >= s + longest) {
-                    world.spared = if over {
+                    world.already_exempted = if over {
                         world.resumed_at
                     } else {
                         world.held_since
@@ -433,9 +433,12 @@ impl World {
     /// A probe declares nothing lost; but if there are too many packets with control, it gives up
     /// the oldest.
     fn check_given_up(&mut self, reports: &Reports) {
-        let flying = |packet: &Packet| packet.control && packet.state == State::InFlight;
-        let crowded = self.packets.values().filter(|p| flying(p)).count() as u64 >= MAX_CONTROL;
-        let oldest = self.packets.iter_mut().find(|(_, p)| crowded && flying(p));
+        let in_flight = |packet: &Packet| packet.control && packet.state == State::InFlight;
+        let crowded = self.packets.values().filter(|p| in_flight(p)).count() as u64 >= MAX_CONTROL;
+        let oldest = self
+            .packets
+            .iter_mut()
+            .find(|(_, p)| crowded && in_flight(p));
         let reported = reports.lost.first().map(|(number, _)| number);
         assert_eq!(reported, oldest.as_ref().map(|(number, _)| *number));
         assert!(reports.lost.len() <= 1);
@@ -460,8 +463,13 @@ impl World {
         let (mut bytes, mut packets, mut probe, mut largest_size) = (0, 0, None, 0);
         for (number, frames) in &reports.lost {
             let packet = self.packets.get_mut(number).unwrap();
-            let spared = self.spared.is_some_and(|until| packet.sent_at < until);
-            assert!(!held || spared, "declared within one timeout of a pause");
+            let already_exempted = self
+                .already_exempted
+                .is_some_and(|until| packet.sent_at < until);
+            assert!(
+                !held || already_exempted,
+                "declared within one timeout of a pause"
+            );
             assert_eq!(packet.state, State::InFlight);
             assert_eq!(*frames, packet.frames);
             let overtaken = largest.unwrap().checked_sub(*number).unwrap();
@@ -487,9 +495,11 @@ impl World {
             // Where more overtook a packet that was not lost, time alone decides.
             let by_packets = !self.late && largest - number >= MAX_PACKET_THRESHOLD;
             let overdue = by_packets || self.now.since(packet.sent_at) >= most;
-            let spared = self.spared.is_some_and(|until| packet.sent_at < until);
+            let already_exempted = self
+                .already_exempted
+                .is_some_and(|until| packet.sent_at < until);
             assert!(
-                (held && !spared) || !overdue || packet.state != State::InFlight,
+                (held && !already_exempted) || !overdue || packet.state != State::InFlight,
                 "{number} is overdue"
             );
         }
@@ -525,15 +535,18 @@ impl World {
     }
 
     fn check_sums(&self) {
-        let flying = self
+        let in_flight = self
             .packets
             .values()
             .filter(|packet| packet.state == State::InFlight);
-        let bytes: u64 = flying.clone().map(|packet| packet.size as u64).sum();
+        let bytes: u64 = in_flight.clone().map(|packet| packet.size as u64).sum();
         assert_eq!(self.recovery.in_flight(), bytes);
-        let control = flying.clone().filter(|packet| packet.control).count();
+        let control = in_flight.clone().filter(|packet| packet.control).count();
         assert_eq!(self.recovery.control_in_flight(), control as u64);
-        assert_eq!(self.recovery.has_eliciting_in_flight(), flying.count() > 0);
+        assert_eq!(
+            self.recovery.has_eliciting_in_flight(),
+            in_flight.count() > 0
+        );
         assert_eq!(
             self.recovery.next_timeout(MAX_ACK_DELAY).is_some(),
             bytes > 0,

@@ -54,7 +54,7 @@ fn rtt_weighs_samples_as_rfc_9002_says() {
 
 /// A mean below the least would be no queue at all.
 #[test]
-fn the_least_of_the_path_goes_without_what_was_waited_like_its_mean() {
+fn the_least_path_time_excludes_waits_like_its_mean() {
     let mut rtt = Rtt::new(ms(100));
     rtt.update(ms(40), there(50, 25));
     assert_eq!((rtt.min(), rtt.path()), (ms(40), ms(40)), "not known");
@@ -111,7 +111,7 @@ fn loss_delay_has_a_floor_and_follows_the_larger_of_smoothed_and_latest() {
 }
 
 #[test]
-fn packet_threshold_grows_to_what_was_seen_and_beyond_its_cap_time_decides() {
+fn the_packet_threshold_grows_up_to_its_cap_then_time_decides() {
     let rtt = Rtt::new(ms(80));
     let mut reordering = Reordering::new();
     assert_eq!(reordering.packets(), 3);
@@ -133,7 +133,7 @@ fn packet_threshold_grows_to_what_was_seen_and_beyond_its_cap_time_decides() {
 }
 
 #[test]
-fn time_threshold_grows_to_what_was_seen_up_to_three_round_trips() {
+fn the_time_threshold_grows_up_to_three_round_trips() {
     let rtt = Rtt::new(ms(80));
     let mut reordering = Reordering::new();
     reordering.on_spurious(ms(89), 1, &rtt);
@@ -194,7 +194,7 @@ fn thresholds_shrink_after_sixteen_genuine_episodes() {
 }
 
 #[test]
-fn loss_runs_keep_the_longest() {
+fn the_longest_span_of_losses_counts() {
     let rtt = Rtt::new(ms(100));
     let mut run = LossRun::default();
     assert!(!run.is_persistent(&rtt, DELAY));
@@ -226,7 +226,10 @@ fn f06_ledger_is_empty_again_when_all_is_acknowledged() {
         }
         ack_through(&mut sent_packets, first, first + 999);
         sent_packets.expire(at(round));
-        assert_eq!((sent_packets.in_flight(), sent_packets.flying()), (0, 0));
+        assert_eq!(
+            (sent_packets.in_flight(), sent_packets.packets_in_flight()),
+            (0, 0)
+        );
         assert_eq!(sent_packets.held(), (0, 0), "slots and frames");
     }
 }
@@ -255,7 +258,7 @@ fn f06_ledger_memory_follows_what_is_open() {
         }
     }
     assert_eq!(
-        (sent_packets.in_flight(), sent_packets.flying()),
+        (sent_packets.in_flight(), sent_packets.packets_in_flight()),
         (10_000, 100)
     );
 }
@@ -344,7 +347,7 @@ fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
     let (open, last) = (most, 5 * most);
     for number in open + 1..=last {
         sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
-        assert!(sent_packets.flights() <= MAX_SILENT + 1, "{number}");
+        assert!(sent_packets.batches() <= MAX_SILENT + 1, "{number}");
         assert!(sent_packets.held().1 <= 2 * MAX_SILENT + 2, "{number}");
     }
     assert_eq!(
@@ -364,7 +367,7 @@ fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
     sent_packets.acknowledge(&packet(&sent_packets, open));
     sent_packets.acknowledge(&packet(&sent_packets, last + 1));
     sent_packets.expire(at(0));
-    assert_eq!((sent_packets.flights(), sent_packets.held()), (0, (0, 0)));
+    assert_eq!((sent_packets.batches(), sent_packets.held()), (0, (0, 0)));
     sent_packets.record(last + 2..=last + 2, sent(0, 60, ACK_ONLY), &[]);
     assert_eq!(first_open(&sent_packets, 0, last + 2), Some(last + 2));
 }
@@ -416,26 +419,26 @@ fn next_open_stays_within_its_bounds() {
 #[test]
 fn the_oldest_in_flight_is_found_past_the_resolved_ones() {
     let mut sent_packets = SentPackets::new(0);
-    assert!(sent_packets.oldest_flying().is_none());
+    assert!(sent_packets.oldest_in_flight().is_none());
     for number in 0..4 {
         sent_packets.record(number..=number, sent(number, 60, DATA), &[]);
     }
-    let oldest = sent_packets.oldest_flying().unwrap();
+    let oldest = sent_packets.oldest_in_flight().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (0, false));
     let lost = packet(&sent_packets, 0);
     sent_packets.give_up(&lost, PacketState::Lost, at(9));
-    let oldest = sent_packets.oldest_flying().unwrap();
+    let oldest = sent_packets.oldest_in_flight().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (1, false));
     sent_packets.acknowledge(&packet(&sent_packets, 1));
     let lost = packet(&sent_packets, 2);
     sent_packets.give_up(&lost, PacketState::Lost, at(9));
-    let oldest = sent_packets.oldest_flying().unwrap();
+    let oldest = sent_packets.oldest_in_flight().unwrap();
     assert_eq!((oldest.position, oldest.crossed_acked), (3, true));
     assert_eq!(oldest.packet.sent.sent_at, at(3));
     sent_packets.acknowledge(&packet(&sent_packets, 3));
-    assert!(sent_packets.oldest_flying().is_none());
+    assert!(sent_packets.oldest_in_flight().is_none());
     sent_packets.record(4..=4, sent(4, 60, DATA), &[]);
-    assert_eq!(sent_packets.oldest_flying().unwrap().position, 4);
+    assert_eq!(sent_packets.oldest_in_flight().unwrap().position, 4);
 }
 
 fn data(channel: u32, start: u64, end: u64) -> SentFrame {
@@ -462,7 +465,7 @@ fn data_of_one_channel_adjoins_where_one_ends_and_the_next_begins() {
     }
 }
 
-/// What is found of a flight: positions and what they carried.
+/// The part of a batch that is found: positions and what they carried.
 fn found(sent_packets: &SentPackets, from: u64, through: u64) -> Option<(Range<u64>, SentFrame)> {
     let sent_range = sent_packets.next_open(from, through)?;
     let carried = *sent_packets.carried(&sent_range).first()?;
@@ -471,7 +474,7 @@ fn found(sent_packets: &SentPackets, from: u64, through: u64) -> Option<(Range<u
 
 /// Three packets that carried 100 bytes each from 500 on, and one that carried what follows.
 #[test]
-fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
+fn consecutive_pieces_of_one_length_are_one_batch() {
     let mut sent_packets = SentPackets::new(0);
     let alike = sent(0, 130, DATA);
     sent_packets.record(0..=0, alike, &[data(1, 500, 600)]);
@@ -493,23 +496,23 @@ fn pieces_of_one_length_that_follow_one_another_are_one_flight() {
         sent_packets.record(number..=number, other, &[frame]);
     }
     let mut at = 3;
-    let mut flights = Vec::new();
+    let mut batches = Vec::new();
     while let Some((positions, _)) = found(&sent_packets, at, 99) {
         at = positions.end;
-        flights.push(positions);
+        batches.push(positions);
     }
     assert_eq!(
-        flights,
+        batches,
         [3..5, 5..6, 6..7, 7..8, 8..9, 9..10, 10..11, 11..12]
     );
 }
 
 #[test]
-fn what_is_acknowledged_or_lost_of_a_flight_leaves_the_others() {
+fn the_fate_of_some_packets_of_a_batch_leaves_the_others() {
     let mut sent_packets = SentPackets::new(0);
     sent_packets.record(0..=99, sent(0, 130, DATA), &[data(1, 0, 10_000)]);
     assert_eq!(
-        (sent_packets.flying(), sent_packets.in_flight()),
+        (sent_packets.packets_in_flight(), sent_packets.in_flight()),
         (100, 13_000)
     );
     assert_eq!(
@@ -521,7 +524,7 @@ fn what_is_acknowledged_or_lost_of_a_flight_leaves_the_others() {
     sent_packets.give_up(&lost, PacketState::Lost, at(9));
     assert_eq!(*sent_packets.carried(&lost), [data(1, 300, 400)]);
     assert_eq!(
-        (sent_packets.flying(), sent_packets.in_flight()),
+        (sent_packets.packets_in_flight(), sent_packets.in_flight()),
         (89, 89 * 130)
     );
     assert_eq!(found(&sent_packets, 0, 99), Some((0..3, data(1, 0, 300))));
@@ -534,15 +537,21 @@ fn what_is_acknowledged_or_lost_of_a_flight_leaves_the_others() {
         found(&sent_packets, 60, 99),
         Some((70..100, data(1, 7_000, 10_000)))
     );
-    let flying: u64 = sent_packets
-        .flying_from(130)
+    let packets_in_flight: u64 = sent_packets
+        .in_flight_from(130)
         .iter()
         .map(SentRange::count)
         .sum();
-    assert_eq!((flying, sent_packets.carriers().count()), (89, 89));
-    assert!(sent_packets.flying_from(131).is_empty());
+    assert_eq!(
+        (packets_in_flight, sent_packets.carriers().count()),
+        (89, 89)
+    );
+    assert!(sent_packets.in_flight_from(131).is_empty());
     ack_through(&mut sent_packets, 0, 99);
     sent_packets.expire(at(0));
-    assert_eq!((sent_packets.flying(), sent_packets.in_flight()), (0, 0));
+    assert_eq!(
+        (sent_packets.packets_in_flight(), sent_packets.in_flight()),
+        (0, 0)
+    );
     assert_eq!(sent_packets.held(), (0, 0));
 }

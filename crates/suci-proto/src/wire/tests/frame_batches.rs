@@ -62,7 +62,7 @@ proptest! {
 }
 
 #[test]
-fn messages_in_a_row_make_runs_of_bounded_length() {
+fn consecutive_messages_make_batches_of_bounded_length() {
     for (len, count) in [(0, 500), (32, 500), (LONGEST, 50), (LONGEST + 1, 50)] {
         let mut bytes = Vec::new();
         for message in 0..count {

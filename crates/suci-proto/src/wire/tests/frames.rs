@@ -298,7 +298,7 @@ fn messages_beyond_the_longest_are_not_announced() {
 }
 
 #[test]
-fn what_repeats_itself_elicits_no_ack() {
+fn frames_that_are_repeated_anyway_elicit_no_ack() {
     let ack = [0x10, 1, 1, 1, 1];
     let quiet = [&[0u8][..], &ack, &[0x03, 1, 1, 1, 1]];
     for bytes in quiet {

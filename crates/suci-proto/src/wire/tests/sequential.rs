@@ -42,7 +42,7 @@ fn tag() -> impl Strategy<Value = u64> {
 
 proptest! {
     #[test]
-    fn sequential_headers_write_what_frames_one_by_one_are(
+    fn sequential_headers_write_the_same_bytes_as_single_frames(
         (channel, first, tag) in (channel(), number(), tag()),
         data in prop::collection::vec(any::<u8>(), 0..200),
     ) {
@@ -84,7 +84,7 @@ proptest! {
     /// The run ends before a frame that the headers do not predict, or goes on with what that frame
     /// says.
     #[test]
-    fn runs_are_as_long_as_frames_one_by_one_say(
+    fn batches_are_as_long_as_single_frames_allow(
         (channel, first, tag) in (channel(), number(), tag()),
         parts in prop::collection::vec((0..40_u64, 0..70_usize, 0..20_u8), 1..5),
         cut in 0..30_usize,

@@ -100,7 +100,7 @@ fn goes_on(both: &mut Both) {
 }
 
 #[test]
-fn a_train_in_time_is_taken_in_a_run() {
+fn a_train_of_the_newest_packets_is_taken_together() {
     let (mut both, train) = begun(&Setting::usual());
     assert!(arrive(&mut both, &train) >= MANY as u64 / 2);
     goes_on(&mut both);
@@ -108,7 +108,7 @@ fn a_train_in_time_is_taken_in_a_run() {
 
 /// Late packets are not the newest; only the newest are taken in runs.
 #[test]
-fn a_train_that_comes_late_is_no_run() {
+fn a_late_train_is_taken_packet_by_packet() {
     let (mut both, train) = begun(&Setting::usual());
     let (early, late) = train.split_at(train.len() / 2);
     assert!(arrive(&mut both, late) > 0);
@@ -152,7 +152,7 @@ fn f20_a_train_after_the_sender_closed_is_no_run() {
 }
 
 #[test]
-fn a_train_of_a_connection_that_was_replaced_is_no_run() {
+fn a_train_of_a_replaced_connection_is_taken_packet_by_packet() {
     let (mut both, train) = begun(&Setting::usual());
     both.take(&Step::Replace(0));
     let connection = |trio: &mut Trio| {
@@ -175,7 +175,7 @@ fn a_train_of_a_connection_that_was_replaced_is_no_run() {
 }
 
 #[test]
-fn what_was_under_way_when_the_session_was_suspended_is_taken_in_runs() {
+fn packets_in_flight_at_a_suspension_are_taken_together() {
     for link in [BY_SENDER, BY_RECEIVER] {
         let (mut both, train) = begun(&Setting::usual());
         both.take(&Step::Suspend(link));
@@ -239,7 +239,7 @@ fn a_train_of_a_message_that_is_not_wanted_brings_none() {
 }
 
 #[test]
-fn a_long_message_comes_in_runs_into_the_programs_memory() {
+fn trains_of_a_long_message_are_taken_together_into_the_programs_memory() {
     for decision in [Decision::Supply, Decision::Accept] {
         let mut both = Both::new(&asking());
         for _ in 0..3 {
