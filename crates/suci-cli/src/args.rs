@@ -78,7 +78,7 @@ impl Command {
         }
     }
 
-    /// Whether it writes to standard output, itself or through processes that it starts.
+    /// Returns true if it writes to standard output, itself or through processes that it starts.
     pub(crate) fn prints(&self) -> bool {
         match self {
             Self::Ping(args) => {
@@ -375,7 +375,7 @@ fn faults(text: &str) -> Result<FaultSpec, String> {
     spec.map_err(|error| error.to_string())
 }
 
-/// An address, or a port of loopback.
+/// Returns an address, or a port of loopback.
 fn metrics(text: &str) -> Result<SocketAddr, String> {
     let address = match text.trim_start_matches(':').parse() {
         Ok(port) => SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port)),
@@ -416,7 +416,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// A whole number within bounds.
+/// Returns a whole number within bounds.
 fn whole<T: TryFrom<u64>>(
     least: u64,
     most: u64,
@@ -436,13 +436,13 @@ fn whole<T: TryFrom<u64>>(
     }
 }
 
-/// The number of a process, rather than its name.
+/// Returns the number of a process, rather than its name.
 fn process(text: &str) -> Result<u32, String> {
     let remedy = "write the number of a process, as in 4711; without one all are shown";
     whole(1, u32::MAX.into())(text).map_err(|_| remedy.to_owned())
 }
 
-/// An IPv4 address that was written as IPv6, as IPv4: a socket of that family reaches it.
+/// Returns an IPv4 address that was written as IPv6, as IPv4: a socket of that family reaches it.
 fn unmapped(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),

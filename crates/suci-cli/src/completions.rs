@@ -23,7 +23,8 @@ fn script(shell: Shell, command: &Command) -> Vec<u8> {
     script
 }
 
-/// The command without the subcommands that help does not show: the generator would show them.
+/// Returns the command without the subcommands that help does not show: the generator would show
+/// them.
 fn shown(command: &Command) -> Command {
     let subcommands = command.get_subcommands().filter(|sub| !sub.is_hide_set());
     Command::new("suci")

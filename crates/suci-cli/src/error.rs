@@ -13,7 +13,7 @@ pub(crate) struct Failure(String);
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// A failure that says `message`.
+    /// Returns a failure that says `message`.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
@@ -64,8 +64,8 @@ pub(crate) fn print(line: fmt::Arguments<'_>) -> Result<()> {
     written.context("standard output")
 }
 
-/// The same for results that come one after the other over a long time. Returns whether a reader is
-/// left: a reader that goes early, as `head` does, is no failure.
+/// Returns the same for results that come one after the other over a long time. Returns whether a
+/// reader is left: a reader that goes early, as `head` does, is no failure.
 pub(crate) fn print_for_reader(line: fmt::Arguments<'_>) -> Result<bool> {
     match output::write_all(io::stdout(), format!("{line}\n").as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

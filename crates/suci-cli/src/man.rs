@@ -49,7 +49,7 @@ impl Page {
     }
 }
 
-/// The command's page, then one for each subcommand that help shows.
+/// Returns the command's page, then one for each subcommand that help shows.
 fn pages(command: Command) -> io::Result<Vec<Page>> {
     let mut command = command
         .disable_help_subcommand(true)

@@ -21,7 +21,7 @@ pub(crate) const CLOSING: Duration = Duration::from_secs(10);
 /// The shortest silence that a node's settings allow to count as such.
 const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
 
-/// A node's settings from the options that all commands share.
+/// Returns a node's settings from the options that all commands share.
 pub(crate) fn builder(args: &NodeArgs) -> NodeBuilder {
     let mut builder = Node::builder();
     if args.plain {
@@ -58,7 +58,7 @@ pub(crate) fn caller(args: &NodeArgs, address: SocketAddr) -> Result<NodeBuilder
         .book(AddressBook::new()))
 }
 
-/// A local address that reaches `remote`.
+/// Returns a local address that reaches `remote`.
 pub(crate) fn local_for(remote: IpAddr) -> IpAddr {
     match (remote.is_loopback(), remote) {
         (true, IpAddr::V4(_)) => Ipv4Addr::LOCALHOST.into(),
@@ -68,7 +68,7 @@ pub(crate) fn local_for(remote: IpAddr) -> IpAddr {
     }
 }
 
-/// An ID that no listener has, and hardly any other caller.
+/// Returns an ID that no listener has, and hardly any other caller.
 pub(crate) fn someone() -> NodeId {
     let [a, b, c, d, ..] = RandomState::new().build_hasher().finish().to_le_bytes();
     NodeId(u32::from_le_bytes([a, b, c, d]) | 1 << 31)
@@ -92,7 +92,7 @@ pub(crate) fn warn(command: &str, warning: Option<Warning>) {
     }
 }
 
-/// An end of a session, as a person says it.
+/// Returns an end of a session, as a person says it.
 pub(crate) fn ended(reason: EndReason) -> String {
     match reason {
         EndReason::Closed => "it closed the connection".to_owned(),

@@ -17,7 +17,7 @@ const ENDING: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caught {
     pub(crate) signal: Signal,
-    /// Whether the kernel sent it on behalf of the terminal; else a process did.
+    /// True if the kernel sent it on behalf of the terminal; else a process did.
     pub(crate) by_kernel: bool,
 }
 
@@ -60,7 +60,7 @@ impl Signals {
         Ok(Self { pipes })
     }
 
-    /// The pipes that become readable when a signal is caught.
+    /// Returns the pipes that become readable when a signal is caught.
     pub(crate) fn pipes(&self) -> impl ExactSizeIterator<Item = &UnixStream> {
         self.pipes.iter().map(|(_, pipe)| pipe)
     }
@@ -93,7 +93,7 @@ impl Signals {
         self.wait_for(None)
     }
 
-    /// The same, or until `terminal` has gone, which is as good as HUP.
+    /// Returns the same, or until `terminal` has gone, which is as good as HUP.
     pub(crate) fn wait_beside(&self, terminal: impl AsFd) -> Signal {
         self.wait_for(Some(terminal.as_fd()))
     }

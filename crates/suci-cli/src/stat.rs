@@ -94,7 +94,7 @@ fn peer_json(stats: &PeerStats) -> Value {
     Value::Object(peer)
 }
 
-/// A node and its peers for people; fits 80 columns.
+/// Returns a node and its peers for people; fits 80 columns.
 fn node_text(now: &Snapshot) -> String {
     let mut text = String::new();
     let address = now
@@ -156,7 +156,7 @@ fn node_text(now: &Snapshot) -> String {
     text
 }
 
-/// How long messages waited, and the reason for most of that time.
+/// Returns how long messages waited, and the reason for most of that time.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn waited(stats: &PeerStats) -> String {
     let seconds = |nanos: u64| stats_reader::brief(nanos as f64 / 1e9);

@@ -11,7 +11,7 @@ impl Samples {
         (!samples.is_empty()).then_some(Self(samples))
     }
 
-    /// The smallest sample that at least the share `q` (0 to 1) of all does not exceed.
+    /// Returns the smallest sample that at least the share `q` (0 to 1) of all does not exceed.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

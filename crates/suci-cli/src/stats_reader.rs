@@ -13,7 +13,7 @@ use crate::error::{Failure, Result};
 /// it does.
 const QUIET: Duration = Duration::from_millis(1_500);
 
-/// All nodes of this machine that can be seen, or those of one process.
+/// Returns all nodes of this machine that can be seen, or those of one process.
 pub(crate) fn look(pid: Option<u32>) -> Vec<(StatFile, Snapshot)> {
     let found = statistics::find().into_iter();
     let wanted = found.filter(|found| pid.is_none_or(|pid| pid == found.pid));
@@ -26,7 +26,7 @@ pub(crate) fn look(pid: Option<u32>) -> Vec<(StatFile, Snapshot)> {
     wanted.filter_map(open).collect()
 }
 
-/// The error of looking for a process that has no node.
+/// Returns the error of looking for a process that has no node.
 pub(crate) fn nothing(pid: u32) -> Failure {
     let found = statistics::find().into_iter();
     let broken = found.filter(|found| found.pid == pid).find_map(|found| {
@@ -85,19 +85,19 @@ pub(crate) struct PeerRow {
 }
 
 impl PeerRow {
-    /// The part of the time in which messages waited for `reason`.
+    /// Returns the part of the time in which messages waited for `reason`.
     pub(crate) fn share(&self, reason: WaitReason) -> f64 {
         share(self.waits.get(reason).nanos, self.span)
     }
 
-    /// The reason for which messages waited longest, and its share.
+    /// Returns the reason for which messages waited longest, and its share.
     pub(crate) fn worst(&self) -> Option<(WaitReason, f64)> {
         let worst = self.waits.worst()?;
         Some((worst, self.share(worst)))
     }
 }
 
-/// A part of `span`, at most all of it.
+/// Returns a part of `span`, at most all of it.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 pub(crate) fn share(nanos: u64, span: Duration) -> f64 {
     if span.is_zero() {
@@ -128,17 +128,17 @@ impl Memory {
         }
     }
 
-    /// How many nodes are seen.
+    /// Returns how many nodes are seen.
     pub(crate) fn nodes(&self) -> usize {
         self.seen.len()
     }
 
-    /// How many peers their nodes know.
+    /// Returns how many peers their nodes know.
     pub(crate) fn peers(&self) -> u64 {
         self.seen.values().map(|(now, _)| now.peers_known).sum()
     }
 
-    /// All peers.
+    /// Returns all peers.
     pub(crate) fn rows(&self) -> Vec<PeerRow> {
         let rows = |(now, before): &(Snapshot, Option<Snapshot>)| {
             let quiet = now.published.elapsed().is_ok_and(|age| age > QUIET);
@@ -189,7 +189,7 @@ fn row(now: &Snapshot, stats: &PeerStats, old: Option<(&PeerStats, Duration)>) -
     }
 }
 
-/// A link in a word.
+/// Returns a link in a word.
 pub(crate) fn state(link: Link) -> &'static str {
     match link {
         Link::Idle => "idle",
@@ -200,7 +200,7 @@ pub(crate) fn state(link: Link) -> &'static str {
     }
 }
 
-/// A link and whether it is suspended, in a word.
+/// Returns a link and whether it is suspended, in a word.
 pub(crate) fn condition(stats: &PeerStats) -> &'static str {
     match stats.link {
         Link::Up if stats.suspended_here || stats.suspended_there => "held",
@@ -208,7 +208,7 @@ pub(crate) fn condition(stats: &PeerStats) -> &'static str {
     }
 }
 
-/// A mode by the name that `--prefer` takes.
+/// Returns a mode by the name that `--prefer` takes.
 pub(crate) fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Adaptive => "adaptive",
@@ -217,7 +217,7 @@ pub(crate) fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// A mode in a word that fits a column.
+/// Returns a mode in a word that fits a column.
 pub(crate) fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Adaptive => "adapt",
@@ -226,13 +226,13 @@ pub(crate) fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// A count in at most five characters: 99999, 123k, 1.2M.
+/// Returns a count in at most five characters: 99999, 123k, 1.2M.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 pub(crate) fn short(count: u64) -> String {
     brief(count as f64)
 }
 
-/// A number in at most five characters.
+/// Returns a number in at most five characters.
 pub(crate) fn brief(number: f64) -> String {
     let units = [(1e12, 'T'), (1e9, 'G'), (1e6, 'M'), (1e3, 'k')];
     if number < 10.0 && number.fract() != 0.0 {
@@ -255,8 +255,8 @@ pub(crate) mod tests {
     use std::time::SystemTime;
     use suci::{Counters, SocketCounters, Traffic, Waited};
 
-    /// A node with `peers` peers, `seconds` after it began: each got 1 MB and 100 messages a
-    /// second, and waited a quarter of the time for credit.
+    /// Returns a node with `peers` peers, `seconds` after it began: each got 1 MB and 100 messages
+    /// a second, and waited a quarter of the time for credit.
     pub(crate) fn snapshot(pid: u32, peers: u32, seconds: u64) -> Snapshot {
         let peer = |number: u32| {
             let mut waits = Waits::default();

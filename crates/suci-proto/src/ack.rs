@@ -41,7 +41,7 @@ pub struct Received {
     /// When the highest number arrived.
     highest_arrival: Instant,
     ecn: EcnCounts,
-    /// Whether the last packet that counted carried the congestion mark.
+    /// True if the last packet that counted carried the congestion mark.
     marked: bool,
     /// Eliciting packets since the last ACK frame.
     unacked: u32,
@@ -62,7 +62,7 @@ impl Received {
         self.spans.shrink();
     }
 
-    /// The initial state for a connection whose packet numbers begin at `first`.
+    /// Returns the initial state for a connection whose packet numbers begin at `first`.
     #[must_use]
     pub fn new(first: PacketNumber) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Received {
         self.bound = bound;
     }
 
-    /// Whether `number` was not received before. A number
+    /// Returns true if `number` was not received before. A number
     /// [`DEDUP_WINDOW`](crate::limits::DEDUP_WINDOW) or more below the highest counts as a
     /// duplicate.
     #[must_use]
@@ -150,13 +150,13 @@ impl Received {
         self.marked = marked;
     }
 
-    /// The highest number received.
+    /// Returns the highest number received.
     #[must_use]
     pub const fn highest(&self) -> Option<PacketNumber> {
         self.dedup.highest()
     }
 
-    /// Whether an acknowledgement should be sent, and how urgently.
+    /// Returns whether an acknowledgement should be sent, and how urgently.
     #[must_use]
     pub fn ack_state(&self, now: Instant) -> AckNeed {
         if self.urgent {
@@ -169,7 +169,7 @@ impl Received {
         }
     }
 
-    /// The time until which an acknowledgement may wait; `None` if none is due.
+    /// Returns the time until which an acknowledgement may wait; `None` if none is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         (self.unacked > 0).then(|| {
@@ -223,7 +223,7 @@ impl Received {
         self.spans.forget(largest);
     }
 
-    /// The number of ranges to acknowledge now.
+    /// Returns the number of ranges to acknowledge now.
     #[must_use]
     pub fn range_count(&self) -> usize {
         self.spans.len()

@@ -12,13 +12,13 @@ pub const MAX_ADDRESSES: usize = 8;
 pub struct Addresses(Vec<SocketAddr>);
 
 impl Addresses {
-    /// The addresses, the first to be tried first.
+    /// Returns the addresses, the first to be tried first.
     #[must_use]
     pub fn as_slice(&self) -> &[SocketAddr] {
         &self.0
     }
 
-    /// The address that is tried first.
+    /// Returns the address that is tried first.
     #[must_use]
     pub fn first(&self) -> Option<SocketAddr> {
         self.0.first().copied()

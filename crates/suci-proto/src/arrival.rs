@@ -20,7 +20,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The destination of an answer.
+    /// Returns the destination of an answer.
     pub(crate) fn origin(&self) -> Destination {
         Destination {
             to: self.from,

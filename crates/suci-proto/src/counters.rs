@@ -150,7 +150,7 @@ pub struct PeerInfo {
     /// State of the link. [`Link::Up`] is a peer that answers; [`Link::Idle`] one without a session
     /// so far, or whose session has ended.
     pub link: Link,
-    /// Whether the program or its address book named the peer. Others are strangers, and are
+    /// True if the program or its address book named the peer. Others are strangers, and are
     /// forgotten some time after their session has ended.
     pub known: bool,
 }
@@ -164,9 +164,9 @@ pub struct PeerStats {
     pub address: Option<SocketAddr>,
     /// Whether it answers.
     pub link: Link,
-    /// Whether this side suspended the session.
+    /// True if this side suspended the session.
     pub suspended_here: bool,
-    /// Whether the peer suspended the session, as far as is known.
+    /// True if the peer suspended the session, as far as is known.
     pub suspended_there: bool,
     /// Smoothed round-trip time of the path, without delays within either program.
     pub rtt: Duration,
@@ -184,7 +184,7 @@ pub struct PeerStats {
     pub remote_mode: Mode,
     /// UDP payload per packet on this path.
     pub mtu: usize,
-    /// Whether packets are sent without ECN because the path seems to drop ECN-capable packets or
+    /// True if packets are sent without ECN because the path seems to drop ECN-capable packets or
     /// to set CE on each.
     pub marks_stopped: bool,
     /// Packets that the peer still lets us send.

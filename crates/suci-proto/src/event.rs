@@ -148,7 +148,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The peer it is about.
+    /// Returns the peer it is about.
     #[must_use]
     pub fn node(&self) -> NodeId {
         match *self {
@@ -167,7 +167,7 @@ impl Event {
         }
     }
 
-    /// Messages that it reports as not, or not certainly, delivered.
+    /// Returns the messages that it reports as not, or not certainly, delivered.
     #[must_use]
     pub fn failures(&self) -> u64 {
         match self {
@@ -266,7 +266,7 @@ pub struct MessageOutcome {
     pub number: MessageNumber,
     /// The program's own handle.
     pub token: u64,
-    /// Whether it was sent with `notify`.
+    /// True if it was sent with `notify`.
     pub notify: bool,
     /// The outcome.
     pub outcome: Outcome,
@@ -328,8 +328,8 @@ impl From<RefusedCode> for RefusedReason {
 }
 
 impl RefusedReason {
-    /// Whether the peer is alive and only lacks room now: a reason that may end by itself or
-    /// through its program.
+    /// Returns true if the peer is alive and only lacks room now: a reason that may end by itself
+    /// or through its program.
     pub(crate) const fn is_for_now(self) -> bool {
         matches!(
             self,

@@ -20,7 +20,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The same, but on this channel only.
+    /// Returns the same, but on this channel only.
     #[must_use]
     pub const fn on(self, channel: ChannelId) -> Self {
         Self {
@@ -29,19 +29,19 @@ impl Filter {
         }
     }
 
-    /// The only peer whose messages it admits, if there is one.
+    /// Returns the only peer whose messages it admits, if there is one.
     #[must_use]
     pub const fn node(self) -> Option<NodeId> {
         self.node
     }
 
-    /// The only channel whose messages it admits, if there is one.
+    /// Returns the only channel whose messages it admits, if there is one.
     #[must_use]
     pub const fn channel(self) -> Option<ChannelId> {
         self.channel
     }
 
-    /// Whether it admits a message of `node` on `channel`.
+    /// Returns true if it admits a message of `node` on `channel`.
     #[must_use]
     pub fn admits(self, node: NodeId, channel: ChannelId) -> bool {
         self.node.is_none_or(|only| only == node) && self.channel.is_none_or(|only| only == channel)

@@ -141,7 +141,7 @@ pub enum LogRecord {
         to: SocketAddr,
         /// Why.
         reason: Unreachable,
-        /// Whether this machine's own kernel reports it, for one of its own addresses.
+        /// True if this machine's own kernel reports it, for one of its own addresses.
         local: bool,
     },
     /// There were more records than the bounds allow.
@@ -276,7 +276,7 @@ impl Log {
         }
     }
 
-    /// The next record for the driver, whose turn is at `now`.
+    /// Returns the next record for the driver, whose turn is at `now`.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<LogRecord> {
         if self.suppressed > 0 {
             self.begin_second(now);

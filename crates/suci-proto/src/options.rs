@@ -39,7 +39,7 @@ pub struct PeerOptions {
 }
 
 impl PeerOptions {
-    /// The initial settings of a peer.
+    /// Returns the initial settings of a peer.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self {

@@ -31,7 +31,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A pacer whose first burst is free. `mtu` in bytes of UDP payload.
+    /// Returns a pacer whose first burst is free. `mtu` in bytes of UDP payload.
     #[must_use]
     pub fn new(now: Instant, mtu: usize) -> Self {
         let mtu = mtu as u64;
@@ -47,8 +47,8 @@ impl Pacer {
         self.mtu = mtu as u64;
     }
 
-    /// Bytes that may be sent now at `rate` bytes per second. A packet may be sent if it is at most
-    /// that long; otherwise call [`next_time`](Self::next_time).
+    /// Returns the bytes that may be sent now at `rate` bytes per second. A packet may be sent if
+    /// it is at most that long; otherwise call [`next_time`](Self::next_time).
     pub fn budget(&mut self, now: Instant, rate: u64) -> u64 {
         self.tokens = self.filled(now, rate);
         self.updated = self.updated.max(now);
@@ -56,7 +56,7 @@ impl Pacer {
         u64::try_from(allowed).unwrap_or(0)
     }
 
-    /// Whether the budget has `bytes` already, without the tokens earned since the last
+    /// Returns true if the budget has `bytes` already, without the tokens earned since the last
     /// [`budget`](Self::budget). False for more than may go back to back.
     #[must_use]
     pub fn has(&self, bytes: u64) -> bool {
@@ -68,8 +68,9 @@ impl Pacer {
         self.tokens = self.tokens.saturating_sub(scaled(bytes));
     }
 
-    /// When `bytes` may be sent at `rate` bytes per second: `now` if the budget has them, else at
-    /// least [`SLACK`] later. Never before `now`. Bytes beyond the largest burst add no wait.
+    /// Returns when `bytes` may be sent at `rate` bytes per second: `now` if the budget has them,
+    /// else at least [`SLACK`] later. Never before `now`. Bytes beyond the largest burst add no
+    /// wait.
     #[must_use]
     pub fn next_time(&self, now: Instant, rate: u64, bytes: u64) -> Instant {
         let wanted = scaled(bytes).min(self.capacity(rate));
@@ -83,8 +84,8 @@ impl Pacer {
         now + Duration::from_nanos(wait).max(SLACK)
     }
 
-    /// The bucket at `now`. Debt is bounded as credit is: a burst at an earlier, higher rate must
-    /// not be paid back at the present rate.
+    /// Returns the bucket at `now`. Debt is bounded as credit is: a burst at an earlier, higher
+    /// rate must not be paid back at the present rate.
     fn filled(&self, now: Instant, rate: u64) -> i64 {
         let capacity = self.capacity(rate);
         self.tokens
@@ -92,13 +93,13 @@ impl Pacer {
             .clamp(-capacity, capacity)
     }
 
-    /// Largest burst after a pause.
+    /// Returns the largest burst after a pause.
     fn capacity(&self, rate: u64) -> i64 {
         scaled(BURST_PACKETS.saturating_mul(self.mtu)).max(paid(rate, OVERSLEEP))
     }
 }
 
-/// The tokens that `rate` bytes per second earn in `time`.
+/// Returns the tokens that `rate` bytes per second earn in `time`.
 fn paid(rate: u64, time: Duration) -> i64 {
     i64::try_from(rate.saturating_mul(nanos(time))).unwrap_or(i64::MAX)
 }

@@ -41,7 +41,7 @@ pub fn select(name: &str) -> bool {
     found.is_some()
 }
 
-/// Whether the fault `name` is planted.
+/// Returns true if the fault `name` is planted.
 pub fn active(name: &str) -> bool {
     all().nth(SELECTED.load(Ordering::Relaxed)) == Some(name)
 }

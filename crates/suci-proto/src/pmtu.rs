@@ -62,8 +62,8 @@ struct Suspicion {
 }
 
 impl PathMtu {
-    /// A path whose route has MTU `route` (the UDP payload it carries), if the system knows it,
-    /// and whose ends both take datagrams up to `limit`. Both are brought between [`MIN_MTU`]
+    /// Returns a path whose route has MTU `route` (the UDP payload it carries), if the system knows
+    /// it, and whose ends both take datagrams up to `limit`. Both are brought between [`MIN_MTU`]
     /// and [`MAX_DATAGRAM`].
     #[must_use]
     pub fn new(route: Option<usize>, limit: usize) -> Self {
@@ -81,19 +81,19 @@ impl PathMtu {
         }
     }
 
-    /// Largest datagram to send now.
+    /// Returns the largest datagram to send now.
     #[must_use]
     pub const fn current(&self) -> usize {
         self.current
     }
 
-    /// Largest datagram for which the search probes.
+    /// Returns the largest datagram for which the search probes.
     #[must_use]
     pub const fn limit(&self) -> usize {
         self.limit
     }
 
-    /// The size that was found after a larger one had failed, if the search is over.
+    /// Returns the size that was found after a larger one had failed, if the search is over.
     #[must_use]
     pub fn found(&self, now: Instant) -> Option<usize> {
         let settled = self.failed.is_some() && self.probe.is_none();
@@ -105,8 +105,8 @@ impl PathMtu {
         self.limit = self.current;
     }
 
-    /// The state for the same path, whose ends both take datagrams up to `limit` from now on.
-    /// Probes search for sizes larger than before.
+    /// Returns the state for the same path, whose ends both take datagrams up to `limit` from now
+    /// on. Probes search for sizes larger than before.
     #[must_use]
     pub fn inherit(&self, limit: usize) -> Self {
         let limit = limit.clamp(MIN_MTU, MAX_DATAGRAM);
@@ -119,8 +119,8 @@ impl PathMtu {
         }
     }
 
-    /// The system refused a datagram of `size` (EMSGSIZE), at once or by an ICMP message. Returns
-    /// whether the size fell; packets in flight above the new size are lost.
+    /// Returns the system refused a datagram of `size` (EMSGSIZE), at once or by an ICMP message.
+    /// Returns whether the size fell; packets in flight above the new size are lost.
     pub fn on_too_big(&mut self, now: Instant, size: usize) -> bool {
         self.settle_probe(size);
         if size <= MIN_MTU {
@@ -139,14 +139,14 @@ impl PathMtu {
         true
     }
 
-    /// The system refused a datagram of `size`. Returns true for the first refusal of a size that
-    /// every path must carry.
+    /// Returns the system refused a datagram of `size`. Returns true for the first refusal of a
+    /// size that every path must carry.
     pub fn on_floor_refused(&mut self, size: usize) -> bool {
         size <= MIN_MTU && !core::mem::replace(&mut self.refused_floor, true)
     }
 
-    /// Whether packets of a size that every path must carry were lost for several round trips while
-    /// smaller ones arrived. Returns true once for a path.
+    /// Returns true if packets of a size that every path must carry were lost for several round
+    /// trips while smaller ones arrived. Returns true once for a path.
     pub fn has_proved_narrow(&mut self) -> bool {
         let narrow = self.current == MIN_MTU
             && self
@@ -176,7 +176,7 @@ impl PathMtu {
         usual.or_else(|| (gain > MIN_GAIN).then_some(self.current + gain / 2))
     }
 
-    /// When a probe may next become due by time alone.
+    /// Returns when a probe may next become due by time alone.
     #[must_use]
     pub fn next_time(&self) -> Option<Instant> {
         match self.probe {
@@ -289,7 +289,7 @@ impl PathMtu {
         self.probe = self.probe.filter(|(probed, _)| *probed != size);
     }
 
-    /// Whether the failure of `failed` is so old that the size should be tried again.
+    /// Returns true if the failure of `failed` is so old that the size should be tried again.
     #[must_use]
     pub fn in_doubt(&self, now: Instant) -> bool {
         self.raise_at.is_some_and(|at| now >= at)

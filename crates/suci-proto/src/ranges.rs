@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 /// A set of offsets below `u64::MAX`, as ranges.
 ///
-/// Ranges that are empty or reversed are the empty set wherever one is passed. A peer that
-/// chooses the ranges decides how many spans there are: the owner must bound
+/// Ranges that are empty or reversed are the empty set wherever one is passed. A peer that chooses
+/// the ranges decides how many spans there are: the owner must bound
 /// [`span_count`](Self::span_count).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSet {
@@ -45,7 +45,7 @@ impl Span {
 }
 
 impl RangeSet {
-    /// The empty set; allocates nothing.
+    /// Returns the empty set; allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -150,13 +150,13 @@ impl RangeSet {
         removed
     }
 
-    /// Whether `offset` is in the set.
+    /// Returns true if `offset` is in the set.
     #[must_use]
     pub fn contains(&self, offset: u64) -> bool {
         self.span_at(offset).is_some()
     }
 
-    /// Whether all of `range` is in the set; true for an empty range.
+    /// Returns true if all of `range` is in the set; true for an empty range.
     #[must_use]
     pub fn covers(&self, range: Range<u64>) -> bool {
         range.is_empty()
@@ -165,46 +165,46 @@ impl RangeSet {
                 .is_some_and(|span| range.end <= span.end)
     }
 
-    /// The span that `offset` is in.
+    /// Returns the span that `offset` is in.
     #[must_use]
     pub fn span(&self, offset: u64) -> Option<Range<u64>> {
         self.span_at(offset).map(|span| span.range())
     }
 
-    /// Whether any of `range` is in the set; false for an empty range.
+    /// Returns true if any of `range` is in the set; false for an empty range.
     #[must_use]
     pub fn intersects(&self, range: Range<u64>) -> bool {
         let next = self.ending_beyond(range.start);
         !range.is_empty() && next.is_some_and(|span| span.start < range.end)
     }
 
-    /// The beginning of the first span that ends beyond `offset`; `offset` may lie in it.
+    /// Returns the beginning of the first span that ends beyond `offset`; `offset` may lie in it.
     #[must_use]
     pub fn next_start(&self, offset: u64) -> Option<u64> {
         self.ending_beyond(offset).map(|span| span.start)
     }
 
-    /// The lowest span.
+    /// Returns the lowest span.
     #[must_use]
     pub fn first(&self) -> Option<Range<u64>> {
         (!self.is_empty()).then(|| self.front.range())
     }
 
-    /// The highest span.
+    /// Returns the highest span.
     #[must_use]
     pub fn last(&self) -> Option<Range<u64>> {
         let last = self.spans.back().map(|span| span.range());
         last.or_else(|| self.first())
     }
 
-    /// The spans in ascending order.
+    /// Returns the spans in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + Clone {
         let others = self.spans.iter().map(|span| span.range());
         self.first().into_iter().chain(others)
     }
 
-    /// The spans that `range` overlaps, in ascending order. It does not iterate over other spans,
-    /// of which a peer may have made thousands.
+    /// Returns the spans that `range` overlaps, in ascending order. It does not iterate over other
+    /// spans, of which a peer may have made thousands.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let from = (self.spans).partition_point(|span| span.end <= range.start);
         let to = match range.is_empty() {
@@ -218,19 +218,19 @@ impl RangeSet {
         front.into_iter().chain(others.map(|span| span.range()))
     }
 
-    /// How many offsets are in the set.
+    /// Returns how many offsets are in the set.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.covered
     }
 
-    /// Whether nothing is in the set.
+    /// Returns true if nothing is in the set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.covered == 0
     }
 
-    /// How many separate spans the set needs: its memory, in units of 16 bytes.
+    /// Returns how many separate spans the set needs: its memory, in units of 16 bytes.
     #[must_use]
     pub fn span_count(&self) -> usize {
         self.spans
@@ -238,8 +238,8 @@ impl RangeSet {
             .saturating_add(usize::from(!self.is_empty()))
     }
 
-    /// Takes the lowest span out, or its first `max_len` offsets if it is longer.
-    /// None if the set is empty or `max_len` is 0.
+    /// Takes the lowest span out, or its first `max_len` offsets if it is longer. None if the set
+    /// is empty or `max_len` is 0.
     pub fn pop_front(&mut self, max_len: u64) -> Option<Range<u64>> {
         if max_len == 0 || self.is_empty() {
             return None;
@@ -262,7 +262,7 @@ impl RangeSet {
         self.covered = 0;
     }
 
-    /// The lowest span that ends beyond `offset`.
+    /// Returns the lowest span that ends beyond `offset`.
     fn ending_beyond(&self, offset: u64) -> Option<&Span> {
         if offset < self.front.end {
             return Some(&self.front);
@@ -308,7 +308,7 @@ impl FromIterator<Range<u64>> for RangeSet {
 
 #[cfg(test)]
 impl RangeSet {
-    /// Bytes allocated.
+    /// Returns the bytes allocated.
     pub(crate) fn heap(&self) -> usize {
         self.spans.capacity() * size_of::<Span>()
     }

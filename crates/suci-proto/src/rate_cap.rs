@@ -40,14 +40,14 @@ impl RateCap {
         }
     }
 
-    /// The time until which a packet of `size` bytes has to wait, if it has to. At least one packet
-    /// is sent each second.
+    /// Returns the time until which a packet of `size` bytes has to wait, if it has to. At least
+    /// one packet is sent each second.
     pub(crate) fn until(&mut self, now: Instant, size: u64) -> Option<Instant> {
         let rate = self.rate?.max(size);
         (self.budget(now, size) < size).then(|| self.pacer.next_time(now, rate, size))
     }
 
-    /// Bytes that may be sent now in packets of `size` bytes.
+    /// Returns the bytes that may be sent now in packets of `size` bytes.
     pub(crate) fn budget(&mut self, now: Instant, size: u64) -> u64 {
         let Some(rate) = self.rate else {
             return u64::MAX;
@@ -77,7 +77,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// Packets sent from `from` to `to`, each as soon as it may.
+    /// Returns the packets sent from `from` to `to`, each as soon as it may.
     fn sent(cap: &mut RateCap, from: Instant, to: Instant) -> u64 {
         let (mut now, mut count) = (from, 0);
         while now < to {

@@ -64,19 +64,19 @@ impl Priority {
         }
     }
 
-    /// Its class, 0 to 7; higher goes first.
+    /// Returns its class, 0 to 7; higher goes first.
     #[must_use]
     pub const fn class(self) -> u8 {
         self.class
     }
 
-    /// Its weight within the class, 1 to 255.
+    /// Returns its weight within the class, 1 to 255.
     #[must_use]
     pub const fn weight(self) -> u8 {
         self.weight
     }
 
-    /// Bytes of one turn.
+    /// Returns the bytes of one turn.
     const fn quantum(self) -> i32 {
         QUANTUM * self.weight as i32
     }
@@ -129,7 +129,7 @@ impl Scheduler {
         }
     }
 
-    /// The priority of a place.
+    /// Returns the priority of a place.
     pub(crate) fn priority(&self, place: usize) -> Priority {
         self.entries
             .get(place)
@@ -186,14 +186,14 @@ impl Scheduler {
         self.occupied == 0
     }
 
-    /// The only listed place, if exactly one is listed.
+    /// Returns the only listed place, if exactly one is listed.
     pub(crate) fn only(&self) -> Option<usize> {
         let (last, entry) = self.last()?;
         let alone = self.occupied.is_power_of_two() && entry.next as usize == last;
         alone.then_some(last)
     }
 
-    /// The place whose turn it is.
+    /// Returns the place whose turn it is.
     #[inline]
     pub(crate) fn front(&mut self) -> Option<usize> {
         let class = usize::from(self.front_class()?);
@@ -210,26 +210,26 @@ impl Scheduler {
         }
     }
 
-    /// Whether the first place is the only one in its class.
+    /// Returns true if the first place is the only one in its class.
     pub(crate) fn is_front_alone(&self) -> bool {
         self.last()
             .is_some_and(|(last, entry)| entry.next as usize == last)
     }
 
-    /// The last place of the class whose turn it is.
+    /// Returns the last place of the class whose turn it is.
     fn last(&self) -> Option<(usize, &SchedulerEntry)> {
         let last = self.last[usize::from(self.front_class()?)] as usize;
         Some((last, self.entries.get(last)?))
     }
 
-    /// Bytes that `place` may still send in its turn.
+    /// Returns the bytes that `place` may still send in its turn.
     pub(crate) fn left(&self, place: usize) -> i64 {
         self.entries
             .get(place)
             .map_or(0, |entry| i64::from(entry.left))
     }
 
-    /// The class whose turn it is.
+    /// Returns the class whose turn it is.
     pub(crate) fn front_class(&self) -> Option<u8> {
         self.occupied.checked_ilog2().map(|class| class as u8)
     }
@@ -289,7 +289,7 @@ impl Scheduler {
         }
     }
 
-    /// The first place.
+    /// Returns the first place.
     fn first(&mut self) -> Option<(u32, &mut SchedulerEntry)> {
         let (_, last) = self.last()?;
         let first = last.next;
@@ -317,7 +317,7 @@ impl Scheduler {
         self.forgotten.extend(first);
     }
 
-    /// The places that have something to do, in the order of their turns.
+    /// Returns the places that have something to do, in the order of their turns.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
         let classes = (0..CLASSES as u8).rev();
         let occupied = classes.filter(|class| self.occupied & bit(*class) != 0);
@@ -392,12 +392,12 @@ impl Scheduler {
     }
 }
 
-/// A class's bit among those of the rings.
+/// Returns a class's bit among those of the rings.
 const fn bit(class: u8) -> u8 {
     1 << class
 }
 
-/// The bits of the rings that are empty once `class` is.
+/// Returns the bits of the rings that are empty once `class` is.
 fn emptied(class: u8) -> u8 {
     let bit = bit(class);
     #[cfg(suci_plant)]

@@ -87,7 +87,7 @@ impl<F: FnMut(&Observation) -> Decision + Send> Steer for F {
 }
 
 impl Decision {
-    /// Bytes that may be in flight in packets of `packet` bytes.
+    /// Returns the bytes that may be in flight in packets of `packet` bytes.
     pub(crate) fn window_for(&self, packet: u64) -> u64 {
         match self.window {
             None => u64::MAX,
@@ -96,7 +96,7 @@ impl Decision {
         }
     }
 
-    /// Bytes per second in packets of `packet` bytes.
+    /// Returns the bytes per second in packets of `packet` bytes.
     pub(crate) fn pace_for(&self, packet: u64) -> Option<u64> {
         self.pace.map(|pace| pace.max(packet))
     }

@@ -22,26 +22,26 @@ impl Instant {
     /// Later than everything; a deadline that never comes.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The reading `nanos` nanoseconds after the origin.
+    /// Returns the reading `nanos` nanoseconds after the origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Time from `earlier` to `self`, zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// The earlier of two moments, either of which may never come.
+/// Returns the earlier of two moments, either of which may never come.
 #[must_use]
 #[inline]
 pub fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
@@ -51,15 +51,15 @@ pub fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> 
     }
 }
 
-/// A duration in whole nanoseconds, at most `u64::MAX` (584 years).
+/// Returns a duration in whole nanoseconds, at most `u64::MAX` (584 years).
 #[must_use]
 pub fn nanos(duration: Duration) -> u64 {
     let whole = duration.as_secs().saturating_mul(SECOND);
     whole.saturating_add(duration.subsec_nanos().into())
 }
 
-/// The rate per second of `amount` in `time`, at most `u64::MAX`; `time` below a nanosecond counts
-/// as one.
+/// Returns the rate per second of `amount` in `time`, at most `u64::MAX`; `time` below a nanosecond
+/// counts as one.
 #[must_use]
 pub fn per_second(amount: u64, time: Duration) -> u64 {
     let time = nanos(time).max(1);

@@ -7,8 +7,8 @@
 //! wheel rounds, which would wake an idle process too early or too late. And the wheel turns only
 //! in `expire`, by the time that passed: an hour costs as much as a tick.
 //!
-//! A plain heap over all keys was rejected: re-arming is by far the commonest operation, and in
-//! a wheel it touches only the few timers that share a slot.
+//! A plain heap over all keys was rejected: re-arming is by far the commonest operation, and in a
+//! wheel it touches only the few timers that share a slot.
 
 use crate::time::Instant;
 
@@ -63,9 +63,9 @@ const KEPT: usize = 256;
 
 /// Deadlines by key, at most one per key.
 ///
-/// Keys should be small and dense, as those of a slab: memory grows with the largest ever set
-/// (8 B each). Setting and cancelling cost O(1) plus the logarithm of the timers in one slot;
-/// nothing allocates once slots have grown to their usual size. All results are deterministic.
+/// Keys should be small and dense, as those of a slab: memory grows with the largest ever set (8 B
+/// each). Setting and cancelling cost O(1) plus the logarithm of the timers in one slot; nothing
+/// allocates once slots have grown to their usual size. All results are deterministic.
 #[derive(Debug)]
 pub struct TimerWheel {
     /// The tick up to which everything has been expired.
@@ -86,7 +86,7 @@ impl Default for TimerWheel {
 }
 
 impl TimerWheel {
-    /// A wheel without timers.
+    /// Returns a wheel without timers.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -142,7 +142,7 @@ impl TimerWheel {
         }
     }
 
-    /// The deadline of `key`.
+    /// Returns the deadline of `key`.
     #[cfg(test)]
     pub fn deadline(&self, key: usize) -> Option<Instant> {
         let place = *self.places.get(key)?;
@@ -152,7 +152,7 @@ impl TimerWheel {
             .map(|armed| armed.0)
     }
 
-    /// The earliest deadline of all, exactly.
+    /// Returns the earliest deadline of all, exactly.
     #[must_use]
     pub const fn next(&self) -> Option<Instant> {
         self.next
@@ -206,8 +206,8 @@ impl TimerWheel {
         }
     }
 
-    /// The slot of the earliest timer: lower levels come before higher ones, and within a level
-    /// all slots lie ahead of the base.
+    /// Returns the slot of the earliest timer: lower levels come before higher ones, and within a
+    /// level all slots lie ahead of the base.
     fn first_slot(&self) -> Option<usize> {
         let (level, word) = self
             .occupied
@@ -295,12 +295,12 @@ const fn tick(at: Instant) -> u64 {
     at.as_nanos() >> TICK_BITS
 }
 
-/// The index, among all levels' slots, of a tick's slot at `level`.
+/// Returns the index, among all levels' slots, of a tick's slot at `level`.
 const fn slot_of(level: usize, tick: u64) -> usize {
     level * SLOTS + (tick >> (level as u32 * SLOT_BITS)) as usize % SLOTS
 }
 
-/// A slot's bit in its level's word.
+/// Returns a slot's bit in its level's word.
 const fn bit(slot: usize) -> u64 {
     1 << (slot % SLOTS)
 }

@@ -121,12 +121,12 @@ impl Train {
         });
     }
 
-    /// The block that headers, frames and small payloads are appended to.
+    /// Returns the block that headers, frames and small payloads are appended to.
     pub(crate) fn head(&mut self) -> &mut Vec<u8> {
         &mut self.head
     }
 
-    /// Bytes of the open packet so far.
+    /// Returns the bytes of the open packet so far.
     #[inline]
     pub(crate) fn packet_len(&self) -> usize {
         self.open
@@ -174,7 +174,7 @@ impl Train {
         self.copied += payload;
     }
 
-    /// Bytes of all its packets.
+    /// Returns the bytes of all its packets.
     pub(crate) fn len(&self) -> usize {
         self.segments.iter().map(|s| s.len as usize).sum()
     }
@@ -212,8 +212,8 @@ impl Train {
         open.len
     }
 
-    /// The head of the newest packet and the piece of the newest body behind it, if the packet has
-    /// nothing else.
+    /// Returns the head of the newest packet and the piece of the newest body behind it, if the
+    /// packet has nothing else.
     fn newest(&self) -> Option<(SourceRange, SourceRange)> {
         let first = self.segments.last()?.piece as usize;
         match self.pieces.get(first..)? {
@@ -272,7 +272,7 @@ impl Train {
         true
     }
 
-    /// The checksum of a packet: over all bytes but its own, or over the header.
+    /// Returns the checksum of a packet: over all bytes but its own, or over the header.
     fn checksum(&self, open: OpenPacket, header_only: bool) -> u32 {
         let mut pieces = self.pieces.get(open.first_piece..).unwrap_or_default();
         if let [all] = pieces {
@@ -335,12 +335,12 @@ impl Train {
         }
     }
 
-    /// Packets closed so far.
+    /// Returns the packets closed so far.
     pub(crate) fn segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// Whether anything waits to be taken by the socket.
+    /// Returns true if anything waits to be taken by the socket.
     pub(crate) fn is_pending(&self) -> bool {
         self.sent < self.segments.len()
     }
@@ -354,7 +354,7 @@ impl Train {
         (taken.len(), taken.iter().map(|s| s.len as usize).sum())
     }
 
-    /// The waiting packets, at most `max_segments` of them.
+    /// Returns the waiting packets, at most `max_segments` of them.
     pub(crate) fn view(&self, max_segments: usize) -> Option<Transmit<'_>> {
         let Destination { to: dest, source } = self.dest?;
         let end = (self.sent + max_segments.max(1)).min(self.segments.len());
@@ -398,14 +398,14 @@ pub struct Transmit<'a> {
 }
 
 impl<'a> Transmit<'a> {
-    /// Most slices that [`slices`](Self::slices) yields.
+    /// Returns the most slices that [`slices`](Self::slices) yields.
     #[must_use]
     pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// The bytes in order, in as few slices as possible. A segment's end need not fall on a slice's
-    /// end.
+    /// Returns the bytes in order, in as few slices as possible. A segment's end need not fall on a
+    /// slice's end.
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let train = self.train;
         let mut pieces = train

@@ -24,14 +24,14 @@ pub struct Incarnation(pub u128);
 pub struct Epoch(pub u64);
 
 impl Epoch {
-    /// The next epoch.
+    /// Returns the next epoch.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 
-    /// Whether this epoch equals `other` or follows it. Of two different epochs, at least one
-    /// follows the other.
+    /// Returns true if this epoch equals `other` or follows it. Of two different epochs, at least
+    /// one follows the other.
     #[must_use]
     pub const fn reaches(self, other: Self) -> bool {
         self.0.wrapping_sub(other.0) <= 1 << 63
@@ -45,7 +45,7 @@ impl Epoch {
 pub struct SessionNumber(pub u32);
 
 impl SessionNumber {
-    /// The number of the session that follows.
+    /// Returns the number of the session that follows.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
@@ -67,8 +67,8 @@ pub struct Source {
     pub session: SessionNumber,
 }
 
-/// An ordered sequence of messages between two nodes. The top byte names the layer
-/// (0: messages). Channels never block one another.
+/// An ordered sequence of messages between two nodes. The top byte names the layer (0: messages).
+/// Channels never block one another.
 ///
 /// Programs use [`ChannelId(0)`](ChannelId) to [`ChannelId::LAST_USER`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,20 +81,20 @@ impl ChannelId {
     /// The last channel of programs. Those above belong to the library's other layers.
     pub const LAST_USER: Self = Self((1 << 24) - 1);
 
-    /// Whether programs may use it: its top byte is 0.
+    /// Returns true if programs may use it: its top byte is 0.
     #[must_use]
     pub const fn is_user(self) -> bool {
         self.0 <= Self::LAST_USER.0
     }
 
-    /// The channel on which the requests of this one are answered: the same number in the layer of
-    /// replies.
+    /// Returns the channel on which the requests of this one are answered: the same number in the
+    /// layer of replies.
     #[must_use]
     pub const fn replies(self) -> Self {
         Self(REPLIES | (self.0 & 0x00ff_ffff))
     }
 
-    /// The channel whose priority it has: replies have that of the requests.
+    /// Returns the channel whose priority it has: replies have that of the requests.
     pub(crate) const fn ranked_as(self) -> Self {
         if self.carries_replies() {
             Self(self.0 & 0x00ff_ffff)
@@ -103,7 +103,7 @@ impl ChannelId {
         }
     }
 
-    /// Whether it carries replies.
+    /// Returns true if it carries replies.
     #[must_use]
     pub const fn carries_replies(self) -> bool {
         self.0 & 0xff00_0000 == REPLIES
@@ -134,7 +134,7 @@ impl Kind {
     /// The lowest kind that programs may use.
     pub const USER: Self = Self(128);
 
-    /// Whether programs may use it: it is at least 128.
+    /// Returns true if programs may use it: it is at least 128.
     #[must_use]
     pub const fn is_user(self) -> bool {
         self.0 >= Self::USER.0

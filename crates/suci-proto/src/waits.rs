@@ -54,7 +54,7 @@ impl WaitReason {
         Self::Socket,
     ];
 
-    /// A short name: lower case, words joined by underscores.
+    /// Returns a short name: lower case, words joined by underscores.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl fmt::Debug for Waits {
 }
 
 impl Waits {
-    /// The waits for one reason.
+    /// Returns the waits for one reason.
     #[must_use]
     pub fn get(&self, reason: WaitReason) -> Waited {
         self.0.get(reason as usize).copied().unwrap_or_default()
@@ -124,7 +124,7 @@ impl Waits {
         }
     }
 
-    /// The sum over all reasons, in nanoseconds: the time in which messages waited.
+    /// Returns the sum over all reasons, in nanoseconds: the time in which messages waited.
     #[must_use]
     pub fn nanos(&self) -> u64 {
         self.0
@@ -132,7 +132,7 @@ impl Waits {
             .fold(0, |sum, wait| sum.saturating_add(wait.nanos))
     }
 
-    /// The reason with the longest time, if messages ever waited.
+    /// Returns the reason with the longest time, if messages ever waited.
     #[must_use]
     pub fn worst(&self) -> Option<WaitReason> {
         let most = WaitReason::ALL
@@ -141,7 +141,7 @@ impl Waits {
         (self.get(most).nanos > 0).then_some(most)
     }
 
-    /// The difference from `before`, an earlier value.
+    /// Returns the difference from `before`, an earlier value.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut rest = *self;
@@ -179,13 +179,13 @@ impl WaitClock {
         }
     }
 
-    /// The reason for which messages wait now.
+    /// Returns the reason for which messages wait now.
     #[must_use]
     pub const fn reason(&self) -> Option<WaitReason> {
         self.reason
     }
 
-    /// The waits until `now`, including the present one.
+    /// Returns the waits until `now`, including the present one.
     #[must_use]
     pub fn until(&self, now: Instant) -> Waits {
         let mut waits = self.waits;

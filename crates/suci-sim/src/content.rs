@@ -50,7 +50,7 @@ impl Name {
         usize::try_from(hash % (span + 1)).unwrap_or(0)
     }
 
-    /// The payload of that many bytes.
+    /// Returns the payload of that many bytes.
     #[must_use]
     pub fn payload(self, length: u64) -> Bytes {
         let length = usize::try_from(length).unwrap_or(POOL).min(POOL);
@@ -58,21 +58,21 @@ impl Name {
         pool().slice(start..start + length)
     }
 
-    /// The user header of that many bytes.
+    /// Returns the user header of that many bytes.
     #[must_use]
     pub fn header(self, length: u8) -> Bytes {
         let start = self.place(2, usize::from(length));
         pool().slice(start..start + usize::from(length))
     }
 
-    /// The tag of a message that carries one: never 0, and it gives the token back.
+    /// Returns the tag of a message that carries one: never 0, and it gives the token back.
     #[must_use]
     pub fn tag(self) -> u64 {
         (self.token + 1) ^ key(self.seed)
     }
 }
 
-/// The token that a tag was made from.
+/// Returns the token that a tag was made from.
 #[must_use]
 pub fn token_of(seed: u64, tag: u64) -> Option<u64> {
     (tag ^ key(seed)).checked_sub(1)

@@ -25,14 +25,14 @@ const MEMORY: usize = 256;
 /// The attacker.
 #[derive(Debug)]
 pub struct Hostile {
-    /// Whether it listens at all: a run without attacks need not keep packets.
+    /// True if it listens at all: a run without attacks need not keep packets.
     pub listens: bool,
     overheard: VecDeque<Packet>,
     rng: Rng,
 }
 
 impl Hostile {
-    /// An attacker that has overheard nothing yet.
+    /// Returns an attacker that has overheard nothing yet.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -98,8 +98,8 @@ impl Hostile {
         Some(packet)
     }
 
-    /// A well-formed HELLO for node `target`, from an address without a node: in the name of an
-    /// unknown node, or of one of the first `nodes`.
+    /// Returns a well-formed HELLO for node `target`, from an address without a node: in the name
+    /// of an unknown node, or of one of the first `nodes`.
     pub fn hello(&mut self, target: u32, nodes: usize) -> Packet {
         let known = self.rng.chance(500_000);
         let index = match known {
@@ -174,7 +174,7 @@ impl Hostile {
         )
     }
 
-    /// A handshake packet of random type with overheard bytes as its body.
+    /// Returns a handshake packet of random type with overheard bytes as its body.
     fn handshake(&mut self, head: Head, bytes: &[u8]) -> Vec<u8> {
         let first = DATA + 1 + u8::try_from(self.rng.range(0, 6)).unwrap_or(0);
         let index = u32::try_from(self.rng.range(0, 10)).unwrap_or(0);

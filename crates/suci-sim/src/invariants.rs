@@ -9,8 +9,8 @@ use crate::node::Train;
 use crate::oracle::{Kind, Violation, broken};
 use crate::packet::ProcId;
 
-/// Turns in a row that may find a timer due without anything coming of it. Timers are allowed
-/// to be early, not to be early for ever.
+/// Turns in a row that may find a timer due without anything coming of it. Timers are allowed to be
+/// early, not to be early for ever.
 const IDLE_TURNS: u32 = 64;
 
 /// Asks the engine about its limits: memory under the cap, in flight under every window, budget
@@ -25,7 +25,7 @@ pub fn audit(engine: &Engine, now: Instant) -> Result<(), Violation> {
     })
 }
 
-/// The same for these peers alone, and for the state that all peers share.
+/// Checks the same for these peers alone, and for the state that all peers share.
 ///
 /// # Errors
 /// The limit that does not hold.
@@ -36,7 +36,8 @@ pub fn audit_peers(engine: &Engine, now: Instant, peers: &[NodeId]) -> Result<()
     })
 }
 
-/// Packets that the engine dropped because it had them, or has no use for their connection.
+/// Returns the packets that the engine dropped because it had them, or has no use for their
+/// connection.
 #[must_use]
 pub fn refused(engine: &Engine) -> u64 {
     let counters = engine.counters();
@@ -75,7 +76,7 @@ pub fn train(train: &Train, max_segments: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// An engine that goes on sending without time passing.
+/// Returns an engine that goes on sending without time passing.
 #[must_use]
 pub fn endless(process: ProcId) -> Violation {
     Violation {

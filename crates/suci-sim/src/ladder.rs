@@ -34,7 +34,7 @@ pub struct Rung {
 }
 
 impl Rung {
-    /// A link of 1 Gbit/s with 4 ms of queue, and the largest receive buffer in use.
+    /// Returns a link of 1 Gbit/s with 4 ms of queue, and the largest receive buffer in use.
     #[must_use]
     pub fn gigabit(loss: u32, round_trip: Duration, controller: ControllerChoice) -> Self {
         Self {

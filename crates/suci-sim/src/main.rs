@@ -26,8 +26,8 @@ struct Args {
     #[arg(long)]
     nodes: Option<NonZeroUsize>,
     /// Kind of run (default: the seed chooses): swarm, lossy, partition, restart, pause, incast,
-    /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile, flow, suspend, crowd,
-    /// churn, vast
+    /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile, flow, suspend, crowd, churn,
+    /// vast
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Plant a fault in every engine (builds with --cfg suci_plant only)
@@ -123,8 +123,8 @@ fn tell(args: &Args, outcome: &Outcome) {
     }
 }
 
-/// The command that runs one seed again and prints its trace: of this very build, which may have
-/// faults planted.
+/// Returns the command that runs one seed again and prints its trace: of this very build, which may
+/// have faults planted.
 fn replay(args: &Args, seed: u64) -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "suci-sim".into());
     let mut command = format!("{} --seeds {seed}..{} --trace", program.display(), seed + 1);

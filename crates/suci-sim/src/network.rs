@@ -48,7 +48,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network of `places` hosts.
+    /// Returns a network of `places` hosts.
     #[must_use]
     pub fn new(seed: u64, places: usize, links: Links, faults: Faults) -> Self {
         let addresses: Vec<_> = (0..places)
@@ -75,7 +75,7 @@ impl Network {
         }
     }
 
-    /// A place's address as others see it now.
+    /// Returns a place's address as others see it now.
     #[must_use]
     pub fn address(&self, place: PlaceId) -> SocketAddr {
         self.addresses
@@ -84,7 +84,7 @@ impl Network {
             .unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
     }
 
-    /// A place's address in the address books: the one it began with.
+    /// Returns a place's address in the address books: the one it began with.
     #[must_use]
     pub fn book_address(&self, place: PlaceId) -> SocketAddr {
         address(place, 7_000, self.links.ipv6)
@@ -115,7 +115,7 @@ impl Network {
         }
     }
 
-    /// The owner of an address, now or before, wherever it leads now.
+    /// Returns the owner of an address, now or before, wherever it leads now.
     #[must_use]
     pub fn owner_of(&self, address: SocketAddr) -> Option<PlaceId> {
         self.owners.get(&address).copied()
@@ -263,13 +263,13 @@ impl Network {
         at
     }
 
-    /// Least time from one place to another and back.
+    /// Returns the least time from one place to another and back.
     #[must_use]
     pub fn round_trip(&self, one: PlaceId, other: PlaceId) -> Duration {
         self.latency(one, other) + self.latency(other, one)
     }
 
-    /// The shortest round trip from this place to any other, without detours.
+    /// Returns the shortest round trip from this place to any other, without detours.
     #[must_use]
     pub fn least_round_trip(&self, place: PlaceId, places: usize) -> Duration {
         let others = (0..places).filter(|other| *other != place);
@@ -285,14 +285,14 @@ impl Network {
         self.direct(from, to) + detour
     }
 
-    /// Time on the way without a detour.
+    /// Returns the time on the way without a detour.
     fn direct(&self, from: PlaceId, to: PlaceId) -> Duration {
         let pair = (from as u64) << 32 | to as u64;
         let percent = 75 + crate::rng::mix(self.salt ^ pair) % 75;
         Duration::from_nanos(nanos(self.links.latency) / 100 * percent)
     }
 
-    /// Whether this direction is the better one of its pair.
+    /// Returns true if this direction is the better one of its pair.
     fn is_spared(&self, from: PlaceId, to: PlaceId) -> bool {
         let (low, high) = (from.min(to) as u64, from.max(to) as u64);
         let bit = crate::rng::mix(self.salt ^ (low << 32 | high) ^ 1) & 1 == 1;
@@ -321,8 +321,8 @@ impl Network {
     }
 }
 
-/// Flips one to three bits: CRC32C sees all of those at any length that a datagram has
-/// (Hamming distance 4, Castagnoli 1993), so that none may pass.
+/// Flips one to three bits: CRC32C sees all of those at any length that a datagram has (Hamming
+/// distance 4, Castagnoli 1993), so that none may pass.
 pub fn damage(rng: &mut Rng, bytes: &mut [u8]) {
     if bytes.is_empty() {
         return;

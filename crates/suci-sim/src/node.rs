@@ -62,13 +62,13 @@ pub struct Context<'a> {
     pub no_gso: u32,
     /// Parts per million of routes whose packet size cannot be found out.
     pub route_unknown: u32,
-    /// Whether a report of a closed port comes from the process's own kernel.
+    /// True if a report of a closed port comes from the process's own kernel.
     pub one_machine: bool,
-    /// Whether programs compute now and then.
+    /// True if programs compute now and then.
     pub computes: bool,
-    /// Whether time passes while a process reads its socket.
+    /// True if time passes while a process reads its socket.
     pub interrupts: bool,
-    /// Whether all peers are audited in every turn, or those that the turn touched.
+    /// True if all peers are audited in every turn, or those that the turn touched.
     pub audit_all: bool,
     /// Numbers the packets of the run.
     pub order: &'a mut u64,
@@ -134,7 +134,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process that begins now.
+    /// Returns a process that begins now.
     #[must_use]
     pub fn new(id: ProcId, place: PlaceId, engine: Engine, recv_buffer: u64, now: Instant) -> Self {
         Self {
@@ -277,13 +277,14 @@ impl Process {
         }
     }
 
-    /// Whether its program takes events in every cycle, and so knows all that its library knows.
+    /// Returns true if its program takes events in every cycle, and so knows all that its library
+    /// knows.
     fn hears_all(&self, now: Instant) -> bool {
         self.consume == Consume::Eager && self.consumes_from <= now
     }
 
-    /// The token that a message has for the engine: its own, or of a twin the one of those before
-    /// it.
+    /// Returns the token that a message has for the engine: its own, or of a twin the one of those
+    /// before it.
     fn row_token(&self, spec: &Spec, own: u64) -> u64 {
         let row = self.rows.get(&(spec.to, spec.channel));
         row.filter(|_| spec.twin).map_or(own, |(first, _)| *first)
@@ -377,8 +378,8 @@ impl Process {
         cx.oracle.cancelled(self.id, to, channel, token, count)
     }
 
-    /// Whether the program takes messages and events now. One that does not leaves both to the
-    /// engine, which must bound them.
+    /// Returns true if the program takes messages and events now. One that does not leaves both to
+    /// the engine, which must bound them.
     fn listens(&self, now: Instant) -> bool {
         let visits = match self.consume {
             Consume::Eager => true,
@@ -653,12 +654,12 @@ impl Train {
     }
 }
 
-/// The time that a process takes for this many packets.
+/// Returns the time that a process takes for this many packets.
 fn cost(packets: usize) -> Duration {
     PACKET_COST * u32::try_from(packets).unwrap_or(u32::MAX)
 }
 
-/// The first multiple of `period` at `at` or after.
+/// Returns the first multiple of `period` at `at` or after.
 fn on_grid(at: Instant, period: Duration) -> Instant {
     let period = nanos(period).max(1);
     Instant::from_nanos(at.as_nanos().div_ceil(period).saturating_mul(period))

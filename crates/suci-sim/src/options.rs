@@ -1,5 +1,5 @@
-//! Everything that shapes a run, as plain data. [`crate::profiles`] draws it from a seed;
-//! scenario tests write it down.
+//! Everything that shapes a run, as plain data. [`crate::profiles`] draws it from a seed; scenario
+//! tests write it down.
 
 use crate::steering::Will;
 use suci_proto::time::Duration;
@@ -25,8 +25,8 @@ pub struct Faults {
     pub flip: u32,
     /// Packets marked as having met congestion.
     pub mark: u32,
-    /// How much worse one direction of a pair is than the other, in percent of the chances
-    /// above: 0 makes both alike, 100 spares one direction altogether.
+    /// How much worse one direction of a pair is than the other, in percent of the chances above: 0
+    /// makes both alike, 100 spares one direction altogether.
     pub asymmetry: u32,
 }
 
@@ -62,7 +62,7 @@ pub struct Links {
     pub route_mtu: usize,
     /// Largest UDP payload that passes.
     pub mtu: usize,
-    /// Whether the sending socket says so (EMSGSIZE), or the packet vanishes.
+    /// True if the sending socket says so (EMSGSIZE), or the packet vanishes.
     pub mtu_announced: bool,
     /// The treatment of packets that are marked as ECN-capable.
     pub marks: Marks,
@@ -182,7 +182,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether the step is harmless: no peer may be lost because of it.
+    /// Returns true if the step is harmless: no peer may be lost because of it.
     #[must_use]
     pub fn is_calm(&self) -> bool {
         matches!(
@@ -198,7 +198,7 @@ impl Step {
 }
 
 impl Step {
-    /// Whether it is only a program's wish for its traffic: it holds nothing up.
+    /// Returns true if it is only a program's wish for its traffic: it holds nothing up.
     #[must_use]
     pub fn is_wish(&self) -> bool {
         matches!(self, Self::Prefer(..) | Self::Rank(..))
@@ -296,7 +296,7 @@ pub struct DuplicateAt {
 }
 
 impl Options {
-    /// A calm network of that many nodes whose programs say nothing by themselves: where
+    /// Returns a calm network of that many nodes whose programs say nothing by themselves: where
     /// scenario tests begin.
     #[must_use]
     pub fn quiet(nodes: usize) -> Self {
@@ -341,13 +341,13 @@ impl Options {
         }
     }
 
-    /// All places, duplicates included.
+    /// Returns all places, duplicates included.
     #[must_use]
     pub fn places(&self) -> usize {
         self.nodes + self.duplicates.len()
     }
 
-    /// The churn of a place, if its process starts again and again.
+    /// Returns the churn of a place, if its process starts again and again.
     #[must_use]
     pub fn churn_at(&self, place: usize) -> Option<Churn> {
         let first = |churn: &Churn| self.nodes.saturating_sub(churn.places);
@@ -355,7 +355,8 @@ impl Options {
         self.churn.filter(churns)
     }
 
-    /// Whether the network delivers every packet, so that messages arrive unless a process dies.
+    /// Returns true if the network delivers every packet, so that messages arrive unless a process
+    /// dies.
     #[must_use]
     pub fn loses_nothing(&self) -> bool {
         let Faults {
@@ -373,9 +374,9 @@ impl Options {
             && !self.port_unreachable
     }
 
-    /// Whether the first message of a process at `place` must arrive: the network delivers every
-    /// packet, and the process tries for longer than others may take one that had its node ID for
-    /// alive. A process that gives up sooner is told.
+    /// Returns true if the first message of a process at `place` must arrive: the network delivers
+    /// every packet, and the process tries for longer than others may take one that had its node ID
+    /// for alive. A process that gives up sooner is told.
     #[must_use]
     pub fn must_arrive(&self, place: usize) -> bool {
         let silences = self.configs.iter().map(|config| config.silence_timeout);
@@ -401,9 +402,9 @@ impl Options {
         }
     }
 
-    /// Whether the process at a place may never take a peer for lost: all processes run all the
-    /// time, every path carries most packets of the sizes that its ends take it for, and within the
-    /// silence timeout there is time for enough probes that one of them and its answer arrive
+    /// Returns true if the process at a place may never take a peer for lost: all processes run all
+    /// the time, every path carries most packets of the sizes that its ends take it for, and within
+    /// the silence timeout there is time for enough probes that one of them and its answer arrive
     /// (chance of the contrary: below 10^-6).
     #[must_use]
     pub fn is_steady(&self, place: usize) -> bool {
@@ -446,8 +447,8 @@ impl Options {
         gentle && silence.is_some_and(|config| config.silence_timeout >= least)
     }
 
-    /// Whether some path's round trip is so long that a receiver may grant beyond its buffer: 5 ms,
-    /// even without delayed packets.
+    /// Returns true if some path's round trip is so long that a receiver may grant beyond its
+    /// buffer: 5 ms, even without delayed packets.
     #[must_use]
     pub fn has_long_paths(&self) -> bool {
         const LONG: Duration = Duration::from_millis(5);
@@ -463,7 +464,8 @@ impl Options {
         (latency * 3 / 2 + jitter + queued) * 2 >= LONG
     }
 
-    /// The longest time from a packet to its acknowledgement while the network injects no faults.
+    /// Returns the longest time from a packet to its acknowledgement while the network injects no
+    /// faults.
     #[must_use]
     pub fn round_trip(&self) -> Duration {
         let polls = self.drives.iter().map(|drive| match drive {
@@ -480,11 +482,11 @@ impl Options {
         (latency * 3 / 2 + jitter + slowest) * 2 + detour + delays.max().unwrap_or_default()
     }
 
-    /// The longest probe timeout of this run, with a lost or late packet, if first contacts can be
-    /// judged by it. They cannot if a queue of other traffic holds them up, or if a process at
-    /// another place has the same node ID. Nor can they if a receiver has few places for each node:
-    /// newcomers then wait for room, and first grants carry control packets only. When three of
-    /// those are lost, the next one goes after 10 s.
+    /// Returns the longest probe timeout of this run, with a lost or late packet, if first contacts
+    /// can be judged by it. They cannot if a queue of other traffic holds them up, or if a process
+    /// at another place has the same node ID. Nor can they if a receiver has few places for each
+    /// node: newcomers then wait for room, and first grants carry control packets only. When three
+    /// of those are lost, the next one goes after 10 s.
     #[must_use]
     pub fn contact_probe(&self) -> Option<Duration> {
         /// The wait for an answer to the first HELLO or INIT.
@@ -508,7 +510,7 @@ impl Options {
         judged.then_some(probe.max(FIRST_WAIT))
     }
 
-    /// The node ID of a place.
+    /// Returns the node ID of a place.
     #[must_use]
     pub fn node(&self, place: usize) -> u32 {
         let owner = place

@@ -9,8 +9,8 @@ use suci_proto::types::Ecn;
 
 use crate::tap::What;
 
-/// A host position: an index into the world's places. A process runs at one, its successor
-/// after a restart at the same.
+/// A host position: an index into the world's places. A process runs at one, its successor after a
+/// restart at the same.
 pub type PlaceId = usize;
 
 /// One start of a process, numbered over the whole run.
@@ -68,7 +68,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A packet that no process sent.
+    /// Returns a packet that no process sent.
     #[must_use]
     pub fn raw(bytes: Vec<u8>, order: u64) -> Self {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));

@@ -104,7 +104,7 @@ pub const CHURN_EVERY: u64 = 25;
 const SPARSE: usize = 256;
 
 impl Profile {
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         PROFILES
@@ -161,7 +161,7 @@ impl FromStr for Profile {
     }
 }
 
-/// The run of a seed.
+/// Returns the run of a seed.
 #[must_use]
 pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
     let mut rng = Rng::new(seed, 1);

@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 
 use suci_proto::time::Instant;
 
-/// Events by time; those of the same time come in the order in which they were pushed, so that
-/// a run is the same every time.
+/// Events by time; those of the same time come in the order in which they were pushed, so that a
+/// run is the same every time.
 #[derive(Debug)]
 pub struct Queue<T> {
     heap: BinaryHeap<Entry<T>>,
@@ -43,7 +43,7 @@ impl<T> Queue<T> {
         self.heap.peek().map(|entry| entry.at)
     }
 
-    /// All that is still to come, in no order.
+    /// Returns all that is still to come, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.heap.iter().map(|entry| &entry.event)
     }

@@ -74,7 +74,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Packets that the network lost, damaged, or made late.
+    /// Returns the packets that the network lost, damaged, or made late.
     #[must_use]
     pub fn not_in_time(&self) -> u64 {
         let lost = self.lost
@@ -169,7 +169,7 @@ impl Tally {
         self.mtu_changes += other.mtu_changes;
     }
 
-    /// The numbers as one JSON object.
+    /// Returns the numbers as one JSON object.
     #[must_use]
     pub fn json(&self, failed: u64, wall_ms: u128) -> String {
         let faults: Vec<_> = self

@@ -24,8 +24,8 @@ pub const fn mix(word: u64) -> u64 {
 }
 
 impl Rng {
-    /// The stream named by `seed` and `stream`: parts of a run draw from streams of their own,
-    /// so that one more draw in the network does not change the workload.
+    /// Returns the stream named by `seed` and `stream`: parts of a run draw from streams of their
+    /// own, so that one more draw in the network does not change the workload.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let base = mix(seed) ^ mix(stream.wrapping_mul(0xa076_1d64_78bd_642f));
@@ -35,7 +35,7 @@ impl Rng {
         }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn word(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
         let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
@@ -49,7 +49,7 @@ impl Rng {
         result
     }
 
-    /// A number in `low..high`; `low` when the range is empty.
+    /// Returns a number in `low..high`; `low` when the range is empty.
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         let span = high.saturating_sub(low);
         if span == 0 {
@@ -60,7 +60,7 @@ impl Rng {
         low + u64::try_from(scaled).unwrap_or(0)
     }
 
-    /// A number in `low..high` as an index.
+    /// Returns a number in `low..high` as an index.
     pub fn index(&mut self, low: usize, high: usize) -> usize {
         usize::try_from(self.range(low as u64, high as u64)).unwrap_or(low)
     }
@@ -77,17 +77,17 @@ impl Rng {
             .min(high)
     }
 
-    /// Whether something of `ppm` parts per million happens.
+    /// Returns true if something of `ppm` parts per million happens.
     pub fn chance(&mut self, ppm: u32) -> bool {
         ppm != 0 && self.range(0, u64::from(MILLION)) < u64::from(ppm)
     }
 
-    /// A duration in `low..high`, each order of magnitude being as likely as the next.
+    /// Returns a duration in `low..high`, each order of magnitude being as likely as the next.
     pub fn duration(&mut self, low: Duration, high: Duration) -> Duration {
         Duration::from_nanos(self.scale(nanos(low), nanos(high)))
     }
 
-    /// One of `choices`; they must not be empty.
+    /// Returns one of `choices`; they must not be empty.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(0, choices.len())]
     }

@@ -304,8 +304,8 @@ impl World {
         })
     }
 
-    /// Whether each peer of a place's process knows of their session: its process is not one that
-    /// took the place of another.
+    /// Returns true if each peer of a place's process knows of their session: its process is not
+    /// one that took the place of another.
     fn has_mutual_sessions(&self, place: PlaceId) -> bool {
         let process = |place: PlaceId| self.places.get(place)?.process.as_ref();
         let is_open = |at: PlaceId, with: PlaceId| {
@@ -341,14 +341,14 @@ impl World {
         Ok(())
     }
 
-    /// Whether every program said its last word.
+    /// Returns true if every program said its last word.
     fn is_said(&self) -> bool {
         self.places
             .iter()
             .all(|it| it.process.is_none() || it.workload.next_at().is_none())
     }
 
-    /// The packets about one peer that an idle process is allowed in `time`, and its peer's
+    /// Returns the packets about one peer that an idle process is allowed in `time`, and its peer's
     /// answers: a watched peer is asked for a sign of life thrice per silence timeout; credit
     /// lapses and is returned.
     fn quiet_packets(&self, place: PlaceId, time: Duration) -> u64 {

@@ -9,7 +9,8 @@ use crate::packet::Packet;
 /// A stop longer than this (L) excuses overrun: promise 7 of ARCHITECTURE.md.
 pub const LONGEST_EXCUSED_STOP: Duration = Duration::from_secs(10);
 
-/// Bytes that the kernel charges a datagram with this many bytes of payload (measured true sizes).
+/// Returns the bytes that the kernel charges a datagram with this many bytes of payload (measured
+/// true sizes).
 #[must_use]
 pub fn charge(payload: usize) -> u64 {
     match payload {
@@ -49,7 +50,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// An empty buffer of `capacity` bytes as the kernel counts them.
+    /// Returns an empty buffer of `capacity` bytes as the kernel counts them.
     #[must_use]
     pub fn new(capacity: u64, now: Instant) -> Self {
         Self {
@@ -104,13 +105,13 @@ impl Socket {
         Some((at, packet))
     }
 
-    /// The oldest datagram, which stays.
+    /// Returns the oldest datagram, which stays.
     #[must_use]
     pub fn peek(&self) -> Option<&Packet> {
         self.queue.front().map(|(_, packet)| packet)
     }
 
-    /// Whether nothing waits to be read.
+    /// Returns true if nothing waits to be read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()

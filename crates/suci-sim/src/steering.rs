@@ -64,7 +64,7 @@ impl Rein {
     }
 }
 
-/// A controller for a connection to begin with.
+/// Returns a controller for a connection to begin with.
 pub fn controller(rng: &mut Rng) -> ControllerChoice {
     rng.pick(&[
         ControllerChoice::Auto,

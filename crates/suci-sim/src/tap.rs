@@ -74,7 +74,7 @@ pub fn head(bytes: &[u8]) -> Option<Head> {
     })
 }
 
-/// The parts of messages in a datagram.
+/// Returns the parts of messages in a datagram.
 #[must_use]
 pub fn parts(bytes: &[u8]) -> Vec<Part> {
     let mut found = Vec::new();
@@ -94,7 +94,7 @@ pub fn parts(bytes: &[u8]) -> Vec<Part> {
     found
 }
 
-/// The node that an INIT is for, whichever process has its destination address.
+/// Returns the node that an INIT is for, whichever process has its destination address.
 #[must_use]
 pub fn target(bytes: &[u8]) -> Option<u32> {
     if bytes.first() != Some(&INIT) {
@@ -155,7 +155,7 @@ pub fn crc32c(parts: &[&[u8]]) -> u32 {
     !crc
 }
 
-/// A plain packet with a right checksum, as an attacker would make it.
+/// Returns a plain packet with a right checksum, as an attacker would make it.
 #[must_use]
 pub fn forge(head: Head, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![head.first, 0, 0, 0];

@@ -14,7 +14,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A trace that is only hashed, or printed too.
+    /// Returns a trace that is only hashed, or printed too.
     #[must_use]
     pub fn new(print: bool) -> Self {
         Self { hash: 0, print }

@@ -19,7 +19,7 @@ pub(crate) const RECENT: u8 = 16;
 /// The kind of messages that answer others.
 const ANSWER: u8 = 129;
 
-/// The nodes that a place's program talks to: its own may be one of them.
+/// Returns the nodes that a place's program talks to: its own may be one of them.
 pub(crate) fn targets(options: &Options, nodes: &[u32], place: PlaceId, rng: &mut Rng) -> Vec<u32> {
     let own = nodes.get(place).copied();
     let mut others: Vec<u32> = nodes
@@ -77,7 +77,7 @@ pub enum Sent {
 }
 
 impl Workload {
-    /// A program that talks to `targets`.
+    /// Returns a program that talks to `targets`.
     #[must_use]
     pub fn new(seed: u64, place: usize, targets: &[u32], traffic: Traffic, start: Instant) -> Self {
         let mut rng = Rng::new(seed, 0x1000 + place as u64);
@@ -103,8 +103,8 @@ impl Workload {
         }
     }
 
-    /// Says no more by itself; one last message goes to every node that it talks to, so that
-    /// each connection is shown to be usable.
+    /// Says no more by itself; one last message goes to every node that it talks to, so that each
+    /// connection is shown to be usable.
     pub fn wind_up(&mut self, now: Instant) {
         self.stopped = true;
         self.traffic.withdraw = 0;
@@ -128,7 +128,7 @@ impl Workload {
         }
     }
 
-    /// The nodes that it sends to.
+    /// Returns the nodes that it sends to.
     pub fn targets(&self) -> impl Iterator<Item = u32> + '_ {
         self.flows.iter().map(|flow| flow.to)
     }
@@ -140,7 +140,7 @@ impl Workload {
         }
     }
 
-    /// Whether an incoming message is refused.
+    /// Returns true if an incoming message is refused.
     pub fn refuses(&mut self) -> bool {
         !self.stopped && self.rng.chance(self.traffic.refuse)
     }
@@ -225,7 +225,7 @@ impl Workload {
     }
 }
 
-/// Whether a message has a deadline, or cancels another.
+/// Returns true if a message has a deadline, or cancels another.
 fn withdraw(rng: &mut Rng, traffic: &Traffic) -> bool {
     traffic.withdraw > 0 && rng.chance(traffic.withdraw)
 }

@@ -114,7 +114,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world in which nothing has happened yet.
+    /// Returns a world in which nothing has happened yet.
     #[must_use]
     pub fn new(options: Options, print: bool) -> Self {
         let seed = options.seed;
@@ -418,7 +418,7 @@ impl World {
         })
     }
 
-    /// A place's engine, if a process runs there.
+    /// Returns a place's engine, if a process runs there.
     #[must_use]
     pub fn engine(&self, place: PlaceId) -> Option<&Engine> {
         self.places
@@ -428,7 +428,7 @@ impl World {
             .map(|process| &process.engine)
     }
 
-    /// Bytes that a place's library must hold for its program, as seen from outside.
+    /// Returns the bytes that a place's library must hold for its program, as seen from outside.
     #[must_use]
     pub fn held(&self, place: PlaceId) -> u64 {
         let process = self.places.get(place).and_then(|it| it.process.as_ref());

@@ -159,27 +159,27 @@ pub(crate) enum Prefer {
 }
 
 impl Workload {
-    /// Whether all servers take part.
+    /// Returns true if all servers take part.
     pub(crate) fn is_to_all(self) -> bool {
         matches!(self, Self::Broadcast) || self.is_answered_by_all() || self.is_of_all()
     }
 
-    /// Whether it is several messages to all before each answers.
+    /// Returns true if it is several messages to all before each answers.
     pub(crate) fn is_answered_by_all(self) -> bool {
         matches!(self, Self::NData | Self::NDataBatch)
     }
 
-    /// Whether servers send to one another, too.
+    /// Returns true if servers send to one another, too.
     pub(crate) fn is_of_all(self) -> bool {
         matches!(self, Self::AllToAll | Self::AllToAllBatch)
     }
 
-    /// Whether it is requests and replies of many sizes.
+    /// Returns true if it is requests and replies of many sizes.
     pub(crate) fn is_mix(self) -> bool {
         matches!(self, Self::Mix | Self::MixBatch)
     }
 
-    /// Whether small messages are collected before they are sent.
+    /// Returns true if small messages are collected before they are sent.
     pub(crate) fn is_batched(self) -> bool {
         matches!(
             self,
@@ -234,7 +234,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// One size, or a sweep: the first, then each twice the one before, and finally the last.
+/// Returns one size, or a sweep: the first, then each twice the one before, and finally the last.
 fn sizes(text: &str) -> Result<Sizes, String> {
     let Some((first, last)) = text.split_once("..") else {
         return Ok(Sizes(vec![size(text)?]));
@@ -248,7 +248,8 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     Ok(Sizes(below.chain([last]).collect()))
 }
 
-/// The target of a plot: a file of this name, or a path without an ending, such as a device.
+/// Returns the target of a plot: a file of this name, or a path without an ending, such as a
+/// device.
 fn svg(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match path.extension() {

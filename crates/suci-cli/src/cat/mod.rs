@@ -95,12 +95,12 @@ impl Tag {
     }
 }
 
-/// A number as payload.
+/// Returns a number as payload.
 fn count(bytes: u64) -> Vec<u8> {
     bytes.to_le_bytes().to_vec()
 }
 
-/// A payload as number.
+/// Returns a payload as number.
 fn counted(payload: &[u8]) -> Result<u64> {
     let bytes = payload.try_into().map_err(|_| {
         Failure::new(format!(

@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// The number of bytes in all.
+    /// Returns the number of bytes in all.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -127,7 +127,8 @@ fn channel(number: u64) -> ChannelId {
     ChannelId(u32::try_from(number % u64::from(CHANNELS)).unwrap_or(0))
 }
 
-/// The content of message `number` from one node to another: a pure function, so that both know it.
+/// Returns the content of message `number` from one node to another: a pure function, so that both
+/// know it.
 fn content(from: NodeId, to: NodeId, number: u64) -> Vec<u8> {
     let seed = u64::from(from.0) << 40 ^ u64::from(to.0) << 20 ^ number;
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

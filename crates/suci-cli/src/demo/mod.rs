@@ -125,7 +125,7 @@ impl Cluster {
     }
 }
 
-/// The most memory that this process ever had resident, in bytes.
+/// Returns the most memory that this process ever had resident, in bytes.
 fn peak_memory() -> Result<u64> {
     let path = "/proc/self/status";
     let text = std::fs::read_to_string(path).context(path)?;

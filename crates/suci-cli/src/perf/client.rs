@@ -211,7 +211,7 @@ impl Client {
         Ok(())
     }
 
-    /// The number of servers that take part.
+    /// Returns the number of servers that take part.
     fn receivers(&self, workload: Workload) -> usize {
         match workload.is_to_all() {
             true => self.servers.len(),
@@ -271,8 +271,8 @@ impl Client {
         Ok(all)
     }
 
-    /// Whether raw UDP can take part: a client that waits for an answer must know that the server
-    /// got the whole question, and every question.
+    /// Returns whether raw UDP can take part: a client that waits for an answer must know that the
+    /// server got the whole question, and every question.
     fn udp_can(&self, workload: Workload, size: usize) -> Result<bool> {
         match workload {
             Workload::PingPong => {}

@@ -140,7 +140,7 @@ pub(super) struct Trips {
 }
 
 impl Trips {
-    /// Statistics of nanoseconds; nothing if there are none.
+    /// Returns the statistics of nanoseconds; nothing if there are none.
     pub(super) fn of(mut nanos: Vec<u64>) -> Option<Self> {
         nanos.sort_unstable();
         let rank = |share: usize| {
@@ -260,13 +260,13 @@ impl Control {
             .map_err(|error| Failure::new(format!("{peer} said {line:?}: {error}; {remedy}")))
     }
 
-    /// Whether the other side is gone, if its machine said so. Its earlier messages can still be
-    /// read.
+    /// Returns true if the other side is gone, if its machine said so. Its earlier messages can
+    /// still be read.
     pub(super) fn has_hung_up(&self) -> bool {
         has_hung_up(self.input.get_ref())
     }
 
-    /// The next reply of a server, which must come.
+    /// Returns the next reply of a server, which must come.
     pub(super) fn reply(&mut self) -> Result<Reply> {
         match self.hear(Some(PATIENCE))? {
             Some(Reply::Failed(why)) => Err(Failure::new(format!("server {}: {why}", self.peer))),

@@ -97,7 +97,8 @@ fn send_group(
     Ok(())
 }
 
-/// The same over `wires` by one thread. It is over when the slowest has received everything.
+/// Returns the same over `wires` by one thread. It is over when the slowest has received
+/// everything.
 pub(super) fn n_data_by<'a, W: Wire + 'a>(
     wires: impl Iterator<Item = &'a mut W>,
     workload: Workload,
@@ -215,7 +216,7 @@ impl Came {
         counts.find(|(peer, _)| *peer == node).map_or(0, |it| it.1)
     }
 
-    /// A peer of whose group messages are missing.
+    /// Returns a peer of whose group messages are missing.
     fn missing(&self, data: usize) -> Option<NodeId> {
         let mut counts = self.counts.iter();
         counts.find(|(_, count)| *count < data).map(|it| it.0)
@@ -245,13 +246,13 @@ impl Came {
     }
 }
 
-/// The marks of `data` messages: the last one is `last`.
+/// Returns the marks of `data` messages: the last one is `last`.
 fn marks(data: usize, last: Mark) -> impl Iterator<Item = Mark> {
     let before = std::iter::repeat_n(Mark::Data, data.saturating_sub(1));
     before.chain([last])
 }
 
-/// Nanoseconds that each call of `group` took, until `end`, at least one.
+/// Returns the nanoseconds that each call of `group` took, until `end`, at least one.
 fn groups(end: Instant, mut group: impl FnMut() -> Result<()>) -> Result<Vec<u64>> {
     let (mut nanos, mut last) = (Vec::new(), Instant::now());
     while last < end || nanos.is_empty() {
@@ -284,8 +285,8 @@ fn await_all(node: &mut Node, peers: &[NodeId], mark: Mark) -> Result<()> {
     Ok(())
 }
 
-/// The client's half over each of `wires`, with a thread for each if there are several. A program
-/// without broadcast would do so to keep them all busy.
+/// Returns the client's half over each of `wires`, with a thread for each if there are several. A
+/// program without broadcast would do so to keep them all busy.
 pub(super) fn out<'a, W: Wire + Send + 'a>(
     wires: impl Iterator<Item = &'a mut W>,
     workload: Workload,

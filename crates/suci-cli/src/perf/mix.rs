@@ -29,7 +29,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// The requests of a client; `full` has [`LONGEST`] bytes.
+    /// Returns the requests of a client; `full` has [`LONGEST`] bytes.
     fn requests(full: &Bytes) -> Self {
         Self {
             full: full.clone(),
@@ -37,7 +37,7 @@ impl Messages {
         }
     }
 
-    /// The replies of a server.
+    /// Returns the replies of a server.
     fn replies(full: &Bytes) -> Self {
         Self {
             full: full.clone(),
@@ -71,7 +71,7 @@ fn size(index: u32) -> usize {
     usize::try_from(size).unwrap_or(LONGEST)
 }
 
-/// The client's half, until `end`, when all is answered.
+/// Runs the client until `end`, and until all requests are answered.
 pub(super) fn ask<W: Wire>(
     wire: &mut W,
     workload: Workload,
@@ -132,7 +132,7 @@ fn send<W: Wire>(wire: &mut W, messages: &[Bytes], together: bool) -> Result<()>
 /// The replies of a server, and how they are sent.
 pub(super) struct Replies {
     messages: Messages,
-    /// Whether replies wait to be sent together.
+    /// True if replies wait to be sent together.
     together: bool,
     batch: Vec<Bytes>,
 }
@@ -146,7 +146,7 @@ impl Replies {
         }
     }
 
-    /// The next reply, which goes at once unless it may wait for others; says how long it is.
+    /// Sends the next reply, or keeps it if it may wait for others. Returns its length.
     pub(super) fn answer<W: Wire>(&mut self, wire: &mut W) -> Result<u64> {
         let reply = self.messages.next();
         let length = length(&reply);
@@ -157,7 +157,8 @@ impl Replies {
         Ok(length)
     }
 
-    /// The next message, where replies go together: as long as more are here already they wait.
+    /// Returns the next message, where replies go together: as long as more are here already they
+    /// wait.
     pub(super) fn serve<W: Wire>(&mut self, wire: &mut W) -> Result<Option<Received>> {
         if self.batch.len() < IN_FLIGHT
             && let Some(received) = wire.try_recv()?

@@ -120,8 +120,8 @@ fn open(path: &Path, there: &Metadata) -> io::Result<PlotTarget> {
     })
 }
 
-/// Whether standard output goes there, as `/dev/stdout` does: replaced, it would take the table
-/// along.
+/// Returns whether standard output goes there, as `/dev/stdout` does: replaced, it would take the
+/// table along.
 fn is_output(there: &Metadata) -> io::Result<bool> {
     let Ok(output) = io::stdout().as_fd().try_clone_to_owned() else {
         return Ok(false);
@@ -283,7 +283,7 @@ fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     least / MARGIN..most * MARGIN
 }
 
-/// A size as people write it.
+/// Returns a size as people write it.
 fn bytes(size: f64) -> String {
     let units = [
         (1_073_741_824.0, " Gi"),
@@ -295,7 +295,7 @@ fn bytes(size: f64) -> String {
     format!("{}{name}", figure(size / unit))
 }
 
-/// A number without needless digits.
+/// Returns a number without needless digits.
 fn figure(value: f64) -> String {
     let digits = match value {
         v if v >= 10.0 => 0,

@@ -75,7 +75,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The name of the contender in the table.
+    /// Returns the name of the contender in the table.
     pub(super) fn contender(&self) -> &'static str {
         match (self.contender, self.prefer) {
             (Contender::Tcp, _) => "tcp cubic",
@@ -204,14 +204,14 @@ impl Series {
         })
     }
 
-    /// The median of one percentile over rounds.
+    /// Returns the median of one percentile over rounds.
     fn trip(&self, percentile: impl Fn(&Trips) -> f64) -> Option<f64> {
         let of_rounds = self.trips.iter().map(percentile).collect();
         Some(Samples::new(of_rounds)?.median())
     }
 
-    /// The parts of the time of all rounds that messages waited, by reason; with several receivers,
-    /// of all of them together.
+    /// Returns the parts of the time of all rounds that messages waited, by reason; with several
+    /// receivers, of all of them together.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     fn shares(&self, waits: &Waited) -> BTreeMap<&'static str, f64> {
         let nanos = self.client.seconds * self.receivers as f64 * 1e9;
@@ -224,7 +224,7 @@ impl Series {
     }
 }
 
-/// The name on the command line.
+/// Returns the name on the command line.
 pub(super) fn name(workload: Workload) -> &'static str {
     match workload {
         Workload::PingPong => "ping-pong",

@@ -228,7 +228,7 @@ impl Session {
     }
 }
 
-/// The client's second connection, which waits already.
+/// Returns the client's second connection, which waits already.
 fn data_connection(listener: &TcpListener, control: &Control) -> Result<TcpStream> {
     let (stream, peer) = listener
         .accept()

@@ -87,7 +87,7 @@ pub(super) fn send_to_all(
     Ok(())
 }
 
-/// The next message of any peer, with its sender; nothing if none came for a while.
+/// Returns the next message of any peer, with its sender; nothing if none came for a while.
 fn recv(node: &mut Node) -> Result<Option<(NodeId, Received)>> {
     match node.recv_timeout(LOOK)? {
         Some(message) => read(message).map(Some),
@@ -95,8 +95,8 @@ fn recv(node: &mut Node) -> Result<Option<(NodeId, Received)>> {
     }
 }
 
-/// The next message of any peer, at least of `whom`. A peer that goes on acknowledging what it was
-/// sent is not silent: it may answer only after all of that.
+/// Returns the next message of any peer, at least of `whom`. A peer that goes on acknowledging what
+/// it was sent is not silent: it may answer only after all of that.
 pub(super) fn await_any(node: &mut Node, whom: NodeId) -> Result<(NodeId, Received)> {
     let (mut looks, mut unacknowledged) = (0, unacknowledged(node, whom)?);
     while looks < LOOKS {
@@ -113,8 +113,8 @@ pub(super) fn await_any(node: &mut Node, whom: NodeId) -> Result<(NodeId, Receiv
     Err(silent(node, whom))
 }
 
-/// Messages and bytes sent to a peer that it has not acknowledged. Nothing is sent to a peer that
-/// is unknown before it calls.
+/// Returns the messages and bytes sent to a peer that it has not acknowledged. Nothing is sent to a
+/// peer that is unknown before it calls.
 fn unacknowledged(node: &Node, peer: NodeId) -> Result<(u64, u64)> {
     match node.peer(peer).queue_len() {
         Err(Error::UnknownPeer(_)) => Ok((0, 0)),
@@ -136,12 +136,12 @@ fn read(message: Message) -> Result<(NodeId, Received)> {
     Ok((message.from, Received { mark, length }))
 }
 
-/// Packets handed to the network so far.
+/// Returns the packets handed to the network so far.
 pub(super) fn packets(node: &Node) -> Result<u64> {
     Ok(node.counters()?.packets_out)
 }
 
-/// How long messages to `peers` waited so far.
+/// Returns how long messages to `peers` waited so far.
 pub(super) fn waits(node: &Node, peers: &[NodeId]) -> Result<Waited> {
     let mut sum = Waited::default();
     for &peer in peers {
@@ -172,7 +172,7 @@ fn silent(node: &mut Node, peer: NodeId) -> Failure {
     ))
 }
 
-/// The state of a silent peer, as the node knows it, for the error message.
+/// Returns the state of a silent peer, as the node knows it, for the error message.
 fn known(node: &Node, peer: NodeId) -> String {
     let stats = match node.peer(peer).stats() {
         Ok(Some(stats)) => stats,

@@ -155,7 +155,7 @@ fn failure(error: &io::Error) -> Failure {
     ))
 }
 
-/// The length in a prefix.
+/// Returns the length in a prefix.
 fn length(prefix: [u8; 4]) -> usize {
     let length = u32::from_le_bytes(prefix) & ((1 << LENGTH_BITS) - 1);
     usize::try_from(length).unwrap_or(usize::MAX)

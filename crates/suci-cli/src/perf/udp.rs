@@ -31,7 +31,7 @@ pub(super) struct Udp {
 }
 
 impl Udp {
-    /// A socket that can reach `remote`.
+    /// Returns a socket that can reach `remote`.
     pub(super) fn bind(remote: SocketAddr) -> Result<UdpSocket> {
         UdpSocket::bind((local_for(remote.ip()), 0)).context("a raw UDP socket")
     }
@@ -60,7 +60,7 @@ impl Udp {
         })
     }
 
-    /// Longest message that stays one datagram.
+    /// Returns the longest message that stays one datagram.
     pub(super) fn room(&self) -> usize {
         self.room
     }

@@ -59,7 +59,7 @@ pub(super) trait Wire {
         all.try_for_each(|(payload, mark)| self.send(payload, mark))
     }
 
-    /// The next message; nothing if none came for a while.
+    /// Returns the next message; nothing if none came for a while.
     fn recv(&mut self) -> Result<Option<Received>>;
 
     /// Appends the next messages, as a program takes them that expects many; none if none came for
@@ -69,26 +69,27 @@ pub(super) trait Wire {
         Ok(())
     }
 
-    /// The next message if it is here already.
+    /// Returns the next message if it is here already.
     fn try_recv(&mut self) -> Result<Option<Received>>;
 
     /// Makes the error for [`PATIENCE`](super::control::PATIENCE) without a message.
     fn silent(&mut self) -> Failure;
 
-    /// Messages and bytes sent that the other side has not acknowledged, as far as the wire knows.
+    /// Returns the messages and bytes sent that the other side has not acknowledged, as far as the
+    /// wire knows.
     fn unacknowledged(&mut self) -> Result<(u64, u64)> {
         Ok((0, 0))
     }
 
-    /// Packets sent so far.
+    /// Returns the packets sent so far.
     fn packets(&mut self) -> Result<u64>;
 
-    /// How long messages waited so far, as far as the wire knows.
+    /// Returns how long messages waited so far, as far as the wire knows.
     fn waits(&mut self) -> Result<Waited> {
         Ok(Waited::default())
     }
 
-    /// Whether it promises to deliver.
+    /// Returns true if it promises to deliver.
     fn is_reliable(&self) -> bool {
         true
     }

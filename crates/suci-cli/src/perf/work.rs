@@ -21,13 +21,14 @@ const LOOK: usize = 256;
 /// How often a wire that loses messages repeats its last word.
 const LAST_WORDS: u32 = 5;
 
-/// A payload of `size` bytes, different in every cache line.
+/// Returns a payload of `size` bytes, different in every cache line.
 pub(super) fn payload(size: usize) -> Bytes {
     let bytes = (0..size).map(|at| u8::try_from(at / 64 % 251).unwrap_or(0));
     bytes.collect::<Vec<u8>>().into()
 }
 
-/// The longest message of a workload whose messages are of `size`, unless it has sizes of its own.
+/// Returns the longest message of a workload whose messages are of `size`, unless it has sizes of
+/// its own.
 pub(super) fn longest(workload: Workload, size: usize) -> usize {
     match workload {
         Workload::Mix | Workload::MixBatch => mix::LONGEST,
@@ -35,7 +36,7 @@ pub(super) fn longest(workload: Workload, size: usize) -> usize {
     }
 }
 
-/// The client's half of a round, at least for `time`.
+/// Returns the client's half of a round, at least for `time`.
 pub(super) fn client<W: Wire>(
     wire: &mut W,
     workload: Workload,
@@ -76,7 +77,7 @@ pub(super) struct Done {
     pub(super) nanos: Vec<u64>,
 }
 
-/// Messages of `size` bytes that are collected.
+/// Returns the messages of `size` bytes that are collected.
 pub(super) fn batch(size: usize) -> usize {
     (COLLECTED / size.max(1)).clamp(1, BATCH)
 }
@@ -159,7 +160,7 @@ pub(super) fn await_mark<W: Wire>(
     }
 }
 
-/// The server's half, for as long as the client is there.
+/// Returns the server's half, for as long as the client is there.
 pub(super) fn server<W: Wire>(
     wire: &mut W,
     workload: Workload,

@@ -115,12 +115,12 @@ impl Child {
         })
     }
 
-    /// The notices to it about the others.
+    /// Returns the notices to it about the others.
     pub(super) fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// The same, to write some of it.
+    /// Returns the same, to write some of it.
     pub(super) fn outbox_mut(&mut self) -> &mut Outbox {
         &mut self.outbox
     }
@@ -137,7 +137,7 @@ impl Child {
         &self.pidfd
     }
 
-    /// Its output, if it was started with pipes; once.
+    /// Returns its output, if it was started with pipes; once.
     pub(super) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         (self.process.stdout.take(), self.process.stderr.take())
     }
@@ -147,8 +147,8 @@ impl Child {
         let _ = pidfd_send_signal(&self.pidfd, signal);
     }
 
-    /// Whether it is still in the launcher's process group. It was not reaped, so its ID is not
-    /// used again.
+    /// Returns true if it is still in the launcher's process group. It was not reaped, so its ID is
+    /// not used again.
     pub(super) fn is_in_group(&self) -> bool {
         getpgid(Some(Pid::from_child(&self.process))) == Ok(getpgrp())
     }
@@ -184,7 +184,7 @@ fn judge(status: ExitStatus) -> End {
     }
 }
 
-/// The remedy where a resource of the system has run out.
+/// Returns the remedy where a resource of the system has run out.
 fn scarce(error: Option<Errno>) -> Option<&'static str> {
     match error? {
         Errno::MFILE => Some("start fewer processes, or raise `ulimit -n`"),

@@ -115,7 +115,7 @@ fn reserve(count: u32) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>)> {
     Ok((book, sockets))
 }
 
-/// A socket at a port that is free for TCP, too: `suci perf` talks over that.
+/// Returns a socket at a port that is free for TCP, too: `suci perf` talks over that.
 fn free_port() -> std::io::Result<UdpSocket> {
     const TRIES: u32 = 16;
     let mut tries = 1;
@@ -207,7 +207,7 @@ impl<'a> Launch<'a> {
         Ok(())
     }
 
-    /// The exit status of the whole. Names those that failed, if failures are tolerated.
+    /// Returns the exit status of the whole. Names those that failed, if failures are tolerated.
     fn status(&self) -> u8 {
         if !self.args.tolerate_failures {
             return self.first_failure.unwrap_or(0);
@@ -358,7 +358,7 @@ impl<'a> Launch<'a> {
         })
     }
 
-    /// A socket at the address of process `id`, which has ended.
+    /// Returns a socket at the address of process `id`, which has ended.
     fn bind_again(&self, id: u32) -> Result<UdpSocket, Refused> {
         let place = usize::try_from(id).ok();
         let address = place.and_then(|place| self.addresses.get(place));

@@ -29,7 +29,7 @@ impl Notices {
         self.0.push(Notice { id, for_good });
     }
 
-    /// A pipe for a process that is about to start under `id`.
+    /// Returns a pipe for a process that is about to start under `id`.
     pub(super) fn pipe_for(&self, id: u32) -> std::io::Result<(PipeReader, Outbox)> {
         let (reader, writer) = std::io::pipe()?;
         let outbox = Outbox {
@@ -54,7 +54,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// The pipe, if something is to be written to it.
+    /// Returns the pipe, if something is to be written to it.
     pub(super) fn wants(&self, notices: &Notices) -> Option<&PipeWriter> {
         let pipe = self.pipe.as_ref()?;
         (self.next < notices.0.len()).then_some(pipe)

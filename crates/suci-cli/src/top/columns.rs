@@ -42,7 +42,7 @@ impl Key {
         }
     }
 
-    /// The greatest first.
+    /// Returns the greatest first.
     pub(super) fn order(self, a: &PeerRow, b: &PeerRow) -> Ordering {
         let waited = |row: &PeerRow| stats_reader::share(row.waits.nanos(), row.span);
         match self {
@@ -120,7 +120,7 @@ const ALL: &[Column] = &[
     left("WAITS FOR", 20, 0, waits),
 ];
 
-/// The columns that fit into `width`: the most important ones.
+/// Returns the columns that fit into `width`: the most important ones.
 pub(super) fn fitting(width: u16) -> Vec<&'static Column> {
     let highest = ALL.iter().map(|column| column.rank).max().unwrap_or(0);
     let up_to = |rank: u8| ALL.iter().filter(move |column| column.rank <= rank);
@@ -129,7 +129,7 @@ pub(super) fn fitting(width: u16) -> Vec<&'static Column> {
     up_to(rank.unwrap_or(0)).collect()
 }
 
-/// A node's ID. Commands that only call have long random IDs, which their ends tell apart.
+/// Returns a node's ID. Commands that only call have long random IDs, which their ends tell apart.
 fn id(node: u32) -> String {
     let all = node.to_string();
     match all.get(all.len().saturating_sub(5)..) {
@@ -138,7 +138,7 @@ fn id(node: u32) -> String {
     }
 }
 
-/// The mode, or the one that was asked for.
+/// Returns the mode, or the one that was asked for.
 fn mode(row: &PeerRow) -> String {
     match row.asked {
         Some(asked) => format!(">{}", stats_reader::mode(asked)),

@@ -30,13 +30,13 @@ impl Dedup {
         self.highest
     }
 
-    /// The number that comes next if none is missing; `None` behind the last number of all.
+    /// Returns the number that comes next if none is missing; `None` behind the last number of all.
     pub(super) fn expected(&self) -> Option<PacketNumber> {
         self.highest
             .map_or(Some(self.first), |highest| highest.checked_add(1))
     }
 
-    /// Whether `number` is neither known nor too old to know.
+    /// Returns true if `number` is neither known nor too old to know.
     pub(super) fn is_fresh(&self, number: PacketNumber) -> bool {
         let Some(highest) = self.highest else {
             return number >= self.first;
@@ -71,7 +71,7 @@ impl Dedup {
         self.bits = None;
     }
 
-    /// Whether the bitmap was needed.
+    /// Returns true if the bitmap was needed.
     #[cfg(test)]
     pub(super) const fn allocated(&self) -> bool {
         self.bits.is_some()

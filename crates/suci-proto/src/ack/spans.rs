@@ -58,10 +58,10 @@ impl Spans {
         self.0.back().map(|span| span.end)
     }
 
-    /// The ranges for an ACK frame with at most `most` of them, the newest first. It chooses the
-    /// highest span, then spans that changed since they were last told, then others. If more than
-    /// `most` packets are late at a time, the newest ranges alone would never report an older
-    /// packet that arrived.
+    /// Returns the ranges for an ACK frame with at most `most` of them, the newest first. It
+    /// chooses the highest span, then spans that changed since they were last told, then others. If
+    /// more than `most` packets are late at a time, the newest ranges alone would never report an
+    /// older packet that arrived.
     pub(super) fn to_tell(
         &self,
         most: usize,

@@ -191,7 +191,7 @@ impl Clumps {
 }
 
 impl Bbr {
-    /// The initial state for packets of `mtu` bytes of UDP payload.
+    /// Returns the initial state for packets of `mtu` bytes of UDP payload.
     #[must_use]
     pub fn new(mtu: usize) -> Self {
         Self {
@@ -226,19 +226,20 @@ impl Bbr {
         self.bandwidth[0].max(self.bandwidth[1])
     }
 
-    /// The path's bandwidth according to the model, in bytes per second.
+    /// Returns the path's bandwidth according to the model, in bytes per second.
     fn model(&self) -> f64 {
         self.max_bandwidth().min(self.bounds.bandwidth)
     }
 
-    /// Bytes that fill the path without a queue; `None` until both factors were measured.
+    /// Returns the bytes that fill the path without a queue; `None` until both factors were
+    /// measured.
     fn product(&self) -> Option<f64> {
         let product = self.model() * self.min_rtt?;
         (product > 0.0).then_some(product)
     }
 
-    /// Bytes in flight when the path is filled: more than the product where packets are usually
-    /// late.
+    /// Returns the bytes in flight when the path is filled: more than the product where packets are
+    /// usually late.
     fn usual(&self, product: f64) -> f64 {
         product.max(self.model() * self.usual_rtt)
     }
@@ -335,7 +336,7 @@ impl Bbr {
         round.least.is_some_and(|least| HEADROOM * least > path)
     }
 
-    /// Whether more was lost than the tolerance for random loss.
+    /// Returns true if more was lost than the tolerance for random loss.
     fn is_lossy(&mut self, round: &BbrRound) -> bool {
         self.losses.on_acked(round.delivered);
         self.losses.on_lost(round.lost);

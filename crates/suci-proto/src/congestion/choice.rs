@@ -26,7 +26,7 @@ pub enum ControllerChoice {
 }
 
 impl ControllerChoice {
-    /// A controller in its initial state, for packets of `mtu` bytes of UDP payload.
+    /// Returns a controller in its initial state, for packets of `mtu` bytes of UDP payload.
     #[must_use]
     pub fn make(self, mtu: usize) -> Box<dyn Controller> {
         match self {

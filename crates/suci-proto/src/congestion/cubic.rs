@@ -63,7 +63,7 @@ struct AvoidanceEpoch {
 }
 
 impl Cubic {
-    /// The initial state for packets of `mtu` bytes of UDP payload.
+    /// Returns the initial state for packets of `mtu` bytes of UDP payload.
     #[must_use]
     pub fn new(mtu: usize) -> Self {
         let window = initial_window(mtu);
@@ -99,7 +99,7 @@ impl Cubic {
         self.state.prior = self.state.window;
     }
 
-    /// Whether it is in its first slow start, without congestion so far.
+    /// Returns true if it is in its first slow start, without congestion so far.
     pub(super) const fn is_searching(&self) -> bool {
         self.state.threshold.is_none()
     }
@@ -259,7 +259,7 @@ impl Controller for Cubic {
     }
 }
 
-/// The cube root of a number that is not negative. The standard library's differs between
+/// Returns the cube root of a number that is not negative. The standard library's differs between
 /// machines in the last bit; Newton's method from a guess at the exponent does not.
 fn cube_root(x: f64) -> f64 {
     if x <= 0.0 {

@@ -41,7 +41,7 @@ struct Conservative {
     rounds: u32,
 }
 
-/// The least growth of the round trip over `before` that counts as a queue of our own.
+/// Returns the least growth of the round trip over `before` that counts as a queue of our own.
 pub(super) fn growth(before: Duration) -> Duration {
     (before / GROWTH_DIVISOR).clamp(MIN_GROWTH, MAX_GROWTH)
 }

@@ -156,7 +156,7 @@ enum LanPhase {
 }
 
 impl Lan {
-    /// The initial state for packets of `mtu` bytes of UDP payload.
+    /// Returns the initial state for packets of `mtu` bytes of UDP payload.
     #[must_use]
     pub fn new(mtu: usize) -> Self {
         let window = initial_window(mtu);
@@ -184,7 +184,7 @@ impl Lan {
         self.window = window.min(MAX_WINDOW).max(MIN_PACKETS * self.mtu);
     }
 
-    /// The window without draining: while draining, the one that applies again afterwards.
+    /// Returns the window without draining: while draining, the one that applies again afterwards.
     fn whole(&mut self) -> &mut f64 {
         match &mut self.phase {
             LanPhase::Draining { window, .. } => window,
@@ -192,13 +192,13 @@ impl Lan {
         }
     }
 
-    /// The queueing delay to aim at, in seconds.
+    /// Returns the queueing delay to aim at, in seconds.
     fn target(&self) -> f64 {
         self.target_of(self.part, self.rates.highest())
     }
 
-    /// The target for this part of the whole (Swift section 3.5), on a link of this rate, in
-    /// seconds.
+    /// Returns the target for this part of the whole (Swift section 3.5), on a link of this rate,
+    /// in seconds.
     fn target_of(&self, part: f64, rate: f64) -> f64 {
         let packets = (self.window / self.mtu).clamp(SCALING_FROM, SCALING_TO);
         let alpha = SCALING / (1.0 / SCALING_FROM.sqrt() - 1.0 / SCALING_TO.sqrt());
@@ -211,8 +211,8 @@ impl Lan {
         (part * (TARGET + scaled)).max(few)
     }
 
-    /// The least window after a cut: the highest delivery rate times the base delay and half the
-    /// target. Less than rate times base delay in flight leaves the path idle.
+    /// Returns the least window after a cut: the highest delivery rate times the base delay and
+    /// half the target. Less than rate times base delay in flight leaves the path idle.
     fn floor(&self, base: f64, target: f64) -> f64 {
         self.rates.highest() * (base + target / 2.0)
     }

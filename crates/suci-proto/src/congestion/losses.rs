@@ -28,8 +28,8 @@ impl Losses {
         self.settled += bytes;
     }
 
-    /// Whether more than the threshold was lost, of at least `in_flight` bytes; packets have `mtu`
-    /// bytes.
+    /// Returns true if more than the threshold was lost, of at least `in_flight` bytes; packets
+    /// have `mtu` bytes.
     pub(super) fn exceed(&self, in_flight: f64, mtu: f64) -> bool {
         let of = self.settled.max(in_flight).max(SPAN * mtu);
         self.lost > THRESHOLD * of

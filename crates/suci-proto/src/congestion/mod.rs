@@ -50,10 +50,10 @@ pub struct AckSample<'a> {
 }
 
 impl AckSample<'_> {
-    /// Whether this window limited the sender, by its size or by its pace (RFC 9002 section 7.8). A
-    /// window that was not half used does not show whether more would fit. Its pace alone is the
-    /// limit if most of the round trip is the other process waiting for a processor: then packets
-    /// are acknowledged long before the window is full.
+    /// Returns true if this window limited the sender, by its size or by its pace (RFC 9002 section
+    /// 7.8). A window that was not half used does not show whether more would fit. Its pace alone
+    /// is the limit if most of the round trip is the other process waiting for a processor: then
+    /// packets are acknowledged long before the window is full.
     fn is_in_use(&self, window: f64) -> bool {
         !self.app_limited && (self.paced || 2.0 * self.in_flight_before as f64 >= window)
     }
@@ -89,8 +89,8 @@ pub struct CongestionEvent {
 
 /// Decides the congestion window of one connection.
 ///
-/// Every call is O(1), does not block and allocates nothing. Given the same calls, every
-/// controller must decide the same on every machine.
+/// Every call is O(1), does not block and allocates nothing. Given the same calls, every controller
+/// must decide the same on every machine.
 pub trait Controller: Send + Debug {
     /// A packet of `bytes` that counts towards the window was sent; `in_flight` includes it.
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64);
@@ -109,17 +109,18 @@ pub trait Controller: Send + Debug {
     }
     /// The packet size changed on the same path. `mtu` in bytes of UDP payload.
     fn on_mtu(&mut self, mtu: usize);
-    /// Bytes that may be in flight.
+    /// Returns the bytes that may be in flight.
     fn window(&self) -> u64;
-    /// Bytes per second at which to spread the window; `None` while the round trip is unknown.
+    /// Returns the bytes per second at which to spread the window; `None` while the round trip is
+    /// unknown.
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64>;
-    /// Its name in settings and statistics.
+    /// Returns its name in settings and statistics.
     fn name(&self) -> &'static str;
 }
 
-/// The initial window of RFC 6928 section 2, in bytes: ten packets. As in Linux these may be jumbo
-/// frames, of which the RFC would allow two: a network that carries them is faster than the RFC
-/// assumes. Two packets if they are larger still.
+/// Returns the initial window of RFC 6928 section 2, in bytes: ten packets. As in Linux these may
+/// be jumbo frames, of which the RFC would allow two: a network that carries them is faster than
+/// the RFC assumes. Two packets if they are larger still.
 pub(crate) fn initial_window(mtu: usize) -> f64 {
     let most = if mtu > ETHERNET_MTU {
         89_720.0

@@ -156,25 +156,25 @@ impl Grant {
         grant
     }
 
-    /// The current generation.
+    /// Returns the current generation.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Highest number granted, announced or not.
+    /// Returns the highest number granted, announced or not.
     #[must_use]
     pub const fn limit(&self) -> PacketNumber {
         self.limit_end.saturating_sub(1)
     }
 
-    /// One past the highest number drained.
+    /// Returns one past the highest number drained.
     #[must_use]
     pub const fn drained_end(&self) -> PacketNumber {
         self.drained_end
     }
 
-    /// Packets that the policy allots; 0 while the peer has to ask first.
+    /// Returns the packets that the policy allots; 0 while the peer has to ask first.
     #[must_use]
     pub const fn share(&self) -> u64 {
         self.share
@@ -186,7 +186,7 @@ impl Grant {
         self.ahead().saturating_add(self.late)
     }
 
-    /// The same in bytes as the kernel charges them.
+    /// Returns the same in bytes as the kernel charges them.
     #[must_use]
     pub const fn outstanding_bytes(&self) -> u64 {
         self.outstanding().saturating_mul(self.charge)
@@ -198,19 +198,20 @@ impl Grant {
         self.control.charged
     }
 
-    /// Bytes that the kernel charges for one of this peer's packets.
+    /// Returns the bytes that the kernel charges for one of this peer's packets.
     #[must_use]
     pub const fn charge(&self) -> u64 {
         self.charge
     }
 
-    /// Whether the peer has to ask (BLOCKED) before it may send data.
+    /// Returns true if the peer has to ask (BLOCKED) before it may send data.
     #[must_use]
     pub const fn is_dormant(&self) -> bool {
         self.share == 0 && self.reclaimed_at.is_none()
     }
 
-    /// The share in bytes for each unit of the peer's weight; `None` unless the peer is hungry.
+    /// Returns the share in bytes for each unit of the peer's weight; `None` unless the peer is
+    /// hungry.
     pub(super) fn part(&self) -> Option<f64> {
         let bytes = self.share.saturating_mul(self.charge) as f64;
         self.need
@@ -223,34 +224,34 @@ impl Grant {
         self.live
     }
 
-    /// Whether this grant was [dismissed](crate::credit::Shares::dismiss): we send its peer no more
-    /// messages.
+    /// Returns true if this grant was [dismissed](crate::credit::Shares::dismiss): we send its peer
+    /// no more messages.
     #[must_use]
     pub const fn is_dismissed(&self) -> bool {
         self.dismissed
     }
 
-    /// Whether this grant was dismissed, and its peer returned it or let it lapse.
+    /// Returns true if this grant was dismissed, and its peer returned it or let it lapse.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.dismissed && !self.live
     }
 
-    /// Whether RECLAIM was sent and RETURN has not come back.
+    /// Returns true if RECLAIM was sent and RETURN has not come back.
     #[must_use]
     pub const fn is_reclaiming(&self) -> bool {
         self.reclaimed_at.is_some()
     }
 
-    /// When the grant lapses unless something more is drained; `None` once it did. The time starts
-    /// anew with each generation, however long the peer was silent before.
+    /// Returns when the grant lapses unless something more is drained; `None` once it did. The time
+    /// starts anew with each generation, however long the peer was silent before.
     #[must_use]
     pub fn lapse_at(&self) -> Option<Instant> {
         (self.outstanding() > 0 || self.live || self.waiting.is_some())
             .then(|| self.idle_since() + CREDIT_LAPSE * 2)
     }
 
-    /// Whether a CREDIT should ride on the next packet to this peer.
+    /// Returns true if a CREDIT should ride on the next packet to this peer.
     #[must_use]
     pub fn ride_due(&self) -> bool {
         let Some(announced) = self.announced else {
@@ -266,10 +267,10 @@ impl Grant {
         advance > 0 && advance >= self.share / 4
     }
 
-    /// Whether a CREDIT is worth a packet of its own: the peer asked, or half the share was used
-    /// before another packet could carry the CREDIT (a reply usually goes earlier, and costs no
-    /// packet). Packets that need no acknowledgement (ACKs, other CREDITs) never make it due: two
-    /// small grants would renew each other forever.
+    /// Returns true if a CREDIT is worth a packet of its own: the peer asked, or half the share was
+    /// used before another packet could carry the CREDIT (a reply usually goes earlier, and costs
+    /// no packet). Packets that need no acknowledgement (ACKs, other CREDITs) never make it due:
+    /// two small grants would renew each other forever.
     #[must_use]
     pub fn update_due(&self) -> bool {
         let Some(announced) = self.announced else {
@@ -314,7 +315,7 @@ impl Grant {
         }
     }
 
-    /// Packets granted and not drained for which the buffer has room.
+    /// Returns the packets granted and not drained for which the buffer has room.
     const fn ahead(&self) -> u64 {
         let all = self.limit_end.saturating_sub(self.drained_end);
         all.saturating_sub(self.wire.granted)
@@ -346,7 +347,7 @@ impl Grant {
         }
     }
 
-    /// Whether the share stays as it is for all of `epoch`.
+    /// Returns true if the share stays as it is for all of `epoch`.
     pub(super) const fn is_steady(&self, epoch: u64) -> bool {
         self.steady_at == epoch
             && self.share > 0
@@ -356,8 +357,8 @@ impl Grant {
             && !self.dismissed
     }
 
-    /// Whether draining the packets up to `last`, which follow one that was drained just now, only
-    /// moves the numbers drained and granted.
+    /// Returns true if draining the packets up to `last`, which follow one that was drained just
+    /// now, only moves the numbers drained and granted.
     pub(super) fn advances_linearly_to(&self, last: PacketNumber) -> bool {
         let Division { ahead, late } = self.division();
         let unmoved = match self.left_after(last) {
@@ -387,17 +388,17 @@ impl Grant {
         Division { ahead, late }
     }
 
-    /// Whether the peer was not told that it may send the packet `number`.
+    /// Returns true if the peer was not told that it may send the packet `number`.
     fn is_beyond(&self, number: PacketNumber) -> bool {
         self.announced.is_some_and(|told| number >= told.limit_end)
     }
 
-    /// Whether the packet `number` proves that the peer knows its smaller reserve.
+    /// Returns true if the packet `number` proves that the peer knows its smaller reserve.
     fn proves(&self, number: PacketNumber) -> bool {
         self.control.proof.is_some_and(|proof| number >= proof)
     }
 
-    /// The time since which the peer has not used its credit.
+    /// Returns the time since which the peer has not used its credit.
     pub(crate) fn idle_since(&self) -> Instant {
         self.last_drained.max(self.given_at)
     }
@@ -410,13 +411,13 @@ impl Grant {
         self.begun_at
     }
 
-    /// Whether this place was taken away and will soon be free. It may take long if RECLAIM has to
-    /// be repeated, because RECLAIM or RETURN was lost or the peer does not answer.
+    /// Returns true if this place was taken away and will soon be free. It may take long if RECLAIM
+    /// has to be repeated, because RECLAIM or RETURN was lost or the peer does not answer.
     pub(crate) fn is_going(&self) -> bool {
         self.dismissed && self.reclaims <= 1
     }
 
-    /// The time of the last unanswered RECLAIM, and the number of RECLAIMs so far.
+    /// Returns the time of the last unanswered RECLAIM, and the number of RECLAIMs so far.
     pub(super) fn reclaimed(&self) -> Option<(Instant, u32)> {
         self.reclaimed_at.map(|at| (at, self.reclaims))
     }
@@ -588,7 +589,8 @@ impl Grant {
     }
 }
 
-/// The limit that the peer is told: `limit`, unless the fault `unlimited-grants` is planted.
+/// Returns the limit that the peer is told: `limit`, unless the fault `unlimited-grants` is
+/// planted.
 fn planted_limit(limit: PacketNumber) -> PacketNumber {
     #[cfg(suci_plant)]
     if crate::plant::active("unlimited-grants") {

@@ -42,7 +42,7 @@ impl Demand {
         }
     }
 
-    /// The most packets that a peer with this demand gets, however many are free.
+    /// Returns the most packets that a peer with this demand gets, however many are free.
     pub(super) const fn most(self) -> u64 {
         match self {
             Self::Small => 16,
@@ -109,7 +109,7 @@ impl Need {
         }
     }
 
-    /// Whether a packet that left `left` numbers of `share` unused came near its limit.
+    /// Returns true if a packet that left `left` numbers of `share` unused came near its limit.
     pub(super) const fn is_near(&self, left: u64, share: u64) -> bool {
         left.saturating_mul(NEAR) < share
     }

@@ -34,8 +34,8 @@ pub enum ControlAllowance {
 /// The credit that one peer gave us for one connection.
 ///
 /// Handle a packet's acknowledgements before its credit ([`on_acked`](Self::on_acked), then
-/// [`on_grant`](Self::on_grant)): a new generation that arrives with no fresh acknowledgement
-/// may be older than the receiver's patience, and is returned instead of used.
+/// [`on_grant`](Self::on_grant)): a new generation that arrives with no fresh acknowledgement may
+/// be older than the receiver's patience, and is returned instead of used.
 #[derive(Debug)]
 pub struct SendCredit {
     generation: u64,
@@ -101,8 +101,8 @@ struct Returning {
 impl SendCredit {
     /// Starts with the grant from INIT or ACCEPT, for packet numbers from `first`.
     ///
-    /// `answered`: when we sent the packet that this grant answers (INIT's sending time; for
-    /// the grant in INIT the time in the cookie it brought back), since the grant is no younger.
+    /// `answered`: when we sent the packet that this grant answers (INIT's sending time; for the
+    /// grant in INIT the time in the cookie it brought back), since the grant is no younger.
     #[must_use]
     pub fn new(first: PacketNumber, initial: impl Into<SocketCredit>, answered: Instant) -> Self {
         let initial = initial.into();
@@ -129,43 +129,43 @@ impl SendCredit {
         }
     }
 
-    /// The generation in use or, once it ended, the last one.
+    /// Returns the generation in use or, once it ended, the last one.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Highest number for data that was granted.
+    /// Returns the highest number for data that was granted.
     #[must_use]
     pub const fn limit(&self) -> PacketNumber {
         self.limit_end.saturating_sub(1)
     }
 
-    /// When the grant lapses unless something newer is acknowledged; `None` once it ended.
+    /// Returns when the grant lapses unless something newer is acknowledged; `None` once it ended.
     #[must_use]
     pub fn lapse_at(&self) -> Option<Instant> {
         self.live.then(|| self.acked_sent_at + CREDIT_LAPSE)
     }
 
-    /// Whether the grant may no longer be used: returned, reclaimed or out of time.
+    /// Returns true if the grant may no longer be used: returned, reclaimed or out of time.
     #[must_use]
     pub fn lapsed(&self, now: Instant) -> bool {
         self.lapse_at().is_none_or(|at| now >= at)
     }
 
-    /// Whether the receiver asked for the grant back.
+    /// Returns true if the receiver asked for the grant back.
     #[must_use]
     pub fn is_reclaimed(&self) -> bool {
         !self.live && self.returning.as_ref().is_some_and(|r| r.asked)
     }
 
-    /// Whether `number` may carry data.
+    /// Returns true if `number` may carry data.
     #[must_use]
     pub fn may_send_data(&self, number: PacketNumber, now: Instant) -> bool {
         self.data_allowance(number, now) > 0
     }
 
-    /// How many numbers from `next` on may carry data.
+    /// Returns how many numbers from `next` on may carry data.
     #[must_use]
     pub fn data_allowance(&self, next: PacketNumber, now: Instant) -> u64 {
         if self.lapsed(now) {
@@ -190,15 +190,15 @@ impl SendCredit {
         }
     }
 
-    /// Whether even the numbers for control end before this one, so that one packet goes each
-    /// [`CREDIT_LAPSE`].
+    /// Returns true if even the numbers for control end before this one, so that one packet goes
+    /// each [`CREDIT_LAPSE`].
     #[must_use]
     pub fn is_beyond_reserve(&self, number: PacketNumber, now: Instant) -> bool {
         number >= self.closed_end(now).saturating_add(self.control)
     }
 
-    /// The first number for control: one past the limit, or past the highest number sent if the
-    /// grant lapsed.
+    /// Returns the first number for control: one past the limit, or past the highest number sent if
+    /// the grant lapsed.
     fn closed_end(&self, now: Instant) -> PacketNumber {
         if self.live && self.lapsed(now) {
             self.limit_end.min(self.sent_end)
@@ -244,8 +244,8 @@ impl SendCredit {
             self.live = true;
             self.settle(now);
         } else if credit.generation == self.generation && self.live {
-            // Limits only rise, so the higher one is the newer announcement. Between equals
-            // the order is unknown and the smaller reserve is safe.
+            // Limits only rise, so the higher one is the newer announcement. Between equals the
+            // order is unknown and the smaller reserve is safe.
             if limit_end == self.limit_end {
                 self.control = self.control.min(credit.control);
             }
@@ -285,9 +285,8 @@ impl SendCredit {
         self.blocked = None;
     }
 
-    /// Applies a RECLAIM: the generation it names ends, and
-    /// [`return_due`](Self::return_due) has the answer. A repeated RECLAIM is answered again,
-    /// one of a past generation is ignored.
+    /// Applies a RECLAIM: the generation it names ends, and [`return_due`](Self::return_due) has
+    /// the answer. A repeated RECLAIM is answered again, one of a past generation is ignored.
     pub fn on_reclaim(&mut self, generation: u64, now: Instant) {
         self.settle(now);
         if generation < self.generation {
@@ -325,8 +324,8 @@ impl SendCredit {
         }
     }
 
-    /// Whether the RETURN answers a RECLAIM or binds the size of packets: it is worth a packet of
-    /// its own.
+    /// Returns true if the RETURN answers a RECLAIM or binds the size of packets: it is worth a
+    /// packet of its own.
     #[must_use]
     pub fn return_presses(&self) -> bool {
         self.returning
@@ -349,7 +348,7 @@ impl SendCredit {
         true
     }
 
-    /// The size, in bytes of UDP payload, to which packets are bound, if they are.
+    /// Returns the size, in bytes of UDP payload, to which packets are bound, if they are.
     #[must_use]
     pub fn bound(&self) -> Option<usize> {
         (self.size > 0).then_some(self.size)
@@ -372,9 +371,9 @@ impl SendCredit {
         }
     }
 
-    /// Whether the next packet should elicit an acknowledgement even if it has no other reason to
-    /// (a PING beside an ACK): a node that sends only ACKs is never acknowledged, so its grant
-    /// would run out or lapse under a steady stream.
+    /// Returns true if the next packet should elicit an acknowledgement even if it has no other
+    /// reason to (a PING beside an ACK): a node that sends only ACKs is never acknowledged, so its
+    /// grant would run out or lapse under a steady stream.
     #[must_use]
     pub fn refresh_due(&self, next: PacketNumber, now: Instant) -> bool {
         let stale = now >= self.acked_sent_at + CREDIT_LAPSE / 2;
@@ -385,14 +384,14 @@ impl SendCredit {
         (self.is_low(next) && !self.refresh.asked) || (stale && paused)
     }
 
-    /// Whether a quarter of the newest grant is left, or less.
+    /// Returns true if a quarter of the newest grant is left, or less.
     fn is_low(&self, next: PacketNumber) -> bool {
         let left = self.limit_end.saturating_sub(next);
         self.live && self.refresh.window > 0 && left <= self.refresh.window / 4
     }
 
-    /// Notes that data, or acks that may not go, wait for credit: BLOCKED becomes due one
-    /// `pto` from now, at once if the grant has ended. Call as often as you like.
+    /// Notes that data, or acks that may not go, wait for credit: BLOCKED becomes due one `pto`
+    /// from now, at once if the grant has ended. Call as often as you like.
     pub fn on_waiting(&mut self, now: Instant, pto: Duration) {
         self.settle(now);
         if self.blocked.is_none() {
@@ -415,8 +414,8 @@ impl SendCredit {
         told_at.is_none_or(|at| now >= at + USED_UP_REPEAT)
     }
 
-    /// The limit that was too low in this generation, if it is to be reported: the next packet that
-    /// carries messages should carry BLOCKED with it.
+    /// Returns the limit that was too low in this generation, if it is to be reported: the next
+    /// packet that carries messages should carry BLOCKED with it.
     #[must_use]
     pub const fn used_up(&self) -> Option<PacketNumber> {
         self.used_up.limit
@@ -430,16 +429,16 @@ impl SendCredit {
         };
     }
 
-    /// Whether a control packet with this number takes from the second half of the reserve, or lies
-    /// beyond it.
+    /// Returns true if a control packet with this number takes from the second half of the reserve,
+    /// or lies beyond it.
     fn is_reserve_low(&self, number: PacketNumber, now: Instant) -> bool {
         number >= self.closed_end(now).saturating_add(self.control / 2)
     }
 
-    /// Whether the packet `number` should [ask](Self::ask_for_reserve) because the reserve is low.
-    /// Returns false while the answer to the last such question may be under way: a packet that
-    /// asks is acknowledged, so two ends whose reserves are low would answer each other without
-    /// end.
+    /// Returns true if the packet `number` should [ask](Self::ask_for_reserve) because the reserve
+    /// is low. Returns false while the answer to the last such question may be under way: a packet
+    /// that asks is acknowledged, so two ends whose reserves are low would answer each other
+    /// without end.
     #[must_use]
     pub fn reserve_ask_due(&self, number: PacketNumber, now: Instant) -> bool {
         let answered = |asked: PacketNumber| self.limit_end > asked;
@@ -457,13 +456,13 @@ impl SendCredit {
         }
     }
 
-    /// When BLOCKED is due, while something waits.
+    /// Returns when BLOCKED is due, while something waits.
     #[must_use]
     pub fn blocked_timer(&self) -> Option<Instant> {
         self.blocked.as_ref().map(|blocked| blocked.due)
     }
 
-    /// Whether BLOCKED is due.
+    /// Returns true if BLOCKED is due.
     #[must_use]
     pub fn needs_blocked(&self, now: Instant) -> bool {
         self.blocked_timer().is_some_and(|due| now >= due)

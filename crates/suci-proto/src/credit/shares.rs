@@ -80,9 +80,10 @@ pub struct Overcommitted {
     pub control_budget: u64,
 }
 
-/// The bytes of a data part of `budget` bytes that are kept for INITs: half of the reserve and a
-/// packet for unknown nodes, in whole packets, at most the reserve. At least one packet if the
-/// budget holds two: without it, peers that have all credit would keep new peers from free places.
+/// Returns the bytes of a data part of `budget` bytes that are kept for INITs: half of the reserve
+/// and a packet for unknown nodes, in whole packets, at most the reserve. At least one packet if
+/// the budget holds two: without it, peers that have all credit would keep new peers from free
+/// places.
 const fn init_reserve(budget: u64) -> u64 {
     let reserve = reserve(budget);
     let packets = reserve / 2 / DATA_CHARGE + 1;
@@ -94,8 +95,8 @@ const fn init_reserve(budget: u64) -> u64 {
     packets * DATA_CHARGE
 }
 
-/// Bytes of the reserve that are not set apart for INITs. At least one packet if the budget holds
-/// eight: a node needs a packet for each connection that it opens itself.
+/// Returns the bytes of the reserve that are not set apart for INITs. At least one packet if the
+/// budget holds eight: a node needs a packet for each connection that it opens itself.
 const fn active_reserve(budget: u64, init_reserve: u64) -> u64 {
     let rest = reserve(budget).saturating_sub(init_reserve);
     if rest < DATA_CHARGE && budget >= 8 * DATA_CHARGE {
@@ -105,7 +106,7 @@ const fn active_reserve(budget: u64, init_reserve: u64) -> u64 {
     }
 }
 
-/// The reserve of a data part of `budget` bytes.
+/// Returns the reserve of a data part of `budget` bytes.
 const fn reserve(budget: u64) -> u64 {
     let few = RESERVE_PACKETS.saturating_mul(DATA_CHARGE);
     let most = budget / RESERVE_MOST;
@@ -213,19 +214,19 @@ impl Shares {
         }
     }
 
-    /// How many peers this socket can serve (1,260 with 8 MiB).
+    /// Returns how many peers this socket can serve (1,260 with 8 MiB).
     #[must_use]
     pub const fn peer_limit(&self) -> u64 {
         self.peer_limit
     }
 
-    /// How many grants are registered.
+    /// Returns how many grants are registered.
     #[must_use]
     pub const fn peers(&self) -> u64 {
         self.peers
     }
 
-    /// Bytes that may be granted for data and are not.
+    /// Returns the bytes that may be granted for data and are not.
     #[must_use]
     pub const fn free(&self) -> u64 {
         self.data_budget.saturating_sub(self.booked.bytes)
@@ -257,28 +258,29 @@ impl Shares {
         self.free().saturating_add(self.init_reserve) / DATA_CHARGE
     }
 
-    /// Bytes for data that peers may have or put into the buffer.
+    /// Returns the bytes for data that peers may have or put into the buffer.
     pub(super) const fn booked_bytes(&self) -> u64 {
         self.booked.bytes
     }
 
-    /// Bytes that peers were granted beyond the buffer, as the kernel would charge them.
+    /// Returns the bytes that peers were granted beyond the buffer, as the kernel would charge
+    /// them.
     pub(super) const fn beyond(&self) -> u64 {
         self.booked.beyond
     }
 
-    /// How many peers wait for credit.
+    /// Returns how many peers wait for credit.
     pub(super) fn waiting(&self) -> u64 {
         self.waiting.len() as u64
     }
 
-    /// Bytes for data that shares do not grow into.
+    /// Returns the bytes for data that shares do not grow into.
     #[must_use]
     pub const fn reserve(&self) -> u64 {
         self.reserve
     }
 
-    /// Whether some peers lack credit and others may have to give some: then call
+    /// Returns true if some peers lack credit and others may have to give some: then call
     /// [`tend`](Self::tend) and [`reclaim_due`](Self::reclaim_due) for all.
     #[must_use]
     pub fn is_short(&self) -> bool {
@@ -297,9 +299,9 @@ impl Shares {
         CONTROL_MIN.saturating_add(extra).min(CONTROL_MAX)
     }
 
-    /// The most bytes that the kernel may charge to the socket's buffer if every peer keeps to its
-    /// grant: everything on the books, and the quarter of the buffer that the kernel may keep
-    /// charged after reading.
+    /// Returns the most bytes that the kernel may charge to the socket's buffer if every peer keeps
+    /// to its grant: everything on the books, and the quarter of the buffer that the kernel may
+    /// keep charged after reading.
     #[must_use]
     pub const fn allowed(&self) -> u64 {
         let control = self.booked.control.saturating_mul(CONTROL_CHARGE);
@@ -326,8 +328,8 @@ impl Shares {
         Ok(())
     }
 
-    /// How many INITs (of a size that fits every path) the budget has room for. Each needs one
-    /// packet and, unless its sender is `seated` already, a place among the peers.
+    /// Returns how many INITs (of a size that fits every path) the budget has room for. Each needs
+    /// one packet and, unless its sender is `seated` already, a place among the peers.
     #[must_use]
     pub fn room_for_inits(&self, seated: bool) -> u64 {
         let packets = self.init_packets();
@@ -337,9 +339,9 @@ impl Shares {
         packets.min(self.places())
     }
 
-    /// How many INITs of unknown nodes the budget has room for. Half of the reserve is for known
-    /// nodes that connect or wake up, since unknown nodes that vanish keep their grants for up to 2
-    /// L.
+    /// Returns how many INITs of unknown nodes the budget has room for. Half of the reserve is for
+    /// known nodes that connect or wake up, since unknown nodes that vanish keep their grants for
+    /// up to 2 L.
     #[must_use]
     pub fn room_for_strangers(&self) -> u64 {
         let kept = (self.init_reserve / DATA_CHARGE).saturating_sub(1);
@@ -352,15 +354,15 @@ impl Shares {
         self.expected = peers;
     }
 
-    /// How many more peers there is a place for.
+    /// Returns how many more peers there is a place for.
     #[must_use]
     pub const fn places(&self) -> u64 {
         self.peer_limit().saturating_sub(self.peers)
     }
 
-    /// Whether this peer's place may be given to a node that waits for one, and its rank among such
-    /// peers; the least rank goes first. Peers that were idle for `idle` or for 100 ms, whichever
-    /// is shorter, come before peers that had their place for a whole turn.
+    /// Returns whether this peer's place may be given to a node that waits for one, and its rank
+    /// among such peers; the least rank goes first. Peers that were idle for `idle` or for 100 ms,
+    /// whichever is shorter, come before peers that had their place for a whole turn.
     #[must_use]
     pub fn may_dismiss(
         &self,
@@ -560,15 +562,16 @@ impl Shares {
         lapsed
     }
 
-    /// The peer that waited longest, if there is credit for it now: [`wake`](Self::wake) its grant,
-    /// then call this again. Call it whenever a RETURN, a lapse or a departure freed credit.
+    /// Returns the peer that waited longest, if there is credit for it now: [`wake`](Self::wake)
+    /// its grant, then call this again. Call it whenever a RETURN, a lapse or a departure freed
+    /// credit.
     #[must_use]
     pub fn next_to_serve(&self) -> Option<usize> {
         let (_, (peer, charge)) = self.waiting.first_key_value()?;
         (*charge <= self.free()).then_some(*peer)
     }
 
-    /// Whether a RECLAIM of this grant is due, the first or a repeated one.
+    /// Returns true if a RECLAIM of this grant is due, the first or a repeated one.
     #[must_use]
     pub fn reclaim_due(&self, grant: &Grant, now: Instant) -> bool {
         if let Some(at) = self.reclaim_at(grant) {
@@ -592,7 +595,7 @@ impl Shares {
         (starving && (idle || had_turn)) || (unused && (quiet || hoarded))
     }
 
-    /// When a RECLAIM that was not answered is due again.
+    /// Returns when a RECLAIM that was not answered is due again.
     #[must_use]
     pub fn reclaim_at(&self, grant: &Grant) -> Option<Instant> {
         let (at, times) = grant.reclaimed()?;
@@ -600,10 +603,10 @@ impl Shares {
         Some(at + RECLAIM_REPEAT.saturating_mul(1 << doubled))
     }
 
-    /// Whether the peer left more than 64 RECLAIMs unanswered, for longer than `patience`. Such a
-    /// peer goes on sending, so nothing lapses, but may hear nothing of us. RECLAIMs that were due
-    /// count even if they could not be sent: a peer that grants us no packet to ask with keeps its
-    /// place no longer.
+    /// Returns true if the peer left more than 64 RECLAIMs unanswered, for longer than `patience`.
+    /// Such a peer goes on sending, so nothing lapses, but may hear nothing of us. RECLAIMs that
+    /// were due count even if they could not be sent: a peer that grants us no packet to ask with
+    /// keeps its place no longer.
     pub(crate) fn ignores_reclaim(&self, grant: &Grant, patience: Duration) -> bool {
         let longest = RECLAIM_REPEAT.saturating_mul(1 << RECLAIM_DOUBLINGS);
         grant.reclaimed().is_some_and(|(_, times)| {

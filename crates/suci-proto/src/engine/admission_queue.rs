@@ -26,7 +26,7 @@ pub(crate) struct AdmissionQueue {
 }
 
 impl AdmissionQueue {
-    /// Whether `who` may have one of `room` places now. If not, it waits until it
+    /// Returns true if `who` may have one of `room` places now. If not, it waits until it
     /// [leaves](Self::leave) or stops asking.
     pub(crate) fn ask(&mut self, now: Instant, who: Asker, room: u64) -> bool {
         self.forget(now);
@@ -51,12 +51,12 @@ impl AdmissionQueue {
         }
     }
 
-    /// Whether the queue is empty. Nodes that stopped asking may still be in it.
+    /// Returns true if the queue is empty. Nodes that stopped asking may still be in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.tickets.is_empty()
     }
 
-    /// How many nodes wait.
+    /// Returns how many nodes wait.
     pub(crate) fn len(&mut self, now: Instant) -> usize {
         self.forget(now);
         self.tickets.len()

@@ -207,14 +207,15 @@ impl Engine {
         }
     }
 
-    /// The next call that ended without a reply.
+    /// Returns the next call that ended without a reply.
     pub fn poll_failed_call(&mut self) -> Option<(CallId, CallResult)> {
         let done = &mut self.shared.calls.done;
         let failed = done.iter().position(|(_, result)| result.is_err())?;
         done.remove(failed)
     }
 
-    /// The next call that has a result. Taking a reply gives memory credit back to the peer.
+    /// Returns the next call that has a result. Taking a reply gives memory credit back to the
+    /// peer.
     pub fn poll_call(&mut self) -> Option<(CallId, CallResult)> {
         if let Some(done) = self.shared.calls.done.pop_front() {
             return Some(done);
@@ -245,7 +246,7 @@ impl Engine {
         None
     }
 
-    /// Whether [`Engine::poll_call`] may have something.
+    /// Returns true if [`Engine::poll_call`] may have something.
     #[must_use]
     pub fn has_call(&self) -> bool {
         !self.shared.calls.done.is_empty() || !self.answered.is_empty()
@@ -278,7 +279,7 @@ impl Engine {
         self.shared.counters.late_replies += replies;
     }
 
-    /// How many calls have no reply yet.
+    /// Returns how many calls have no reply yet.
     #[must_use]
     pub fn open_calls(&self) -> usize {
         self.shared.calls.open.len()

@@ -36,7 +36,8 @@ impl Engine {
         self.expect_newcomers(now);
     }
 
-    /// Whether acknowledgements wait for a turn to begin, and none is for a peer that prefers
+    /// Returns true if acknowledgements wait for a turn to begin, and none is for a peer that
+    /// prefers
     /// [`Mode::Response`]: they may wait for one turn more.
     #[must_use]
     pub fn acks_may_wait(&self) -> bool {
@@ -96,10 +97,10 @@ impl Engine {
         keys.into_iter().for_each(|key| self.touch(key));
     }
 
-    /// Whether the program may get its message before [`Engine::poll_transmit`] is called: there is
-    /// a message, and the only packet to send is an acknowledgement, which the program's answer may
-    /// carry. Then [`Engine::poll_transmit`] must be called before the driver sleeps: it sets
-    /// [`Engine::next_timeout`].
+    /// Returns true if the program may get its message before [`Engine::poll_transmit`] is called:
+    /// there is a message, and the only packet to send is an acknowledgement, which the program's
+    /// answer may carry. Then [`Engine::poll_transmit`] must be called before the driver sleeps: it
+    /// sets [`Engine::next_timeout`].
     pub fn defer_output(&mut self, now: Instant) -> bool {
         let shared = &self.shared;
         let quiet = shared.replies.is_empty()
@@ -119,9 +120,9 @@ impl Engine {
         true
     }
 
-    /// Whether the program should take a message before the driver transmits at `now`, since that
-    /// message is more urgent than everything to send. False after [`TX_BUDGET`]: the program may
-    /// take no messages.
+    /// Returns true if the program should take a message before the driver transmits at `now`,
+    /// since that message is more urgent than everything to send. False after [`TX_BUDGET`]: the
+    /// program may take no messages.
     pub fn output_yields(&mut self, now: Instant) -> bool {
         if !self.message_outranks_output() {
             self.yields_since = None;

@@ -103,7 +103,7 @@ fn packet_from(
     bytes
 }
 
-/// The HELLO of an attempt.
+/// Returns the HELLO of an attempt.
 pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
     let incarnation = shared.identity.incarnation;
     packet(shared, PacketType::Hello, 0, token, |b| {
@@ -115,7 +115,7 @@ pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
     })
 }
 
-/// The INIT of an attempt, with frames that ride on it.
+/// Returns the INIT of an attempt, with frames that ride on it.
 pub(crate) fn init(shared: &Shared, number: u64, token: u64, init: &Init<'_>) -> Vec<u8> {
     packet(shared, PacketType::Init, number, token, |b| init.put(b))
 }
@@ -228,8 +228,8 @@ impl Engine {
         self.log_dropped(now, arrival.from, header, DropReason::NoRoom);
     }
 
-    /// The queue in which this caller's HELLO waits. Anyone can call in the name of a node from
-    /// another address: such a HELLO waits among those of strangers.
+    /// Returns the queue in which this caller's HELLO waits. Anyone can call in the name of a node
+    /// from another address: such a HELLO waits among those of strangers.
     fn callers(&mut self, claimant: &Claimant) -> &mut Backlog {
         match claimant.asker {
             Some(_) => &mut self.known_callers,
@@ -237,7 +237,7 @@ impl Engine {
         }
     }
 
-    /// Whether this caller was answered lately, and its INIT did not come.
+    /// Returns true if this caller was answered lately, and its INIT did not come.
     fn awaits(&mut self, now: Instant, claim: &Claim, trust: Trust) -> bool {
         let caller = self.jar.caller(claim, trust);
         self.pending_inits.awaits(now, caller)
@@ -310,14 +310,15 @@ impl Engine {
         self.shared.shares.set_expected(newcomers);
     }
 
-    /// The epoch in which a session with the process `incarnation` of `node` would begin now.
+    /// Returns the epoch in which a session with the process `incarnation` of `node` would begin
+    /// now.
     fn next_epoch(&self, node: NodeId, incarnation: Incarnation) -> Epoch {
         let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
         peer.map_or_else(Epoch::default, |peer| peer.next_epoch(incarnation))
     }
 
-    /// The peer that an answer comes from, if it is active. An idle peer was asked nothing: an
-    /// answer in its name is forged, and leaves it idle.
+    /// Returns the peer that an answer comes from, if it is active. An idle peer was asked nothing:
+    /// an answer in its name is forged, and leaves it idle.
     fn active_key(&self, answer: &Header) -> Option<usize> {
         let key = self.peer_key(NodeId(answer.index))?;
         self.peers.active(key).map(|peer| peer.key)
@@ -346,7 +347,8 @@ impl Engine {
         claimant
     }
 
-    /// Whether there is a place, room for the INIT, and room for the COOKIE that asks for it.
+    /// Returns true if there is a place, room for the INIT, and room for the COOKIE that asks for
+    /// it.
     fn may_answer(&mut self, now: Instant, claim: &Claim, claimant: &Claimant) -> bool {
         let trust = claimant.trust;
         if trust != Trust::Seated && !self.shared.has_place(now, claimant.asker) {
@@ -474,9 +476,9 @@ impl Engine {
         self.answer_waiting(now);
     }
 
-    /// Whether `node` may open a connection. A closing node accepts no new ones, except from a node
-    /// that it calls itself: that node may be closing, too, and of two crossing INITs one wins,
-    /// whose connection alone carries messages and CLOSE.
+    /// Returns true if `node` may open a connection. A closing node accepts no new ones, except
+    /// from a node that it calls itself: that node may be closing, too, and of two crossing INITs
+    /// one wins, whose connection alone carries messages and CLOSE.
     fn is_open_to(&self, node: NodeId) -> bool {
         let peer = || self.peer_key(node).and_then(|key| self.peers.get(key));
         !self.shared.closing || peer().is_some_and(|peer| peer.attempt.is_some())

@@ -17,7 +17,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The node to which the messages go.
+    /// Returns the node to which the messages go.
     #[must_use]
     pub fn node(&self) -> NodeId {
         self.node
@@ -30,7 +30,7 @@ impl Lease {
         self.room.push(message)
     }
 
-    /// Messages that were accepted, and their bytes.
+    /// Returns the messages that were accepted, and their bytes.
     #[must_use]
     pub fn accepted(&self) -> Held {
         self.room.accepted()

@@ -52,21 +52,21 @@ impl Engine {
         Ok(())
     }
 
-    /// The side that suspended the session with `node`; this side if both did.
+    /// Returns the side that suspended the session with `node`; this side if both did.
     #[must_use]
     pub fn suspended_by(&self, node: NodeId) -> Option<Side> {
         let peer = self.peers.get(self.peer_key(node)?)?;
         peer.session.suspension.by()
     }
 
-    /// A node whose result of [`Engine::suspended_by`] may have changed since this returned the
-    /// node last. Only drivers that keep a copy of that result need it.
+    /// Returns a node whose result of [`Engine::suspended_by`] may have changed since this returned
+    /// the node last. Only drivers that keep a copy of that result need it.
     pub fn poll_suspension(&mut self) -> Option<NodeId> {
         self.shared.resuspended.pop_first()
     }
 
-    /// A node that was [`Lost`](crate::Event::Lost) since this returned it last. Only drivers that
-    /// look the node's address up again need it.
+    /// Returns a node that was [`Lost`](crate::Event::Lost) since this returned it last. Only
+    /// drivers that look the node's address up again need it.
     pub fn poll_lost(&mut self) -> Option<NodeId> {
         self.shared.lost.pop_first()
     }
@@ -106,7 +106,7 @@ impl Engine {
         Ok(finished)
     }
 
-    /// The program's options for `node`.
+    /// Returns the program's options for `node`.
     ///
     /// # Errors
     /// `UnknownPeer`.
@@ -176,7 +176,7 @@ impl Engine {
         Ok(has_begun)
     }
 
-    /// Whether `node` is known: in the book, or a stranger that is not forgotten yet.
+    /// Returns true if `node` is known: in the book, or a stranger that is not forgotten yet.
     #[must_use]
     pub fn knows(&self, node: NodeId) -> bool {
         self.known(node).is_ok()

@@ -14,21 +14,21 @@ impl Engine {
         self.shared.log.set_on(on);
     }
 
-    /// The node whose engine this is.
+    /// Returns the node whose engine this is.
     #[must_use]
     pub fn node(&self) -> NodeId {
         self.shared.identity.node
     }
 
-    /// Whether the engine makes records.
+    /// Returns true if the engine makes records.
     #[must_use]
     pub fn is_logging(&self) -> bool {
         self.shared.log.is_on()
     }
 
-    /// The next log record. Call it in each turn until there is none: at most 256 records wait, and
-    /// at most 1,000 are made in each second, 100 of them about packets that anyone may have sent.
-    /// [`LogRecord::Suppressed`] tells how many were left out.
+    /// Returns the next log record. Call it in each turn until there is none: at most 256 records
+    /// wait, and at most 1,000 are made in each second, 100 of them about packets that anyone may
+    /// have sent. [`LogRecord::Suppressed`] tells how many were left out.
     pub fn poll_log(&mut self) -> Option<LogRecord> {
         self.shared.log.poll(self.last_run)
     }

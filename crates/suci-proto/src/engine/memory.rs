@@ -37,7 +37,7 @@ pub(crate) struct Promise {
 }
 
 impl Promise {
-    /// Whether the session waits for memory for a large message.
+    /// Returns true if the session waits for memory for a large message.
     pub(crate) fn is_waiting(&self) -> bool {
         self.turn.is_some()
     }
@@ -84,7 +84,7 @@ impl MemoryShares {
         }
     }
 
-    /// A window for one more session, if there is one.
+    /// Returns a window for one more session, if there is one.
     pub(crate) fn take(&mut self) -> Option<Promise> {
         let free = self.pool.saturating_sub(self.windows);
         if free < MIN_WINDOW {
@@ -107,7 +107,8 @@ impl MemoryShares {
         self.waits_for_window = Some(peer);
     }
 
-    /// Whether a session found no window since this was last [taken up](Self::take_up_want).
+    /// Returns true if a session found no window since this was last [taken
+    /// up](Self::take_up_want).
     pub(crate) const fn is_wanted(&self) -> bool {
         self.wanted
     }
@@ -203,8 +204,8 @@ impl MemoryShares {
         }
     }
 
-    /// The turn and the peer of the first waiting session that needs no memory held by absent
-    /// peers.
+    /// Returns the turn and the peer of the first waiting session that needs no memory held by
+    /// absent peers.
     fn first(&self) -> Option<(u64, usize)> {
         let room = self.pool.saturating_sub(self.stalled);
         let mut able = self
@@ -214,18 +215,19 @@ impl MemoryShares {
         able.next().map(|(turn, (peer, _))| (*turn, *peer))
     }
 
-    /// Whether no session waits before this one.
+    /// Returns true if no session waits before this one.
     fn is_next(&self, promise: &Promise) -> bool {
         self.first()
             .is_none_or(|(first, _)| promise.turn == Some(first))
     }
 
-    /// Whether [`next_waiting`](Self::next_waiting) may return a peer.
+    /// Returns true if [`next_waiting`](Self::next_waiting) may return a peer.
     pub(crate) const fn has_freed(&self) -> bool {
         self.freed
     }
 
-    /// The peer that waited longest, if there may be memory for it now: the caller checks it.
+    /// Returns the peer that waited longest, if there may be memory for it now: the caller checks
+    /// it.
     #[inline]
     pub(crate) fn next_waiting(&mut self) -> Option<usize> {
         if !core::mem::take(&mut self.freed) {
@@ -238,7 +240,7 @@ impl MemoryShares {
         self.first().map(|(_, peer)| peer)
     }
 
-    /// Whether the promises stay within the pool.
+    /// Returns true if the promises stay within the pool.
     pub(crate) fn is_sound(&self) -> bool {
         self.windows <= self.pool && self.large <= self.pool && self.stalled <= self.large
     }

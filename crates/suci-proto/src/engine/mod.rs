@@ -397,7 +397,7 @@ impl Engine {
         self.train.view(max_segments)
     }
 
-    /// Whether [`Engine::poll_transmit`] may have something more, and should be called.
+    /// Returns true if [`Engine::poll_transmit`] may have something more, and should be called.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.train.is_pending()
@@ -536,8 +536,8 @@ impl Engine {
         counters.bytes_out += bytes as u64;
     }
 
-    /// The time until which the driver may sleep if nothing arrives; `None`: for ever. If it lies
-    /// in the past, [`Engine::handle_timeout`] has something to do at once.
+    /// Returns the time until which the driver may sleep if nothing arrives; `None`: for ever. If
+    /// it lies in the past, [`Engine::handle_timeout`] has something to do at once.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         earlier(self.wheel.next(), self.next_sweep())
@@ -550,7 +550,7 @@ impl Engine {
         }
     }
 
-    /// How many peers the socket's receive buffer serves.
+    /// Returns how many peers the socket's receive buffer serves.
     #[must_use]
     pub fn peer_limit(&self) -> u64 {
         self.shared.shares.peer_limit()
@@ -580,38 +580,38 @@ impl Engine {
         counters.misdirected_dropped += u64::from(!forwarded);
     }
 
-    /// The counters since the engine began.
+    /// Returns the counters since the engine began.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    /// Statistics of one peer, as of the last turn.
+    /// Returns the statistics of one peer, as of the last turn.
     #[must_use]
     pub fn peer_stats(&self, node: NodeId) -> Option<PeerStats> {
         let peer = self.peers.get(self.peer_key(node)?)?;
         Some(peer.stats(self.last_run))
     }
 
-    /// Packets sent to and received from each peer, which shows the busy peers.
+    /// Returns the packets sent to and received from each peer, which shows the busy peers.
     pub fn peer_packets(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         let peers = self.peers.iter_others();
         peers.map(|(_, peer)| (peer.node, peer.packets()))
     }
 
-    /// How many peers are known; this node itself is not counted.
+    /// Returns how many peers are known; this node itself is not counted.
     #[must_use]
     pub fn peer_count(&self) -> usize {
         self.peers.len()
     }
 
-    /// All peers but this node itself, in no particular order, and the state of their links. Looks
-    /// at each of them. Omits a removed peer once the end of its session was told.
+    /// Returns all peers but this node itself, in no particular order, and the state of their
+    /// links. Looks at each of them. Omits a removed peer once the end of its session was told.
     pub fn peer_infos(&self) -> impl Iterator<Item = PeerInfo> + '_ {
         self.peers.iter_others().filter_map(|(_, peer)| peer.info())
     }
 
-    /// All peers known but this node itself, in no particular order.
+    /// Returns all peers known but this node itself, in no particular order.
     pub fn peers(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.peers.iter_others().map(|(_, peer)| peer.node)
     }

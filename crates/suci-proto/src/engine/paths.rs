@@ -103,14 +103,14 @@ impl Paths {
         !self.wanted.is_empty()
     }
 
-    /// The driver's answer about the route to this host, if it came: the UDP payload that the route
-    /// carries, in bytes, or `None` if unknown.
+    /// Returns the driver's answer about the route to this host, if it came: the UDP payload that
+    /// the route carries, in bytes, or `None` if unknown.
     pub(crate) fn known(&self, address: SocketAddr) -> Option<Option<usize>> {
         self.hosts.get(&address.ip())?.route
     }
 
-    /// The largest UDP payload, in bytes, that may come from `address`: the size that the route
-    /// there carries, or Ethernet's if that is unknown, but at least [`MIN_MTU`].
+    /// Returns the largest UDP payload, in bytes, that may come from `address`: the size that the
+    /// route there carries, or Ethernet's if that is unknown, but at least [`MIN_MTU`].
     pub(crate) fn largest_from(&self, address: SocketAddr) -> usize {
         self.known(address)
             .flatten()
@@ -126,8 +126,8 @@ impl Paths {
 }
 
 impl Engine {
-    /// The next route whose packet size the engine wants to know. Call it in each turn: connections
-    /// that begin in later turns use the answers.
+    /// Returns the next route whose packet size the engine wants to know. Call it in each turn:
+    /// connections that begin in later turns use the answers.
     pub fn poll_route(&mut self) -> Option<RouteQuery> {
         self.shared.paths.wanted.pop_front()
     }

@@ -65,12 +65,12 @@ impl Peers {
         Some(peer)
     }
 
-    /// How many peers there are beside this node itself.
+    /// Returns how many peers there are beside this node itself.
     pub(super) fn len(&self) -> usize {
         self.seats.len().saturating_sub(1)
     }
 
-    /// The peer, active from now on.
+    /// Returns the peer, active from now on.
     #[inline]
     pub(super) fn get_mut(&mut self, key: usize) -> Option<&mut Peer> {
         let seat = self.seats.get_mut(key)?;
@@ -81,15 +81,15 @@ impl Peers {
         Some(&mut seat.peer)
     }
 
-    /// The peer, active from now on, if `end` is the local end of its connection. A packet to any
-    /// other end leaves the peer idle.
+    /// Returns the peer, active from now on, if `end` is the local end of its connection. A packet
+    /// to any other end leaves the peer idle.
     #[inline]
     pub(super) fn addressed(&mut self, key: usize, end: End) -> Option<&mut Peer> {
         let expected = self.get(key)?.connection.as_ref()?.local;
         (expected == end).then(|| self.get_mut(key)).flatten()
     }
 
-    /// The peer, if it is active.
+    /// Returns the peer, if it is active.
     #[inline]
     pub(super) fn active(&self, key: usize) -> Option<&Peer> {
         let seat = self.seats.get(key)?;
@@ -103,23 +103,23 @@ impl Peers {
             .is_some_and(|seat| seat.idle && seat.peer.connection.is_some())
     }
 
-    /// The peer as it is, without activating it.
+    /// Returns the peer as it is, without activating it.
     #[inline]
     pub(super) fn get(&self, key: usize) -> Option<&Peer> {
         self.seats.get(key).map(|seat| &*seat.peer)
     }
 
-    /// All peers, without activating any.
+    /// Returns all peers, without activating any.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Peer)> {
         self.seats.iter().map(|(key, seat)| (key, &*seat.peer))
     }
 
-    /// All peers but this node itself, without activating any.
+    /// Returns all peers but this node itself, without activating any.
     pub(super) fn iter_others(&self) -> impl Iterator<Item = (usize, &Peer)> {
         self.iter().filter(|(_, peer)| !peer.is_itself)
     }
 
-    /// The active peers.
+    /// Returns the active peers.
     pub(super) fn iter_active(&self) -> impl Iterator<Item = (usize, &Peer)> {
         let active = self.seats.iter().filter(|(_, seat)| !seat.idle);
         active.map(|(key, seat)| (key, &*seat.peer))
@@ -130,25 +130,25 @@ impl Peers {
         active.map(|(key, seat)| (key, &mut *seat.peer))
     }
 
-    /// The idle peers.
+    /// Returns the idle peers.
     pub(super) fn iter_idle(&self) -> impl Iterator<Item = (usize, &Peer)> {
         let idle = self.seats.iter().filter(|(_, seat)| seat.idle);
         idle.map(|(key, seat)| (key, &*seat.peer))
     }
 
-    /// All keys.
+    /// Returns all keys.
     pub(super) fn keys(&self) -> Vec<usize> {
         self.seats.iter().map(|(key, _)| key).collect()
     }
 
-    /// A peer that became active and was not returned here since. The caller checks whether the
-    /// peer may become idle again.
+    /// Returns a peer that became active and was not returned here since. The caller checks whether
+    /// the peer may become idle again.
     #[inline]
     pub(super) fn next_woken(&mut self) -> Option<usize> {
         self.woken.pop()
     }
 
-    /// Whether [`next_woken`](Self::next_woken) would return a peer.
+    /// Returns true if [`next_woken`](Self::next_woken) would return a peer.
     pub(super) fn has_woken(&self) -> bool {
         !self.woken.is_empty()
     }

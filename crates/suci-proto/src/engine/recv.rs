@@ -8,9 +8,9 @@ use crate::peer::Peer;
 use crate::types::{ChannelId, NodeId, SessionNumber, Source};
 
 impl Engine {
-    /// The next event that the program was not told yet: in order for each peer, peers in turn. The
-    /// end of a session is told once its last message was taken. A program that takes all events
-    /// before each message hears of that end before it gets a message of the next session.
+    /// Returns the next event that the program was not told yet: in order for each peer, peers in
+    /// turn. The end of a session is told once its last message was taken. A program that takes all
+    /// events before each message hears of that end before it gets a message of the next session.
     ///
     /// Untaken events cost bounded memory, which no peer can exceed: ends of sessions merge into
     /// one for each peer, and so do events that undo each other. Outcomes do not merge: there is
@@ -36,9 +36,10 @@ impl Engine {
         None
     }
 
-    /// An announced message ([`Event::Incoming`]) whose event the program did not take, once: for a
-    /// receiving call that finds no message, since only an answer of the program lets this one
-    /// come. The event stays. With it comes the session, whose end withdraws the announcement.
+    /// Returns an announced message ([`Event::Incoming`]) whose event the program did not take,
+    /// once: for a receiving call that finds no message, since only an answer of the program lets
+    /// this one come. The event stays. With it comes the session, whose end withdraws the
+    /// announcement.
     pub fn poll_unanswered(&mut self) -> Option<(SessionNumber, Event)> {
         // Usually there is none.
         if self.shared.unreported == 0 {
@@ -52,24 +53,24 @@ impl Engine {
         Some((session, peer.report_announcement(&mut self.shared)?))
     }
 
-    /// The longest message that is taken without asking the program, in bytes: `max_message`, or
-    /// half of `memory`.
+    /// Returns the longest message that is taken without asking the program, in bytes:
+    /// `max_message`, or half of `memory`.
     #[must_use]
     pub fn longest_unasked(&self) -> u64 {
         let config = &self.shared.config;
         config.max_message.min(config.memory / 2)
     }
 
-    /// Whether [`Engine::poll_event`] has something.
+    /// Returns true if [`Engine::poll_event`] has something.
     #[must_use]
     pub fn has_event(&self) -> bool {
         let mut peers = self.shared.peers_with_events.iter();
         peers.any(|key| self.peers.active(*key).is_some_and(Peer::has_event))
     }
 
-    /// The next message for the program: those of peers of higher classes first, within a class
-    /// peers in turn; likewise the channels of a peer. Taking it gives its sender memory credit
-    /// back.
+    /// Returns the next message for the program: those of peers of higher classes first, within a
+    /// class peers in turn; likewise the channels of a peer. Taking it gives its sender memory
+    /// credit back.
     pub fn recv(&mut self) -> Option<(Source, Message)> {
         let mut received = None;
         self.recv_some(1, &mut |from, message| received = Some((from, message)));
@@ -89,8 +90,8 @@ impl Engine {
         received
     }
 
-    /// The next messages of a peer: one if others have a turn after it, otherwise all that can be
-    /// taken at once.
+    /// Returns the next messages of a peer: one if others have a turn after it, otherwise all that
+    /// can be taken at once.
     #[inline]
     fn recv_some(&mut self, most: usize, each: &mut impl FnMut(Source, Message)) -> usize {
         let peers = &self.peers;
@@ -141,9 +142,9 @@ impl Engine {
         0
     }
 
-    /// The next message that `wanted` admits: in order for each channel, as [`Engine::recv`] would
-    /// take it if no other were there. Other waiting messages keep their places, and their memory
-    /// credit.
+    /// Returns the next message that `wanted` admits: in order for each channel, as
+    /// [`Engine::recv`] would take it if no other were there. Other waiting messages keep their
+    /// places, and their memory credit.
     pub fn recv_from(&mut self, wanted: Filter) -> Option<(Source, Message)> {
         if let Some(node) = wanted.node() {
             return self.recv_of(self.peer_key(node)?, wanted.channel());
@@ -160,7 +161,7 @@ impl Engine {
         received
     }
 
-    /// The next message of a peer, or on one of its channels.
+    /// Returns the next message of a peer, or on one of its channels.
     fn recv_of(&mut self, key: usize, channel: Option<ChannelId>) -> Option<(Source, Message)> {
         if !self.readable.is_listed(key) {
             return None;
@@ -194,8 +195,8 @@ impl Engine {
         Some((Source { node, session }, message))
     }
 
-    /// Whether other messages of a peer fill the memory for its session, so that no message can
-    /// come that `wanted` admits before the program takes some of them. Returns how many bytes
+    /// Returns whether other messages of a peer fill the memory for its session, so that no message
+    /// can come that `wanted` admits before the program takes some of them. Returns how many bytes
     /// these count, and the channels on which the program can take some. `None` if `wanted` admits
     /// more than one peer or channel.
     #[must_use]
@@ -205,8 +206,9 @@ impl Engine {
         peer.session.inbox.full_beside(channel)
     }
 
-    /// Why the newest session with `node` ended, if the program was told neither by an event nor by
-    /// this: a program that waits for its messages should not wait on. The event stays.
+    /// Returns why the newest session with `node` ended, if the program was told neither by an
+    /// event nor by this: a program that waits for its messages should not wait on. The event
+    /// stays.
     pub fn take_unheard_end(&mut self, node: NodeId) -> Option<EndReason> {
         let key = self.peer_key(node)?;
         // An idle peer has nothing to tell.

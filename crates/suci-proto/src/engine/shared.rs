@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) admission_queue: AdmissionQueue,
     pub(crate) memory: MemoryShares,
     pub(crate) pool: Pool,
-    /// Whether the node closes: its CLOSEs say so, and no new session begins.
+    /// True if the node closes: its CLOSEs say so, and no new session begins.
     pub(crate) closing: bool,
     /// Peers with events for the program, each once.
     pub(crate) peers_with_events: VecDeque<usize>,
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// A random number.
+    /// Returns a random number.
     pub(crate) fn random(&mut self) -> u64 {
         self.rng.next_u64()
     }
@@ -147,15 +147,17 @@ impl Shared {
         self.resuspended.insert(node);
     }
 
-    /// The largest UDP payload, in bytes, that a peer at `address` should send over a connection
-    /// made now: the path carries it, and the socket's budget takes it from all known peers.
+    /// Returns the largest UDP payload, in bytes, that a peer at `address` should send over a
+    /// connection made now: the path carries it, and the socket's budget takes it from all known
+    /// peers.
     pub(crate) fn datagram_from(&self, address: SocketAddr) -> usize {
         let path = self.paths.largest_from(address);
         let most = path.min(self.config.max_datagram);
         self.shares.datagram_for(most, self.acquaintances)
     }
 
-    /// Whether one more connection, with `who`, gets a place now. If not, `who` waits for its turn.
+    /// Returns true if one more connection, with `who`, gets a place now. If not, `who` waits for
+    /// its turn.
     pub(crate) fn has_place(&mut self, now: Instant, who: Asker) -> bool {
         let places = self.shares.places();
         if places > 0 && self.admission_queue.len(now) == 0 {
@@ -164,8 +166,8 @@ impl Shared {
         self.admission_queue.ask(now, who, places)
     }
 
-    /// Whether a handshake packet would be queued. A packet to an unknown node only uses the first
-    /// half of the queue.
+    /// Returns true if a handshake packet would be queued. A packet to an unknown node only uses
+    /// the first half of the queue.
     pub(crate) fn may_reply(&self, known: bool) -> bool {
         let most = if known { MAX_REPLIES } else { MAX_REPLIES / 2 };
         self.replies.len() < most
@@ -177,7 +179,7 @@ impl Shared {
         self.queue_reply(Reply::once(to, bytes), true)
     }
 
-    /// The code of a CLOSE that ends a session because the program wants it.
+    /// Returns the code of a CLOSE that ends a session because the program wants it.
     pub(crate) fn close_code(&self) -> u64 {
         match self.closing {
             true => CLOSE_LEAVING,
@@ -221,8 +223,8 @@ impl Shared {
         true
     }
 
-    /// An index for packets from `node` to us: its lowest byte is that of the node's ID, which
-    /// names the shard; the rest is a slot.
+    /// Returns an index for packets from `node` to us: its lowest byte is that of the node's ID,
+    /// which names the shard; the rest is a slot.
     pub(crate) fn allocate_index(&mut self, node: NodeId, peer: usize) -> u32 {
         let slot = self.routes.insert(peer as u32) as u32;
         (slot << 8) | (node.0 & 0xff)
@@ -236,7 +238,7 @@ impl Shared {
         }
     }
 
-    /// The peer that `index` leads to.
+    /// Returns the peer that `index` leads to.
     pub(crate) fn route(&self, index: u32) -> Option<usize> {
         let peer = self.routes.get((index >> 8) as usize)?;
         Some(*peer as usize)

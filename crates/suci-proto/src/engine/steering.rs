@@ -6,7 +6,7 @@ use crate::time::Instant;
 use crate::types::NodeId;
 
 impl Engine {
-    /// The name of the congestion controller of `node` now; `None` without a connection.
+    /// Returns the name of the congestion controller of `node` now; `None` without a connection.
     #[must_use]
     pub fn controller(&self, node: NodeId) -> Option<&'static str> {
         let peer = self.peers.get(self.peer_key(node)?)?;

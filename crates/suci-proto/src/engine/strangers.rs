@@ -37,8 +37,8 @@ impl Engine {
         full.then_some(RefusedCode::TooManyPeers)
     }
 
-    /// Whether the table takes no more strangers from this address. Strangers of one address get at
-    /// most half of it.
+    /// Returns true if the table takes no more strangers from this address. Strangers of one
+    /// address get at most half of it.
     fn is_full_for(&self, from: IpAddr) -> bool {
         let most = self.shared.config.max_peers;
         let here = self.strangers.get(&from).copied().unwrap_or(0);

@@ -22,19 +22,19 @@ const SILENT: Duration = Duration::from_secs(10);
 const ASKING: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Whether credit or places are short.
+    /// Returns true if credit or places are short.
     fn is_sweep_needed(&self) -> bool {
         self.shared.shares.is_short() || self.is_place_wanted()
     }
 
-    /// Whether a node waits for a place.
+    /// Returns true if a node waits for a place.
     fn is_place_wanted(&self) -> bool {
         let callers = self.known_callers.len() + self.strange_callers.len();
         callers > 0 || !self.shared.admission_queue.is_empty()
     }
 
-    /// The earliest time of the next sweep. Sweeps keep this distance however often a shortage
-    /// begins and ends; a peer can cause that each round trip.
+    /// Returns the earliest time of the next sweep. Sweeps keep this distance however often a
+    /// shortage begins and ends; a peer can cause that each round trip.
     fn sweep_at(&self) -> Instant {
         let pause = if self.is_place_wanted() {
             let each = SWEEP_EACH.saturating_mul(self.peers.len() as u32);
@@ -45,7 +45,7 @@ impl Engine {
         self.swept_at + pause
     }
 
-    /// The time of the next sweep; in the past if it is due at once.
+    /// Returns the time of the next sweep; in the past if it is due at once.
     pub(super) fn next_sweep(&self) -> Option<Instant> {
         // Packets make credit short at any time, so the sweep may have been due before.
         let at = self.sweep_at().max(self.last_run);

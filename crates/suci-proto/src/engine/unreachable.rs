@@ -26,7 +26,7 @@ pub struct Undelivered<'a> {
     pub to: SocketAddr,
     /// Why it did not arrive.
     pub why: Unreachable,
-    /// Whether `to` is an address of this machine, and this machine's kernel made the report. Never
+    /// True if `to` is an address of this machine, and this machine's kernel made the report. Never
     /// true of a report that came from the network.
     pub local: bool,
     /// The first bytes of the datagram, as the report quotes them; the engine needs 28.

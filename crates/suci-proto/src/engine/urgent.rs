@@ -44,7 +44,7 @@ impl Urgent {
         self.note(key, class, own);
     }
 
-    /// Whether no peer is urgent.
+    /// Returns true if no peer is urgent.
     fn is_empty(&self) -> bool {
         self.scheduler.is_empty()
     }
@@ -70,8 +70,8 @@ impl Urgent {
         }
     }
 
-    /// The urgent peer whose turn comes before the peers in `order`, and its class. `class_of`
-    /// returns the class of the channel that is next at a peer.
+    /// Returns the urgent peer whose turn comes before the peers in `order`, and its class.
+    /// `class_of` returns the class of the channel that is next at a peer.
     #[inline]
     pub(super) fn front(
         &mut self,
@@ -107,7 +107,7 @@ impl Urgent {
 }
 
 impl Engine {
-    /// The peer whose turn it is: an urgent one, or the next in order.
+    /// Returns the peer whose turn it is: an urgent one, or the next in order.
     pub(super) fn next_peer(&mut self) -> Option<usize> {
         let peers = &self.peers;
         let class_of = |key| peers.active(key)?.session.outbox.next_class();
@@ -116,8 +116,8 @@ impl Engine {
         urgent.map_or_else(|| self.dirty.front(), |(key, _)| Some(key))
     }
 
-    /// Whether there may be something to send, and all of it has a lower class than the next
-    /// message for the program. Then the program should get that message before the driver
+    /// Returns true if there may be something to send, and all of it has a lower class than the
+    /// next message for the program. Then the program should get that message before the driver
     /// transmits.
     pub(super) fn message_outranks_output(&mut self) -> bool {
         let to_send = self.dirty.front_class();
@@ -125,12 +125,13 @@ impl Engine {
         to_send.is_some() && class > to_send && class > self.next_class_to_send()
     }
 
-    /// Whether an urgent channel has something to send that comes before all other peers' turns.
+    /// Returns true if an urgent channel has something to send that comes before all other peers'
+    /// turns.
     pub fn has_urgent_output(&mut self) -> bool {
         !self.ranks.sending.is_empty() && self.next_class_to_send() > self.dirty.front_class()
     }
 
-    /// The class of the next message for the program.
+    /// Returns the class of the next message for the program.
     fn next_class_received(&mut self) -> Option<u8> {
         let in_order = self.readable.front_class();
         if self.ranks.receiving.is_empty() {
@@ -142,7 +143,7 @@ impl Engine {
         urgent.map_or(in_order, |(_, class)| Some(class))
     }
 
-    /// The class of the next message to send.
+    /// Returns the class of the next message to send.
     fn next_class_to_send(&mut self) -> Option<u8> {
         let in_order = self.dirty.front_class();
         if self.ranks.sending.is_empty() {
@@ -162,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// The class in which the peer has its turn.
+    /// Returns the class in which the peer has its turn.
     fn class_of_turn(&self, key: usize) -> u8 {
         self.ranks
             .turn
@@ -187,8 +188,8 @@ impl Engine {
         }
     }
 
-    /// Whether a higher class sent something within the last second. A train in the socket cannot
-    /// be overtaken, so the trains of this peer should then be short.
+    /// Returns true if a higher class sent something within the last second. A train in the socket
+    /// cannot be overtaken, so the trains of this peer should then be short.
     pub(super) fn is_outranked(&self, now: Instant, key: usize) -> bool {
         let class = self.class_of_turn(key);
         if class >= self.ranks.highest_used {

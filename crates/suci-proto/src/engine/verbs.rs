@@ -85,7 +85,7 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// The message that this error returns, if any.
+    /// Returns the message that this error returns, if any.
     pub(super) fn message_mut(&mut self) -> Option<&mut Outgoing> {
         match self {
             Self::WouldBlock(message) | Self::Closing(message) | Self::Unread(message) => {
@@ -234,8 +234,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether the table has no room for another node of the book: the nodes in the book, or those
-    /// that count as met, reach `max_peers`.
+    /// Returns true if the table has no room for another node of the book: the nodes in the book,
+    /// or those that count as met, reach `max_peers`.
     fn is_full_for_the_book(&self) -> bool {
         let most = self.shared.config.max_peers;
         let known = || self.peers.len() - self.strangers.values().sum::<usize>();
@@ -386,7 +386,7 @@ impl Engine {
         Some(class)
     }
 
-    /// The peer `node`, if a message may be queued for it.
+    /// Returns the peer `node`, if a message may be queued for it.
     #[inline(always)]
     pub(super) fn willing(&mut self, node: NodeId) -> Result<Willing<'_>, Refusal> {
         let key = self.reach(node).map_err(Refusal::For)?;
@@ -467,14 +467,14 @@ impl Engine {
         done
     }
 
-    /// Whether a message was accepted for a peer in [`Mode::Response`] since the last
+    /// Returns true if a message was accepted for a peer in [`Mode::Response`] since the last
     /// [`Engine::poll_transmit`]: that should be called now, even inside a batch.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
         self.flush
     }
 
-    /// Whether [`Engine::recv`] is worth calling.
+    /// Returns true if [`Engine::recv`] is worth calling.
     #[must_use]
     pub fn has_message(&self) -> bool {
         self.readable.front_class().is_some()
@@ -513,9 +513,9 @@ impl Engine {
         }
     }
 
-    /// Bytes that `node` would take now as one message on `channel`, if nothing were queued before
-    /// it: the lesser of its socket credit and its memory credit. 0 while it is not up.
-    /// [`Engine::send`] may accept more, which waits here. Messages longer than this side's
+    /// Returns the bytes that `node` would take now as one message on `channel`, if nothing were
+    /// queued before it: the lesser of its socket credit and its memory credit. 0 while it is not
+    /// up. [`Engine::send`] may accept more, which waits here. Messages longer than this side's
     /// `rts_threshold` ask first in any case.
     #[must_use]
     pub fn remote_window(&self, now: Instant, node: NodeId, channel: ChannelId) -> u64 {
@@ -523,15 +523,16 @@ impl Engine {
         peer.map_or(0, |p| p.remote_window(now, channel))
     }
 
-    /// Every [`Event::Incoming`] that the program has not taken yet, even behind other events.
+    /// Returns every [`Event::Incoming`] that the program has not taken yet, even behind other
+    /// events.
     pub fn announcements(&self) -> impl Iterator<Item = &Event> {
         let peers_with_events = self.shared.peers_with_events.iter();
         let peers = peers_with_events.filter_map(|key| self.peers.active(*key));
         peers.flat_map(|peer| peer.events.announcements())
     }
 
-    /// Number of failed messages to `node` whose events the program has not taken yet, and that no
-    /// [flush](Engine::flush_failures) reported.
+    /// Returns the number of failed messages to `node` whose events the program has not taken yet,
+    /// and that no [flush](Engine::flush_failures) reported.
     #[must_use]
     pub fn untold_failures(&self, node: NodeId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
@@ -556,29 +557,29 @@ impl Engine {
             .for_each(|(_, peer)| peer.events.flush_failures());
     }
 
-    /// Messages and bytes accepted for `node` and not yet acknowledged.
+    /// Returns the messages and bytes accepted for `node` and not yet acknowledged.
     #[must_use]
     pub fn queue_len(&self, node: NodeId) -> (u64, u64) {
         let open = self.queued(node).open();
         (open.messages, open.bytes)
     }
 
-    /// The content of the send queue of `node`, in messages and bytes.
+    /// Returns the content of the send queue of `node`, in messages and bytes.
     #[must_use]
     pub fn queued(&self, node: NodeId) -> Queued {
         let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
         peer.map_or(Queued::default(), |p| p.session.outbox.queued())
     }
 
-    /// The content of the send queue of `node` by the class of its channels.
+    /// Returns the content of the send queue of `node` by the class of its channels.
     #[must_use]
     pub fn queued_by_class(&self, node: NodeId) -> ByClass {
         let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
         peer.map_or(ByClass::default(), |p| p.session.outbox.queued_by_class())
     }
 
-    /// How many messages of this channel, from its first in this session, are all acknowledged or
-    /// refused.
+    /// Returns how many messages of this channel, from its first in this session, are all
+    /// acknowledged or refused.
     #[must_use]
     pub fn delivered(&self, node: NodeId, channel: ChannelId) -> u64 {
         let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
@@ -644,8 +645,8 @@ impl Engine {
         Ok(has_begun)
     }
 
-    /// Whether [`Engine::close`] is done: no session is left. Peers may still be answering repeated
-    /// CLOSEs.
+    /// Returns true if [`Engine::close`] is done: no session is left. Peers may still be answering
+    /// repeated CLOSEs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.closing

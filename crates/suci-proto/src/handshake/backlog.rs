@@ -79,7 +79,7 @@ impl Backlog {
         Wait::Begins
     }
 
-    /// All waiting HELLOs, in their order.
+    /// Returns all waiting HELLOs, in their order.
     pub(crate) fn claims(&self) -> Vec<Claim> {
         self.by_turn.values().map(|waiting| waiting.claim).collect()
     }
@@ -103,7 +103,7 @@ impl Backlog {
         }
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     pub(crate) fn len(&self) -> usize {
         self.by_turn.len()
     }

@@ -47,7 +47,7 @@ impl CookieJar {
         cookie
     }
 
-    /// The time when we made `cookie` for `claim`; `None` if we did not, or too long ago.
+    /// Returns the time when we made `cookie` for `claim`; `None` if we did not, or too long ago.
     pub(crate) fn check(
         &self,
         now: Instant,
@@ -63,7 +63,7 @@ impl CookieJar {
         (genuine && fresh).then_some(baked)
     }
 
-    /// The name of the sender of `claim` among the callers whose INIT is
+    /// Returns the name of the sender of `claim` among the callers whose INIT is
     /// [expected](super::PendingInits). A known node's name depends on its ID alone.
     pub(crate) fn caller(&self, claim: &Claim, trust: Trust) -> Caller {
         let name = |bytes: [u8; 16]| (u128::from_le_bytes(bytes) as u64).max(1);

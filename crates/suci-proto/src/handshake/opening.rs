@@ -32,7 +32,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// An attempt whose HELLO is due at `now`.
+    /// Returns an attempt whose HELLO is due at `now`.
     pub(crate) fn new(token: u64, now: Instant) -> Self {
         Self {
             token,
@@ -52,12 +52,12 @@ impl Opening {
         &self.phase
     }
 
-    /// When the current packet is due (again).
+    /// Returns when the current packet is due (again).
     pub(crate) fn next_at(&self) -> Instant {
         self.next_at
     }
 
-    /// How often the current packet was sent.
+    /// Returns how often the current packet was sent.
     pub(crate) fn tries(&self) -> u32 {
         self.tries
     }
@@ -92,7 +92,7 @@ impl Opening {
         self.was_put_off = true;
     }
 
-    /// A new attempt after one that was refused at `now`. Its HELLO waits.
+    /// Returns a new attempt after one that was refused at `now`. Its HELLO waits.
     pub(crate) fn later(token: u64, now: Instant) -> Self {
         Self {
             next_at: now + LONGEST_WAIT,
@@ -100,7 +100,7 @@ impl Opening {
         }
     }
 
-    /// Whether the INIT was repeated so often that its cookie may have aged.
+    /// Returns true if the INIT was repeated so often that its cookie may have aged.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(self.phase, AttemptPhase::Init(_)) && self.tries >= MAX_INITS
     }
@@ -123,7 +123,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// The measured round trip of a HELLO whose answer came after 30 ms.
+    /// Returns the measured round trip of a HELLO whose answer came after 30 ms.
     fn round_trip(put_off: bool) -> Option<Duration> {
         let mut opening = Opening::new(7, at(0));
         opening.sent(at(0));

@@ -88,7 +88,7 @@ impl PendingInits {
         }
     }
 
-    /// Whether a HELLO may be answered with this `room`. If so, its INIT is expected.
+    /// Returns true if a HELLO may be answered with this `room`. If so, its INIT is expected.
     pub(crate) fn admits(&mut self, now: Instant, caller: Caller, room: InitRoom) -> bool {
         let (mut seated, mut known) = (self.seated.count(now), self.known.count(now));
         let mut strangers = self.strangers.count(now);
@@ -124,8 +124,8 @@ impl PendingInits {
         true
     }
 
-    /// Packets that nodes with a place may take: all but one, or the only one if no known node
-    /// waits for it.
+    /// Returns the packets that nodes with a place may take: all but one, or the only one if no
+    /// known node waits for it.
     fn most_seated(&self, room: InitRoom) -> u64 {
         match room.packets {
             1 => u64::from(!self.known_lacks_packet),
@@ -140,7 +140,7 @@ impl PendingInits {
         self.known_lacks_packet = false;
     }
 
-    /// Whether this caller was answered lately, and its INIT did not come.
+    /// Returns true if this caller was answered lately, and its INIT did not come.
     pub(crate) fn awaits(&mut self, now: Instant, caller: Caller) -> bool {
         let (tally, name) = match caller {
             Caller::Seated(name) => (&mut self.seated, name),
@@ -151,7 +151,7 @@ impl PendingInits {
         tally.seat(name).is_some()
     }
 
-    /// How many more strangers than now may be expected, with `places` places in all.
+    /// Returns how many more strangers than now may be expected, with `places` places in all.
     pub(crate) fn strangers_to_come(&mut self, now: Instant, places: u64) -> u64 {
         if self.known_waits {
             return 0;
@@ -160,7 +160,7 @@ impl PendingInits {
         most.saturating_sub(self.strangers.count(now))
     }
 
-    /// How many INITs of nodes without a place are expected.
+    /// Returns how many INITs of nodes without a place are expected.
     pub(crate) fn newcomers(&mut self, now: Instant) -> u64 {
         let known = self.known.count(now);
         known.saturating_add(self.strangers.count(now))
@@ -276,7 +276,7 @@ impl Tally {
         }
     }
 
-    /// The seat of a name, if it is counted.
+    /// Returns the seat of a name, if it is counted.
     fn seat(&mut self, name: u64) -> Option<&mut CallerSlot> {
         let oldest = self.period.saturating_sub(1);
         self.seats_for(name)
@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    /// Room for `places` new nodes, and some packets more.
+    /// Returns the room for `places` new nodes, and some packets more.
     fn places(places: u64) -> InitRoom {
         room(places + 3 * places.min(1), places)
     }

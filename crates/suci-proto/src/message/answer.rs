@@ -58,7 +58,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The frame, and what the packet that carries it has to remember.
+    /// Returns the frame, and what the packet that carries it has to remember.
     #[must_use]
     pub const fn frame(&self) -> (Frame<'static>, SentFrame) {
         match *self {

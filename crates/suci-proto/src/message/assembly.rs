@@ -56,8 +56,8 @@ pub(super) enum Way {
     Asked { granted: bool, ours: bool },
 }
 
-/// What a message of `total` bytes that asked first counts in the budget of large messages. A short
-/// one counts what keeping it apart costs; honest senders ask only for long ones.
+/// Returns what a message of `total` bytes that asked first counts in the budget of large messages.
+/// A short one counts what keeping it apart costs; honest senders ask only for long ones.
 pub(super) fn budgeted(total: u64) -> u64 {
     const LEAST: u64 = 256;
     total.max(LEAST)
@@ -76,7 +76,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// A message of which nothing is known.
+    /// Returns a message of which nothing is known.
     pub(super) fn unasked() -> Self {
         Self {
             way: Way::Unasked,
@@ -88,7 +88,7 @@ impl Assembly {
         }
     }
 
-    /// A message announced by RTS.
+    /// Returns a message announced by RTS.
     pub(super) fn asked(total: u64, description: Description) -> Self {
         Self {
             way: Way::Asked {
@@ -107,7 +107,7 @@ impl Assembly {
         self.buffer = Some(Buffer::supplied(memory, len));
     }
 
-    /// The kind of the message, if its first piece came.
+    /// Returns the kind of the message, if its first piece came.
     pub(super) fn kind(&self) -> Option<Kind> {
         self.description
             .as_ref()
@@ -120,7 +120,7 @@ impl Assembly {
             .map_or(0, |description| description.user_header.len())
     }
 
-    /// What the message is known to count against memory credit.
+    /// Returns what the message is known to count against memory credit.
     pub(super) fn charge(&self) -> u64 {
         match self.way {
             Way::Unasked => charge(self.total.unwrap_or(self.reach), self.header_len()),
@@ -128,7 +128,7 @@ impl Assembly {
         }
     }
 
-    /// Its bytes in the budget of large messages.
+    /// Returns its bytes in the budget of large messages.
     pub(super) fn budgeted(&self) -> u64 {
         match self.way {
             Way::Asked {
@@ -139,7 +139,7 @@ impl Assembly {
         }
     }
 
-    /// What the message would count with this piece. Changes nothing.
+    /// Returns what the message would count with this piece. Changes nothing.
     ///
     /// # Errors
     /// The piece contradicts what is known, or is of a message that nobody cuts.
@@ -301,7 +301,7 @@ impl Assembly {
         self.buffer = Some(buffer);
     }
 
-    /// Whether its bytes stand in a chunk.
+    /// Returns true if its bytes stand in a chunk.
     pub(super) fn is_lent(&self) -> bool {
         self.buffer.as_ref().is_some_and(Buffer::is_shared)
     }
@@ -316,13 +316,13 @@ impl Assembly {
         debug_assert!(written, "reserved before");
     }
 
-    /// Whether everything is there.
+    /// Returns true if everything is there.
     pub(super) fn is_complete(&self) -> bool {
         self.description.is_some() && self.total.is_some_and(|total| self.got.covers(0..total))
     }
 
-    /// The message's bytes, once it is complete, if it came without asking or a header: nothing
-    /// else is left to know.
+    /// Returns the message's bytes, once it is complete, if it came without asking or a header:
+    /// nothing else is left to know.
     pub(super) fn take_plain(&mut self) -> Option<(Bytes, Description)> {
         let plain = self.way == Way::Unasked && self.header_len() == 0;
         let description = self.description.take_if(|_| plain)?;
@@ -330,7 +330,7 @@ impl Assembly {
         Some((payload, description))
     }
 
-    /// The message, if it is complete.
+    /// Returns the message, if it is complete.
     pub(super) fn finish(self) -> Option<(Description, Bytes)> {
         if !self.is_complete() {
             return None;
@@ -342,7 +342,7 @@ impl Assembly {
 
 #[cfg(test)]
 impl Assembly {
-    /// Bytes allocated for it.
+    /// Returns the bytes allocated for it.
     pub(super) fn heap(&self) -> usize {
         let buffer = self.buffer.as_ref().map_or(0, Buffer::heap);
         size_of::<Self>() + self.got.heap() + buffer + self.header_len()

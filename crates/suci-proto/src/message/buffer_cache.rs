@@ -73,7 +73,7 @@ impl<M: Memory, const MOST: usize> BufferCache<M, MOST> {
 
 #[cfg(test)]
 impl<M: Memory, const MOST: usize> BufferCache<M, MOST> {
-    /// Bytes allocated.
+    /// Returns the bytes allocated.
     pub(super) fn footprint(&self) -> usize {
         self.0.capacity() * M::ENTRY
     }

@@ -45,7 +45,7 @@ impl Data {
         Self(Repr::Here { len, bytes })
     }
 
-    /// A copy of the first `len` bytes of `front`, if they, and so few, are there.
+    /// Returns a copy of the first `len` bytes of `front`, if they, and so few, are there.
     #[inline]
     pub(super) fn copy_front(front: &[u8], len: usize) -> Option<Self> {
         if len > INLINE.min(front.len()) {
@@ -66,7 +66,7 @@ impl Data {
         Self(Repr::There(bytes))
     }
 
-    /// What is left of `front`, which is less than has room here.
+    /// Returns what is left of `front`, which is less than has room here.
     #[cold]
     #[inline(never)]
     fn copy_last(front: &[u8]) -> Words {
@@ -77,7 +77,7 @@ impl Data {
         Words(bytes)
     }
 
-    /// The same as [`Bytes`]. Those that stand here are copied into memory of their own.
+    /// Returns the same as [`Bytes`]. Those that stand here are copied into memory of their own.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
@@ -206,7 +206,7 @@ impl Hash for Data {
 
 #[cfg(test)]
 impl Data {
-    /// Whether nobody else has the same memory.
+    /// Returns true if nobody else has the same memory.
     pub(super) fn is_unique(&self) -> bool {
         match &self.0 {
             Repr::Here { .. } => true,

@@ -33,7 +33,7 @@ impl Finished {
         self.ranges.insert(first, last);
     }
 
-    /// Whether a number is in it.
+    /// Returns true if a number is in it.
     pub(super) fn contains(&self, channel: ChannelId) -> bool {
         let below = self.ranges.range(..=channel.0).next_back();
         below.is_some_and(|(_, last)| *last >= channel.0)
@@ -53,12 +53,12 @@ impl Finished {
         self.ranges.pop_first();
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// How many ranges there are.
+    /// Returns how many ranges there are.
     pub(super) fn ranges(&self) -> usize {
         self.ranges.len()
     }

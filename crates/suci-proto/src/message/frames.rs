@@ -117,7 +117,7 @@ impl FrameQueue {
         self.last.end_sequence();
     }
 
-    /// Whether frames of cancelled messages take half of the memory, and more than a block.
+    /// Returns true if frames of cancelled messages take half of the memory, and more than a block.
     fn is_sparse(&self) -> bool {
         let full = len64(self.full.len()).saturating_mul(len64(BLOCK));
         let all = self.end().saturating_sub(self.first.saturating_sub(full));
@@ -140,7 +140,7 @@ impl FrameQueue {
         }
     }
 
-    /// Where the next frame will stand, if the last block has room for it.
+    /// Returns where the next frame will stand, if the last block has room for it.
     fn end(&self) -> u64 {
         self.first.saturating_add(len64(self.last.len()))
     }
@@ -206,7 +206,7 @@ impl FrameQueue {
         self.full.get(place)?.get(range)
     }
 
-    /// How many full blocks there are from the one that holds `place` on.
+    /// Returns how many full blocks there are from the one that holds `place` on.
     fn blocks_from(&self, place: u64) -> usize {
         let block = len64(BLOCK);
         index((self.first / block).saturating_sub(place / block))
@@ -234,7 +234,7 @@ impl FrameQueue {
         }
     }
 
-    /// The description in the frame from `start` to `end`.
+    /// Returns the description in the frame from `start` to `end`.
     pub(super) fn description(&self, start: u64, end: u64) -> Option<Start<'_>> {
         match wire::frames(self.get(start, end)).next() {
             Some(Ok(Frame::Frag(frag))) => frag.start,

@@ -23,7 +23,7 @@ impl Held {
         Self { messages, bytes }
     }
 
-    /// One message with so many bytes.
+    /// Returns one message with so many bytes.
     #[must_use]
     pub const fn one(bytes: u64) -> Self {
         Self::new(1, bytes)
@@ -36,8 +36,8 @@ impl Held {
         Self::one(payload.saturating_add(len64(message.user_header.len())))
     }
 
-    /// What they count: their bytes, and [`MESSAGE_CHARGE`] for each, which is about what its entry
-    /// takes. Nothing only where there is none.
+    /// Returns what they count: their bytes, and [`MESSAGE_CHARGE`] for each, which is about what
+    /// its entry takes. Nothing only where there is none.
     #[must_use]
     pub const fn charge(self) -> u64 {
         // No queue holds so many that this wraps, and each message that is accepted asks.
@@ -45,7 +45,7 @@ impl Held {
         self.bytes.saturating_add(own)
     }
 
-    /// The same messages, without so many of their bytes.
+    /// Returns the same messages, without so many of their bytes.
     #[must_use]
     pub const fn without(self, bytes: u64) -> Self {
         Self::new(self.messages, self.bytes.saturating_sub(bytes))
@@ -80,7 +80,7 @@ pub struct WantedRoom {
 }
 
 impl WantedRoom {
-    /// Whether the program waits for none.
+    /// Returns true if the program waits for none.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -106,8 +106,8 @@ impl WantedRoom {
         self.classes &= !Self::bit(class);
     }
 
-    /// The first class of those in which something waits that has room for the smallest message, as
-    /// `has_room` says of a class and of what a message counts.
+    /// Returns the first class of those in which something waits that has room for the smallest
+    /// message, as `has_room` says of a class and of what a message counts.
     #[must_use]
     pub fn find(&self, has_room: impl Fn(u8, u64) -> bool) -> Option<u8> {
         let wanted = (0..).zip(self.charges);
@@ -116,15 +116,15 @@ impl WantedRoom {
         found.map(|(class, _)| class)
     }
 
-    /// The bit of a class.
+    /// Returns the bit of a class.
     const fn bit(class: u8) -> u8 {
         // Classes are 0 to 7.
         1 << (class & 7)
     }
 }
 
-/// Whether a queue that holds what counts `held` takes what counts `charge`, if `most` is its
-/// bound. An empty one takes any message.
+/// Returns true if a queue that holds what counts `held` takes what counts `charge`, if `most` is
+/// its bound. An empty one takes any message.
 #[must_use]
 pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
     match held.checked_add(charge) {
@@ -139,7 +139,7 @@ pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
 pub struct ByClass([Held; CLASSES]);
 
 impl ByClass {
-    /// What channels of `class` hold.
+    /// Returns what channels of `class` hold.
     #[inline]
     #[must_use]
     pub fn get(&self, class: u8) -> Held {
@@ -153,13 +153,13 @@ impl ByClass {
         *held = change(*held);
     }
 
-    /// What all classes hold.
+    /// Returns what all classes hold.
     #[must_use]
     pub fn all(&self) -> Held {
         self.0.into_iter().fold(Held::default(), Held::plus)
     }
 
-    /// Whether no class holds a message.
+    /// Returns true if no class holds a message.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|held| held.messages == 0)
@@ -178,7 +178,7 @@ pub struct Queued {
 }
 
 impl Queued {
-    /// Messages not yet acknowledged or refused.
+    /// Returns the messages not yet acknowledged or refused.
     #[must_use]
     pub const fn open(self) -> Held {
         self.all.minus(self.over)

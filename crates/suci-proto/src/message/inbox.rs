@@ -290,7 +290,8 @@ impl Inbox {
 
     // ---- polls
 
-    /// A large message that needs a decision: [`accept`](Self::accept) or [`refuse`](Self::refuse).
+    /// Returns a large message that needs a decision: [`accept`](Self::accept) or
+    /// [`refuse`](Self::refuse).
     pub fn poll_incoming(&mut self) -> Option<IncomingInfo> {
         self.incoming.pop_front()
     }
@@ -323,7 +324,7 @@ impl Inbox {
         None
     }
 
-    /// Whether [`poll_answer`](Self::poll_answer) has something.
+    /// Returns true if [`poll_answer`](Self::poll_answer) has something.
     #[must_use]
     pub fn has_answers(&self) -> bool {
         !self.answers.is_empty() || !self.updates.is_empty() || self.channels_due()
@@ -379,9 +380,9 @@ impl Inbox {
         self.accounts.session_limit
     }
 
-    /// Whether the session's limit should be told, if the peer was last told `told`: it moved by a
-    /// quarter of the window, or replies were taken and the peer may have no credit but for
-    /// replies.
+    /// Returns true if the session's limit should be told, if the peer was last told `told`: it
+    /// moved by a quarter of the window, or replies were taken and the peer may have no credit but
+    /// for replies.
     #[must_use]
     pub fn session_limit_due(&self, told: u64) -> bool {
         let moved = self.accounts.session_limit.saturating_sub(told);
@@ -395,22 +396,23 @@ impl Inbox {
         self.took_reply = false;
     }
 
-    /// The limit that every channel starts with, for the handshake: the first window that was
-    /// shared out. It stays, so that a later handshake of the session does not contradict the
+    /// Returns the limit that every channel starts with, for the handshake: the first window that
+    /// was shared out. It stays, so that a later handshake of the session does not contradict the
     /// first.
     #[must_use]
     pub fn channel_window(&self) -> u64 {
         self.first_limit
     }
 
-    /// The session's present window.
+    /// Returns the session's present window.
     #[must_use]
     pub fn session_window(&self) -> u64 {
         self.session_window
     }
 
-    /// Memory held for the peer: what its incomplete and unread messages are charged, and large
-    /// messages granted into memory of ours. Bytes the program took or supplied do not count.
+    /// Returns the memory held for the peer: what its incomplete and unread messages are charged,
+    /// and large messages granted into memory of ours. Bytes the program took or supplied do not
+    /// count.
     #[must_use]
     pub fn memory_used(&self) -> u64 {
         self.accounts
@@ -419,26 +421,26 @@ impl Inbox {
             .saturating_add(self.accounts.large)
     }
 
-    /// Bytes of large messages granted and not yet taken by the program.
+    /// Returns the bytes of large messages granted and not yet taken by the program.
     #[must_use]
     pub fn large_held(&self) -> u64 {
         self.accounts.large
     }
 
-    /// Whether the peer owes us the rest of a large message.
+    /// Returns true if the peer owes us the rest of a large message.
     #[must_use]
     pub fn has_unfinished(&self) -> bool {
         self.accounts.unfinished > 0
     }
 
-    /// The part of [`large_held`](Self::large_held) that is for messages which did not come
+    /// Returns the part of [`large_held`](Self::large_held) that is for messages which did not come
     /// completely yet.
     #[must_use]
     pub fn large_owed(&self) -> u64 {
         self.accounts.owed
     }
 
-    /// What the large message that waits first counts in the budget.
+    /// Returns what the large message that waits first counts in the budget.
     #[must_use]
     pub fn large_wanted(&self) -> Option<u64> {
         let place = *self.waiting.front()?;
@@ -448,7 +450,7 @@ impl Inbox {
             .map(|(_, total)| budgeted(total))
     }
 
-    /// Messages received completely in this session.
+    /// Returns the messages received completely in this session.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.accounts.complete
@@ -469,8 +471,8 @@ impl Inbox {
         Some(place)
     }
 
-    /// The place of a channel that the peer sends on, which may be new. None if it is finished:
-    /// what came was repeated.
+    /// Returns the place of a channel that the peer sends on, which may be new. None if it is
+    /// finished: what came was repeated.
     #[inline]
     fn find_or_open(&mut self, id: ChannelId) -> Result<Option<usize>, ProtocolError> {
         match self.find(id) {
@@ -543,19 +545,19 @@ impl Inbox {
 
 #[cfg(test)]
 impl Inbox {
-    /// Messages that came as runs and that the program did not take yet.
+    /// Returns the messages that came as runs and that the program did not take yet.
     pub(super) fn held_packed(&self) -> u64 {
         self.channels.iter().map(|(_, c)| c.held_packed()).sum()
     }
 
-    /// Bytes allocated for messages that the program did not take yet.
+    /// Returns the bytes allocated for messages that the program did not take yet.
     pub(super) fn footprint(&self) -> usize {
         let held = self.channels.iter().map(|(_, c)| c.footprint());
         let (slots, packed) = (&self.accounts.slot_cache, &self.accounts.packed_queue_cache);
         held.sum::<usize>() + slots.footprint() + packed.footprint()
     }
 
-    /// Bytes of all chunks that messages ever shared, in runs or else.
+    /// Returns the bytes of all chunks that messages ever shared, in runs or else.
     pub(super) fn chunks(&self) -> usize {
         self.accounts.chunk.allocated
     }

@@ -85,7 +85,7 @@ impl IncomingChannel {
         self.id
     }
 
-    /// A channel whose limit, by the handshake, is `limit`.
+    /// Returns a channel whose limit, by the handshake, is `limit`.
     pub(super) fn new(id: ChannelId, limit: u64, window: u64) -> Self {
         Self {
             id,
@@ -118,7 +118,8 @@ impl IncomingChannel {
         }
     }
 
-    /// Where message `number` stands. None if it stands in a run, or the program had it already.
+    /// Returns where message `number` stands. None if it stands in a run, or the program had it
+    /// already.
     fn place(&self, number: MessageNumber) -> Option<usize> {
         number.checked_sub(self.base).map(index)
     }
@@ -328,12 +329,12 @@ impl IncomingChannel {
         }
     }
 
-    /// Whether the program can take a message.
+    /// Returns true if the program can take a message.
     pub(super) fn is_ready(&self) -> bool {
         !self.packed.is_empty() || self.slots.front().is_some_and(Slot::is_complete)
     }
 
-    /// Whether a message was begun that the program does not have.
+    /// Returns true if a message was begun that the program does not have.
     pub(super) fn has_begun(&self) -> bool {
         !self.packed.is_empty() || !self.slots.is_empty()
     }
@@ -408,17 +409,17 @@ impl IncomingChannel {
         self.consumed = self.consumed.saturating_add(planted_consumption(charge));
     }
 
-    /// What the limit should be.
+    /// Returns what the limit should be.
     fn target(&self) -> u64 {
         self.consumed.saturating_add(self.window)
     }
 
-    /// Whether the limit should move by so much that it is worth a frame.
+    /// Returns true if the limit should move by so much that it is worth a frame.
     pub(super) fn update_due(&self) -> bool {
         self.target().saturating_sub(self.limit) >= (self.window / 4).max(1)
     }
 
-    /// The limit to announce, which holds from now on.
+    /// Returns the limit to announce, which holds from now on.
     pub(super) fn announce(&mut self) -> Answer {
         self.limit = self.limit.max(self.target());
         Answer::MaxChannel {
@@ -490,7 +491,7 @@ impl IncomingChannel {
         Ok(Asked::New)
     }
 
-    /// What the program is told about an RTS.
+    /// Returns what the program is told about an RTS.
     pub(super) fn info(&self, rts: &Rts<'_>) -> IncomingInfo {
         IncomingInfo {
             channel: self.id,
@@ -502,7 +503,7 @@ impl IncomingChannel {
         }
     }
 
-    /// Number and length of the message that waits for an answer.
+    /// Returns the number and length of the message that waits for an answer.
     pub(super) fn unanswered(&self) -> Option<(MessageNumber, u64)> {
         self.request
             .filter(|request| {
@@ -571,7 +572,7 @@ impl IncomingChannel {
         self.free_passed_over()
     }
 
-    /// The answer to the newest RTS.
+    /// Returns the answer to the newest RTS.
     pub(super) fn answer(&self) -> Option<Answer> {
         let Request {
             number: message,
@@ -590,7 +591,7 @@ impl IncomingChannel {
         }
     }
 
-    /// Whether `message` is the one the newest answer is about.
+    /// Returns true if `message` is the one the newest answer is about.
     pub(super) fn answered(&self, message: MessageNumber) -> bool {
         self.answer().is_some() && self.request.is_some_and(|r| r.number == message)
     }
@@ -607,7 +608,7 @@ fn planted_delivery() -> bool {
     crate::plant::active("void-delivered")
 }
 
-/// How far consumption moves the limits: by what was charged, unless a fault is planted.
+/// Returns how far consumption moves the limits: by what was charged, unless a fault is planted.
 pub(super) fn planted_consumption(charge: u64) -> u64 {
     #[cfg(suci_plant)]
     {

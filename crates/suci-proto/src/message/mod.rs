@@ -99,7 +99,7 @@ pub struct Outgoing {
     /// The bytes, at most [`crate::limits::MAX_MESSAGE`] (checked by the caller). Held until
     /// acknowledged.
     pub payload: Bytes,
-    /// Whether the program wants to hear of its delivery.
+    /// True if the program wants to hear of its delivery.
     pub notify: bool,
     /// The program's own handle, returned in its [`Completion`].
     pub token: u64,
@@ -137,14 +137,14 @@ pub struct SmallOutgoing<'a> {
     pub user_header: &'a [u8],
     /// The bytes. At most [`SMALL`] where they are queued (checked by the caller).
     pub payload: &'a [u8],
-    /// Whether the program wants to hear of its delivery.
+    /// True if the program wants to hear of its delivery.
     pub notify: bool,
     /// The program's own handle, returned in its [`Completion`].
     pub token: u64,
 }
 
 impl SmallOutgoing<'_> {
-    /// The same with bytes of its own.
+    /// Returns the same with bytes of its own.
     #[must_use]
     pub fn to_outgoing(&self) -> Outgoing {
         Outgoing {
@@ -161,8 +161,8 @@ impl SmallOutgoing<'_> {
 }
 
 impl Outgoing {
-    /// The message as a small one, if it is. One with a deadline is not: it keeps an entry of its
-    /// own, so that its memory is free when it expires.
+    /// Returns the message as a small one, if it is. One with a deadline is not: it keeps an entry
+    /// of its own, so that its memory is free when it expires.
     #[must_use]
     pub fn as_small(&self) -> Option<SmallOutgoing<'_>> {
         (self.payload.len() <= SMALL && self.deadline.is_none()).then(|| SmallOutgoing {
@@ -227,7 +227,7 @@ pub struct Completion {
     pub number: MessageNumber,
     /// The program's own handle.
     pub token: u64,
-    /// Whether the program asked to be told.
+    /// True if the program asked to be told.
     pub notify: bool,
     /// What became of it.
     pub outcome: Outcome,
@@ -244,14 +244,14 @@ pub const CANCELLED: u64 = u64::MAX - 1;
 /// its deadline passed.
 pub const EXPIRED: u64 = u64::MAX - 2;
 
-/// How many of these were not, or not certainly, delivered.
+/// Returns how many of these were not, or not certainly, delivered.
 pub(crate) fn undelivered(outcomes: &[Completion]) -> u64 {
     let failed = |o: &&Completion| o.outcome != Outcome::Delivered;
     len64(outcomes.iter().filter(failed).count())
 }
 
-/// What a message of `total` bytes with a header of `user_header` bytes counts against memory
-/// credit.
+/// Returns what a message of `total` bytes with a header of `user_header` bytes counts against
+/// memory credit.
 #[must_use]
 pub fn charge(total: u64, user_header: usize) -> u64 {
     MESSAGE_CHARGE
@@ -259,12 +259,13 @@ pub fn charge(total: u64, user_header: usize) -> u64 {
         .saturating_add(total)
 }
 
-/// A length in memory as a length of the protocol.
+/// Returns a length in memory as a length of the protocol.
 const fn len64(len: usize) -> u64 {
     len as u64
 }
 
-/// A length of the protocol as one in memory; one that cannot be held cannot be reached either.
+/// Returns a length of the protocol as one in memory; one that cannot be held cannot be reached
+/// either.
 fn index(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }

@@ -282,13 +282,14 @@ impl Outbox {
 
     // ---- polls
 
-    /// Whether [`next`](Self::next) has something for an empty packet. Finds out who is blocked.
+    /// Returns true if [`next`](Self::next) has something for an empty packet. Finds out who is
+    /// blocked.
     #[inline]
     pub fn has_sendable(&mut self) -> bool {
         !self.scheduler.is_empty() && self.find_ready().is_some()
     }
 
-    /// The channel that has something for an empty packet and whose turn it is.
+    /// Returns the channel that has something for an empty packet and whose turn it is.
     fn find_ready(&mut self) -> Option<usize> {
         let terms = self.terms();
         while let Some(place) = self.scheduler.front() {
@@ -368,14 +369,14 @@ impl Outbox {
         true
     }
 
-    /// Whether [`poll_channel_blocked`](Self::poll_channel_blocked) may have one.
+    /// Returns true if [`poll_channel_blocked`](Self::poll_channel_blocked) may have one.
     #[must_use]
     pub fn has_blocked_channels(&self) -> bool {
         !self.to_report.is_empty()
     }
 
-    /// A channel to report in CHANNEL_BLOCKED, with its limit: once for each time it is used up,
-    /// and again if the report is lost.
+    /// Returns a channel to report in CHANNEL_BLOCKED, with its limit: once for each time it is
+    /// used up, and again if the report is lost.
     pub fn poll_channel_blocked(&mut self) -> Option<(ChannelId, u64)> {
         while let Some(place) = self.to_report.pop_front() {
             let Some(channel) = self.channels.get_mut(place) else {
@@ -389,21 +390,22 @@ impl Outbox {
         None
     }
 
-    /// The end of a message's way: in order per channel, those that asked for it and those refused.
+    /// Returns the end of a message's way: in order per channel, those that asked for it and those
+    /// refused.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()
     }
 
     // ---- questions
 
-    /// The session limit at which something waits, for BLOCKED. Exact after
+    /// Returns the session limit at which something waits, for BLOCKED. Exact after
     /// [`has_sendable`](Self::has_sendable) said no.
     #[must_use]
     pub fn blocked_by_session(&self) -> Option<u64> {
         (!self.session_parked.is_empty()).then_some(self.session_limit)
     }
 
-    /// What messages wait for, if for anything but packets. Exact after
+    /// Returns what messages wait for, if for anything but packets. Exact after
     /// [`has_sendable`](Self::has_sendable) said no.
     #[must_use]
     pub fn wait_reason(&self) -> Option<WaitReason> {
@@ -416,13 +418,13 @@ impl Outbox {
         }
     }
 
-    /// Messages of this channel not yet acknowledged or refused.
+    /// Returns the messages of this channel not yet acknowledged or refused.
     #[cfg(test)]
     pub fn queue_len(&self, channel: ChannelId) -> usize {
         self.get(channel).map_or(0, |channel| channel.queue.open())
     }
 
-    /// What it holds.
+    /// Returns what it holds.
     #[must_use]
     pub fn queued(&self) -> Queued {
         Queued {
@@ -431,25 +433,25 @@ impl Outbox {
         }
     }
 
-    /// What of that each class holds.
+    /// Returns what of that each class holds.
     #[must_use]
     pub fn queued_by_class(&self) -> ByClass {
         self.queued
     }
 
-    /// Whether every message was acknowledged or refused, and every void one acknowledged.
+    /// Returns true if every message was acknowledged or refused, and every void one acknowledged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queued.is_empty() && self.voids == 0
     }
 
-    /// Messages accepted in this session, on all channels; cancelled ones do not count.
+    /// Returns the messages accepted in this session, on all channels; cancelled ones do not count.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// How many messages of this channel, from its first, are all acknowledged, refused or
+    /// Returns how many messages of this channel, from its first, are all acknowledged, refused or
     /// cancelled.
     #[must_use]
     pub fn delivered(&self, channel: ChannelId) -> u64 {
@@ -458,8 +460,8 @@ impl Outbox {
         channel.map_or_else(cold, OutgoingChannel::delivered)
     }
 
-    /// Whether what goes next is of a lower class than a channel that was opened: that one may want
-    /// to send at any time, and should find room.
+    /// Returns true if what goes next is of a lower class than a channel that was opened: that one
+    /// may want to send at any time, and should find room.
     #[must_use]
     pub fn is_outranked(&self) -> bool {
         self.scheduler
@@ -467,7 +469,8 @@ impl Outbox {
             .is_some_and(|class| self.has_class_above(class))
     }
 
-    /// Memory credit that is left for a message on `channel`, in bytes as messages are charged.
+    /// Returns the memory credit that is left for a message on `channel`, in bytes as messages are
+    /// charged.
     #[must_use]
     pub fn room(&self, channel: ChannelId) -> u64 {
         let session = self.terms().room_on(channel);
@@ -476,7 +479,7 @@ impl Outbox {
         room.unwrap_or(self.channel_limit).min(session)
     }
 
-    /// Memory credit used and granted in this session.
+    /// Returns the memory credit used and granted in this session.
     #[must_use]
     pub fn session_credit(&self) -> (u64, u64) {
         (self.session_used, self.session_limit)
@@ -523,8 +526,8 @@ impl Outbox {
         self.channels.get(*self.by_id.get(&channel)?)
     }
 
-    /// The place of a channel that the peer answers on. None if that is finished: the answer was
-    /// repeated.
+    /// Returns the place of a channel that the peer answers on. None if that is finished: the
+    /// answer was repeated.
     fn known(&mut self, channel: ChannelId) -> Result<Option<usize>, ProtocolError> {
         let place = self.find(channel);
         if place.is_none() && !self.finished.contains(channel) {
@@ -598,7 +601,7 @@ impl Outbox {
 
 #[cfg(test)]
 impl Outbox {
-    /// Bytes of frames that are kept for messages not yet acknowledged.
+    /// Returns the bytes of frames that are kept for messages not yet acknowledged.
     pub(super) fn frames_held(&self) -> usize {
         self.channels
             .iter()

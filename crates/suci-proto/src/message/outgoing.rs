@@ -27,7 +27,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Memory credit left in the session for messages of `channel`.
+    /// Returns the memory credit left in the session for messages of `channel`.
     #[inline]
     pub(super) const fn room_on(&self, channel: ChannelId) -> u64 {
         if channel.carries_replies() {
@@ -112,12 +112,12 @@ pub(super) struct IdleOutgoing {
 }
 
 impl IdleOutgoing {
-    /// The number of the next message.
+    /// Returns the number of the next message.
     pub(super) fn number(&self) -> MessageNumber {
         self.number.whole()
     }
 
-    /// Memory credit left.
+    /// Returns the memory credit left.
     pub(super) fn room(&self) -> u64 {
         self.room.into()
     }
@@ -143,8 +143,8 @@ impl OutgoingChannel {
         }
     }
 
-    /// The channel as it was before it became idle. Its next message has this position, which none
-    /// of its messages had.
+    /// Returns the channel as it was before it became idle. Its next message has this position,
+    /// which none of its messages had.
     pub(super) fn thawed(id: ChannelId, idle: IdleOutgoing, position: u64) -> Self {
         let (number, used) = (idle.number(), idle.used.whole());
         Self {
@@ -155,7 +155,7 @@ impl OutgoingChannel {
         }
     }
 
-    /// The numbers to keep of the channel while it is idle.
+    /// Returns the numbers to keep of the channel while it is idle.
     pub(super) fn frozen(&self) -> IdleOutgoing {
         IdleOutgoing {
             number: Halves::of(self.queue.end_number()),
@@ -164,7 +164,7 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whether the channel has no message, waits for nothing, and has nothing to report.
+    /// Returns true if the channel has no message, waits for nothing, and has nothing to report.
     pub(super) fn is_idle(&self) -> bool {
         let waits = self.turn.parked.is_some() || self.turn.to_report;
         self.queue.is_empty() && self.asked.is_none() && !waits && self.fin == Fin::Open
@@ -174,7 +174,7 @@ impl OutgoingChannel {
         self.id
     }
 
-    /// How many messages, from the first on, are acknowledged or refused.
+    /// Returns how many messages, from the first on, are acknowledged or refused.
     pub(super) fn delivered(&self) -> MessageNumber {
         self.queue.first_number()
     }
@@ -183,7 +183,7 @@ impl OutgoingChannel {
         self.limit
     }
 
-    /// Memory credit left.
+    /// Returns the memory credit left.
     pub(super) fn room(&self) -> u64 {
         self.limit.saturating_sub(self.used)
     }
@@ -211,7 +211,7 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whether this message asks first even if the credit suffices.
+    /// Returns true if this message asks first even if the credit suffices.
     fn asks_first(segment: &SendSegment, terms: Terms) -> bool {
         let half = terms.window.map_or(u64::MAX, |window| window / 2);
         segment.total() > terms.rts_threshold
@@ -243,17 +243,17 @@ impl OutgoingChannel {
             })
     }
 
-    /// Whether something was lost and not sent again.
+    /// Returns true if something was lost and not sent again.
     fn has_lost(&self) -> bool {
         self.queue.has_lost() || self.asked.is_some_and(|asked| asked.lost)
     }
 
-    /// Whether no byte waits to be sent, for the first time or again.
+    /// Returns true if no byte waits to be sent, for the first time or again.
     pub(super) fn has_sent_all(&self) -> bool {
         !self.has_lost() && !self.queue.has_unsent()
     }
 
-    /// Whether the RTS of message `number` is unanswered.
+    /// Returns true if the RTS of message `number` is unanswered.
     fn has_asked(&self, number: MessageNumber) -> bool {
         self.asked.is_some_and(|asked| asked.number == number)
     }
@@ -278,8 +278,8 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whether the message behind `number` asks while `number` is being sent. Only one message asks
-    /// ahead, because each grant ties up the receiver's memory.
+    /// Returns true if the message behind `number` asks while `number` is being sent. Only one
+    /// message asks ahead, because each grant ties up the receiver's memory.
     fn asks_ahead(&self, number: MessageNumber, terms: Terms) -> bool {
         self.charged == number.saturating_add(1)
             && self.asked.is_none()
@@ -412,7 +412,7 @@ impl OutgoingChannel {
         }
     }
 
-    /// Whether an answer to message `number` is new. A repeated one is not.
+    /// Returns whether an answer to message `number` is new. A repeated one is not.
     fn answers(&self, number: MessageNumber) -> Result<bool, ProtocolError> {
         if self.has_asked(number) {
             return Ok(true);

@@ -41,7 +41,7 @@ pub(super) struct Taken {
 }
 
 impl PackedQueue {
-    /// How many messages there are.
+    /// Returns how many messages there are.
     #[inline]
     pub(super) fn len(&self) -> u64 {
         self.messages
@@ -52,8 +52,8 @@ impl PackedQueue {
         self.messages == 0
     }
 
-    /// Whether a run costs no more memory than its messages are charged, apart from what its chunk
-    /// has left at the end.
+    /// Returns true if a run costs no more memory than its messages are charged, apart from what
+    /// its chunk has left at the end.
     pub(super) fn is_worth(run: &FrameBatch<'_>) -> bool {
         let heads = super::len64(run.frames().len()).saturating_sub(run.payload());
         heads.saturating_add(ENTRY) <= run.count().saturating_mul(MESSAGE_CHARGE)
@@ -108,7 +108,7 @@ impl PackedQueue {
 
 #[cfg(test)]
 impl PackedQueue {
-    /// Bytes allocated for it, what it shares with others apart.
+    /// Returns the bytes allocated for it, what it shares with others apart.
     pub(super) fn footprint(&self) -> usize {
         self.frames.capacity() * size_of::<Bytes>()
     }

@@ -13,7 +13,7 @@ const SPACIOUS: usize = 8 * WARM;
 pub(super) struct Moved(BTreeMap<usize, usize>);
 
 impl Moved {
-    /// The same places, where their channels stand now.
+    /// Returns the same places, where their channels stand now.
     pub(super) fn all<List: FromIterator<usize>>(
         &self,
         places: impl IntoIterator<Item = usize>,

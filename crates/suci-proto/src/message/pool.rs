@@ -60,8 +60,8 @@ impl core::fmt::Debug for Pool {
 }
 
 impl Shelves {
-    /// A buffer of the fullest shelf but that of `class`: what is in use now has the room, not what
-    /// once was.
+    /// Returns a buffer of the fullest shelf but that of `class`: what is in use now has the room,
+    /// not what once was.
     fn take_off(&mut self, class: usize) -> Option<Vec<u8>> {
         let others = self.free.iter_mut().filter(|(other, _)| **other != class);
         let (_, fullest) = others.max_by_key(|(other, shelf)| other.saturating_mul(shelf.len()))?;
@@ -72,8 +72,8 @@ impl Shelves {
 }
 
 impl Pool {
-    /// A pool that keeps at most `max_kept` bytes of unused buffers for long messages, and as much
-    /// for small ones, but at least 64 KiB and at most 1 MiB.
+    /// Returns a pool that keeps at most `max_kept` bytes of unused buffers for long messages, and
+    /// as much for small ones, but at least 64 KiB and at most 1 MiB.
     #[must_use]
     pub fn new(max_kept: usize) -> Self {
         let shelves = Shelves {
@@ -87,7 +87,7 @@ impl Pool {
         }
     }
 
-    /// Bytes of unused buffers kept for long messages.
+    /// Returns the bytes of unused buffers kept for long messages.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.lock().kept
@@ -98,7 +98,8 @@ impl Pool {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A buffer of `len` bytes of unspecified (old or zero) content. The caller has charged them.
+    /// Returns a buffer of `len` bytes of unspecified (old or zero) content. The caller has charged
+    /// them.
     pub(super) fn take(&self, len: usize) -> Buffer {
         if len < SHELVED {
             return Buffer::supplied(vec![0; len], len);
@@ -153,8 +154,8 @@ impl Pool {
     }
 }
 
-/// The length kept for a buffer of `len` bytes: four steps per power of two, at most a quarter
-/// wasted.
+/// Returns the length kept for a buffer of `len` bytes: four steps per power of two, at most a
+/// quarter wasted.
 fn class(len: usize) -> usize {
     let step = (1_usize << len.max(SHELVED).ilog2()) / 4;
     len.max(SHELVED)
@@ -179,7 +180,7 @@ enum Storage {
 }
 
 impl Buffer {
-    /// A buffer that the program supplied for `len` bytes; `data` is at least as long.
+    /// Returns a buffer that the program supplied for `len` bytes; `data` is at least as long.
     pub(super) fn supplied(data: Vec<u8>, len: usize) -> Self {
         Self {
             len: len.min(data.len()),
@@ -212,7 +213,7 @@ impl Buffer {
         place.map(|place| place.copy_from_slice(bytes)).is_some()
     }
 
-    /// Whether it is a place in a chunk.
+    /// Returns true if it is a place in a chunk.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.memory, Storage::Shared(_))
     }
@@ -230,7 +231,7 @@ impl Buffer {
         fits
     }
 
-    /// The first bytes of it, at most `len`.
+    /// Returns the first bytes of it, at most `len`.
     pub(super) fn front(&self, len: usize) -> &[u8] {
         let data = match &self.memory {
             Storage::Own(data, _) => data.as_slice(),
@@ -239,7 +240,7 @@ impl Buffer {
         data.get(..len.min(self.len)).unwrap_or_default()
     }
 
-    /// The finished message. A shelved buffer goes home when the last reference is dropped.
+    /// Returns the finished message. A shelved buffer goes home when the last reference is dropped.
     pub(super) fn freeze(mut self) -> Bytes {
         match &mut self.memory {
             Storage::Own(_, Some(_)) => Bytes::from_owner(self),
@@ -299,8 +300,8 @@ impl Chunk {
         self.space.split().freeze()
     }
 
-    /// A place for a message of `len` bytes that comes in pieces, unless it is too long, or there
-    /// is such a one.
+    /// Returns a place for a message of `len` bytes that comes in pieces, unless it is too long, or
+    /// there is such a one.
     pub(super) fn lend(&mut self, pool: &Pool, len: usize) -> Option<Buffer> {
         if self.lent || len > CHUNKED {
             return None;
@@ -314,7 +315,7 @@ impl Chunk {
         })
     }
 
-    /// Whether a message in it is not complete.
+    /// Returns true if a message in it is not complete.
     pub(super) fn is_lent(&self) -> bool {
         self.lent
     }

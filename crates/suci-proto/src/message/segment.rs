@@ -38,7 +38,7 @@ pub(super) struct SendSegment {
     each: u64,
     /// How many messages.
     pub(super) count: u32,
-    /// Whether the program wants to hear of the delivery.
+    /// True if the program wants to hear of the delivery.
     pub(super) notify: bool,
     /// An RTS was sent for the message. The segment has only this message.
     pub(super) asked: bool,
@@ -151,7 +151,7 @@ pub(super) struct Filling {
 }
 
 impl Filling {
-    /// An empty filling, for a packet with `room` bytes left.
+    /// Returns an empty filling, for a packet with `room` bytes left.
     pub(super) fn new(room: usize) -> Self {
         Self {
             start: 0,
@@ -175,7 +175,7 @@ impl Filling {
         (self.start, self.end, self.resent) = (start, start, resent);
     }
 
-    /// Whether another frame may follow.
+    /// Returns true if another frame may follow.
     pub(super) fn goes_on(&self) -> bool {
         self.bytes < self.turn && !self.full && !self.closed && self.reference.is_none()
     }
@@ -198,7 +198,7 @@ impl Filling {
         fits
     }
 
-    /// How many of `count` frames with `frame` bytes each may follow.
+    /// Returns how many of `count` frames with `frame` bytes each may follow.
     fn fitting(&mut self, count: u64, frame: u64) -> u64 {
         let room = len64(self.room) / frame.max(1);
         let turn = len64(self.turn.saturating_sub(self.bytes)).div_ceil(frame.max(1));
@@ -217,7 +217,7 @@ impl Filling {
 }
 
 impl SendSegment {
-    /// A segment of one message, which is encoded.
+    /// Returns a segment of one message, which is encoded.
     pub(super) fn encoded(
         first: MessageNumber,
         start: u64,
@@ -236,7 +236,7 @@ impl SendSegment {
         }
     }
 
-    /// A segment of one message, whose bytes stay the program's.
+    /// Returns a segment of one message, whose bytes stay the program's.
     pub(super) fn referenced(first: MessageNumber, start: u64, message: Outgoing) -> Self {
         let payloads = Payloads {
             total: len64(message.payload.len()),
@@ -305,36 +305,36 @@ impl SendSegment {
 
     // ---- numbers and positions
 
-    /// How many positions each message has.
+    /// Returns how many positions each message has.
     #[inline]
     pub(super) fn each(&self) -> u64 {
         self.each
     }
 
-    /// The position of the message behind the first `count` messages.
+    /// Returns the position of the message behind the first `count` messages.
     #[inline]
     pub(super) fn position(&self, count: u64) -> u64 {
         self.start + count * self.each
     }
 
-    /// The position behind the last message.
+    /// Returns the position behind the last message.
     pub(super) fn end(&self) -> u64 {
         self.position(self.count.into())
     }
 
-    /// The number behind the last message.
+    /// Returns the number behind the last message.
     pub(super) fn end_number(&self) -> MessageNumber {
         self.first + u64::from(self.count)
     }
 
-    /// How many messages end at or before `position`.
+    /// Returns how many messages end at or before `position`.
     #[inline]
     pub(super) fn ended(&self, position: u64) -> u64 {
         let inside = position.saturating_sub(self.start);
         (inside / self.each.max(1)).min(self.count.into())
     }
 
-    /// How many messages begin before `position`.
+    /// Returns how many messages begin before `position`.
     #[inline]
     pub(super) fn begun(&self, position: u64) -> u64 {
         let inside = position.saturating_sub(self.start);
@@ -343,12 +343,12 @@ impl SendSegment {
 
     // ---- sizes of messages
 
-    /// Whether the messages were cancelled.
+    /// Returns true if the messages were cancelled.
     pub(super) fn is_void(&self) -> bool {
         matches!(self.content, Content::Void)
     }
 
-    /// Bytes of each message, and of its user header.
+    /// Returns the bytes of each message, and of its user header.
     fn sizes(&self) -> (u64, usize) {
         match &self.content {
             Content::Frames { shape, .. } => (shape.payload.into(), shape.header.into()),
@@ -357,30 +357,30 @@ impl SendSegment {
         }
     }
 
-    /// Bytes of each message.
+    /// Returns the bytes of each message.
     pub(super) fn total(&self) -> u64 {
         self.sizes().0
     }
 
-    /// Memory credit that sending a message at once takes.
+    /// Returns the memory credit that sending a message at once takes.
     pub(super) fn charge(&self) -> u64 {
         let (total, header) = self.sizes();
         charge(total, header)
     }
 
-    /// Memory credit that the RTS of the message takes.
+    /// Returns the memory credit that the RTS of the message takes.
     pub(super) fn request_charge(&self) -> u64 {
         charge(0, self.sizes().1)
     }
 
-    /// Bytes that each message counts in the queue.
+    /// Returns the bytes that each message counts in the queue.
     pub(super) fn held(&self) -> u64 {
         let (total, header) = self.sizes();
         total.saturating_add(len64(header))
     }
 
-    /// Bytes of each message that were copied into frames. Frames are kept until all messages
-    /// before theirs are acknowledged, too.
+    /// Returns the bytes of each message that were copied into frames. Frames are kept until all
+    /// messages before theirs are acknowledged, too.
     pub(super) fn copied(&self) -> u64 {
         match &self.content {
             Content::Frames { .. } => self.held(),
@@ -388,7 +388,7 @@ impl SendSegment {
         }
     }
 
-    /// Bytes of all messages here that are held now.
+    /// Returns the bytes of all messages here that are held now.
     pub(super) fn held_now(&self) -> u64 {
         match &self.content {
             Content::Frames { .. } => self.held().saturating_mul(self.count.into()),
@@ -407,13 +407,13 @@ impl SendSegment {
         }
     }
 
-    /// Whether the messages are encoded, and more may be appended.
+    /// Returns true if the messages are encoded, and more may be appended.
     #[inline]
     pub(super) fn has_frames(&self) -> bool {
         matches!(self.content, Content::Frames { .. }) && !self.asked
     }
 
-    /// The place where the frames begin, and the number of their bytes.
+    /// Returns the place where the frames begin, and the number of their bytes.
     pub(super) fn frames_mut(&mut self) -> Option<(&mut u64, u64)> {
         let bytes = self.end().saturating_sub(self.start);
         match &mut self.content {
@@ -443,7 +443,7 @@ impl SendSegment {
         }
     }
 
-    /// The outcome of message `number`, which is here.
+    /// Returns the outcome of message `number`, which is here.
     pub(super) fn completion(
         &self,
         channel: ChannelId,
@@ -545,7 +545,7 @@ impl SendSegment {
 
     // ---- into packets
 
-    /// The request to send message `number`, which is here.
+    /// Returns the request to send message `number`, which is here.
     pub(super) fn request<'a>(
         &'a self,
         channel: ChannelId,
@@ -697,7 +697,7 @@ impl SendSegment {
         }
     }
 
-    /// The payload, if packets refer to it instead of copying it.
+    /// Returns the payload, if packets refer to it instead of copying it.
     pub(super) fn gathered(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Payloads(payloads) if payloads.total > len64(COPIED) => Some(&payloads.first),

@@ -84,7 +84,7 @@ pub(super) struct Cancelled {
 }
 
 impl SendQueue {
-    /// An empty queue, whose next message has this number and position.
+    /// Returns an empty queue, whose next message has this number and position.
     pub(super) fn at(number: MessageNumber, position: u64) -> Self {
         Self {
             next: position,
@@ -98,27 +98,27 @@ impl SendQueue {
         self.segments.is_empty()
     }
 
-    /// The number of the first message.
+    /// Returns the number of the first message.
     pub(super) fn first_number(&self) -> MessageNumber {
         self.segments.front().map_or(self.end_number, |s| s.first)
     }
 
-    /// The number that the next message will have.
+    /// Returns the number that the next message will have.
     pub(super) fn end_number(&self) -> MessageNumber {
         self.end_number
     }
 
-    /// The position that the next message will have.
+    /// Returns the position that the next message will have.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// The first position that was never sent.
+    /// Returns the first position that was never sent.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The first message with a byte that was never sent: its number and its segment.
+    /// Returns the first message with a byte that was never sent: its number and its segment.
     #[inline]
     pub(super) fn unsent(&self) -> Option<(MessageNumber, &SendSegment)> {
         let segment = self.segments.get(self.unsent)?;
@@ -126,7 +126,7 @@ impl SendQueue {
         Some((segment.first.saturating_add(sent), segment))
     }
 
-    /// The segment of the message behind `number`, which is the number that
+    /// Returns the segment of the message behind `number`, which is the number that
     /// [`unsent`](Self::unsent) returns.
     pub(super) fn behind_unsent(&self, number: MessageNumber) -> Option<&SendSegment> {
         let segment = self.segments.get(self.unsent)?;
@@ -136,12 +136,12 @@ impl SendQueue {
         }
     }
 
-    /// Whether a byte was never sent.
+    /// Returns true if a byte was never sent.
     pub(super) fn has_unsent(&self) -> bool {
         self.unsent < self.segments.len()
     }
 
-    /// Whether a byte was lost and not sent again.
+    /// Returns true if a byte was lost and not sent again.
     pub(super) fn has_lost(&self) -> bool {
         !self.lost.is_empty()
     }
@@ -166,7 +166,7 @@ impl SendQueue {
         }
     }
 
-    /// The messages and bytes that count against the bounds of the queue. O(messages).
+    /// Returns the messages and bytes that count against the bounds of the queue. O(messages).
     pub(super) fn held(&self) -> Held {
         let counted = self.segments.iter().filter(|segment| !segment.is_void());
         let each = counted.map(|s| Held::new(s.count.into(), s.held_now()));
@@ -175,7 +175,7 @@ impl SendQueue {
 
     // ---- adding messages
 
-    /// The last segment, if a byte of it was never sent.
+    /// Returns the last segment, if a byte of it was never sent.
     #[inline(always)]
     fn last_unsent(&mut self) -> Option<&mut SendSegment> {
         match self.has_unsent() {
@@ -285,7 +285,7 @@ impl SendQueue {
 
     // ---- segments
 
-    /// The place of the first segment that ends behind `position`.
+    /// Returns the place of the first segment that ends behind `position`.
     fn place(&self, position: u64) -> usize {
         // In most cases it is the first segment.
         if self.segments.front().is_none_or(|s| position < s.end()) {
@@ -294,19 +294,19 @@ impl SendQueue {
         self.segments.partition_point(|s| s.end() <= position)
     }
 
-    /// The segment of message `number`, and its place.
+    /// Returns the segment of message `number`, and its place.
     pub(super) fn find(&self, number: MessageNumber) -> Option<(usize, &SendSegment)> {
         let place = self.segments.partition_point(|s| s.end_number() <= number);
         let segment = self.segments.get(place).filter(|s| s.first <= number)?;
         Some((place, segment))
     }
 
-    /// The payload of message `number`, if packets refer to it instead of copying it.
+    /// Returns the payload of message `number`, if packets refer to it instead of copying it.
     pub(super) fn gathered(&self, number: MessageNumber) -> Option<&Bytes> {
         self.find(number)?.1.gathered()
     }
 
-    /// The request to send message `number`.
+    /// Returns the request to send message `number`.
     pub(super) fn request(&self, channel: ChannelId, number: MessageNumber) -> Option<Rts<'_>> {
         self.find(number)?.1.request(channel, number, &self.frames)
     }
@@ -719,7 +719,7 @@ impl SendQueue {
     }
 }
 
-/// The outcome of a message that was sent and not fully acknowledged.
+/// Returns the outcome of a message that was sent and not fully acknowledged.
 fn unacknowledged() -> Outcome {
     #[cfg(suci_plant)]
     if crate::plant::active("delivered-unacknowledged") {
@@ -737,18 +737,18 @@ impl SendBufferCaches {
 
 #[cfg(test)]
 impl SendQueue {
-    /// Bytes of frames that are kept.
+    /// Returns the bytes of frames that are kept.
     pub(super) fn frames_held(&self) -> usize {
         self.frames.held()
     }
 
-    /// Bytes allocated, without the payloads of messages that are not small.
+    /// Returns the bytes allocated, without the payloads of messages that are not small.
     pub(super) fn footprint(&self) -> usize {
         let segments = self.segments.capacity() * size_of::<SendSegment>();
         self.frames.footprint() + segments + self.acked.heap() + self.lost.heap()
     }
 
-    /// Messages that are not acknowledged, refused or cancelled.
+    /// Returns the messages that are not acknowledged, refused or cancelled.
     pub(super) fn open(&self) -> usize {
         let counted = self.segments.iter().filter(|segment| !segment.is_void());
         let positions =

@@ -59,7 +59,7 @@ impl Slot {
         }
     }
 
-    /// What it counts against memory credit.
+    /// Returns what it counts against memory credit.
     pub(super) fn charge(&self) -> u64 {
         match self {
             Self::Unseen => MESSAGE_CHARGE,
@@ -69,7 +69,7 @@ impl Slot {
         }
     }
 
-    /// The kind of a message that is complete.
+    /// Returns the kind of a message that is complete.
     pub(super) fn kind(&self) -> Option<Kind> {
         match self {
             Self::Whole { kind, .. } => Some(*kind),
@@ -78,7 +78,7 @@ impl Slot {
         }
     }
 
-    /// Whether the message was announced by RTS.
+    /// Returns true if the message was announced by RTS.
     pub(super) fn has_asked(&self) -> bool {
         match self {
             Self::Unseen | Self::Whole { .. } | Self::Void { .. } => false,
@@ -87,17 +87,17 @@ impl Slot {
         }
     }
 
-    /// Whether the program can take it, once it is first.
+    /// Returns true if the program can take it, once it is first.
     pub(super) fn is_complete(&self) -> bool {
         matches!(self, Self::Whole { .. } | Self::Assembled(_))
     }
 
-    /// Whether the program never takes it.
+    /// Returns true if the program never takes it.
     pub(super) fn is_passed_over(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::Void { .. })
     }
 
-    /// Whether it holds up nothing behind it.
+    /// Returns true if it holds up nothing behind it.
     pub(super) fn is_settled(&self) -> bool {
         self.is_complete() || self.is_passed_over()
     }
@@ -126,7 +126,7 @@ impl SlotCache {
 
 #[cfg(test)]
 impl Slot {
-    /// Bytes allocated for it, its own place apart.
+    /// Returns the bytes allocated for it, its own place apart.
     fn heap(&self) -> usize {
         match self {
             Self::Whole { bytes, .. } => bytes.len(),
@@ -136,7 +136,7 @@ impl Slot {
     }
 }
 
-/// Bytes allocated for a channel's messages.
+/// Returns the bytes allocated for a channel's messages.
 #[cfg(test)]
 pub(super) fn footprint(slots: &VecDeque<Slot>) -> usize {
     slots.capacity() * size_of::<Slot>() + slots.iter().map(Slot::heap).sum::<usize>()

@@ -21,8 +21,8 @@ const INITIAL_RTT: Duration = Duration::from_millis(20);
 /// socket's budget.
 const MOST_PREVIOUS: usize = 4;
 
-/// How many channels a peer may open towards a session with this window: they take no more memory
-/// than messages may.
+/// Returns how many channels a peer may open towards a session with this window: they take no more
+/// memory than messages may.
 pub(super) fn channels_beside(window: u64) -> u64 {
     let channels = window / limits::CHANNEL_MEMORY;
     channels.clamp(limits::MIN_CHANNELS, limits::MAX_CHANNELS)
@@ -120,7 +120,7 @@ impl Peer {
         inbox.set_max_channels(channels_beside(window));
     }
 
-    /// An index and tag for packets to us.
+    /// Returns an index and tag for packets to us.
     pub(crate) fn new_end(&self, shared: &mut Shared) -> End {
         End {
             index: shared.allocate_index(self.node, self.key),
@@ -128,7 +128,7 @@ impl Peer {
         }
     }
 
-    /// The credit in INIT or ACCEPT.
+    /// Returns the credit in INIT or ACCEPT.
     pub(crate) fn first_grant(&self, beginning: &mut Beginning) -> Credit {
         let credit = beginning.grant.handshake_credit(0);
         Credit {
@@ -139,7 +139,7 @@ impl Peer {
         }
     }
 
-    /// The parameters that we announce.
+    /// Returns the parameters that we announce.
     pub(crate) fn params(&self, max_datagram: usize, shared: &Shared) -> Params {
         let config = &shared.config;
         Params {

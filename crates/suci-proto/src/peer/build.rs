@@ -255,8 +255,8 @@ impl Peer {
         last
     }
 
-    /// Whether what was just sent gave cause for more, which no timer names: a probe of the path
-    /// goes only while something is in flight, and the connection's numbers may be used up.
+    /// Returns true if what was just sent gave cause for more, which no timer names: a probe of the
+    /// path goes only while something is in flight, and the connection's numbers may be used up.
     fn has_more_by_itself(&self, now: Instant) -> bool {
         let used_up = |c: &Connection| c.numbers.peek().is_none();
         self.path_probe_due(now).is_some() || self.connection.as_deref().is_some_and(used_up)
@@ -292,7 +292,7 @@ impl Peer {
         }
     }
 
-    /// How many packets a train may have.
+    /// Returns how many packets a train may have.
     fn train_packets(&mut self, now: Instant, outranked: bool) -> usize {
         let sendable = self.session.outbox.has_sendable();
         let outranked = outranked || (sendable && self.session.outbox.is_outranked());
@@ -311,19 +311,19 @@ impl Peer {
             .max(SHORTEST_TRAIN)
     }
 
-    /// What for a packet is wanted, if one is.
+    /// Returns what for a packet is wanted, if one is.
     fn wanted(&mut self, now: Instant) -> Option<Wanted> {
         let data = self.wants_data();
         let urgent = self.wants_control(now);
         (data || urgent).then_some(Wanted { data, urgent })
     }
 
-    /// Whether a packet is wanted for messages.
+    /// Returns true if a packet is wanted for messages.
     fn wants_data(&mut self) -> bool {
         self.carries_data() && self.session.outbox.has_sendable()
     }
 
-    /// What the next packet may be, if it is allowed.
+    /// Returns what the next packet may be, if it is allowed.
     fn permit(&mut self, now: Instant, wanted: Wanted) -> Option<Permit> {
         let connection = self.connection.as_mut()?;
         let wants_data = wanted.data && !connection.grant.is_dismissed();
@@ -491,7 +491,8 @@ impl Peer {
         }
     }
 
-    /// What the messages wait for that could not go now: the first limit that none of them passes.
+    /// Returns what the messages wait for that could not go now: the first limit that none of them
+    /// passes.
     fn wait_reason(&mut self, now: Instant) -> Option<WaitReason> {
         if self.session.outbox.is_empty() {
             return None;

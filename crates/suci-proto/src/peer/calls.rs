@@ -7,7 +7,7 @@ use crate::message::{CANCELLED, IncomingInfo, Message};
 use crate::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
 impl Peer {
-    /// The next reply, with this peer.
+    /// Returns the next reply, with this peer.
     pub(crate) fn next_reply(&mut self, shared: &mut Shared) -> Option<(&mut Self, Message)> {
         let message = self.session.inbox.pop_reply()?;
         self.read = true;
@@ -23,7 +23,7 @@ impl Peer {
         Some((self, message))
     }
 
-    /// Whether [`Peer::next_reply`] returns a reply.
+    /// Returns true if [`Peer::next_reply`] returns a reply.
     pub(crate) fn has_reply(&self) -> bool {
         self.session.inbox.has_reply()
     }

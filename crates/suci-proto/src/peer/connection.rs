@@ -68,7 +68,7 @@ impl Numbers {
         self.skip_at = self.next.saturating_add(ahead);
     }
 
-    /// The next number, if any is left: numbers never wrap.
+    /// Returns the next number, if any is left: numbers never wrap.
     pub(crate) fn peek(&self) -> Option<PacketNumber> {
         (self.next < PacketNumber::MAX).then_some(self.next)
     }
@@ -83,7 +83,7 @@ impl Numbers {
         }
     }
 
-    /// How many consecutive numbers come before a skipped one, without the last of them.
+    /// Returns how many consecutive numbers come before a skipped one, without the last of them.
     pub(crate) fn in_a_row(&self) -> u64 {
         self.skip_at.saturating_sub(self.next).saturating_sub(1)
     }
@@ -101,7 +101,7 @@ impl Numbers {
         self.skip_at = PacketNumber::MAX;
     }
 
-    /// The number of the first packet.
+    /// Returns the number of the first packet.
     pub(crate) fn first(&self) -> PacketNumber {
         self.first
     }
@@ -185,7 +185,7 @@ pub(crate) struct Connection {
     pub(crate) delivery_rate: u64,
     /// The pace while messages or credit, and not the window, are the limit.
     pub(crate) cwnd_validation: CwndValidation,
-    /// Whether sending last stopped for lack of messages or credit, not of window.
+    /// True if sending last stopped for lack of messages or credit, not of window.
     pub(crate) app_limited: bool,
     /// The peer's traffic counters, handed on from connection to connection.
     pub(crate) traffic: Traffic,
@@ -336,22 +336,22 @@ impl Connection {
         shared.shares.set_demand(&mut self.grant, demand);
     }
 
-    /// Whether acknowledgements wait for the next turn rather than for a timer.
+    /// Returns true if acknowledgements wait for the next turn rather than for a timer.
     pub(crate) fn acks_on_poll(&self) -> bool {
         self.acks.on_poll && self.modes.theirs() != Mode::Throughput
     }
 
-    /// Whether the peer announced this extension. We announce all that we support.
+    /// Returns true if the peer announced this extension. We announce all that we support.
     pub(crate) fn speaks(&self, extension: u64) -> bool {
         self.params.extensions & extension != 0
     }
 
-    /// Where packets go, and from which address of this host.
+    /// Returns where packets go, and from which address of this host.
     pub(super) fn destination(&self) -> Destination {
         self.path.destination(self.recovery.pto_count())
     }
 
-    /// The probe timeout, including the peer's acknowledgement delay.
+    /// Returns the probe timeout, including the peer's acknowledgement delay.
     pub(crate) fn probe_timeout(&self) -> Duration {
         self.recovery.rtt().pto(self.params.max_ack_delay)
     }
@@ -411,7 +411,7 @@ impl Connection {
         rests
     }
 
-    /// Most bytes of UDP payload that the peer's packet `number` may have.
+    /// Returns the most bytes of UDP payload that the peer's packet `number` may have.
     pub(super) fn longest(&self, number: PacketNumber) -> usize {
         self.bounds.of(number, self.params.max_datagram)
     }
@@ -428,13 +428,13 @@ impl Connection {
         }
     }
 
-    /// Whether packets are bound to a size, and larger ones should be tried again.
+    /// Returns true if packets are bound to a size, and larger ones should be tried again.
     pub(super) fn doubts_size(&self, now: Instant) -> bool {
         self.mtu.limit() < self.params.max_datagram && self.mtu.in_doubt(now)
     }
 
-    /// The ECN mark of a datagram that asks for an acknowledgement. Other datagrams are not marked:
-    /// the sender would not notice that a path drops marked ones.
+    /// Returns the ECN mark of a datagram that asks for an acknowledgement. Other datagrams are not
+    /// marked: the sender would not notice that a path drops marked ones.
     pub(super) fn mark(&self, shared: &Shared) -> Ecn {
         if shared.config.ecn && !self.marks.is_stopped() {
             Ecn::Ect0

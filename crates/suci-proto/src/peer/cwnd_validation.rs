@@ -58,10 +58,10 @@ impl CwndValidation {
         self.unvalidated = false;
     }
 
-    /// The highest pace, in bytes per second: a quarter above the delivery rate, which detects a
-    /// path that became faster, and a quarter more for each span without a sample. A receiver that
-    /// answered late makes the path look slow, and at that pace too little may be in flight for
-    /// another sample. `None` while the window is the limit, or no rate is known.
+    /// Returns the highest pace, in bytes per second: a quarter above the delivery rate, which
+    /// detects a path that became faster, and a quarter more for each span without a sample. A
+    /// receiver that answered late makes the path look slow, and at that pace too little may be in
+    /// flight for another sample. `None` while the window is the limit, or no rate is known.
     pub(crate) fn bound(&self, now: Instant, rtt: &Rtt) -> Option<u64> {
         let rate = self.rates[0].max(self.rates[1]);
         if !self.unvalidated || rate == 0 || rtt.min() >= LONG {
@@ -81,18 +81,19 @@ impl CwndValidation {
     }
 }
 
-/// The least rate, in bytes per second, of a path that carried a full packet of Ethernet within its
-/// shortest round trip. A lower measured rate shows a stall of the path or of the peer, which must
-/// not slow the pace: messages would wait for as long as the stall, again and again. A path whose
-/// shortest round trip was that of a small packet may be slower; the window is its bound.
+/// Returns the least rate, in bytes per second, of a path that carried a full packet of Ethernet
+/// within its shortest round trip. A lower measured rate shows a stall of the path or of the peer,
+/// which must not slow the pace: messages would wait for as long as the stall, again and again. A
+/// path whose shortest round trip was that of a small packet may be slower; the window is its
+/// bound.
 fn least(rtt: &Rtt) -> u64 {
     let second = Duration::from_secs(1);
     ETHERNET_MTU as u64 * nanos(second) / nanos(rtt.min()).max(1)
 }
 
-/// The time of a span, at least [`SPAN`], so never zero. The round trip is capped: after a stall it
-/// seems as long as the stall, and too little would be sent to measure a shorter one. A queue is
-/// shorter than the cap.
+/// Returns the time of a span, at least [`SPAN`], so never zero. The round trip is capped: after a
+/// stall it seems as long as the stall, and too little would be sent to measure a shorter one. A
+/// queue is shorter than the cap.
 fn span(rtt: &Rtt) -> Duration {
     (rtt.path().min(LONG * 4) * SPAN_ROUNDS).max(SPAN)
 }

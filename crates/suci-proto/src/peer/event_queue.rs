@@ -48,12 +48,12 @@ pub(crate) struct EndedSession {
 }
 
 impl EndedSession {
-    /// The first of the sessions. All messages belong to it; the later sessions had none.
+    /// Returns the first of the sessions. All messages belong to it; the later sessions had none.
     fn first(&self) -> SessionNumber {
         SessionNumber(self.session.0.wrapping_sub(self.sessions.saturating_sub(1)))
     }
 
-    /// Whether it includes the end of `session`.
+    /// Returns true if it includes the end of `session`.
     fn covers(&self, session: SessionNumber) -> bool {
         (self.first()..=self.session).contains(&session)
     }
@@ -88,8 +88,8 @@ impl EndedSession {
     }
 }
 
-/// The reason of two ended sessions that are told as one: that of the newer one, unless this would
-/// hide that messages of the peer are missing.
+/// Returns the reason of two ended sessions that are told as one: that of the newer one, unless
+/// this would hide that messages of the peer are missing.
 fn together(older: EndReason, newer: EndReason) -> EndReason {
     let EndReason::CutShort { missing } = older else {
         return newer;
@@ -217,8 +217,8 @@ impl EventQueue {
         }
     }
 
-    /// The next event of `node` for the program. The end of session `held` is not reported yet: the
-    /// program did not take its last message.
+    /// Returns the next event of `node` for the program. The end of session `held` is not reported
+    /// yet: the program did not take its last message.
     pub(crate) fn next(&mut self, node: NodeId, held: Option<SessionNumber>) -> Option<Event> {
         let event = match self.ends.front_mut() {
             None => self.present.queue.pop_front(),
@@ -269,7 +269,7 @@ impl EventQueue {
         self.flushed = self.failed;
     }
 
-    /// Whether [`EventQueue::next`] returns an event.
+    /// Returns true if [`EventQueue::next`] returns an event.
     pub(crate) fn has_next(&self) -> bool {
         match self.ends.front() {
             None => !self.present.queue.is_empty(),
@@ -279,13 +279,13 @@ impl EventQueue {
         }
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.present.queue.is_empty()
     }
 
-    /// The next message of a session that is over, the session's number, and the memory that is
-    /// free once the message is taken.
+    /// Returns the next message of a session that is over, the session's number, and the memory
+    /// that is free once the message is taken.
     #[inline]
     pub(crate) fn next_message(&mut self) -> Option<(SessionNumber, Message, Promise)> {
         if self.ends.is_empty() {
@@ -324,14 +324,15 @@ impl EventQueue {
         Some((session, message, freed))
     }
 
-    /// Why the newest session ended, if the program was told neither by an event nor by this call.
+    /// Returns why the newest session ended, if the program was told neither by an event nor by
+    /// this call.
     fn take_unheard_end(&mut self) -> Option<EndReason> {
         let (_, ended_session) = self.ends.back_mut()?;
         let heard = core::mem::replace(&mut ended_session.heard, true);
         (!heard).then_some(ended_session.reason)
     }
 
-    /// Whether [`EventQueue::next_message`] returns a message.
+    /// Returns true if [`EventQueue::next_message`] returns a message.
     pub(crate) fn has_message(&self) -> bool {
         // Usually no session has ended.
         !self.ends.is_empty() && self.ends.iter().any(|(_, f)| !f.messages.is_empty())
@@ -349,7 +350,7 @@ impl EventQueue {
             .count()
     }
 
-    /// How many ends wait to be reported.
+    /// Returns how many ends wait to be reported.
     pub(crate) fn ends(&self) -> usize {
         self.ends.len()
     }
@@ -370,14 +371,15 @@ impl EventQueue {
         self.present.withdraw(Some((channel, number)));
     }
 
-    /// Bytes of our memory in messages of ended sessions, until the last of a session is taken.
+    /// Returns the bytes of our memory in messages of ended sessions, until the last of a session
+    /// is taken.
     pub(crate) fn held(&self) -> u64 {
         let unread = self.ends.iter().filter(|(_, f)| !f.messages.is_empty());
         unread.map(|(_, ended_session)| ended_session.held).sum()
     }
 }
 
-/// Whether the event is about the state of the link to the peer.
+/// Returns true if the event is about the state of the link to the peer.
 fn is_about_link(event: &Event) -> bool {
     matches!(
         event,
@@ -416,7 +418,7 @@ impl Peer {
         1
     }
 
-    /// The next message on `channel`, sessions in order, and its session.
+    /// Returns the next message on `channel`, sessions in order, and its session.
     pub(crate) fn next_message_on(
         &mut self,
         channel: ChannelId,
@@ -439,7 +441,7 @@ impl Peer {
         Some((self.session.number, message))
     }
 
-    /// Whether [`Peer::next_message_on`] returns a message.
+    /// Returns true if [`Peer::next_message_on`] returns a message.
     pub(crate) fn has_message_on(&self, channel: ChannelId) -> bool {
         let mut ended = self.events.ends.iter();
         let waits = |message: &Message| message.channel == channel;
@@ -447,12 +449,13 @@ impl Peer {
             || self.session.inbox.has_ready_on(channel)
     }
 
-    /// Why the newest session ended, if the program was told neither by an event nor by this call.
+    /// Returns why the newest session ended, if the program was told neither by an event nor by
+    /// this call.
     pub(crate) fn take_unheard_end(&mut self) -> Option<EndReason> {
         self.events.take_unheard_end()
     }
 
-    /// Whether [`Peer::next_messages`] returns a message.
+    /// Returns true if [`Peer::next_messages`] returns a message.
     pub(crate) fn has_message(&self) -> bool {
         self.events.has_message() || self.session.inbox.has_ready()
     }
@@ -498,19 +501,19 @@ impl Peer {
         }
     }
 
-    /// Whether [`Peer::next_event`] returns an event.
+    /// Returns true if [`Peer::next_event`] returns an event.
     pub(crate) fn has_event(&self) -> bool {
         let (inbox, outbox) = (&self.session.inbox, &self.session.outbox);
         let unqueued = || inbox.has_finished() || outbox.has_wanted_room();
         self.events.has_next() || (self.events.ends() == 0 && unqueued())
     }
 
-    /// Whether the program must be told something about this peer, now or later.
+    /// Returns true if the program must be told something about this peer, now or later.
     pub(super) fn has_untold(&self) -> bool {
         !self.events.is_empty() || self.session.outbox.wants_room()
     }
 
-    /// The next event for the program. The caller took the peer out of the engine's queue.
+    /// Returns the next event for the program. The caller took the peer out of the engine's queue.
     pub(crate) fn next_event(
         &mut self,
         held: Option<Source>,
@@ -535,8 +538,8 @@ impl Peer {
         event
     }
 
-    /// Whether the session has begun, or a new one may begin: false while messages of too many
-    /// earlier sessions are unread (F04).
+    /// Returns true if the session has begun, or a new one may begin: false while messages of too
+    /// many earlier sessions are unread (F04).
     #[inline(always)]
     pub(crate) fn has_room_for_session(&self) -> bool {
         self.session.has_begun() || self.events.unread() < MAX_UNREAD

@@ -20,7 +20,8 @@ pub(super) struct FrameFates<'a> {
 }
 
 impl Connection {
-    /// The recovery state, and the receiver of packet fates in this connection and in `session`.
+    /// Returns the recovery state, and the receiver of packet fates in this connection and in
+    /// `session`.
     pub(super) fn fates<'a>(
         &'a mut self,
         session: &'a mut Session,

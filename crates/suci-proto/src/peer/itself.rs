@@ -140,7 +140,7 @@ impl Peer {
         Ok(passed)
     }
 
-    /// The reason why messages were not passed on.
+    /// Returns the reason why messages were not passed on.
     fn wait_reason_for_itself(&mut self) -> Option<WaitReason> {
         if self.session.outbox.is_empty() {
             None

@@ -105,8 +105,8 @@ impl Life {
         }
     }
 
-    /// The state for the next session. A process that has ended for good stays gone, one that
-    /// closed its node does not come back.
+    /// Returns the state for the next session. A process that has ended for good stays gone, one
+    /// that closed its node does not come back.
     pub(crate) fn for_next_session(&self, now: Instant) -> Self {
         Self {
             gone: self.gone,
@@ -158,7 +158,7 @@ impl Life {
         self.streamed = 0;
     }
 
-    /// When a peer that streamed and paused should be asked.
+    /// Returns when a peer that streamed and paused should be asked.
     pub(crate) fn pauses_at(&self) -> Option<Instant> {
         (self.streamed > SHORT && self.link == Link::Up).then(|| self.heard + PAUSE)
     }
@@ -185,9 +185,9 @@ impl Life {
         }
     }
 
-    /// When the peer counts as lost, if nothing is heard meanwhile: the silence timeout after
-    /// something began to wait for it or, before it ever answered, after the first HELLO. The peer
-    /// must have been asked twice, and had half of the timeout to answer the second question:
+    /// Returns when the peer counts as lost, if nothing is heard meanwhile: the silence timeout
+    /// after something began to wait for it or, before it ever answered, after the first HELLO. The
+    /// peer must have been asked twice, and had half of the timeout to answer the second question:
     /// without credit to ask, silence shows nothing, and a single question may be lost.
     fn lost_at(&self, patience: Patience) -> Option<Instant> {
         let (since, may_be_dead) = match self.link {
@@ -200,16 +200,16 @@ impl Life {
         earlier(dead, since.and_then(|at| self.silent_at(at, patience)))
     }
 
-    /// When the peer counts as dead, if nothing is heard meanwhile: this machine's kernel reports
-    /// that its port is closed, or its launcher that its process has ended, and a question stayed
-    /// unanswered for `closed_port` afterwards. Whether anything waits for the peer does not
+    /// Returns when the peer counts as dead, if nothing is heard meanwhile: this machine's kernel
+    /// reports that its port is closed, or its launcher that its process has ended, and a question
+    /// stayed unanswered for `closed_port` afterwards. Whether anything waits for the peer does not
     /// matter.
     fn dead_at(&self, closed_port: Duration) -> Option<Instant> {
         let (closed, asked) = self.closed_since.zip(self.asked)?;
         Some(closed.max(asked) + closed_port)
     }
 
-    /// When a peer counts as lost by a silence that began at `since` alone.
+    /// Returns when a peer counts as lost by a silence that began at `since` alone.
     fn silent_at(&self, since: Instant, patience: Patience) -> Option<Instant> {
         let asked = self.asked_again?;
         let since = self.put_off.map_or(since, |at| at.max(since));
@@ -255,25 +255,26 @@ impl Life {
         self.gone |= for_good;
     }
 
-    /// Whether the process has ended for good, as far as nothing was heard from the peer since.
+    /// Returns true if the process has ended for good, as far as nothing was heard from the peer
+    /// since.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// Whether this machine's kernel reported the port as closed, or the launcher the end of the
-    /// process, since the peer was last heard.
+    /// Returns true if this machine's kernel reported the port as closed, or the launcher the end
+    /// of the process, since the peer was last heard.
     pub(crate) fn is_port_closed(&self) -> bool {
         self.closed_since.is_some()
     }
 
-    /// When [`Life::judge`] may have a new result.
+    /// Returns when [`Life::judge`] may have a new result.
     pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
         let given_up = self.given_up_at(patience);
         let given_up = given_up.filter(|_| !patience.unattended);
         earlier(self.lost_at(patience), given_up)
     }
 
-    /// When the session is given up, if nothing is heard meanwhile.
+    /// Returns when the session is given up, if nothing is heard meanwhile.
     fn given_up_at(&self, patience: Patience) -> Option<Instant> {
         Some(self.silent_since()? + patience.give_up_after)
     }
@@ -284,7 +285,7 @@ impl Life {
         self.cause = cause;
     }
 
-    /// The cause of the peer's silence, as far as it is known.
+    /// Returns the cause of the peer's silence, as far as it is known.
     pub(crate) fn cause(&self) -> LostCause {
         self.cause
     }
@@ -301,24 +302,24 @@ impl Life {
         self.left = true;
     }
 
-    /// Whether the peer's process closed its node, and no process of the peer gave a sign of life
-    /// since.
+    /// Returns true if the peer's process closed its node, and no process of the peer gave a sign
+    /// of life since.
     pub(crate) fn has_left(&self) -> bool {
         self.left
     }
 
-    /// Whether the process that has the session has ended: this machine's kernel or the launcher
-    /// reported it, and a question stayed unanswered.
+    /// Returns true if the process that has the session has ended: this machine's kernel or the
+    /// launcher reported it, and a question stayed unanswered.
     pub(crate) fn is_dead(&self) -> bool {
         self.link == Link::Lost && self.closed_since.is_some()
     }
 
-    /// When an authentic packet was last heard.
+    /// Returns when an authentic packet was last heard.
     pub(crate) fn heard_at(&self) -> Instant {
         self.heard
     }
 
-    /// When the peer last gave any sign of life.
+    /// Returns when the peer last gave any sign of life.
     pub(crate) fn sign_at(&self) -> Instant {
         self.put_off.map_or(self.heard, |at| at.max(self.heard))
     }

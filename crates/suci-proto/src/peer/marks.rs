@@ -65,7 +65,8 @@ pub(crate) enum MarkSign {
 }
 
 impl Marks {
-    /// Whether marking stopped, because the path seems to drop marked packets or to set CE on each.
+    /// Returns true if marking stopped, because the path seems to drop marked packets or to set CE
+    /// on each.
     pub(crate) const fn is_stopped(&self) -> bool {
         matches!(self.state, MarkState::Stopped { .. })
     }
@@ -137,7 +138,7 @@ impl Marks {
         }
     }
 
-    /// Whether a marked PING should be sent now, to see whether it arrives.
+    /// Returns true if a marked PING should be sent now, to see whether it arrives.
     pub(crate) fn trial_due(&self, now: Instant) -> bool {
         matches!(self.state, MarkState::Stopped { trial_at: Some(at) } if at <= now)
     }
@@ -148,7 +149,7 @@ impl Marks {
         self.state = MarkState::Stopped { trial_at };
     }
 
-    /// The state for the next connection on the same path, where the peer counts from 0.
+    /// Returns the state for the next connection on the same path, where the peer counts from 0.
     pub(crate) fn inherit(&self) -> Self {
         Self {
             congested: 0,

@@ -171,23 +171,23 @@ impl Peer {
         }
     }
 
-    /// Whether the peer is a stranger, or was connected at some time.
+    /// Returns true if the peer is a stranger, or was connected at some time.
     pub(crate) fn is_met(&self) -> bool {
         self.stranger_from.is_some() || self.heard_at.is_some()
     }
 
-    /// Whether the session's frames may travel: up, and not merely answering CLOSEs.
+    /// Returns true if the session's frames may travel: up, and not merely answering CLOSEs.
     pub(crate) fn is_up(&self) -> bool {
         self.life.link() == Link::Up && self.lingering.is_none()
     }
 
-    /// Whether messages to the peer may be sent.
+    /// Returns true if messages to the peer may be sent.
     pub(crate) fn carries_data(&self) -> bool {
         self.is_up() && self.session.suspension.by().is_none()
     }
 
-    /// The mode of traffic to the peer: the program's choice or, without one, the mode derived from
-    /// the traffic.
+    /// Returns the mode of traffic to the peer: the program's choice or, without one, the mode
+    /// derived from the traffic.
     pub(crate) fn mode(&self) -> Mode {
         match self.options.mode {
             Mode::Adaptive => self.classifier.mode(),
@@ -195,8 +195,8 @@ impl Peer {
         }
     }
 
-    /// Bytes that the peer would take now as one message on `channel`: the lesser of its socket
-    /// credit and its memory credit. Messages queued already go first.
+    /// Returns the bytes that the peer would take now as one message on `channel`: the lesser of
+    /// its socket credit and its memory credit. Messages queued already go first.
     pub(crate) fn remote_window(&self, now: Instant, channel: ChannelId) -> u64 {
         if !self.carries_data() {
             return 0;
@@ -253,12 +253,12 @@ impl Peer {
         recovery.drop_all(&mut fate);
     }
 
-    /// Whether there is a connection that carries messages.
+    /// Returns true if there is a connection that carries messages.
     pub(crate) fn has_connection(&self) -> bool {
         self.connection.is_some() && self.lingering.is_none()
     }
 
-    /// Whether an acknowledgement waits until the next turn for a packet that carries it.
+    /// Returns true if an acknowledgement waits until the next turn for a packet that carries it.
     pub(crate) fn owes_ack(&self) -> bool {
         self.connection
             .as_ref()
@@ -331,7 +331,7 @@ impl Peer {
         inbox.set_large_budget(self.session.promise.large);
     }
 
-    /// Bytes held for the program.
+    /// Returns the bytes held for the program.
     pub(crate) fn memory_used(&self) -> u64 {
         self.session.inbox.memory_used() + self.events.held()
     }
@@ -399,7 +399,7 @@ impl Peer {
         Ok(())
     }
 
-    /// The presumed address of the peer.
+    /// Returns the presumed address of the peer.
     pub(crate) fn path_address(&self) -> Option<SocketAddr> {
         self.connection
             .as_ref()
@@ -408,9 +408,9 @@ impl Peer {
             })
     }
 
-    /// The address of an attempt: the path while the link is up, otherwise in turn the book's
-    /// addresses, the address where the peer was last heard, and the address where it was heard
-    /// before another process with its ID replaced it.
+    /// Returns the address of an attempt: the path while the link is up, otherwise in turn the
+    /// book's addresses, the address where the peer was last heard, and the address where it was
+    /// heard before another process with its ID replaced it.
     pub(super) fn candidate_address(&self, turn: usize) -> Option<SocketAddr> {
         if let Some(connection) = &self.connection
             && self.life.link() == Link::Up
@@ -424,8 +424,8 @@ impl Peer {
         book.chain(heard).copied().nth(turn.checked_rem(count)?)
     }
 
-    /// The state of the link; `None` for a stranger of which only the data that detects replays is
-    /// left.
+    /// Returns the state of the link; `None` for a stranger of which only the data that detects
+    /// replays is left.
     pub(crate) fn info(&self) -> Option<PeerInfo> {
         let known = !self.book.is_empty();
         let link = self.life.link();
@@ -438,7 +438,7 @@ impl Peer {
         })
     }
 
-    /// The statistics of the peer now.
+    /// Returns the statistics of the peer now.
     pub(crate) fn stats(&self, now: Instant) -> PeerStats {
         let connection = self.connection.as_ref();
         let rtt = connection.map(|c| c.recovery.rtt());
@@ -479,13 +479,13 @@ impl Peer {
             .map_or(&self.traffic, |c| &c.traffic)
     }
 
-    /// Packets sent and received.
+    /// Returns the packets sent and received.
     pub(crate) fn packets(&self) -> u64 {
         let traffic = self.traffic();
         traffic.packets_sent.wrapping_add(traffic.packets_received)
     }
 
-    /// The traffic counters in use now.
+    /// Returns the traffic counters in use now.
     pub(crate) fn traffic_mut(&mut self) -> &mut Traffic {
         match &mut self.connection {
             Some(connection) => &mut connection.traffic,

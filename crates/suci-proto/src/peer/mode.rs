@@ -124,7 +124,7 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// The modes of the handshake.
+    /// Returns the modes of the handshake.
     pub(crate) fn new(spoken: bool, ours: Mode, theirs: Mode) -> Self {
         Self {
             spoken,
@@ -137,17 +137,17 @@ impl Modes {
         }
     }
 
-    /// The mode of our traffic.
+    /// Returns the mode of our traffic.
     pub(crate) fn ours(&self) -> Mode {
         self.ours
     }
 
-    /// The mode of the peer's traffic.
+    /// Returns the mode of the peer's traffic.
     pub(crate) fn theirs(&self) -> Mode {
         self.theirs
     }
 
-    /// Whether MODE is a frame of this connection.
+    /// Returns true if MODE is a frame of this connection.
     pub(crate) fn are_spoken(&self) -> bool {
         self.spoken
     }
@@ -164,12 +164,12 @@ impl Modes {
         self.urgent = self.spoken && wished;
     }
 
-    /// The MODE that must be sent, with its number.
+    /// Returns the MODE that must be sent, with its number.
     pub(crate) fn due(&self) -> Option<(u64, Mode)> {
         self.due.then_some((self.number, self.ours))
     }
 
-    /// Whether it is worth a packet of its own.
+    /// Returns true if it is worth a packet of its own.
     pub(crate) fn is_urgent(&self) -> bool {
         self.due && self.urgent
     }

@@ -72,7 +72,7 @@ impl Attempt {
         }
     }
 
-    /// Whether the attempt waits for a cookie.
+    /// Returns true if the attempt waits for a cookie.
     pub(crate) fn is_asking(&self) -> bool {
         *self.opening.phase() == AttemptPhase::Hello
     }
@@ -89,8 +89,8 @@ impl Peer {
         }
     }
 
-    /// When the attempt's packet is due (again). `None` while the session must wait until the
-    /// program received the messages of earlier ones.
+    /// Returns when the attempt's packet is due (again). `None` while the session must wait until
+    /// the program received the messages of earlier ones.
     #[inline]
     pub(crate) fn attempt_at(&self) -> Option<Instant> {
         let attempt = self.attempt.as_ref();
@@ -99,14 +99,15 @@ impl Peer {
             .map(|a| a.opening.next_at())
     }
 
-    /// Whether an attempt of ours waits for a cookie with this token.
+    /// Returns true if an attempt of ours waits for a cookie with this token.
     pub(crate) fn awaits_cookie(&self, token: u64) -> bool {
         self.attempt
             .as_ref()
             .is_some_and(|a| a.opening.token() == token && a.is_asking())
     }
 
-    /// Whether our INIT offers the connection with the local end `end`, and waits for ACCEPT.
+    /// Returns true if our INIT offers the connection with the local end `end`, and waits for
+    /// ACCEPT.
     pub(crate) fn offers(&self, end: End) -> bool {
         let offer = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
         offer.is_some_and(|offer| offer.local == end)
@@ -129,7 +130,7 @@ impl Peer {
         }
     }
 
-    /// Whether an ACCEPT must be sent.
+    /// Returns true if an ACCEPT must be sent.
     pub(crate) fn owes_accept(&self) -> bool {
         self.accepted.as_ref().is_some_and(|accepted| accepted.due)
     }
@@ -142,7 +143,7 @@ impl Peer {
         Some(accepted)
     }
 
-    /// Whether an INIT of ours was sent and waits for ACCEPT.
+    /// Returns true if an INIT of ours was sent and waits for ACCEPT.
     pub(crate) fn has_offer(&self) -> bool {
         let attempt = self.attempt.as_ref();
         attempt.is_some_and(|attempt| attempt.offer.is_some())
@@ -365,7 +366,7 @@ impl Peer {
         }
     }
 
-    /// The frames that an INIT to `incarnation` may carry.
+    /// Returns the frames that an INIT to `incarnation` may carry.
     fn ride(
         &mut self,
         now: Instant,
@@ -381,9 +382,9 @@ impl Peer {
         ride
     }
 
-    /// The epoch of an INIT that returns `cookie`: the one in which the peer would begin, unless
-    /// this node knows a higher one. The peer discards data on an INIT of a lower epoch. It begins
-    /// higher with every unknown incarnation, once it forgot some (rule 11).
+    /// Returns the epoch of an INIT that returns `cookie`: the one in which the peer would begin,
+    /// unless this node knows a higher one. The peer discards data on an INIT of a lower epoch. It
+    /// begins higher with every unknown incarnation, once it forgot some (rule 11).
     fn epoch_to_offer(&self, cookie: &wire::Cookie) -> Epoch {
         let ours = self.epoch_for(cookie.incarnation);
         // Data on an earlier INIT belongs to the epoch of that INIT.
@@ -392,8 +393,8 @@ impl Peer {
         if higher && !bound { cookie.epoch } else { ours }
     }
 
-    /// The epoch in which a session with the peer's process `incarnation` would begin now. A
-    /// session with another process of the peer would end first.
+    /// Returns the epoch in which a session with the peer's process `incarnation` would begin now.
+    /// A session with another process of the peer would end first.
     pub(crate) fn next_epoch(&self, incarnation: Incarnation) -> Epoch {
         match self.session.remote {
             Some(other) if other != incarnation => {
@@ -405,7 +406,7 @@ impl Peer {
         }
     }
 
-    /// The epoch that a session with `incarnation` has or would have.
+    /// Returns the epoch that a session with `incarnation` has or would have.
     fn epoch_for(&self, incarnation: Incarnation) -> Epoch {
         match self.session.remote {
             Some(remote) if remote == incarnation => self.session.epoch,
@@ -413,8 +414,8 @@ impl Peer {
         }
     }
 
-    /// Whether our INIT wins against one from `incarnation`: of crossing INITs that of the lower
-    /// node ID wins.
+    /// Returns true if our INIT wins against one from `incarnation`: of crossing INITs that of the
+    /// lower node ID wins.
     pub(crate) fn wins_crossing(&self, me: NodeId, incarnation: Incarnation) -> bool {
         let offered = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
         offered.is_some_and(|offer| me < self.node && offer.incarnation == incarnation)
@@ -538,9 +539,9 @@ impl Peer {
         }
     }
 
-    /// The time when the INIT that `accept` answers was made. An error if `accept` answers no INIT
-    /// of ours, belongs to an earlier session, or comes from another address than the INIT went to:
-    /// that address was not proved, and packets would go there.
+    /// Returns the time when the INIT that `accept` answers was made. An error if `accept` answers
+    /// no INIT of ours, belongs to an earlier session, or comes from another address than the INIT
+    /// went to: that address was not proved, and packets would go there.
     fn made_init_for(
         &self,
         from: SocketAddr,
@@ -657,7 +658,7 @@ impl Peer {
         self.open(now, token);
     }
 
-    /// Whether packets that carry `tag` belong to the connection in use.
+    /// Returns true if packets that carry `tag` belong to the connection in use.
     pub(crate) fn is_current_tag(&self, tag: u64) -> bool {
         self.connection
             .as_ref()

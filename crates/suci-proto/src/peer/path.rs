@@ -55,9 +55,9 @@ impl Path {
         self.address
     }
 
-    /// The destination of packets, and their source address. The address that the peer called may
-    /// have become useless: from the third probe timeout in a row on (`timeouts`), every other time
-    /// the system chooses.
+    /// Returns the destination of packets, and their source address. The address that the peer
+    /// called may have become useless: from the third probe timeout in a row on (`timeouts`), every
+    /// other time the system chooses.
     pub(crate) fn destination(&self, timeouts: u32) -> Destination {
         let doubted = timeouts >= DOUBTED_AFTER && timeouts % 2 == 1;
         Destination {
@@ -66,13 +66,13 @@ impl Path {
         }
     }
 
-    /// The destination and source of packets to another address of the peer.
+    /// Returns the destination and source of packets to another address of the peer.
     pub(crate) fn beside(&self, to: SocketAddr) -> Destination {
         let source = self.source;
         Destination { to, source }
     }
 
-    /// Whether the path goes to `address`.
+    /// Returns true if the path goes to `address`.
     pub(crate) fn leads_to(&self, address: &SocketAddr) -> bool {
         self.address == *address
     }
@@ -108,7 +108,7 @@ impl Path {
         }
     }
 
-    /// The challenge that is due at `now`: its destination and nonce.
+    /// Returns the challenge that is due at `now`: its destination and nonce.
     pub(crate) fn challenge_due(&self, now: Instant) -> Option<(SocketAddr, u64)> {
         self.probation
             .as_deref()
@@ -128,7 +128,7 @@ impl Path {
         }
     }
 
-    /// When the next challenge is due.
+    /// Returns when the next challenge is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.probation.as_deref().and_then(|p| p.next_at)
     }

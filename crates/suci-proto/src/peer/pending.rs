@@ -26,12 +26,12 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Whether a frame that asks for an acknowledgement needs a packet at once.
+    /// Returns true if a frame that asks for an acknowledgement needs a packet at once.
     pub(crate) fn asks(&self) -> bool {
         self.ping || self.reclaim.is_some() || self.close || !self.responses.is_empty()
     }
 
-    /// Whether anything waits for a packet.
+    /// Returns true if anything waits for a packet.
     pub(crate) fn has_any(&self) -> bool {
         self.credit || self.asks() || !self.elsewhere.is_empty()
     }
@@ -53,7 +53,7 @@ impl Pending {
         self.responses.pop()
     }
 
-    /// The address of the next response that does not go to the path, if one waits.
+    /// Returns the address of the next response that does not go to the path, if one waits.
     pub(crate) fn responds_to(&self) -> Option<SocketAddr> {
         self.elsewhere.first().map(|(to, _)| *to)
     }

@@ -116,7 +116,7 @@ impl Peer {
         }
     }
 
-    /// Whether packets may join the range of one that had these effects.
+    /// Returns true if packets may join the range of one that had these effects.
     fn may_join(&self, arrival: &Arrival, effects: &Effects) -> bool {
         let same_address = |c: &Connection| c.path.address() == arrival.from;
         let goes_on = effects.close.is_none() && !effects.close_acked && self.lingering.is_none();
@@ -473,7 +473,7 @@ impl Peer {
     }
 }
 
-/// Whether a frame still means something on a connection whose session is over.
+/// Returns true if a frame still means something on a connection whose session is over.
 fn is_allowed_while_draining(frame: &Frame<'_>) -> bool {
     matches!(frame, Frame::Ping | Frame::Close(_) | Frame::Challenge(_))
 }

@@ -35,7 +35,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A session before any exchange.
+    /// Returns a session before any exchange.
     pub(crate) fn new(config: &Config, pool: &Pool) -> Self {
         let outbox = Outbox::new(OutboxLimits {
             rts_threshold: config.rts_threshold,
@@ -70,7 +70,7 @@ impl Session {
         }
     }
 
-    /// Whether the session got past the handshake.
+    /// Returns true if the session got past the handshake.
     pub(crate) fn is_established(&self) -> bool {
         self.remote.is_some()
     }
@@ -93,10 +93,10 @@ impl Session {
         }
     }
 
-    /// Whether the peer's process `incarnation`, which is at `epoch`, ended this session. A higher
-    /// epoch alone does not prove it: a peer that forgot some incarnations begins higher with every
-    /// unknown one. The peer ended the session if it had it: by a connection, or perhaps by
-    /// messages on an INIT before `since`.
+    /// Returns true if the peer's process `incarnation`, which is at `epoch`, ended this session. A
+    /// higher epoch alone does not prove it: a peer that forgot some incarnations begins higher
+    /// with every unknown one. The peer ended the session if it had it: by a connection, or perhaps
+    /// by messages on an INIT before `since`.
     pub(crate) fn was_ended_by(
         &self,
         incarnation: Incarnation,
@@ -108,7 +108,7 @@ impl Session {
         behind && (self.connected || self.rode_at.is_some_and(|at| at < since) || planted_end())
     }
 
-    /// Whether the program is told of the session's end.
+    /// Returns true if the program is told of the session's end.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.is_established() || !self.outbox.is_empty()
@@ -156,7 +156,7 @@ impl History {
         self.known.push_back((incarnation, next));
     }
 
-    /// The first epoch that `incarnation` may still open.
+    /// Returns the first epoch that `incarnation` may still open.
     pub(crate) fn next_epoch(&self, incarnation: Incarnation) -> Epoch {
         let known = self.known.iter().find(|(known, _)| *known == incarnation);
         known.map_or(self.floor, |(_, next)| *next)

@@ -13,9 +13,9 @@ const MOST: usize = 4;
 pub(crate) struct SizeBounds(Vec<(PacketNumber, usize)>);
 
 impl SizeBounds {
-    /// Whether packets of `size` bytes may be charged for that size from now on, of a peer whose
-    /// packets have `most` bytes otherwise: not if they would be charged no less than now, nor once
-    /// there are too many bounds to keep.
+    /// Returns true if packets of `size` bytes may be charged for that size from now on, of a peer
+    /// whose packets have `most` bytes otherwise: not if they would be charged no less than now,
+    /// nor once there are too many bounds to keep.
     pub(crate) fn admit(&self, size: usize, most: usize) -> bool {
         let now = self.0.last().map_or(most, |(_, size)| *size);
         self.0.len() < MOST && data_charge(size) < data_charge(now)
@@ -27,7 +27,8 @@ impl SizeBounds {
         self.0.push((last, size));
     }
 
-    /// Most bytes of UDP payload of the packet `number`, where packets have `most` otherwise.
+    /// Returns the most bytes of UDP payload of the packet `number`, where packets have `most`
+    /// otherwise.
     pub(crate) fn of(&self, number: PacketNumber, most: usize) -> usize {
         let mut bounds = self.0.iter().rev();
         let bound = bounds.find(|(last, _)| number > *last);

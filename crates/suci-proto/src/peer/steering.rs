@@ -36,14 +36,14 @@ impl Peer {
         self.apply_decision();
     }
 
-    /// The last decision of the program's controller.
+    /// Returns the last decision of the program's controller.
     fn decision(&self) -> Decision {
         self.steering
             .as_ref()
             .map_or_else(Decision::default, |s| s.decision)
     }
 
-    /// Whether the program's controller pauses messages, also on an INIT.
+    /// Returns true if the program's controller pauses messages, also on an INIT.
     pub(super) fn is_paused(&self) -> bool {
         self.decision().window == Some(0)
     }
@@ -73,8 +73,8 @@ impl Peer {
         self.apply_decision();
     }
 
-    /// When the program's controller is asked without an acknowledgement; `None` while no messages
-    /// wait.
+    /// Returns when the program's controller is asked without an acknowledgement; `None` while no
+    /// messages wait.
     pub(super) fn steering_deadline(&self) -> Option<Instant> {
         self.steering
             .as_ref()?

@@ -42,8 +42,8 @@ impl Suspension {
         core::mem::replace(&mut self.there, suspended) != suspended
     }
 
-    /// The side that suspended the session; this side if both did, since only its program can undo
-    /// that.
+    /// Returns the side that suspended the session; this side if both did, since only its program
+    /// can undo that.
     pub(crate) fn by(&self) -> Option<Side> {
         match (self.here, self.there) {
             (true, _) => Some(Side::Here),
@@ -60,7 +60,7 @@ impl Suspension {
         self.there
     }
 
-    /// The frame that must be sent, with its number.
+    /// Returns the frame that must be sent, with its number.
     pub(crate) fn due(&self) -> Option<(Frame<'static>, u64)> {
         let number = self.said;
         let frame = match self.here {
@@ -115,8 +115,8 @@ impl Peer {
         }
     }
 
-    /// The SUSPEND or RESUME that must be sent to the peer. Without the extension, messages are
-    /// only held back on this side.
+    /// Returns the SUSPEND or RESUME that must be sent to the peer. Without the extension, messages
+    /// are only held back on this side.
     pub(super) fn suspension_due(&self) -> Option<(Frame<'static>, u64)> {
         let spoken = self.connection.as_ref()?.speaks(EXTENSION_SUSPENSION);
         let due = self.session.suspension.due();

@@ -29,7 +29,7 @@ impl Earliest {
 }
 
 impl Peer {
-    /// The next time at which [`Peer::on_timeout`] has something to do.
+    /// Returns the next time at which [`Peer::on_timeout`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let mut earliest = Earliest(Instant::MAX);
         earliest.note(self.attempt_at());
@@ -50,7 +50,7 @@ impl Peer {
         (earliest.0 < Instant::MAX).then_some(earliest.0)
     }
 
-    /// The time before which the peer's silence means nothing.
+    /// Returns the time before which the peer's silence means nothing.
     fn silent_from(&self) -> Instant {
         let patience = nanos(self.options.silence_timeout) / u64::from(KEEP_ALIVES);
         let heard = self.life.heard_at().as_nanos();
@@ -60,12 +60,12 @@ impl Peer {
         self.life.pauses_at().map_or(at, |pause| pause.min(at))
     }
 
-    /// The deadline of acknowledgements alone.
+    /// Returns the deadline of acknowledgements alone.
     pub(crate) fn ack_deadline(&self) -> Option<Instant> {
         self.connection.as_ref()?.ack_deadline()
     }
 
-    /// The limits of this peer's silence now.
+    /// Returns the limits of this peer's silence now.
     pub(crate) fn patience(&self) -> Patience {
         let mut patience = Patience {
             silence_timeout: self.options.silence_timeout,
@@ -104,7 +104,7 @@ impl Peer {
         }
     }
 
-    /// Whether anything waits for the peer's answer.
+    /// Returns true if anything waits for the peer's answer.
     pub(crate) fn is_waiting(&self) -> bool {
         let unfinished = !self.session.outbox.is_empty()
             || self.session.inbox.has_unfinished()
@@ -118,10 +118,10 @@ impl Peer {
             && (unfinished || unanswered || (self.options.keep_alive && self.connection.is_some()))
     }
 
-    /// When a peer that was not heard for a while is next asked for a sign of life: a peer that
-    /// streamed, a watched idle peer, or one for which something waits. In those cases often no
-    /// packet in flight asks (while waiting for credit, for the answer to an RTS, for the rest of a
-    /// large message), or probes are rare.
+    /// Returns when a peer that was not heard for a while is next asked for a sign of life: a peer
+    /// that streamed, a watched idle peer, or one for which something waits. In those cases often
+    /// no packet in flight asks (while waiting for credit, for the answer to an RTS, for the rest
+    /// of a large message), or probes are rare.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         let unasked = !connection.recovery.has_eliciting_in_flight();
@@ -353,9 +353,9 @@ impl Peer {
         }
     }
 
-    /// Whether no process can receive the waiting messages: the process that has the session has
-    /// ended, or the peer's last process closed its node before this session began, and no other
-    /// was heard since.
+    /// Returns true if no process can receive the waiting messages: the process that has the
+    /// session has ended, or the peer's last process closed its node before this session began, and
+    /// no other was heard since.
     fn is_out_of_reach(&self) -> bool {
         self.life.is_dead() || (self.life.has_left() && !self.session.is_established())
     }
@@ -407,8 +407,8 @@ fn planted_expiry(now: Instant) -> Instant {
 }
 
 impl Connection {
-    /// When an acknowledgement has waited long enough for a packet that carries it, unless it waits
-    /// for the next turn.
+    /// Returns when an acknowledgement has waited long enough for a packet that carries it, unless
+    /// it waits for the next turn.
     fn ack_deadline(&self) -> Option<Instant> {
         self.received.deadline().filter(|_| !self.acks_on_poll())
     }

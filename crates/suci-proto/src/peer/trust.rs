@@ -24,7 +24,7 @@ impl Peer {
         }
     }
 
-    /// Whether the session belongs to another start of the peer than `incarnation`.
+    /// Returns true if the session belongs to another start of the peer than `incarnation`.
     pub(crate) fn is_other_incarnation(&self, incarnation: Incarnation) -> bool {
         #[cfg(suci_plant)]
         if crate::plant::active("stale-incarnation") {
@@ -35,25 +35,25 @@ impl Peer {
             .is_some_and(|remote| remote != incarnation)
     }
 
-    /// Whether the peer's process may still be alive.
+    /// Returns true if the peer's process may still be alive.
     pub(crate) fn is_live(&self) -> bool {
         self.session.is_established()
             && matches!(self.life.link(), Link::Up | Link::Lost | Link::Quiet)
     }
 
-    /// Whether the peer must give up its place.
+    /// Returns true if the peer must give up its place.
     pub(crate) fn is_dismissed(&self) -> bool {
         let connection = self.connection.as_ref();
         connection.is_some_and(|connection| connection.grant.is_dismissed())
     }
 
-    /// Whether `from` is a known address of the peer.
+    /// Returns true if `from` is a known address of the peer.
     pub(crate) fn may_be_at(&self, from: SocketAddr) -> bool {
         self.book.contains(from) || [self.heard_at, self.path_address()].contains(&Some(from))
     }
 
-    /// Whether the peer can be forgotten, if it is in no queue of the engine: it is not in the
-    /// book, was silent for `silence`, has nothing waiting, and the program set nothing for it.
+    /// Returns true if the peer can be forgotten, if it is in no queue of the engine: it is not in
+    /// the book, was silent for `silence`, has nothing waiting, and the program set nothing for it.
     /// Untaken events prevent that unless `events` is set.
     pub(crate) fn is_forgettable(
         &self,
@@ -74,7 +74,7 @@ impl Peer {
             && now.since(self.life.heard_at()) >= silence
     }
 
-    /// Whether the program changed any setting of this peer.
+    /// Returns true if the program changed any setting of this peer.
     fn has_settings(&self, config: &Config) -> bool {
         self.steering.is_some()
             || self.session.outbox.has_priorities()
@@ -107,8 +107,8 @@ impl Peer {
         self.session.inbox.set_priorities(BTreeMap::new());
     }
 
-    /// Whether its session goes on without a connection and nothing of it was heard for as long as
-    /// a peer is waited for, all of it after `resumed`.
+    /// Returns true if its session goes on without a connection and nothing of it was heard for as
+    /// long as a peer is waited for, all of it after `resumed`.
     pub(crate) fn is_long_silent(&self, now: Instant, resumed: Instant) -> bool {
         let patience = self.patience();
         self.session.is_established()
@@ -122,9 +122,10 @@ impl Peer {
         self.life.put_off(now);
     }
 
-    /// Whether a HELLO from `from` is a sign of life of the peer: without a connection on which it
-    /// could be heard, it may have no room for us while there is some here. Anyone can forge such a
-    /// HELLO, so if we do not call the peer, it counts only until `give_up_after` has passed.
+    /// Returns true if a HELLO from `from` is a sign of life of the peer: without a connection on
+    /// which it could be heard, it may have no room for us while there is some here. Anyone can
+    /// forge such a HELLO, so if we do not call the peer, it counts only until `give_up_after` has
+    /// passed.
     pub(crate) fn lives_by_hello(&self, now: Instant, from: SocketAddr) -> bool {
         let waited_for = now < self.life.heard_at() + self.options.give_up_after;
         self.connection.is_none()
@@ -133,10 +134,10 @@ impl Peer {
             && (waited_for || self.attempt.is_some())
     }
 
-    /// Time without a packet from the peer after which it counts as idle, if its last exchange is
-    /// over: as many messages were sent as received, all are acknowledged, and a next message would
-    /// have come within a probe timeout. `None` if the peer or our program may still send
-    /// something.
+    /// Returns the time without a packet from the peer after which it counts as idle, if its last
+    /// exchange is over: as many messages were sent as received, all are acknowledged, and a next
+    /// message would have come within a probe timeout. `None` if the peer or our program may still
+    /// send something.
     pub(crate) fn counts_as_idle_after(&self) -> Option<Duration> {
         let sent = self.session.outbox.accepted();
         let answered = sent > 0 && sent == self.session.inbox.received();

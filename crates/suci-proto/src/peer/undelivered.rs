@@ -75,8 +75,8 @@ impl Peer {
         }
     }
 
-    /// Whether `quoted` is the beginning of a packet of ours to this peer. Only an observer of our
-    /// packets knows their tags.
+    /// Returns true if `quoted` is the beginning of a packet of ours to this peer. Only an observer
+    /// of our packets knows their tags.
     fn sent(&self, quoted: &[u8]) -> bool {
         let Some((index, tag)) = wire::peek_tag(quoted) else {
             return false;
@@ -87,7 +87,7 @@ impl Peer {
         carried || attempt.is_some_and(|a| a.opening.token() == tag)
     }
 
-    /// How long to wait for a peer whose port is closed: a few probe timeouts.
+    /// Returns how long to wait for a peer whose port is closed: a few probe timeouts.
     pub(crate) fn closed_port_patience(&self) -> Duration {
         let connection = self.connection.as_ref();
         let probe = connection.map_or(crate::handshake::FIRST_WAIT, |c| {

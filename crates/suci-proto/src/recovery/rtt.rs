@@ -160,7 +160,9 @@ impl Rtt {
         let deviations = self.variance.saturating_mul(4).max(nanos(GRANULARITY));
         let wait = self.smoothed.saturating_add(deviations);
         let wait = wait.saturating_add(nanos(max_ack_delay));
-        let of_path = self.path.map_or(u64::MAX, |path| path.mean.saturating_mul(3));
+        let of_path = self
+            .path
+            .map_or(u64::MAX, |path| path.mean.saturating_mul(3));
         wait.min(nanos(MAX_BACKOFF).max(of_path))
     }
 }

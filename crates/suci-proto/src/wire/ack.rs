@@ -13,8 +13,8 @@ pub(super) const ECN: u8 = 0b01;
 /// The frame carries a credit.
 pub(super) const CREDIT: u8 = 0b10;
 
-/// Packets received so far on this connection with each congestion mark (RFC 3168). Absolute,
-/// so that a lost ACK loses no count.
+/// Packets received so far on this connection with each congestion mark (RFC 3168). Absolute, so
+/// that a lost ACK loses no count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnCounts {
     /// Marked ECT(0).
@@ -60,8 +60,8 @@ pub struct Ack<'a> {
     ranges: AckRanges<'a>,
 }
 
-/// The ranges of an ACK, highest first, with at least one unacknowledged number between
-/// neighbours. At most [`MAX_ACK_RANGES`].
+/// The ranges of an ACK, highest first, with at least one unacknowledged number between neighbours.
+/// At most [`MAX_ACK_RANGES`].
 #[derive(Clone, Copy, Debug)]
 pub struct AckRanges<'a> {
     /// The range to yield next.
@@ -71,7 +71,7 @@ pub struct AckRanges<'a> {
 }
 
 impl<'a> Ack<'a> {
-    /// The acknowledged ranges, highest first.
+    /// Returns the acknowledged ranges, highest first.
     #[must_use]
     pub fn ranges(&self) -> AckRanges<'a> {
         self.ranges
@@ -126,12 +126,12 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// Bytes that ECN counts and credit add to a frame.
+/// Returns the bytes that ECN counts and credit add to a frame.
 fn riders_size(ecn: Option<EcnCounts>, credit: Option<Credit>) -> usize {
     ecn.map_or(0, |e| e.size()) + credit.map_or(0, |c| c.size())
 }
 
-/// Bytes of the frame up to and with its first range; the range count is one byte.
+/// Returns the bytes of the frame up to and with its first range; the range count is one byte.
 fn fixed_size(largest: PacketNumber, delay: u64, length: u64) -> usize {
     2 + varint::size(largest) + varint::size(delay) + varint::size(length)
 }
@@ -197,8 +197,8 @@ const LONGEST_HEAD: usize = 2 + 10 * varint::MAX;
 /// [`MAX_ACK_RANGES`], and returns how many it wrote: 0 (and nothing appended) if not even the
 /// first fits. ECN counts and credit are never cut.
 ///
-/// `ranges` come highest first, with at least one number between neighbours; the first that
-/// breaks this ends the list.
+/// `ranges` come highest first, with at least one number between neighbours; the first that breaks
+/// this ends the list.
 pub fn put_ack(
     buf: &mut Vec<u8>,
     mut ranges: impl Iterator<Item = RangeInclusive<PacketNumber>>,

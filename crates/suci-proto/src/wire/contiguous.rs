@@ -54,7 +54,7 @@ struct Continuation {
 }
 
 impl Continuation {
-    /// The place behind the piece that fills all of `payload`, if there is one.
+    /// Returns the place behind the piece that fills all of `payload`, if there is one.
     fn behind(payload: &[u8]) -> Option<Self> {
         lone_piece(payload).map(|piece| Self {
             channel: piece.channel,
@@ -91,23 +91,23 @@ impl<'a> ContiguousPackets<'a> {
         }
     }
 
-    /// The body of the first packet, behind its header.
+    /// Returns the body of the first packet, behind its header.
     pub(crate) fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// The channel and number of the message, if the newest packet is one piece of it and nothing
-    /// else.
+    /// Returns the channel and number of the message, if the newest packet is one piece of it and
+    /// nothing else.
     pub(crate) fn message(&self) -> Option<(ChannelId, MessageNumber)> {
         self.next.map(|next| (next.channel, next.message))
     }
 
-    /// The offset in that message behind the newest piece.
+    /// Returns the offset in that message behind the newest piece.
     pub(crate) fn end(&self) -> u64 {
         self.next.map_or(0, |next| next.offset)
     }
 
-    /// The bytes of the next packet, if its header follows that of the newest.
+    /// Returns the bytes of the next packet, if its header follows that of the newest.
     fn peek(&self) -> Option<&'a [u8]> {
         let packet = self.rest.get(..self.like.len().min(self.rest.len()))?;
         is_next(self.like, packet, self.number.checked_add(1)?).then_some(packet)
@@ -151,19 +151,19 @@ impl<'a> ContiguousPackets<'a> {
         self.advance(packet);
     }
 
-    /// The number of the newest packet.
+    /// Returns the number of the newest packet.
     pub(crate) fn number(&self) -> PacketNumber {
         self.number
     }
 
-    /// The datagrams not taken yet.
+    /// Returns the datagrams not taken yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 }
 
-/// Whether the header of `packet` has this number, and otherwise equals that of `like`, except for
-/// the checksum.
+/// Returns true if the header of `packet` has this number, and otherwise equals that of `like`,
+/// except for the checksum.
 fn is_next(like: &[u8], packet: &[u8], number: PacketNumber) -> bool {
     let same = |range: Range<usize>| packet.get(range.clone()) == like.get(range);
     let numbered = packet.get(NUMBER) == Some(&number.to_le_bytes());
@@ -202,7 +202,7 @@ impl<'a> Messages<'a> {
         self.count > 0
     }
 
-    /// The parts in their order.
+    /// Returns the parts in their order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &PacketPart<'a>> {
         self.parts.iter().take(self.count).flatten()
     }
@@ -226,8 +226,8 @@ mod tests {
         ..HEADER_ONLY
     };
 
-    /// A packet with a piece of message 3 in channel 2 that begins at `offset`, below 128 for a
-    /// varint of one byte.
+    /// Returns a packet with a piece of message 3 in channel 2 that begins at `offset`, below 128
+    /// for a varint of one byte.
     fn packet(header: &Header, offset: u8) -> Vec<u8> {
         let mut bytes = Vec::new();
         put_header(&mut bytes, header);
@@ -238,7 +238,8 @@ mod tests {
         bytes
     }
 
-    /// The length of the piece in `next`, if it is taken after a first packet that ends at 101.
+    /// Returns the length of the piece in `next`, if it is taken after a first packet that ends at
+    /// 101.
     fn taken(header: &Header, next: &[u8], most: u64) -> Option<usize> {
         let first = packet(header, 1);
         let mut run = ContiguousPackets::new(40, &first, next);
@@ -306,7 +307,7 @@ mod tests {
         }
     }
 
-    /// A packet of `frames`.
+    /// Returns a packet of `frames`.
     fn holding(header: &Header, frames: &[Frame<'_>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         put_header(&mut bytes, header);
@@ -315,7 +316,7 @@ mod tests {
         bytes
     }
 
-    /// The last piece of a message.
+    /// Returns the last piece of a message.
     fn end(message: MessageNumber) -> Frag<'static> {
         Frag {
             channel: ChannelId(2),
@@ -327,7 +328,7 @@ mod tests {
         }
     }
 
-    /// How many parts `next` holds behind a first packet, if it is taken.
+    /// Returns how many parts `next` holds behind a first packet, if it is taken.
     fn parts(header: &Header, next: &[u8]) -> Option<usize> {
         let mut first = packet(header, 1);
         first.resize(1_000, 0);

@@ -8,7 +8,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 pub struct Crc(Digest);
 
 impl Crc {
-    /// A checksum over no bytes yet.
+    /// Returns a checksum over no bytes yet.
     #[must_use]
     pub fn new() -> Self {
         Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
@@ -24,7 +24,7 @@ impl Crc {
         self.0.update(bytes);
     }
 
-    /// The checksum of all bytes taken in.
+    /// Returns the checksum of all bytes taken in.
     #[must_use]
     pub fn finish(&self) -> u32 {
         // The algorithm's width is 32: the upper half is zero.
@@ -49,7 +49,7 @@ const SHORT: usize = 192;
 #[repr(align(8))]
 struct Short([u8; SHORT]);
 
-/// The checksum of `header` and `body`, one behind the other.
+/// Returns the checksum of `header` and `body`, one behind the other.
 #[inline]
 fn of(header: &[u8; COVERED], body: &[u8]) -> u32 {
     if body.len() > SHORT - COVERED {
@@ -68,8 +68,8 @@ fn of(header: &[u8; COVERED], body: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(short.0.get(..len).unwrap_or_default())
 }
 
-/// The checksum that a plain packet lying in one slice must carry: over all bytes but its own four,
-/// or over the header alone, depending on the packet's flags.
+/// Returns the checksum that a plain packet lying in one slice must carry: over all bytes but its
+/// own four, or over the header alone, depending on the packet's flags.
 pub(crate) fn expected(packet: &[u8]) -> u32 {
     let Some(header) = packet.first_chunk() else {
         return crc_fast::crc32_iscsi(packet);
@@ -99,9 +99,9 @@ pub fn seal(packet: &mut [u8]) {
     seal_gathered(packet, core::iter::empty());
 }
 
-/// Computes the checksum of a plain packet that will be gathered on sending, and writes it into
-/// its header. `head` starts at the packet's first byte and holds at least the header; `rest`
-/// are the other pieces in order.
+/// Computes the checksum of a plain packet that will be gathered on sending, and writes it into its
+/// header. `head` starts at the packet's first byte and holds at least the header; `rest` are the
+/// other pieces in order.
 ///
 /// A `head` shorter than a header is left alone: it is no packet.
 pub fn seal_gathered<'b>(head: &mut [u8], rest: impl Iterator<Item = &'b [u8]>) {

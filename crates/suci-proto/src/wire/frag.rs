@@ -34,8 +34,8 @@ pub struct Start<'a> {
     pub user_header: &'a [u8],
 }
 
-/// A fragment as received. `offset + data.len()` is at most [`MAX_MESSAGE`] and, where the total
-/// is known, at most that; data is empty only in a first fragment.
+/// A fragment as received. `offset + data.len()` is at most [`MAX_MESSAGE`] and, where the total is
+/// known, at most that; data is empty only in a first fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frag<'a> {
     /// The message's channel.
@@ -53,7 +53,7 @@ pub struct Frag<'a> {
 }
 
 impl<'a> Frag<'a> {
-    /// The message's length, if this fragment tells it.
+    /// Returns the message's length, if this fragment tells it.
     #[must_use]
     pub fn total(&self) -> Option<u64> {
         match self.start {
@@ -62,14 +62,14 @@ impl<'a> Frag<'a> {
         }
     }
 
-    /// The offset in the message behind its data.
+    /// Returns the offset in the message behind its data.
     #[must_use]
     pub fn end_offset(&self) -> u64 {
         // At most MAX_MESSAGE: `read` checked it.
         self.offset.saturating_add(self.data.len() as u64)
     }
 
-    /// Whether it holds the whole message.
+    /// Returns true if it holds the whole message.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.start.is_some() && self.end
@@ -198,7 +198,7 @@ pub struct FragHead<'a> {
 }
 
 impl FragHead<'_> {
-    /// Bytes of everything before the data length.
+    /// Returns the bytes of everything before the data length.
     fn fixed_size(&self) -> usize {
         let numbers = 1 + varint::size(self.channel.0.into()) + varint::size(self.message);
         let Some(start) = &self.start else {
@@ -222,7 +222,7 @@ impl FragHead<'_> {
         numbers + total + tag + kind + header
     }
 
-    /// Bytes that [`put`](Self::put) appends: the frame without its data.
+    /// Returns the bytes that [`put`](Self::put) appends: the frame without its data.
     #[must_use]
     pub fn size(&self, data_len: usize, last_in_packet: bool) -> usize {
         let len = if last_in_packet {
@@ -233,8 +233,8 @@ impl FragHead<'_> {
         self.fixed_size() + len
     }
 
-    /// How many bytes of data fit into `room` together with this head, as the last frame of a
-    /// packet; `None` if the head itself does not fit.
+    /// Returns how many bytes of data fit into `room` together with this head, as the last frame of
+    /// a packet; `None` if the head itself does not fit.
     ///
     /// A head that is not the `end` may be longer (it carries the total): a caller that has to cut
     /// the data calls this again with `end` off.

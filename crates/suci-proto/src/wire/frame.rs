@@ -76,7 +76,7 @@ impl Credit {
             .for_each(|field| fields.add(buf, field));
     }
 
-    /// Bytes that [`put`](Self::put) appends.
+    /// Returns the bytes that [`put`](Self::put) appends.
     #[must_use]
     pub fn size(&self) -> usize {
         self.fields().into_iter().map(varint::size).sum()
@@ -121,7 +121,7 @@ pub const CLOSE_LEAVING: u64 = 8;
 /// First CLOSE code that is free for programs.
 pub const CLOSE_USER: u64 = 0x100;
 
-/// The CLOSE code that reports the peer's protocol error to it: 1 to 255.
+/// Returns the CLOSE code that reports the peer's protocol error to it: 1 to 255.
 #[must_use]
 pub const fn close_code(error: &ProtocolError) -> u64 {
     match error {
@@ -344,7 +344,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Bytes that [`put`](Self::put) appends.
+    /// Returns the bytes that [`put`](Self::put) appends.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
@@ -407,8 +407,8 @@ impl<'a> Frame<'a> {
         (kind, values.into_iter().take(count))
     }
 
-    /// Whether a packet with this frame asks for an acknowledgement. ACK and CREDIT do not: they
-    /// are repeated anyway, and acknowledging them would never end.
+    /// Returns true if a packet with this frame asks for an acknowledgement. ACK and CREDIT do not:
+    /// they are repeated anyway, and acknowledging them would never end.
     #[must_use]
     pub const fn is_eliciting(&self) -> bool {
         !matches!(self, Self::Padding(_) | Self::Ack(_) | Self::Credit(_))
@@ -447,7 +447,7 @@ pub struct Frames<'a> {
     left: Reader<'a>,
 }
 
-/// The frames in `payload`, the body of a packet.
+/// Returns the frames in `payload`, the body of a packet.
 #[must_use]
 pub const fn frames(payload: &[u8]) -> Frames<'_> {
     Frames {
@@ -456,8 +456,8 @@ pub const fn frames(payload: &[u8]) -> Frames<'_> {
 }
 
 impl<'a> Frames<'a> {
-    /// The next run, if a run comes next. [`next_frag`](Self::next_frag) would return its frames
-    /// one by one.
+    /// Returns the next run, if a run comes next. [`next_frag`](Self::next_frag) would return its
+    /// frames one by one.
     #[inline]
     pub fn next_batch(&mut self) -> Option<FrameBatch<'a>> {
         let run = FrameBatch::read(self.left.clone().rest())?;
@@ -465,7 +465,7 @@ impl<'a> Frames<'a> {
         Some(run)
     }
 
-    /// Whether no frame is left.
+    /// Returns true if no frame is left.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -478,7 +478,7 @@ impl<'a> Frames<'a> {
         self.left.skip_run(kind::PADDING);
     }
 
-    /// The next FRAG, or a run of them that are alike; `None` if another frame comes next.
+    /// Returns the next FRAG, or a run of them that are alike; `None` if another frame comes next.
     #[inline(always)]
     pub(crate) fn next_part(&mut self) -> Option<Result<PacketPart<'a>, ProtocolError>> {
         match self.next_batch() {
@@ -487,8 +487,8 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// The next frame, if it is an ACK. Most packets begin with one; reading it here needs no stack
-    /// for the largest frame.
+    /// Returns the next frame, if it is an ACK. Most packets begin with one; reading it here needs
+    /// no stack for the largest frame.
     #[inline]
     pub fn next_ack(&mut self) -> Option<Result<Ack<'a>, ProtocolError>> {
         let byte = self.left.peek().filter(|byte| is_ack(*byte))?;
@@ -501,9 +501,9 @@ impl<'a> Frames<'a> {
         Some(ack.map_err(ProtocolError::from))
     }
 
-    /// The next frame, if it is a FRAG. Most frames are; reading them here needs no stack for the
-    /// largest frame. Inlined, so that the result is built in place: moving it would stall the
-    /// processor.
+    /// Returns the next frame, if it is a FRAG. Most frames are; reading them here needs no stack
+    /// for the largest frame. Inlined, so that the result is built in place: moving it would stall
+    /// the processor.
     #[inline(always)]
     pub fn next_frag(&mut self) -> Option<Result<Frag<'a>, ProtocolError>> {
         let byte = self.left.peek()?;

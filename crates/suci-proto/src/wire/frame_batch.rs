@@ -67,7 +67,7 @@ impl FrameShape {
         Some((shape, first, behind))
     }
 
-    /// Bytes of data of all frames.
+    /// Returns the bytes of data of all frames.
     fn payload(&self) -> u64 {
         self.count.saturating_mul(self.len as u64)
     }
@@ -85,7 +85,7 @@ pub struct FrameBatch<'a> {
 }
 
 impl<'a> FrameBatch<'a> {
-    /// The run at the front of `bytes`.
+    /// Returns the run at the front of `bytes`.
     #[inline]
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let stop = bytes.len().saturating_sub(ENOUGH);
@@ -110,35 +110,35 @@ impl<'a> FrameBatch<'a> {
         })
     }
 
-    /// The messages' channel.
+    /// Returns the messages' channel.
     #[inline]
     #[must_use]
     pub fn channel(&self) -> ChannelId {
         self.channel
     }
 
-    /// The number of the first message.
+    /// Returns the number of the first message.
     #[inline]
     #[must_use]
     pub fn first(&self) -> MessageNumber {
         self.first
     }
 
-    /// How many messages there are.
+    /// Returns how many messages there are.
     #[inline]
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Bytes of all messages together.
+    /// Returns the bytes of all messages together.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> u64 {
         self.payload
     }
 
-    /// The frames.
+    /// Returns the frames.
     #[inline]
     #[must_use]
     pub fn frames(&self) -> &'a [u8] {

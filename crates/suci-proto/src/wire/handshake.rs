@@ -46,8 +46,8 @@ impl Hello {
     /// Reads a body.
     ///
     /// # Errors
-    /// The packet is shorter than the COOKIE that would answer it, longer than a control packet,
-    /// or padded with anything but zeros.
+    /// The packet is shorter than the COOKIE that would answer it, longer than a control packet, or
+    /// padded with anything but zeros.
     pub fn read(body: &[u8]) -> Result<Self, Malformed> {
         const SHORTEST: usize = HELLO_LEN - PLAIN_OVERHEAD;
         const LONGEST: usize = CONTROL_PACKET - PLAIN_OVERHEAD;
@@ -246,7 +246,7 @@ pub enum RefusedCode {
 }
 
 impl RefusedCode {
-    /// The code with this number on the wire.
+    /// Returns the code with this number on the wire.
     #[must_use]
     pub const fn from_wire(value: u64) -> Self {
         match value {
@@ -264,7 +264,7 @@ impl RefusedCode {
         }
     }
 
-    /// Its number on the wire.
+    /// Returns its number on the wire.
     #[must_use]
     pub const fn to_wire(self) -> u64 {
         match self {

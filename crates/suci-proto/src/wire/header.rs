@@ -53,7 +53,7 @@ pub enum PacketType {
 }
 
 impl PacketType {
-    /// The type with this number on the wire, if there is one.
+    /// Returns the type with this number on the wire, if there is one.
     #[must_use]
     pub const fn from_wire(value: u8) -> Option<Self> {
         Some(match value {
@@ -132,23 +132,23 @@ pub enum HeaderError {
     Checksum,
 }
 
-/// The connection index (in handshake packets: the sender's node ID), at the same place in all
-/// versions; its lowest byte names the shard. Nothing is verified. `None` if too short.
+/// Returns the connection index (in handshake packets: the sender's node ID), at the same place in
+/// all versions; its lowest byte names the shard. Nothing is verified. `None` if too short.
 #[must_use]
 pub fn peek_index(datagram: &[u8]) -> Option<u32> {
     Reader::new(datagram.get(4..)?).u32().ok()
 }
 
-/// The connection index and the tag, or the token, of a packet from its first bytes. Nothing is
-/// verified. `None` if too short.
+/// Returns the connection index and the tag, or the token, of a packet from its first bytes.
+/// Nothing is verified. `None` if too short.
 #[must_use]
 pub fn peek_tag(beginning: &[u8]) -> Option<(u32, u64)> {
     let tag = Reader::new(beginning.get(TAGGED)?).u64().ok()?;
     Some((peek_index(beginning)?, tag))
 }
 
-/// Checks length, version, type, flags, path and checksum of a plain packet; returns its header
-/// and the bytes behind it.
+/// Checks length, version, type, flags, path and checksum of a plain packet; returns its header and
+/// the bytes behind it.
 ///
 /// # Errors
 /// The first check that failed, in the order above.
@@ -213,7 +213,7 @@ const fn flags_of(header: &Header) -> u8 {
     }
 }
 
-/// The bytes that the checksum of this packet covers, by its flags.
+/// Returns the bytes that the checksum of this packet covers, by its flags.
 pub(super) fn scope(packet: &[u8]) -> CrcScope {
     match packet.get(1) {
         Some(flags) if flags & HEADER_ONLY != 0 => CrcScope::Header,

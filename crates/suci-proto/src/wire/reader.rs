@@ -13,8 +13,8 @@ impl From<Malformed> for ProtocolError {
     }
 }
 
-/// Reads little-endian fields off the front of a slice. After an error the position is
-/// unspecified, but reading on is safe.
+/// Reads little-endian fields off the front of a slice. After an error the position is unspecified,
+/// but reading on is safe.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -23,7 +23,7 @@ pub struct Reader<'a> {
 const TRUNCATED: Malformed = Malformed("truncated");
 
 impl<'a> Reader<'a> {
-    /// A reader of all of `bytes`.
+    /// Returns a reader of all of `bytes`.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// The next byte, without consuming it.
+    /// Returns the next byte, without consuming it.
     #[must_use]
     #[inline]
     pub const fn peek(&self) -> Option<u8> {
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     ///
     /// # Errors
     /// Nothing is left.
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// The next two bytes.
+    /// Returns the next two bytes.
     ///
     /// # Errors
     /// Fewer are left.
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// The next four bytes.
+    /// Returns the next four bytes.
     ///
     /// # Errors
     /// Fewer are left.
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// The next eight bytes.
+    /// Returns the next eight bytes.
     ///
     /// # Errors
     /// Fewer are left.
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// The next sixteen bytes.
+    /// Returns the next sixteen bytes.
     ///
     /// # Errors
     /// Fewer are left.
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         self.array().map(u128::from_le_bytes)
     }
 
-    /// The next `N` bytes as they are.
+    /// Returns the next `N` bytes as they are.
     ///
     /// # Errors
     /// Fewer are left.
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         self.array()
     }
 
-    /// The next varint, in its shortest form or any longer one.
+    /// Returns the next varint, in its shortest form or any longer one.
     ///
     /// # Errors
     /// It runs past the end.
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         self.rare_varint(first)
     }
 
-    /// The next `N` varints, for fields that usually are so short that they share a word.
+    /// Returns the next `N` varints, for fields that usually are so short that they share a word.
     ///
     /// # Errors
     /// They run past the end.
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(word) >> len)
     }
 
-    /// A varint that must fit 32 bits; `what` names it in the error.
+    /// Returns a varint that must fit 32 bits; `what` names it in the error.
     ///
     /// # Errors
     /// It runs past the end or is 2^32 or more.
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         u32::try_from(self.varint()?).map_err(|_| Malformed(what))
     }
 
-    /// The next `n` bytes, borrowed: a claimed length allocates nothing.
+    /// Returns the next `n` bytes, borrowed: a claimed length allocates nothing.
     ///
     /// # Errors
     /// Fewer are left.
@@ -180,20 +180,20 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// All remaining bytes; afterwards the reader is empty.
+    /// Returns all remaining bytes; afterwards the reader is empty.
     #[inline]
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.bytes)
     }
 
-    /// Whether nothing is left.
+    /// Returns true if nothing is left.
     #[must_use]
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Bytes left.
+    /// Returns the bytes left.
     #[must_use]
     #[inline]
     pub const fn remaining(&self) -> usize {

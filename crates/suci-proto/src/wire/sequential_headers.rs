@@ -19,9 +19,9 @@ pub(crate) struct SequentialHeaders {
 }
 
 impl SequentialHeaders {
-    /// The heads that follow the first `head` bytes of `frame`: its type, a channel and a number,
-    /// both varints, and bytes that all heads have in common. None if the head has more than
-    /// [`LONGEST`] bytes, or a varint has nine.
+    /// Returns the heads that follow the first `head` bytes of `frame`: its type, a channel and a
+    /// number, both varints, and bytes that all heads have in common. None if the head has more
+    /// than [`LONGEST`] bytes, or a varint has nine.
     pub(crate) fn after(frame: &[u8], head: usize) -> Option<Self> {
         let mut word = [0; LONGEST];
         word.get_mut(..head)?.copy_from_slice(frame.get(..head)?);
@@ -43,7 +43,8 @@ impl SequentialHeaders {
         })
     }
 
-    /// Bytes of the buffer that writing a frame with `data` bytes of data may overwrite.
+    /// Returns the bytes of the buffer that writing a frame with `data` bytes of data may
+    /// overwrite.
     #[inline]
     pub(crate) fn room(&self, data: usize) -> usize {
         LONGEST.max(self.head.saturating_add(data))

@@ -51,13 +51,13 @@ impl HeaderTemplate {
         })
     }
 
-    /// Bytes of each head.
+    /// Returns the bytes of each head.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The head of the packet `number` that carries `body` from `offset` on. The bytes behind the
-    /// head mean nothing.
+    /// Returns the head of the packet `number` that carries `body` from `offset` on. The bytes
+    /// behind the head mean nothing.
     pub(crate) fn cast(
         &mut self,
         number: PacketNumber,

@@ -1,5 +1,5 @@
-//! Parameters of the handshake: (type, length, value) triples, so that later versions can add
-//! some that earlier ones skip.
+//! Parameters of the handshake: (type, length, value) triples, so that later versions can add some
+//! that earlier ones skip.
 
 use super::reader::{Malformed, Reader};
 use super::varint;
@@ -58,7 +58,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The mode with this number on the wire.
+    /// Returns the mode with this number on the wire.
     ///
     /// # Errors
     /// There is none.

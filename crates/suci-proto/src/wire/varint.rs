@@ -7,7 +7,7 @@
 /// Bytes of the longest form.
 pub const MAX: usize = 9;
 
-/// Bytes that [`put`] needs for `v`: 1 to [`MAX`].
+/// Returns the bytes that [`put`] needs for `v`: 1 to [`MAX`].
 #[must_use]
 #[inline]
 pub const fn size(v: u64) -> usize {
@@ -18,7 +18,7 @@ pub const fn size(v: u64) -> usize {
     if len < MAX { len } else { MAX }
 }
 
-/// The largest number whose shortest form is as long as that of `v`.
+/// Returns the largest number whose shortest form is as long as that of `v`.
 pub(crate) const fn last_like(v: u64) -> u64 {
     let len = size(v);
     if len == MAX {
@@ -28,8 +28,8 @@ pub(crate) const fn last_like(v: u64) -> u64 {
     }
 }
 
-/// A little-endian word that begins with the shortest form of `v`, followed by zeros, if that form
-/// is shorter than [`MAX`].
+/// Returns a little-endian word that begins with the shortest form of `v`, followed by zeros, if
+/// that form is shorter than [`MAX`].
 pub(super) const fn word(v: u64) -> u64 {
     let len = size(v);
     v << len | 1 << (len - 1)
@@ -87,7 +87,7 @@ impl Fields {
         Self::NONE
     }
 
-    /// Bytes of the fields that were not appended yet.
+    /// Returns the bytes of the fields that were not appended yet.
     pub(super) const fn len(&self) -> usize {
         self.len
     }

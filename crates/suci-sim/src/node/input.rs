@@ -39,8 +39,8 @@ impl Process {
         Ok(count)
     }
 
-    /// Whether the kernel hands up the next packet together with those of `train`. For half of the
-    /// processes it joins none, and packets that the oracle judges one by one stay alone.
+    /// Returns true if the kernel hands up the next packet together with those of `train`. For half
+    /// of the processes it joins none, and packets that the oracle judges one by one stay alone.
     fn joins_next(&self, train: &[Packet]) -> bool {
         let ([first, ..], Some(last), Some(next)) = (train, train.last(), self.socket.peek())
         else {
@@ -54,12 +54,12 @@ impl Process {
         joins && same && fits && !copy && !alone(first) && !alone(next)
     }
 
-    /// Whether the engine took this packet before.
+    /// Returns true if the engine took this packet before.
     fn is_repeated(&self, packet: &Packet) -> bool {
         is_data(packet) && self.handed.contains(&packet.order)
     }
 
-    /// Whether a session with the node is open.
+    /// Returns true if a session with the node is open.
     fn is_up(&self, node: Option<NodeId>) -> bool {
         let stats = node.and_then(|node| self.engine.peer_stats(node));
         stats.is_some_and(|stats| stats.link == Link::Up)
@@ -119,9 +119,9 @@ impl Process {
         Ok(())
     }
 
-    /// A peer that breaks the protocol: bytes that arrived are sent again as others, in a packet
-    /// of its own that the real peer never sent. The first bytes must win (F07); the session ends
-    /// as soon as the acknowledgement of that packet reaches the real peer (F05).
+    /// A peer that breaks the protocol: bytes that arrived are sent again as others, in a packet of
+    /// its own that the real peer never sent. The first bytes must win (F07); the session ends as
+    /// soon as the acknowledgement of that packet reaches the real peer (F05).
     fn contradict(&mut self, cx: &mut Context<'_>, arrival: &Arrival, packet: &Packet) {
         const AHEAD: u64 = 400;
         if !cx.oracle.is_part(&packet.carries) {
@@ -147,12 +147,12 @@ impl Process {
     }
 }
 
-/// Whether it opens a connection, as it was sent.
+/// Returns true if it opens a connection, as it was sent.
 fn is_init(packet: &Packet) -> bool {
     packet.bytes.first() == Some(&tap::INIT) && !packet.fate.damaged
 }
 
-/// Whether it is a packet of a connection, as it was sent.
+/// Returns true if it is a packet of a connection, as it was sent.
 fn is_data(packet: &Packet) -> bool {
     packet.bytes.first() == Some(&tap::DATA) && !packet.fate.damaged
 }

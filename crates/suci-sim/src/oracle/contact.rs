@@ -60,7 +60,7 @@ fn pair(one: ProcId, other: ProcId) -> (ProcId, ProcId) {
     (one.min(other), one.max(other))
 }
 
-/// How long a first message may take.
+/// Returns how long a first message may take.
 fn bound(probe: Duration, losses: u32) -> Duration {
     let backed_off = 2_u32.saturating_pow(losses) - 1;
     probe * (PROBES + 2 * backed_off)

@@ -13,8 +13,8 @@ pub enum Coverage {
 }
 
 impl Coverage {
-    /// Adds `start..end` of a message of `length` bytes. A message of no bytes is whole as soon
-    /// as it is mentioned.
+    /// Adds `start..end` of a message of `length` bytes. A message of no bytes is whole as soon as
+    /// it is mentioned.
     pub fn add(&mut self, start: u64, end: u64, length: u64) {
         if *self == Self::Whole {
             return;
@@ -40,7 +40,7 @@ impl Coverage {
         };
     }
 
-    /// The number of bytes, of a message of `length` bytes, that went by.
+    /// Returns the number of bytes, of a message of `length` bytes, that went by.
     #[must_use]
     pub fn bytes(&self, length: u64) -> u64 {
         match self {
@@ -50,7 +50,7 @@ impl Coverage {
         }
     }
 
-    /// Whether every byte went by.
+    /// Returns true if every byte went by.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         *self == Self::Whole

@@ -35,7 +35,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Whether every message of living processes is settled: the end of a liveness run.
+    /// Returns true if every message of living processes is settled: the end of a liveness run.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let mut open = self
@@ -45,8 +45,8 @@ impl Oracle {
         open.all(|(_, tokens)| tokens.iter().all(|token| self.is_arrived(*token)))
     }
 
-    /// Bytes that are still to come from one process to one node, at most: with every message's
-    /// share of a packet.
+    /// Returns the bytes that are still to come from one process to one node, at most: with every
+    /// message's share of a packet.
     #[must_use]
     pub fn owed(&self) -> u64 {
         const HEAD: u64 = 64;
@@ -97,13 +97,13 @@ impl Oracle {
         }
     }
 
-    /// Whether it need not arrive.
+    /// Returns true if it need not arrive.
     fn is_excused(&self, record: &Record) -> bool {
         record.untold || record.may_be_withdrawn() || self.receiver_died(record)
     }
 
-    /// The peer's library held it, its program never got it: so that process died, or an
-    /// earlier message of the channel was missing when the session ended.
+    /// Checks a message that the peer's library held and its program never received: its process
+    /// must have died, or an earlier message of the channel was missing when the session ended.
     fn finish_unreceived(&self, record: &Record) -> Verdict {
         if self.misses_before(record, record.ended) || self.receiver_died(record) {
             return Ok(());
@@ -120,8 +120,8 @@ impl Oracle {
         })
     }
 
-    /// Whether a message before it on its channel did not arrive. One that was taken back arrives
-    /// as a void message; if the session `ended` with this one's fate open, perhaps not.
+    /// Returns true if a message before it on its channel did not arrive. One that was taken back
+    /// arrives as a void message; if the session `ended` with this one's fate open, perhaps not.
     fn misses_before(&self, record: &Record, ended: bool) -> bool {
         let before = || {
             let stream = (record.from, record.spec.to, record.spec.channel);

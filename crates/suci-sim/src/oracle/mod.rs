@@ -120,9 +120,9 @@ pub struct Spec {
     pub header: u8,
     /// Its meaning to the program.
     pub kind: u8,
-    /// Whether it carries a tag.
+    /// True if it carries a tag.
     pub tagged: bool,
-    /// Whether `Delivered` was asked for.
+    /// True if `Delivered` was asked for.
     pub notify: bool,
     /// The message may have the token of the one before, so that the library may keep both as one.
     pub twin: bool,
@@ -187,13 +187,14 @@ impl Record {
         self.to_itself || self.handed.iter().any(|(_, coverage)| coverage.is_whole())
     }
 
-    /// Whether it arrived, although its program was told nothing. Of one that went to its own node
-    /// and may have been taken back nobody knows.
+    /// Returns true if it arrived, although its program was told nothing. Of one that went to its
+    /// own node and may have been taken back nobody knows.
     fn is_surely_held(&self) -> bool {
         self.held_by_someone() && !(self.to_itself && self.may_be_withdrawn())
     }
 
-    /// Whether undamaged packets gave all of it to the library of `process`, or it never left that.
+    /// Returns true if undamaged packets gave all of it to the library of `process`, or it never
+    /// left that.
     fn held_by(&self, process: ProcId) -> bool {
         if self.to_itself {
             return self.from == process;
@@ -301,7 +302,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle that has seen nothing of the run with this seed.
+    /// Returns an oracle that has seen nothing of the run with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -318,7 +319,7 @@ impl Oracle {
         self.returns.arrived(now, at, packet)
     }
 
-    /// Messages received by programs.
+    /// Returns the messages received by programs.
     #[must_use]
     pub fn delivered(&self) -> u64 {
         self.delivered
@@ -330,14 +331,14 @@ impl Oracle {
         self.bytes
     }
 
-    /// Whether a program received the message.
+    /// Returns true if a program received the message.
     #[must_use]
     pub fn is_received(&self, token: u64) -> bool {
         let record = self.record(token);
         record.is_some_and(|record| record.received_by.is_some())
     }
 
-    /// Messages accepted by `send`.
+    /// Returns the messages accepted by `send`.
     #[must_use]
     pub fn accepted_count(&self) -> u64 {
         self.records.len() as u64
@@ -377,7 +378,7 @@ impl Oracle {
         }
     }
 
-    /// How often the sessions of all processes came up, were lost or ended.
+    /// Returns how often the sessions of all processes came up, were lost or ended.
     #[must_use]
     pub fn turns_of_links(&self) -> u64 {
         self.turns_of_links
@@ -395,7 +396,7 @@ impl Oracle {
         }
     }
 
-    /// The content of the next message that is accepted, should it be this one.
+    /// Returns the content of the next message that is accepted, should it be this one.
     #[must_use]
     pub fn draft(&self, from: ProcId, spec: &Spec) -> Name {
         let token = self.records.len() as u64;
@@ -458,9 +459,9 @@ impl Oracle {
         Ok(())
     }
 
-    /// The wire names a message by channel and number; this finds which of the run's it is.
-    /// Only the newest session of a process with a node sends, so the newest one of that number
-    /// is meant.
+    /// Returns the wire names a message by channel and number; this finds which of the run's it is.
+    /// Only the newest session of a process with a node sends, so the newest one of that number is
+    /// meant.
     #[must_use]
     pub fn identify(&self, from: ProcId, to: u32, part: Part) -> Option<Carried> {
         let stream = self.streams.get(&(from, to, part.channel))?;
@@ -535,7 +536,7 @@ impl Oracle {
         }
     }
 
-    /// Whether the last thing in a packet is part of a message that does not end there.
+    /// Returns true if the last thing in a packet is part of a message that does not end there.
     #[must_use]
     pub fn is_part(&self, carries: &[Carried]) -> bool {
         let last = carries
@@ -544,8 +545,8 @@ impl Oracle {
         last.is_some_and(|(last, record)| last.end < record.spec.length && last.end > last.start)
     }
 
-    /// Bytes of payload that reached the library of a process and were not received by its program:
-    /// the bytes that it must hold, as seen from outside.
+    /// Returns the bytes of payload that reached the library of a process and were not received by
+    /// its program: the bytes that it must hold, as seen from outside.
     #[must_use]
     pub fn held(&self, process: ProcId) -> u64 {
         let unreceived = self
@@ -567,7 +568,7 @@ impl Oracle {
         self.records.get_mut(usize::try_from(token).ok()?)
     }
 
-    /// The processes that ever had this node ID.
+    /// Returns the processes that ever had this node ID.
     fn processes_of(&self, node: u32) -> impl DoubleEndedIterator<Item = (ProcId, &ProcessRecord)> {
         let ids = self.by_node.get(&node).into_iter().flatten();
         ids.filter_map(|id| Some((*id, self.processes.get(*id as usize)?)))

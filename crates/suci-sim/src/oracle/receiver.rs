@@ -114,8 +114,8 @@ impl Oracle {
         }
     }
 
-    /// The peer closed: in order, if nothing is missing on the channels on which something came; or
-    /// before everything was there, if that many messages may be missing.
+    /// Returns the peer closed: in order, if nothing is missing on the channels on which something
+    /// came; or before everything was there, if that many messages may be missing.
     pub(super) fn check_missing(
         &self,
         process: ProcId,
@@ -142,7 +142,8 @@ impl Oracle {
         broken(Kind::Events, text)
     }
 
-    /// Messages of the present session that are missing behind those received on their channels.
+    /// Returns the messages of the present session that are missing behind those received on their
+    /// channels.
     fn missing_here(&self, process: ProcId, from: NodeId) -> u64 {
         let Some((inbound, source, node)) = self.inbound_of(process, from) else {
             return 0;
@@ -166,7 +167,7 @@ impl Oracle {
         Some((inbound, inbound.source?, self.node_of(process)?))
     }
 
-    /// Messages that a node ever sent here and that were not received.
+    /// Returns the messages that a node ever sent here and that were not received.
     fn unreceived_from(&self, process: ProcId, from: NodeId) -> u64 {
         let node = self.node_of(process);
         let unreceived = self.records.iter().filter(|record| {
@@ -354,7 +355,7 @@ impl Oracle {
     }
 }
 
-/// The difference between a message and the one that was sent, if any.
+/// Returns the difference between a message and the one that was sent, if any.
 fn differs(record: &Record, message: &Message) -> Option<String> {
     let spec = &record.spec;
     if message.payload.len() as u64 != spec.length {

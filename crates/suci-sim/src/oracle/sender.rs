@@ -35,8 +35,8 @@ impl Oracle {
             }
             Event::Lost { node, cause } => {
                 self.check_silence(process, node, false)?;
-                // A peer that never answered is lost, too, and one that said that it would be
-                // quiet if its process died.
+                // A peer that never answered is lost, too, and one that said that it would be quiet
+                // if its process died.
                 let from: &[Link] = match cause {
                     LostCause::ProcessDied => &[Link::Idle, Link::Up, Link::Quiet],
                     _ => &[Link::Idle, Link::Up],
@@ -126,8 +126,8 @@ impl Oracle {
         link.copied().unwrap_or_default()
     }
 
-    /// Whether a process may take a node for lost, or for `quiet`, which only nodes are that said
-    /// so.
+    /// Checks that a process may report a node as lost, or as `quiet`, which only nodes are that
+    /// announced it.
     fn check_silence(&self, process: ProcId, node: NodeId, quiet: bool) -> Verdict {
         let observer = self.processes.get(process as usize);
         if !self.shaken && observer.is_some_and(|p| p.steady) {

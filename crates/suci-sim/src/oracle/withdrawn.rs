@@ -1,7 +1,7 @@
 //! Messages that their sender took back: by a call, or because their deadline passed. No part of
-//! such a message is sent, and the receiving program's channel has no gap in its place.
-//! The wire names them: their numbers go to the peer as void messages. A message with a deadline,
-//! which the peer was not asked about and of which nothing was sent, may have expired, too.
+//! such a message is sent, and the receiving program's channel has no gap in its place. The wire
+//! names them: their numbers go to the peer as void messages. A message with a deadline, which the
+//! peer was not asked about and of which nothing was sent, may have expired, too.
 
 use suci_proto::time::Instant;
 use suci_proto::{CANCELLED, EXPIRED};
@@ -12,25 +12,25 @@ use crate::packet::{Carried, ProcId};
 use crate::tap::What;
 
 impl Record {
-    /// Whether nothing of it was given to the network.
+    /// Returns true if nothing of it was given to the network.
     fn is_unsent(&self) -> bool {
         self.offered == Coverage::Nothing && !self.asked
     }
 
-    /// Whether its deadline has passed.
+    /// Returns true if its deadline has passed.
     fn is_expired(&self, now: Instant) -> bool {
         let deadline = self.spec.deadline;
         deadline.is_some_and(|deadline| self.accepted_at + deadline <= now)
     }
 
-    /// Whether the peer was told that it was taken back. Of one that went to its own node no packet
-    /// says so.
+    /// Returns true if the peer was told that it was taken back. Of one that went to its own node
+    /// no packet says so.
     pub(super) fn is_void(&self) -> bool {
         let taken_back = self.to_itself && self.received_by.is_none() && self.may_be_withdrawn();
         self.void || taken_back
     }
 
-    /// Whether it was taken back, or may have been: then it need not be received.
+    /// Returns true if it was taken back, or may have been: then it need not be received.
     pub(super) fn may_be_withdrawn(&self) -> bool {
         let may_expire = self.spec.deadline.is_some() && self.is_unsent();
         self.cancelled || self.void || may_expire
@@ -38,8 +38,8 @@ impl Record {
 }
 
 impl Oracle {
-    /// The program of `process` cancelled its messages to `node` on `channel` whose token in the
-    /// library is `token`, and the library says that it took back `count` of them.
+    /// Returns the program of `process` cancelled its messages to `node` on `channel` whose token
+    /// in the library is `token`, and the library says that it took back `count` of them.
     ///
     /// # Errors
     /// The library took back more than it could: a part of one of them was sent.
@@ -83,8 +83,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// The messages of one stream that have this token in the library: of twins the whole row, and
-    /// the next session's first message, if that is a twin, too.
+    /// Returns the messages of one stream that have this token in the library: of twins the whole
+    /// row, and the next session's first message, if that is a twin, too.
     fn row_of(&self, token: u64, stream: (ProcId, u32, u32)) -> Vec<u64> {
         let stream = self.streams.get(&stream);
         let Some((first, stream)) = self.record(token).zip(stream) else {
@@ -159,8 +159,8 @@ impl Oracle {
         broken(Kind::Withdrawn, text)
     }
 
-    /// Whether the message of that number, which stands before `next` on its channel, was taken
-    /// back.
+    /// Returns true if the message of that number, which stands before `next` on its channel, was
+    /// taken back.
     pub(super) fn is_void_before(&self, next: u64, number: u64) -> bool {
         let void = || {
             let next = self.record(next)?;
@@ -174,7 +174,7 @@ impl Oracle {
         void().unwrap_or(false)
     }
 
-    /// Messages that were taken back, as far as was seen.
+    /// Returns the messages that were taken back, as far as was seen.
     #[must_use]
     pub fn withdrawn(&self) -> u64 {
         self.withdrawn

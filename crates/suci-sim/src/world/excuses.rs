@@ -7,9 +7,9 @@ use crate::packet::{Packet, PlaceId};
 use crate::tap;
 
 impl World {
-    /// Whether no receiver could have kept room for this packet: an attacker's, a copy the
-    /// network made, one held back past the reordering allowance, or one meant for a process
-    /// that is gone, whose grants its successor does not know.
+    /// Returns true if no receiver could have kept room for this packet: an attacker's, a copy the
+    /// network made, one held back past the reordering allowance, or one meant for a process that
+    /// is gone, whose grants its successor does not know.
     pub(super) fn is_excused(&self, place: PlaceId, packet: &Packet) -> bool {
         let fate = packet.fate;
         if fate.hostile || fate.duplicate {
@@ -28,15 +28,15 @@ impl World {
         self.is_meant_for_the_dead(place, packet)
     }
 
-    /// Whether a packet is the HELLO of one of more nodes than the receiver has places for: no
-    /// buffer holds the HELLOs of any number of newcomers at once.
+    /// Returns true if a packet is the HELLO of one of more nodes than the receiver has places for:
+    /// no buffer holds the HELLOs of any number of newcomers at once.
     fn is_beyond_peer_limit(&self, place: PlaceId, packet: &Packet) -> bool {
         let limit = self.engine(place).map_or(0, Engine::peer_limit);
         packet.bytes.first() == Some(&tap::HELLO) && self.options.nodes as u64 > limit
     }
 
-    /// Whether a packet was sent to a process that ran at `place` before: its sender had heard
-    /// nothing of the one there now.
+    /// Returns true if a packet was sent to a process that ran at `place` before: its sender had
+    /// heard nothing of the one there now.
     pub(super) fn is_meant_for_the_dead(&self, place: PlaceId, packet: &Packet) -> bool {
         let Some(it) = self.places.get(place) else {
             return true;

@@ -39,13 +39,13 @@ impl Rates {
         }
     }
 
-    /// Highest rate of the last seconds, which estimates the link's: other flows may leave less
-    /// now.
+    /// Returns the highest rate of the last seconds, which estimates the link's: other flows may
+    /// leave less now.
     pub(super) fn known(&self) -> f64 {
         self.known[0].max(self.known[1])
     }
 
-    /// Highest rate of the last rounds.
+    /// Returns the highest rate of the last rounds.
     pub(super) fn highest(&self) -> f64 {
         self.rounds.iter().fold(0.0, |a, b| a.max(*b))
     }

@@ -37,7 +37,8 @@ impl Grant {
         self.outstanding() > self.share.saturating_add(more)
     }
 
-    /// Whether the peer has had a surplus for `time`, and would keep it for four times as long.
+    /// Returns true if the peer has had a surplus for `time`, and would keep it for four times as
+    /// long.
     pub(in crate::credit) fn hoards(&self, now: Instant, time: Duration) -> bool {
         let lasts = |surplus: Surplus| {
             let used = self.drained_end.saturating_sub(surplus.from);

@@ -98,7 +98,7 @@ impl Grant {
         self.wire.target = self.wire.bound(self.share, round_trip);
     }
 
-    /// Packets that should be granted beyond the share; none to a peer without a share.
+    /// Returns the packets that should be granted beyond the share; none to a peer without a share.
     pub(super) const fn beyond(&self) -> u64 {
         if self.share == 0 { 0 } else { self.wire.target }
     }
@@ -118,7 +118,7 @@ mod tests {
 
     const ROUND_TRIP: Duration = Duration::from_millis(20);
 
-    /// A grant of 80 packets, with `each` packets drained in each of `rounds` round trips.
+    /// Returns a grant of 80 packets, with `each` packets drained in each of `rounds` round trips.
     fn drained(each: u64, rounds: u32, round_trip: Duration, waited: Duration) -> Grant {
         let mut now = Instant::from_nanos(1);
         let mut grant = Grant::new(0, 80, 2, 1, now);

@@ -39,7 +39,7 @@ pub(super) enum Wish {
 }
 
 impl Shares {
-    /// Whether a peer other than this one lacks credit.
+    /// Returns true if a peer other than this one lacks credit.
     pub(super) fn is_wanted_beside(&self, grant: &Grant) -> bool {
         let own = if grant.need.hungry {
             grant.need.demand.weight()
@@ -109,9 +109,9 @@ impl Shares {
         }
     }
 
-    /// The share that this peer should have, in packets. A content peer keeps its share; but while
-    /// others are hungry, it keeps no more than it would get if it were hungry, or an even part if
-    /// that is more.
+    /// Returns the share that this peer should have, in packets. A content peer keeps its share;
+    /// but while others are hungry, it keeps no more than it would get if it were hungry, or an
+    /// even part if that is more.
     pub(super) fn target(&self, grant: &Grant) -> u64 {
         let demand = grant.need.demand;
         let (mut weight, mut bytes) = (self.hungry.weight, self.hungry.bytes);
@@ -177,17 +177,17 @@ impl Shares {
         whole.saturating_add(u64::from(more))
     }
 
-    /// Bytes; with fewer than this free, idle peers are asked to return their credit.
+    /// Returns the bytes; with fewer than this free, idle peers are asked to return their credit.
     pub(super) fn scarce(&self) -> u64 {
         self.reserve().saturating_mul(2)
     }
 
-    /// The bytes of each peer if all had the same, with one more peer.
+    /// Returns the bytes of each peer if all had the same, with one more peer.
     fn even(&self) -> u64 {
         self.data_budget / self.peers.saturating_add(1)
     }
 
-    /// The packets that an idle peer keeps while others need more.
+    /// Returns the packets that an idle peer keeps while others need more.
     pub(super) fn idle_packets(&self, grant: &Grant) -> u64 {
         let each = (self.data_budget / IDLE_PART)
             .checked_div(self.peers)
@@ -195,8 +195,8 @@ impl Shares {
         packets(each, grant.charge()).min(IDLE_PACKETS)
     }
 
-    /// Packets for a peer that has none: a part of the free ones, at least one if one is free, and
-    /// no more than an even part while others wait or are expected.
+    /// Returns the packets for a peer that has none: a part of the free ones, at least one if one
+    /// is free, and no more than an even part while others wait or are expected.
     pub(super) fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
         let free = self.free();
         let first = (free / FIRST_PART).min(charge.saturating_mul(FIRST_PACKETS));
@@ -286,7 +286,7 @@ impl Shares {
     }
 }
 
-/// The most bytes that a peer's demand takes.
+/// Returns the most bytes that a peer's demand takes.
 const fn most_bytes(grant: &Grant) -> u64 {
     grant.need.demand.most().saturating_mul(grant.charge())
 }

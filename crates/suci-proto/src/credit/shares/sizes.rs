@@ -17,9 +17,9 @@ const FEWEST_BYTES: usize = ETHERNET_MTU * 5 / 2;
 /// Largest payloads to choose from: those of usual MTUs over IPv4.
 const DATAGRAM_SIZES: [usize; 5] = [MAX_DATAGRAM, 32_740, 16_356, 8_972, 4_068];
 
-/// The charge in bytes of one UDP payload of at most `max_datagram` bytes in the receiver's socket
-/// buffer, measured on Linux (true size). Between 4 KiB and 64 KiB a linear buffer is rounded up to
-/// a power of two; beyond 32 KiB the kernel uses pages.
+/// Returns the charge in bytes of one UDP payload of at most `max_datagram` bytes in the receiver's
+/// socket buffer, measured on Linux (true size). Between 4 KiB and 64 KiB a linear buffer is
+/// rounded up to a power of two; beyond 32 KiB the kernel uses pages.
 #[must_use]
 pub fn data_charge(max_datagram: usize) -> u64 {
     const MEASURED: [(usize, u64); 4] = [
@@ -42,9 +42,9 @@ pub fn data_charge(max_datagram: usize) -> u64 {
 }
 
 impl Shares {
-    /// Largest UDP payload, of at most `most` bytes, that one of `peers` peers should be allowed:
-    /// the largest of which the budget holds 128, and 8 for each peer; otherwise Ethernet's size,
-    /// also if the result is only a little larger than that.
+    /// Returns the largest UDP payload, of at most `most` bytes, that one of `peers` peers should
+    /// be allowed: the largest of which the budget holds 128, and 8 for each peer; otherwise
+    /// Ethernet's size, also if the result is only a little larger than that.
     #[must_use]
     pub fn datagram_for(&self, most: usize, peers: usize) -> usize {
         let packets = FEWEST_PACKETS.max(FEWEST_EACH.saturating_mul(peers as u64));

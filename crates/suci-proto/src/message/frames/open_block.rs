@@ -59,19 +59,19 @@ fn lengthen(block: &mut Vec<u8>, end: usize) -> bool {
 }
 
 impl OpenBlock {
-    /// Bytes of the frames.
+    /// Returns the bytes of the frames.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The bytes of the frames in `range`.
+    /// Returns the bytes of the frames in `range`.
     #[inline]
     pub(super) fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         self.block.get(range)
     }
 
-    /// The memory of the frames, cut behind the last one.
+    /// Returns the memory of the frames, cut behind the last one.
     #[inline]
     pub(super) fn block(&mut self) -> &mut Vec<u8> {
         self.block.truncate(self.len);
@@ -108,7 +108,7 @@ impl OpenBlock {
         self.block.capacity()
     }
 
-    /// Whether messages like the last one may [`follow`](Self::follow) it.
+    /// Returns true if messages like the last one may [`follow`](Self::follow) it.
     pub(super) fn is_extensible(&self) -> bool {
         self.headers.is_some()
     }
@@ -174,8 +174,8 @@ impl OpenBlock {
 }
 
 /// Room for messages like the last one of a channel. Its holder accepts them without the channel:
-/// each costs an append. All else is done once for all of them when the lease is
-/// [given back](super::super::Outbox::give_back).
+/// each costs an append. All else is done once for all of them when the lease is [given
+/// back](super::super::Outbox::give_back).
 #[must_use = "dropped, it takes messages along that the channel has accepted"]
 #[derive(Debug)]
 pub struct ChannelLease {
@@ -225,14 +225,14 @@ impl ChannelLease {
         Some(number)
     }
 
-    /// The accepted messages and their bytes.
+    /// Returns the accepted messages and their bytes.
     #[must_use]
     pub fn accepted(&self) -> Held {
         let count = self.count.into();
         Held::new(count, self.payload.saturating_mul(count))
     }
 
-    /// The channel's place in the outbox, how many messages were accepted, and the block.
+    /// Returns the channel's place in the outbox, how many messages were accepted, and the block.
     pub(in crate::message) fn end(self) -> (usize, u32, OpenBlock) {
         (self.place, self.count, self.block)
     }

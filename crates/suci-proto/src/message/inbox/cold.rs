@@ -64,7 +64,7 @@ impl Inbox {
         true
     }
 
-    /// What a channel has to tell the peer, after which it may have nothing to do.
+    /// Returns what a channel has to tell the peer, after which it may have nothing to do.
     pub(super) fn say(
         &mut self,
         id: ChannelId,

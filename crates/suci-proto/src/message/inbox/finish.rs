@@ -17,7 +17,8 @@ impl Inbox {
         self.channels_told = self.channels_told.max(self.allowed());
     }
 
-    /// How many channels the peer may open as far as it was told, all that it ever opened counted.
+    /// Returns how many channels the peer may open as far as it was told, all that it ever opened
+    /// counted.
     #[must_use]
     pub fn channels_told(&self) -> u64 {
         self.channels_told
@@ -43,13 +44,13 @@ impl Inbox {
         Ok(())
     }
 
-    /// A channel that the peer finished and all of whose messages the program took: each once,
-    /// those with low numbers first.
+    /// Returns a channel that the peer finished and all of whose messages the program took: each
+    /// once, those with low numbers first.
     pub fn poll_finished(&mut self) -> Option<ChannelId> {
         self.untold.pop_first()
     }
 
-    /// Whether [`poll_finished`](Self::poll_finished) has one.
+    /// Returns true if [`poll_finished`](Self::poll_finished) has one.
     #[must_use]
     #[inline]
     pub fn has_finished(&self) -> bool {
@@ -99,7 +100,7 @@ impl Inbox {
         }
     }
 
-    /// How many channels the peer may open, all that it ever opened counted. Never falls.
+    /// Returns how many channels the peer may open, all that it ever opened counted. Never falls.
     pub(super) fn allowed(&self) -> u64 {
         let entries = self
             .open_channels()
@@ -112,8 +113,8 @@ impl Inbox {
         len64(self.channels.len()).saturating_add(len64(self.cold.len()))
     }
 
-    /// Whether the peer is to be told: it may soon find no channel, or many more are allowed than
-    /// it knows.
+    /// Returns true if the peer is to be told: it may soon find no channel, or many more are
+    /// allowed than it knows.
     #[inline]
     pub(super) fn channels_due(&self) -> bool {
         if self.finished.is_empty() {

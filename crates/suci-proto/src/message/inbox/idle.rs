@@ -3,7 +3,7 @@
 use super::Inbox;
 
 impl Inbox {
-    /// How many of `sent` messages the program neither received nor refused.
+    /// Returns how many of `sent` messages the program neither received nor refused.
     #[must_use]
     pub fn missing_of(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.decided)

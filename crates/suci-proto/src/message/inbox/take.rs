@@ -8,8 +8,8 @@ use crate::message::len64;
 use crate::types::ChannelId;
 
 impl Inbox {
-    /// The next complete message: in order per channel, higher classes first, channels of a class
-    /// in turns. Taking it moves memory credit.
+    /// Returns the next complete message: in order per channel, higher classes first, channels of a
+    /// class in turns. Taking it moves memory credit.
     pub fn pop(&mut self) -> Option<Message> {
         let mut popped = None;
         self.pop_some(1, &mut |message| popped = Some(message));
@@ -46,8 +46,8 @@ impl Inbox {
         0
     }
 
-    /// The next complete message of one channel, whatever waits on others. Taking it moves memory
-    /// credit.
+    /// Returns the next complete message of one channel, whatever waits on others. Taking it moves
+    /// memory credit.
     pub fn pop_on(&mut self, channel: ChannelId) -> Option<Message> {
         if !self.has_ready_on(channel) {
             return None;
@@ -66,14 +66,14 @@ impl Inbox {
         popped
     }
 
-    /// The class of the channel whose message [`pop`](Self::pop) gives next.
+    /// Returns the class of the channel whose message [`pop`](Self::pop) gives next.
     #[must_use]
     #[inline]
     pub fn next_class(&self) -> Option<u8> {
         self.ready.front_class()
     }
 
-    /// The next complete reply: in order per channel. Taking it moves memory credit.
+    /// Returns the next complete reply: in order per channel. Taking it moves memory credit.
     pub fn pop_reply(&mut self) -> Option<Message> {
         while let Some(&place) = self.replies.front() {
             let (mut freed, mut popped) = (Freed::default(), None);
@@ -95,22 +95,22 @@ impl Inbox {
         None
     }
 
-    /// Whether the program can take a message.
+    /// Returns true if the program can take a message.
     #[must_use]
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Whether [`pop_on`](Self::pop_on) has one.
+    /// Returns true if [`pop_on`](Self::pop_on) has one.
     #[must_use]
     pub fn has_ready_on(&self, channel: ChannelId) -> bool {
         let place = self.by_id.get(&channel).copied();
         place.is_some_and(|place| self.ready.is_listed(place))
     }
 
-    /// Whether untaken messages fill the session's memory, so that the peer can begin no message on
-    /// `channel`, and has begun none there. Returns the bytes that these messages count, and the
-    /// channels on which the program can take some.
+    /// Returns whether untaken messages fill the session's memory, so that the peer can begin no
+    /// message on `channel`, and has begun none there. Returns the bytes that these messages count,
+    /// and the channels on which the program can take some.
     #[must_use]
     pub fn full_beside(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
         let accounts = &self.accounts;
@@ -130,7 +130,7 @@ impl Inbox {
         Some((accounts.known.saturating_sub(accounts.taken), ready))
     }
 
-    /// Whether [`pop_reply`](Self::pop_reply) has one.
+    /// Returns true if [`pop_reply`](Self::pop_reply) has one.
     #[must_use]
     pub fn has_reply(&self) -> bool {
         !self.replies.is_empty()

@@ -48,12 +48,13 @@ impl IncomingChannel {
         Ok(())
     }
 
-    /// Whether its sender finished it and the program took all its messages.
+    /// Returns true if its sender finished it and the program took all its messages.
     pub(in crate::message) fn is_over(&self) -> bool {
         self.end.is_some() && self.packed.is_empty() && self.slots.is_empty()
     }
 
-    /// What is left of it, if none of its messages is here or expected and nothing is to be told.
+    /// Returns what is left of it, if none of its messages is here or expected and nothing is to be
+    /// told.
     pub(in crate::message) fn frozen(&self) -> Option<IdleIncoming> {
         let no_messages = self.packed.is_empty() && self.slots.is_empty();
         let Listed {
@@ -71,7 +72,7 @@ impl IncomingChannel {
         })
     }
 
-    /// The newest request, if it was refused: its sender may not know that yet.
+    /// Returns the newest request, if it was refused: its sender may not know that yet.
     pub(in crate::message) fn refusal(&self) -> Option<Request> {
         let refused = |request: &Request| matches!(request.verdict, RequestVerdict::Refused(_));
         self.request.filter(refused)

@@ -9,7 +9,7 @@ use crate::wire::FrameBatch;
 use bytes::Bytes;
 
 impl IncomingChannel {
-    /// The number of the message that the program takes next.
+    /// Returns the number of the message that the program takes next.
     pub(in crate::message) fn front(&self) -> MessageNumber {
         self.base.saturating_sub(self.packed.len())
     }

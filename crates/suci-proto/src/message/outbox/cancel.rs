@@ -19,7 +19,7 @@ impl Outbox {
         }
     }
 
-    /// When the next message expires.
+    /// Returns when the next message expires.
     #[inline]
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {

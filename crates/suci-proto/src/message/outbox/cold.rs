@@ -103,7 +103,7 @@ impl Outbox {
         assert_eq!(queued, self.queued);
     }
 
-    /// Bytes allocated for messages, without the payloads of those that are not small.
+    /// Returns the bytes allocated for messages, without the payloads of those that are not small.
     pub(in crate::message) fn footprint(&self) -> usize {
         let held: usize = self.channels.iter().map(|(_, c)| c.queue.footprint()).sum();
         held + self.caches.footprint()

@@ -41,7 +41,7 @@ impl Outbox {
         }
     }
 
-    /// Whether the program finished the channel.
+    /// Returns true if the program finished the channel.
     pub(super) fn is_ended(&self, channel: ChannelId) -> bool {
         self.get(channel).is_some_and(|c| c.fin != Fin::Open) || self.finished.contains(channel)
     }
@@ -52,12 +52,12 @@ impl Outbox {
         self.max_channels = self.max_channels.max(limit);
     }
 
-    /// How many channels the peer lets this side have open at once now.
+    /// Returns how many channels the peer lets this side have open at once now.
     pub(super) fn channels_at_once(&self) -> u64 {
         self.max_channels.saturating_sub(self.gone())
     }
 
-    /// A channel whose end is to be told, and how many messages it had.
+    /// Returns a channel whose end is to be told, and how many messages it had.
     pub fn poll_fin(&mut self) -> Option<(ChannelId, MessageNumber)> {
         while let Some(id) = self.fins.pop_front() {
             if let Some(place) = self.find(id)
@@ -71,7 +71,7 @@ impl Outbox {
         None
     }
 
-    /// Whether [`poll_fin`](Self::poll_fin) has one.
+    /// Returns true if [`poll_fin`](Self::poll_fin) has one.
     #[must_use]
     pub fn has_fins(&self) -> bool {
         !self.fins.is_empty()
@@ -130,7 +130,7 @@ impl Outbox {
         Some(channel)
     }
 
-    /// Whether a channel is open.
+    /// Returns true if a channel is open.
     pub(super) fn is_open(&self, channel: ChannelId) -> bool {
         self.by_id.contains_key(&channel) || self.cold.contains_key(&channel)
     }
@@ -140,7 +140,7 @@ impl Outbox {
         len64(self.channels.len()).saturating_add(len64(self.cold.len()))
     }
 
-    /// How many channels were opened and are open no more.
+    /// Returns how many channels were opened and are open no more.
     pub(super) fn gone(&self) -> u64 {
         self.opened.saturating_sub(self.open_channels())
     }

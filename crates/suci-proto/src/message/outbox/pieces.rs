@@ -62,13 +62,14 @@ impl Rest {
         })
     }
 
-    /// Bytes of the frame's head in front of the offset. Heads differ in their offset only.
+    /// Returns the bytes of the frame's head in front of the offset. Heads differ in their offset
+    /// only.
     pub(crate) fn lead(&self) -> usize {
         let head = self.head(0);
         head.size(0, true).saturating_sub(1)
     }
 
-    /// The head of a piece that begins at `offset`.
+    /// Returns the head of a piece that begins at `offset`.
     fn head(&self, offset: u64) -> FragHead<'static> {
         FragHead {
             channel: self.channel,
@@ -79,12 +80,12 @@ impl Rest {
         }
     }
 
-    /// The head of the piece that begins at position `start`.
+    /// Returns the head of the piece that begins at position `start`.
     pub(crate) fn head_at(&self, start: u64) -> FragHead<'static> {
         self.head(start.saturating_sub(self.first))
     }
 
-    /// The content of the packets with these pieces, all together.
+    /// Returns the content of the packets with these pieces, all together.
     pub(crate) fn sent(&self, pieces: &Pieces) -> SentFrame {
         let bytes = len64(pieces.len).saturating_mul(len64(pieces.count));
         let start = self.first.saturating_add(pieces.start);
@@ -97,8 +98,9 @@ impl Rest {
 }
 
 impl Outbox {
-    /// The rest of the message from which [`next`](Self::next) would cut another piece, after a
-    /// packet that carried `frame` and nothing else. None if something else is to be sent before.
+    /// Returns the rest of the message from which [`next`](Self::next) would cut another piece,
+    /// after a packet that carried `frame` and nothing else. None if something else is to be sent
+    /// before.
     pub(crate) fn rest_after(&mut self, frame: &SentFrame) -> Option<Rest> {
         let SentFrame::Data {
             channel,

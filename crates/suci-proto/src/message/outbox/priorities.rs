@@ -29,13 +29,13 @@ impl Outbox {
         true
     }
 
-    /// Whether a channel has a priority of its own.
+    /// Returns true if a channel has a priority of its own.
     #[must_use]
     pub fn has_priorities(&self) -> bool {
         !self.priorities.is_empty()
     }
 
-    /// What the program said of channels: it holds for the next session too.
+    /// Returns what the program said of channels: it holds for the next session too.
     pub fn take_priorities(&mut self) -> BTreeMap<ChannelId, Priority> {
         core::mem::take(&mut self.priorities)
     }
@@ -45,7 +45,7 @@ impl Outbox {
         self.priorities = priorities;
     }
 
-    /// The priority of a channel, opened or not.
+    /// Returns the priority of a channel, opened or not.
     #[cold]
     pub(super) fn priority(&self, channel: ChannelId) -> Priority {
         let priority = self.priorities.get(&channel.ranked_as());
@@ -59,7 +59,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a channel of a higher class is open.
+    /// Returns true if a channel of a higher class is open.
     pub(super) fn has_class_above(&self, class: u8) -> bool {
         let above = self
             .open_by_class

@@ -29,7 +29,7 @@ struct QueueSlot {
 }
 
 impl Outbox {
-    /// The class of the channel that has something next, as far as is known.
+    /// Returns the class of the channel that has something next, as far as is known.
     #[must_use]
     #[inline]
     pub fn next_class(&self) -> Option<u8> {
@@ -101,7 +101,7 @@ impl Outbox {
         }
     }
 
-    /// The slot for a message of `size` on the channel, if the queue has room for it.
+    /// Returns the slot for a message of `size` on the channel, if the queue has room for it.
     #[inline(always)]
     fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<QueueSlot, NoRoom> {
         let opened = self.find_opened(channel);
@@ -168,19 +168,19 @@ impl Outbox {
         class
     }
 
-    /// Whether the program waits for room.
+    /// Returns true if the program waits for room.
     #[inline]
     pub const fn wants_room(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// Whether [`poll_room`](Self::poll_room) has a class.
+    /// Returns true if [`poll_room`](Self::poll_room) has a class.
     #[inline]
     pub fn has_wanted_room(&self) -> bool {
         self.wants_room() && self.find_room().is_some()
     }
 
-    /// A class that has the room that the program waits for. It waits no longer then.
+    /// Returns a class that has the room that the program waits for. It waits no longer then.
     pub fn poll_room(&mut self) -> Option<u8> {
         let class = self.find_room()?;
         self.wanted.remove(class);

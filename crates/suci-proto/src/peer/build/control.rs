@@ -20,7 +20,7 @@ pub(super) const UNASKED: u64 = 8;
 const ASKING: usize = 40;
 
 impl Peer {
-    /// Whether a packet is wanted even if no message may go.
+    /// Returns true if a packet is wanted even if no message may go.
     pub(super) fn wants_control(&self, now: Instant) -> bool {
         let Some(connection) = &self.connection else {
             return false;
@@ -30,7 +30,7 @@ impl Peer {
         connection.wants_beyond(now) || self.memory_due() || (asks() && connection.may_ask())
     }
 
-    /// Whether no packet is wanted but for an acknowledgement that may wait.
+    /// Returns true if no packet is wanted but for an acknowledgement that may wait.
     pub(crate) fn has_nothing_to_say(&self, now: Instant) -> bool {
         let connection = self.connection.as_deref();
         let settled =
@@ -45,27 +45,27 @@ impl Peer {
             && !self.wants_control(now)
     }
 
-    /// Whether something is to be said that only goes within the limit of socket credit.
+    /// Returns true if something is to be said that only goes within the limit of socket credit.
     pub(super) fn has_answers(&self) -> bool {
         let answers = self.session.inbox.has_answers() || self.tells_ends();
         (answers && self.lingering.is_none()) || self.suspension_due().is_some()
     }
 
-    /// Whether FIN is to go to a peer that knows it.
+    /// Returns true if FIN is to go to a peer that knows it.
     fn tells_ends(&self) -> bool {
         let speaks = |c: &Connection| c.speaks(EXTENSION_CHANNELS);
         self.session.outbox.has_fins() && self.connection.as_deref().is_some_and(speaks)
     }
 
-    /// Whether the peer should be told the session's memory limit, which moved since it was last
-    /// told.
+    /// Returns true if the peer should be told the session's memory limit, which moved since it was
+    /// last told.
     pub(super) fn memory_due(&self) -> bool {
         let inbox = &self.session.inbox;
         let due = |c: &Connection| inbox.session_limit_due(c.memory_told);
         self.lingering.is_none() && self.connection.as_deref().is_some_and(due)
     }
 
-    /// The credit that is due, if it is.
+    /// Returns the credit that is due, if it is.
     pub(super) fn due_credit(&mut self) -> Option<Credit> {
         let memory_due = self.memory_due();
         let memory = self.session.inbox.session_limit();
@@ -205,8 +205,8 @@ impl Peer {
     }
 }
 
-/// The session's answers to RTS, its news of channel credit and, if it `ends` some, of channels'
-/// ends, as far as `put` takes them.
+/// Returns the session's answers to RTS, its news of channel credit and, if it `ends` some, of
+/// channels' ends, as far as `put` takes them.
 fn write_answers(
     session: &mut Session,
     ends: bool,
@@ -236,16 +236,16 @@ fn write_answers(
 }
 
 impl Connection {
-    /// Whether control that asks for an acknowledgement may go without messages. Else it waits
-    /// until one of those on their way is acknowledged or lost, or the probe timer gives the oldest
-    /// up. Nobody waits in vain: where none may go, some are in flight, and what is in flight has a
-    /// timer.
+    /// Returns true if control that asks for an acknowledgement may go without messages. Else it
+    /// waits until one of those on their way is acknowledged or lost, or the probe timer gives the
+    /// oldest up. Nobody waits in vain: where none may go, some are in flight, and what is in
+    /// flight has a timer.
     pub(in crate::peer) fn may_ask(&self) -> bool {
         self.recovery.control_in_flight() < MAX_CONTROL
     }
 
-    /// Whether what waits may go beyond the data limit: acks and the frames of credit, probes and
-    /// closing.
+    /// Returns true if what waits may go beyond the data limit: acks and the frames of credit,
+    /// probes and closing.
     pub(super) fn wants_beyond(&self, now: Instant) -> bool {
         let asks = || {
             self.pending.asks() || self.credit.needs_blocked(now) || self.credit.return_presses()
@@ -256,9 +256,9 @@ impl Connection {
             || (asks() && self.may_ask())
     }
 
-    /// Whether the packet `number` should ask for an acknowledgement at once: because a probe is
-    /// due, a quarter of the window (with Response an eighth) is unasked, or nothing more can
-    /// follow until an answer came, for want of credit or, if nobody asked yet, of window.
+    /// Returns true if the packet `number` should ask for an acknowledgement at once: because a
+    /// probe is due, a quarter of the window (with Response an eighth) is unasked, or nothing more
+    /// can follow until an answer came, for want of credit or, if nobody asked yet, of window.
     ///
     /// With Throughput [`UNASKED`] packets must be, up to half of the window: a quarter of a small
     /// one is so little that every few packets would be answered.
@@ -273,8 +273,8 @@ impl Connection {
         self.unasked_room(size) < size || self.credit.data_allowance(number, now) <= 1
     }
 
-    /// Bytes that may go before a packet of `size` asks for an acknowledgement, as far as the
-    /// window says.
+    /// Returns the bytes that may go before a packet of `size` asks for an acknowledgement, as far
+    /// as the window says.
     pub(super) fn unasked_room(&self, size: u64) -> u64 {
         let window = self.window(size);
         let part = match self.modes.ours() {
@@ -292,16 +292,16 @@ impl Connection {
         part.saturating_sub(self.unasked).min(before_last)
     }
 
-    /// Whether an answer on its way is enough for who has no window left: with Throughput it is.
-    /// Each answer lets some packets go, and if the last of them asked at once, few would go with
-    /// each.
+    /// Returns true if an answer on its way is enough for who has no window left: with Throughput
+    /// it is. Each answer lets some packets go, and if the last of them asked at once, few would go
+    /// with each.
     fn awaits_answer(&self) -> bool {
         self.modes.ours() == Mode::Throughput && self.asked_at.is_some()
     }
 
-    /// What there is to say about socket credit, as far as `put` takes it, for what waits in
-    /// `outbox` and for `answers`, which need credit as messages do; `data`: the packet has credit
-    /// itself.
+    /// Returns what there is to say about socket credit, as far as `put` takes it, for what waits
+    /// in `outbox` and for `answers`, which need credit as messages do; `data`: the packet has
+    /// credit itself.
     fn write_credit_frames(
         &mut self,
         now: Instant,

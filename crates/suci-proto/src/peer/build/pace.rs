@@ -4,20 +4,20 @@ use crate::peer::Connection;
 use crate::time::Instant;
 
 impl Connection {
-    /// Bytes that may be in flight: what the network takes, unless the program's controller wants
-    /// less.
+    /// Returns the bytes that may be in flight: what the network takes, unless the program's
+    /// controller wants less.
     pub(super) fn window(&self, size: u64) -> u64 {
         self.usable_window().min(self.steered.window_for(size))
     }
 
-    /// Bytes per second that the network takes.
+    /// Returns the bytes per second that the network takes.
     pub(super) fn network_rate(&self, now: Instant) -> Option<u64> {
         let rate = self.congestion.pacing_rate(self.recovery.rtt())?;
         let bound = self.cwnd_validation.bound(now, self.recovery.rtt());
         Some(bound.map_or(rate, |bound| rate.min(bound)))
     }
 
-    /// Bytes per second at which to send, if pacing is on.
+    /// Returns the bytes per second at which to send, if pacing is on.
     pub(super) fn rate(&self, now: Instant, size: u64) -> Option<u64> {
         let network = self.network_rate(now);
         match self.steered.pace_for(size) {
@@ -26,20 +26,20 @@ impl Connection {
         }
     }
 
-    /// Whether what is to be sent waits for the pace of the congestion window, not for a slower
-    /// one.
+    /// Returns true if what is to be sent waits for the pace of the congestion window, not for a
+    /// slower one.
     pub(in crate::peer) fn is_paced_by_window(&self, now: Instant) -> bool {
         let rate = || self.rate(now, self.mtu.current() as u64);
         self.paced_until.is_some() && rate() == self.congestion.pacing_rate(self.recovery.rtt())
     }
 
-    /// Whether the program's controller keeps a full packet from flying.
+    /// Returns true if the program's controller keeps a full packet from flying.
     pub(super) fn is_held(&self, size: u64) -> bool {
         self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
     }
 
-    /// Whether the program's controller, congestion window and pacer let a full packet fly. Probes
-    /// pass the last two; held back they go as PINGs.
+    /// Returns true if the program's controller, congestion window and pacer let a full packet fly.
+    /// Probes pass the last two; held back they go as PINGs.
     pub(super) fn can_send(&mut self, now: Instant, size: u64) -> bool {
         if self.is_held(size) {
             return false;
@@ -69,8 +69,8 @@ impl Connection {
         self.recovery.in_flight().saturating_add(size) > self.usable_window()
     }
 
-    /// The congestion window without what is reserved for higher classes. Two packets fit: with
-    /// one, the controller would see a window that is half unused, and never let it grow.
+    /// Returns the congestion window without what is reserved for higher classes. Two packets fit:
+    /// with one, the controller would see a window that is half unused, and never let it grow.
     pub(super) fn usable_window(&self) -> u64 {
         let window = self.congestion.window();
         let least = window.min(2 * self.mtu.current() as u64);

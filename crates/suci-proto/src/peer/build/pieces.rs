@@ -21,8 +21,8 @@ use crate::transmit::{Following, Train};
 use crate::wire::PLAIN_OVERHEAD;
 
 impl Peer {
-    /// How many packets may follow the `newest` if they too carry messages and nothing else: none
-    /// of them skips a number, asks for an acknowledgement, or passes a limit.
+    /// Returns how many packets may follow the `newest` if they too carry messages and nothing
+    /// else: none of them skips a number, asks for an acknowledgement, or passes a limit.
     pub(super) fn may_follow(&mut self, now: Instant, newest: &Newest) -> u64 {
         let outbox = &mut self.session.outbox;
         if !outbox.has_sendable() || outbox.has_blocked_channels() {
@@ -57,7 +57,7 @@ impl Peer {
         limits.into_iter().min().unwrap_or(0)
     }
 
-    /// The permit of the packet behind the `newest`, if it may follow.
+    /// Returns the permit of the packet behind the `newest`, if it may follow.
     pub(super) fn permit_to_follow(&self, newest: &Newest) -> Option<Permit> {
         let left = newest.more?.checked_sub(1)?;
         Some(Permit {
@@ -87,8 +87,8 @@ impl Peer {
         let Some(mut rest) = self.session.outbox.rest_after(&piece) else {
             return false;
         };
-        // A piece that is sent again may be shorter than its packet has room for. Then its head
-        // has a length.
+        // A piece that is sent again may be shorter than its packet has room for. Then its head has
+        // a length.
         let head = PLAIN_OVERHEAD + rest.head_at(start).size(0, true);
         if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
             return false;

@@ -97,8 +97,8 @@ impl Peer {
         Some((connection.destination(), bytes))
     }
 
-    /// A packet for an address that is not, or not yet, the path: the challenge to one under
-    /// examination, and responses to challenges that came from there.
+    /// Returns a packet for an address that is not, or not yet, the path: the challenge to one
+    /// under examination, and responses to challenges that came from there.
     pub(super) fn build_examination(
         &mut self,
         now: Instant,
@@ -159,8 +159,8 @@ impl Peer {
         under_way.then_some(probe)
     }
 
-    /// A packet that the path may not carry: larger than it is known to carry (RFC 8899), or
-    /// marked.
+    /// Returns a packet that the path may not carry: larger than it is known to carry (RFC 8899),
+    /// or marked.
     pub(super) fn build_path_probe(
         &mut self,
         now: Instant,
