@@ -199,8 +199,8 @@ impl NodeBuilder {
 
     /// Leaves the node unserved while the program does not call it: no helper thread. Peers are
     /// told; they report it as [`Quiet`](crate::Event::Quiet) instead of lost, and never give it
-    /// up. Each message that is sent outside a batch leaves at once, also in a row
-    /// ([`Node::send`](crate::Node::send)).
+    /// up. Each message that is sent outside a batch leaves at once, also in a
+    /// burst ([`Node::send`](crate::Node::send)).
     #[must_use]
     pub fn unattended(mut self) -> Self {
         self.config.unattended = true;

@@ -241,7 +241,7 @@ impl Drop for Turn<'_> {
             if !self.core.alone.load(Ordering::Relaxed) {
                 let helper = &self.core.helper_bell;
                 self.core.holds.note(hold, || helper.ring());
-            } else if self.coalescer.hold_number().is_some() {
+            } else if self.coalescer.holds_messages() {
                 self.coalescer.allowed = false;
                 self.send_on();
             }

@@ -160,7 +160,7 @@ impl Driver {
             told: Vec::new(),
             names: None,
             takes: Takes::new(now),
-            coalescer: SendCoalescer::new(now),
+            coalescer: SendCoalescer::new(),
             outlook: Outlook::default(),
         }
     }
@@ -236,31 +236,6 @@ impl Driver {
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
         self.bulk = true;
         self.step(true)
-    }
-
-    /// As [`Driver::turn`], for a program that only polls. If it mostly sends many messages in a
-    /// row, acknowledgements may wait for them.
-    pub(crate) fn poll_deferring_acks(&mut self) -> Result<(), Error> {
-        if !(self.coalescer.allowed && self.engine.acks_may_wait()) {
-            return self.turn();
-        }
-        let now = self.clock.now();
-        let Some(since) = self.coalescer.take_row_chance(now) else {
-            return self.turn();
-        };
-        self.bulk = true;
-        self.engine.begin_keeping_acks(now);
-        let now = self.take_forwarded(now);
-        let now = self.look(now)?;
-        self.output_at(now)?;
-        // The acknowledgements may have left with another packet of the engine.
-        if self.engine.acks_may_wait() {
-            self.coalescer.keep_acks(since, self.engine.has_message());
-        } else {
-            self.engine.force_acks();
-            self.output()?;
-        }
-        Ok(())
     }
 
     /// Runs a cycle, and looks at the socket only if `look`.

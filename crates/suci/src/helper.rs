@@ -5,7 +5,7 @@
 //! answers what arrived, and sleeps on the socket. When the word is not the one that the helper
 //! left, the program is back, and the helper goes off duty. While a call of the program sleeps, the
 //! helper sleeps, too, and looks once a second. A program that calls often pays only for the swap.
-//! While messages or acknowledgements wait for the program's next call
+//! While messages wait for the program's next call
 //! ([`SendCoalescer`](crate::driver::SendCoalescer)), the helper looks a thousand times a second.
 
 use crate::core::{Core, Turn};
@@ -272,7 +272,7 @@ mod tests {
         ];
         for (name, call) in calls {
             let before = packets(&a);
-            a.enter().unwrap().coalescer.expect_row();
+            a.enter().unwrap().coalescer.expect_burst();
             let sent = a.send(peer, "waits");
             if name == "resume" {
                 assert!(sent.is_err(), "suspended");
@@ -291,22 +291,6 @@ mod tests {
         }
     }
 
-    /// The same for acknowledgements that wait for a row.
-    #[test]
-    fn acknowledgements_that_wait_leave_before_a_call_that_may_last() {
-        let (mut a, mut b) = left_alone();
-        a.enter().unwrap().coalescer.expect_row();
-        b.send(a.id(), "question").unwrap();
-        while a.try_recv().unwrap().is_none() {}
-        let before = packets(&a);
-        assert!(a.try_recv().unwrap().is_none());
-        assert!(a.enter().unwrap().coalescer.hold_number().is_some());
-        assert_eq!(packets(&a), before);
-        a.batch(|_| b.flush(Duration::from_secs(5)))
-            .unwrap()
-            .unwrap();
-    }
-
     /// A program that calls all the time, but for nothing that sends: the helper gets a turn
     /// between its calls.
     #[test]
@@ -315,7 +299,7 @@ mod tests {
         a.send(b.id(), "hello").unwrap();
         assert!(b.recv_timeout(Duration::from_secs(30)).unwrap().is_some());
         a.flush(Duration::from_secs(30)).unwrap();
-        a.enter().unwrap().coalescer.expect_row();
+        a.enter().unwrap().coalescer.expect_burst();
         let before = packets(&a);
         a.send(b.id(), "waits").unwrap();
         assert_eq!(a.enter().unwrap().engine.counters().packets_out, before);
@@ -330,7 +314,7 @@ mod tests {
     #[test]
     fn where_the_helper_is_gone_nothing_waits() {
         let (mut a, b) = left_alone();
-        a.enter().unwrap().coalescer.expect_row();
+        a.enter().unwrap().coalescer.expect_burst();
         a.core
             .alone
             .store(true, std::sync::atomic::Ordering::Relaxed);
@@ -346,7 +330,7 @@ mod tests {
     #[test]
     fn a_helper_that_ends_sends_what_a_call_leaves_then() {
         let (mut a, b) = left_alone();
-        a.enter().unwrap().coalescer.expect_row();
+        a.enter().unwrap().coalescer.expect_burst();
         let before = packets(&a);
         a.send(b.id(), "goes").unwrap();
         let call = a.core.cell.take();

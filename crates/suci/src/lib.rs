@@ -39,7 +39,7 @@
 //! | call | what it does |
 //! |---|---|
 //! | `add_peer`, `remove_peer`, `peers` | which nodes there are, and where |
-//! | `send`, `send_copy`, `send_timeout` | accepts a message and sends what may go (many in a row share packets); a full queue is `WouldBlock`, or waited for |
+//! | `send`, `send_copy`, `send_timeout` | accepts a message and sends what may go (those of a burst share packets); a full queue is `WouldBlock`, or waited for |
 //! | `batch`, `broadcast` | messages leave together and share packets; one payload goes to many and, if it has more than 256 bytes, is held once |
 //! | `OutgoingMessage::new(..).channel(..).tag(..).user_header(..).notify(..).deadline(..)` | channel, tag, header; `notify` asks for `Event::Delivered`; a message of which nothing was sent by its deadline is dropped |
 //! | `call`, `Message::reply` | a request and its reply: `call` blocks (or `call_async` waits) until the reply comes, the session ends or the time is over; the other side receives the request as any message and sends `request.reply(..)?` |

@@ -207,7 +207,7 @@ impl OutgoingMessage {
     /// [`EXPIRED`](crate::EXPIRED). A message that the peer is asked about first
     /// ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked. The
     /// time runs on while there is no connection, and while the session is suspended. A message
-    /// that is sent in time may arrive at any time later. Messages that are sent in a row
+    /// that is sent in time may arrive at any time later. Messages of a burst
     /// may wait for one another for 2 ms: a shorter time may cancel one that could have been sent.
     /// `Duration::ZERO` cancels always.
     ///

@@ -122,7 +122,7 @@ impl Node {
     /// call, so that its own changes come after them.
     pub(crate) fn enter_open(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter_to_send()?;
-        if turn.coalescer.hold_number().is_some() {
+        if turn.coalescer.holds_messages() {
             turn.send_on();
         }
         serve(&mut turn);
@@ -212,14 +212,18 @@ impl Node {
     /// ones never; what is not copied here is released when the peer has it.
     ///
     /// Sends at once all that may be sent. If that takes longer than about 500 us, the rest goes
-    /// with the next call, or the helper sends it within about 2 ms. Only if the program sends many
-    /// messages in a row, each within a few microseconds of the call before, do they wait for one
-    /// another: for 20 us while it goes on sending, until it calls this node to wait or for
-    /// anything else, and for up to 2 ms if it does neither. A program that knows the end of a row
-    /// says so by a [`batch`](Node::batch), or by [`poll`](Node::poll) with no time to wait.
-    /// Messages to a peer that prefers [`Response`](crate::Mode) never wait, nor do those of a node
-    /// that is [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the program waits
-    /// on.
+    /// with the next call, or the helper sends it within about 2 ms.
+    ///
+    /// Messages of a burst leave together. After 32 sends in quick succession (each began within 5
+    /// us of the end of the one before; the first after a wait does not count) the next messages
+    /// wait for the program's next call. They leave when a call waits, finds no message, or changes
+    /// anything; or with a send that comes 20 us after the first of them, or with which they reach
+    /// 1 MiB. If the program stays away, the helper sends them within 2 ms, and the program must
+    /// then make twice as many quick sends before anything waits again. A program that knows the
+    /// end of a burst says so by a [`batch`](Node::batch), or by [`poll`](Node::poll) with no time
+    /// to wait. Messages to a peer that prefers [`Response`](crate::Mode) never wait, nor do those
+    /// of a node that is [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the
+    /// program waits on.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] and [`Error::Unread`] give the message back; [`Error::UnknownPeer`],
@@ -234,7 +238,7 @@ impl Node {
         let message = message.into();
         message.check()?;
         let mut turn = self.enter_to_send()?;
-        turn.send(None, to, message.len(), |driver, now| {
+        turn.send(None, message.len(), |driver, now| {
             driver.push(now, to, message)
         })
     }
@@ -264,7 +268,7 @@ impl Node {
         let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_to_send()?;
         loop {
-            match turn.send(None, to, message.len(), |driver, now| {
+            match turn.send(None, message.len(), |driver, now| {
                 driver.try_push(now, to, message)
             }) {
                 Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
@@ -373,9 +377,7 @@ impl Node {
     }
 
     /// The next message, if there is one now. It waits for nothing, and so never fails with
-    /// [`Error::NeedsAnswer`]. Where the program mostly sends several messages in a row next, the
-    /// acknowledgements of what it has taken wait for them: until its next call, for up to 2 ms if
-    /// there is none ([`poll`](Node::poll) with no time to wait sends them).
+    /// [`Error::NeedsAnswer`].
     ///
     /// # Errors
     /// As [`Node::recv`].

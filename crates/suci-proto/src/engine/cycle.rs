@@ -3,7 +3,6 @@
 use super::Engine;
 use crate::peer::Peer;
 use crate::time::{Duration, Instant, earlier};
-use crate::wire::Mode;
 
 /// A driver that comes later than its deadline by more than this was held up: by its program's
 /// computing, a stopped process, a paused machine.
@@ -27,7 +26,7 @@ impl Engine {
     }
 
     /// As [`Engine::begin_cycle`], for a driver whose program is about to send something:
-    /// acknowledgements go on waiting until [`Engine::force_acks`].
+    /// acknowledgements go on waiting until the next cycle begins.
     pub fn begin_keeping_acks(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);
@@ -36,23 +35,9 @@ impl Engine {
         self.expect_newcomers(now);
     }
 
-    /// Returns true if acknowledgements wait for a turn to begin, and none is for a peer that
-    /// prefers
-    /// [`Mode::Response`]: they may wait for one turn more.
-    #[must_use]
-    pub fn acks_may_wait(&self) -> bool {
-        let owing = |&key: &usize| self.peers.active(key).filter(|peer| peer.owes_ack());
-        let mut owing = self.ack_waits.iter().filter_map(owing).peekable();
-        let urgent = |peer: &Peer| {
-            let connection = peer.connection.as_ref();
-            connection.is_some_and(|c| c.modes.theirs() == Mode::Response)
-        };
-        owing.peek().is_some() && !owing.any(urgent)
-    }
-
     /// Makes acknowledgements that wait for a turn to begin due: the next packet carries them, or
     /// they are sent alone.
-    pub fn force_acks(&mut self) {
+    fn force_acks(&mut self) {
         let mut waits = core::mem::take(&mut self.ack_waits);
         for key in waits.drain(..) {
             let Some(peer) = self.peers.get_mut(key) else {

@@ -37,9 +37,7 @@ impl Driver {
     /// anything was sent, which takes time.
     pub(super) fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
         self.tx_incomplete = false;
-        if self.coalescer.on_output(now) {
-            self.engine.force_acks();
-        }
+        self.coalescer.on_output(now);
         if self.engine.output_yields(now) {
             self.end_tx(now);
             return Ok(false);
@@ -89,13 +87,11 @@ impl Driver {
         self.tx_incomplete
     }
 
-    /// The number of the hold, if output waits for the program's next call: messages or
-    /// acknowledgements that wait for more, or the rest of the last output.
+    /// The number of the hold, if output waits for the program's next call: messages that wait for
+    /// more, or the rest of the last output.
     pub(crate) fn hold_number(&self) -> Option<u32> {
-        match self.tx_incomplete {
-            true => Some(self.coalescer.last_hold()),
-            false => self.coalescer.hold_number(),
-        }
+        let waits = self.tx_incomplete || self.coalescer.holds_messages();
+        waits.then(|| self.coalescer.last_hold())
     }
 
     /// Sends the rest of the last output, and output that has come up since: a message that the

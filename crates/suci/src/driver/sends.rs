@@ -160,42 +160,32 @@ impl Driver {
         }
     }
 
-    /// Accepts a message of `bytes` bytes for a peer with `push`, and sends it, unless it waits for
-    /// more ([`SendCoalescer`](super::SendCoalescer)). `called` is when the call began, if
+    /// Accepts a message of `bytes` bytes with `push`, and sends it, unless it waits for more
+    /// ([`SendCoalescer`](super::SendCoalescer)). `called` is when the call began, if
     /// something that takes time came first.
     pub(crate) fn send<T>(
         &mut self,
         called: Option<Instant>,
-        to: NodeId,
         bytes: usize,
         push: impl FnOnce(&mut Self, &mut Instant) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let mut now = self.clock.now();
         let called = called.unwrap_or(now);
         let number = push(self, &mut now)?;
-        self.send_on_or_keep(called, now, Some(to), bytes as u64);
+        self.send_on_or_keep(called, now, bytes as u64);
         Ok(number)
     }
 
-    /// Sends the accepted messages, `bytes` bytes for one peer or several, unless they wait for
-    /// more. The call began when it was `called`.
-    fn send_on_or_keep(&mut self, called: Instant, now: Instant, to: Option<NodeId>, bytes: u64) {
-        if self.coalescer.keeps(called, now, to, bytes)
-            && !self.has_idle_half()
-            && !self.engine.wants_flush()
-        {
+    /// Sends the accepted messages, `bytes` bytes in all, unless they wait for more. The call began
+    /// when it was `called`.
+    fn send_on_or_keep(&mut self, called: Instant, now: Instant, bytes: u64) {
+        if self.coalescer.keeps(called, now, bytes) && !self.engine.wants_flush() {
             return;
         }
         self.send_on_at(now);
         if self.coalescer.wants_end() {
             self.coalescer.on_end(self.clock.now());
         }
-    }
-
-    /// Whether half of a row waits for a peer to which nothing else is under way.
-    fn has_idle_half(&self) -> bool {
-        let half = self.coalescer.half();
-        half.is_some_and(|(to, messages)| self.engine.queue_len(to).0 <= messages)
     }
 
     /// Accepts a message for each of several peers, and sends them as [`Driver::send`] does one.
@@ -210,12 +200,8 @@ impl Driver {
         };
         let accepted: Vec<_> = to.iter().map(accept).collect();
         let count = accepted.iter().filter(|(_, sent)| sent.is_ok()).count();
-        self.send_on_or_keep(
-            called,
-            now,
-            None,
-            count.saturating_mul(message.len()) as u64,
-        );
+        let bytes = count.saturating_mul(message.len());
+        self.send_on_or_keep(called, now, bytes as u64);
         accepted
     }
 
@@ -225,11 +211,11 @@ impl Driver {
         if bytes.len() > SMALL {
             let called = self.coalescer.wants_end().then(|| self.clock.now());
             let message = OutgoingMessage::new(Bytes::copy_from_slice(bytes));
-            return self.send(called, to, bytes.len(), |driver, now| {
+            return self.send(called, bytes.len(), |driver, now| {
                 driver.push(now, to, message)
             });
         }
-        self.send(None, to, bytes.len(), |driver, now| {
+        self.send(None, bytes.len(), |driver, now| {
             driver.push_copy(now, to, bytes)
         })
     }

@@ -213,7 +213,7 @@ fn an_error_of_the_socket_takes_nothing_back() {
     a.turn().unwrap();
     script.lock().unwrap().broken = true;
     std::thread::sleep(2 * STALE);
-    let sent = a.send(None, NodeId(1), 8, |driver, now| {
+    let sent = a.send(None, 8, |driver, now| {
         driver.push(now, NodeId(1), "accepted".into())
     });
     assert_eq!(sent.unwrap(), 1);
@@ -288,14 +288,13 @@ fn a_call_transmits_for_a_bounded_time() {
     assert!(a.has_message());
     (0..20).for_each(|_| drop(a.push(&mut a.now(), NodeId(1), vec![1; 20_000].into())));
     type Call = fn(&mut Driver);
-    let calls: [(&str, Call); 4] = [
+    let calls: [(&str, Call); 3] = [
         ("turn", |a| a.turn().unwrap()),
         ("output", |a| a.output().unwrap()),
         ("send", |a| {
             let push = |a: &mut Driver, now: &mut Instant| a.push(now, NodeId(1), "more".into());
-            a.send(None, NodeId(1), 4, push).unwrap();
+            a.send(None, 4, push).unwrap();
         }),
-        ("look for a message", |a| a.poll_deferring_acks().unwrap()),
     ];
     for (name, call) in calls {
         let hold = a.hold_number();
@@ -588,110 +587,6 @@ fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_ne
     assert_eq!(script.lock().unwrap().attempts.len(), 0);
     a.settle().unwrap();
     assert_eq!(script.lock().unwrap().attempts.len(), 1);
-}
-
-/// A node that answers several in a row looks whether there is more: the acknowledgement goes with
-/// the row, or in the next turn.
-#[test]
-fn an_acknowledgement_waits_for_a_row_that_is_likely() {
-    let (mut a, script, mut b) = settled();
-    let mut ask = |a: &mut Driver| {
-        b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
-        b.output().unwrap();
-        a.poll_deferring_acks().unwrap();
-        assert!(a.take_message().is_some());
-        script.lock().unwrap().attempts.clear();
-    };
-    let sent = || script.lock().unwrap().attempts.len();
-    ask(&mut a);
-    a.poll_deferring_acks().unwrap();
-    assert_eq!(sent(), 1, "nothing shows that there will be a row");
-    a.coalescer.expect_row();
-    ask(&mut a);
-    a.poll_deferring_acks().unwrap();
-    assert_eq!(sent(), 0);
-    assert!(
-        a.coalescer.hold_number().is_some(),
-        "the helper looks after it"
-    );
-    let answer =
-        |driver: &mut Driver, now: &mut Instant| driver.push(now, NodeId(1), "answer".into());
-    a.send(None, NodeId(1), 6, answer).unwrap();
-    a.settle().unwrap();
-    assert_eq!(sent(), 1, "with the answer");
-    ask(&mut a);
-    a.poll_deferring_acks().unwrap();
-    assert_eq!(sent(), 0);
-    a.poll_deferring_acks().unwrap();
-    assert_eq!(sent(), 1, "no row came");
-    assert!(a.coalescer.hold_number().is_none());
-    // Any output takes the acknowledgements along, even output to other peers.
-    a.coalescer.expect_row();
-    ask(&mut a);
-    a.poll_deferring_acks().unwrap();
-    assert_eq!(sent(), 0);
-    a.output().unwrap();
-    assert_eq!(sent(), 1);
-}
-
-/// The socket is full when they are to leave: they go once it is not. And a peer that prefers
-/// response waits for no row.
-#[test]
-fn acknowledgements_that_waited_go_when_the_socket_takes_them_and_some_never_wait() {
-    let (mut a, script, mut b) = settled();
-    let ask = |a: &mut Driver, b: &mut Driver| {
-        b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
-        b.output().unwrap();
-        a.poll_deferring_acks().unwrap();
-        assert!(a.take_message().is_some());
-    };
-    ask(&mut a, &mut b);
-    a.coalescer.expect_row();
-    a.poll_deferring_acks().unwrap();
-    assert!(a.coalescer.hold_number().is_some());
-    script.lock().unwrap().room = Some(0);
-    a.output().unwrap();
-    assert!(a.want_write && !b.is_flushed());
-    script.lock().unwrap().room = None;
-    a.output().unwrap();
-    b.turn().unwrap();
-    assert!(b.is_flushed());
-
-    let now = b.now();
-    let early = |o: &mut suci_proto::PeerOptions| o.mode = crate::Mode::Response;
-    b.engine.change_options(now, NodeId(0), early).unwrap();
-    ask(&mut a, &mut b);
-    a.coalescer.expect_row();
-    a.poll_deferring_acks().unwrap();
-    assert!(a.coalescer.hold_number().is_none());
-    b.turn().unwrap();
-    assert!(b.is_flushed());
-}
-
-/// The second of two rows of the same length leaves in halves, unless something else is in flight.
-/// A process that is held up amid a row sends more trains, so the rule holds only mostly.
-#[test]
-fn half_of_a_row_leaves_where_nothing_is_under_way() {
-    let trains = || {
-        let (mut a, script, mut b) = settled();
-        let answer =
-            |driver: &mut Driver, now: &mut Instant| driver.push(now, NodeId(1), "answer".into());
-        let row = |a: &mut Driver| {
-            a.coalescer.expect_row_of(16);
-            script.lock().unwrap().attempts.clear();
-            for _ in 0..16 {
-                a.send(None, NodeId(1), 6, answer).unwrap();
-            }
-            a.output().unwrap();
-            script.lock().unwrap().attempts.len()
-        };
-        let (first, unacknowledged) = (row(&mut a), row(&mut a));
-        until(&mut a, &mut b, |a, _| a.is_flushed());
-        [first, unacknowledged, row(&mut a)]
-    };
-    let seen: Vec<_> = (0..20).map(|_| trains()).collect();
-    let as_expected = seen.iter().filter(|trains| **trains == [2, 1, 2]);
-    assert!(2 * as_expected.count() > seen.len(), "{seen:?}");
 }
 
 #[test]

@@ -35,7 +35,6 @@ impl Driver {
         } else {
             self.wait_in_recv(now, spinner.may_sleep())?
         };
-        self.coalescer.on_end(now);
         Ok(now)
     }
 

@@ -43,7 +43,7 @@ impl Node {
         let mut turn = self.enter_to_send()?;
         let mut spinner = Spinner::new(wait);
         let id = loop {
-            let sent = turn.send(None, to, message.len(), |driver, now| {
+            let sent = turn.send(None, message.len(), |driver, now| {
                 driver.push_call(now, to, message)
             });
             match sent {

@@ -67,7 +67,7 @@ impl Node {
         if closed {
             return Err(Error::Closed);
         }
-        turn.poll_deferring_acks()?;
+        turn.turn()?;
         Ok(take(&mut turn))
     }
 

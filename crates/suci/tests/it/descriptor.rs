@@ -81,11 +81,11 @@ fn a_program_that_waits_for_edges_misses_nothing() {
     const ROUNDS: usize = 300;
     let (mut a, mut b) = pair();
     let (to, back) = (b.id(), a.id());
-    for row in [1, 40] {
+    for burst in [1, 40] {
         let echo = std::thread::spawn(move || {
             let edges = Edges::of(&b);
             let mut got = 0;
-            while got < ROUNDS * row {
+            while got < ROUNDS * burst {
                 assert!(edges.next(), "{got} messages came");
                 for message in all_of(&mut b) {
                     got += 1;
@@ -98,11 +98,11 @@ fn a_program_that_waits_for_edges_misses_nothing() {
         let edges = Edges::of(&a);
         let begun = Instant::now();
         for round in 0..ROUNDS {
-            for _ in 0..row {
+            for _ in 0..burst {
                 a.send(to, "question").unwrap();
             }
             let mut got = 0;
-            while got < row {
+            while got < burst {
                 assert!(edges.next(), "round {round}");
                 got += all_of(&mut a).len();
             }

@@ -114,8 +114,8 @@ fn an_urgent_channel_overtakes_bulk_that_waits() {
     assert!(place < 80, "{place} of 101");
 }
 
-/// Messages that a program sends in a row wait for its next call. Calls that neither send nor wait
-/// are no such, and if none comes, they leave all the same.
+/// Messages of a burst wait for the program's next call. A call that only asks is no such call. If
+/// the program makes no other, its helper sends the messages.
 #[test]
 fn what_waits_for_a_program_that_stays_away_is_sent_by_its_helper() {
     const MESSAGES: u32 = 100;

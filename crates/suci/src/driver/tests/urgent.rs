@@ -78,7 +78,7 @@ fn an_urgent_answer_waits_for_no_look_at_the_socket() {
         script.lock().unwrap().order.clear();
         let mut send = |message| {
             let push = |a: &mut Driver, now: &mut Instant| a.push(now, NodeId(1), message);
-            a.send(None, NodeId(1), 6, push).unwrap();
+            a.send(None, 6, push).unwrap();
         };
         send(answer);
         let first = script.lock().unwrap().order.first().copied();
