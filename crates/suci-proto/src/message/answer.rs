@@ -1,4 +1,4 @@
-//! What an inbox asks the program, and what it tells the peer.
+//! The questions of an inbox to the program, and its answers to the peer.
 
 use super::Brief;
 use crate::recovery::SentFrame;
@@ -24,17 +24,17 @@ pub struct IncomingInfo {
     pub user_header: Bytes,
 }
 
-/// What the peer is to be told.
+/// An answer that must be sent to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A message that asked may be sent.
+    /// Permission to send a message.
     Cts {
         /// Its channel.
         channel: ChannelId,
         /// Its number.
         message: MessageNumber,
     },
-    /// A message that asked is not wanted.
+    /// Refusal of a message.
     Refuse {
         /// Its channel.
         channel: ChannelId,
@@ -50,15 +50,15 @@ pub enum Answer {
         /// The absolute limit.
         limit: u64,
     },
-    /// How many channels the peer may open.
+    /// The number of channels that the peer may open.
     MaxChannels {
-        /// All that it ever opened counted.
+        /// The limit, which counts all channels that the peer ever opened.
         limit: u64,
     },
 }
 
 impl Answer {
-    /// Returns the frame, and what the packet that carries it has to remember.
+    /// Returns the frame, and the record of it for the packet that carries it.
     #[must_use]
     pub const fn frame(&self) -> (Frame<'static>, SentFrame) {
         match *self {
@@ -87,7 +87,7 @@ impl Answer {
     }
 }
 
-/// Why a decision about a large message is not possible.
+/// The reason why a decision about a large message is not possible.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// No such message waits for a decision.
@@ -101,7 +101,7 @@ pub enum AnswerError {
         /// Bytes that the message has.
         needed: u64,
     },
-    /// Longer than the library may hold by itself: it needs a buffer.
+    /// The message is longer than the library may hold, so it needs a buffer of the program.
     #[error(
         "a message of {total} bytes needs a buffer: call accept_into, or raise the setting memory, half of which ({max} bytes) \
          the library may hold"
@@ -109,7 +109,7 @@ pub enum AnswerError {
     NeedsBuffer {
         /// Bytes that the message has.
         total: u64,
-        /// Bytes that large messages may take in all.
+        /// Budget of all large messages, in bytes.
         max: u64,
     },
 }

@@ -1,9 +1,9 @@
-//! The bytes of one message that comes in pieces.
+//! The reassembly of one message that arrives in pieces.
 //!
-//! Rules (F03, F07): the length is pinned by the first piece that tells it; of bytes that come
-//! twice the first win; nothing is allocated before it has been charged; the number of gaps is
-//! bounded by what honest cutting can cause. Charges count bytes of the message: the pool's size
-//! classes may add a quarter to them, and where nothing tells the length a buffer grows by half.
+//! Rules (F03, F07): The first piece that states the length pins it. If bytes arrive twice, the
+//! first copy stays. Nothing is allocated before it is charged. The number of gaps is bounded by
+//! what honest senders cause. Charges count bytes of the message. The pool's size classes may add a
+//! quarter to them, and a buffer of unknown length grows by half.
 
 use super::pool::{Buffer, Chunk, Pool};
 use super::{charge, index, len64};
@@ -14,14 +14,14 @@ use crate::wire::{ContiguousPackets, Frag, Start};
 use bytes::Bytes;
 use core::ops::Range;
 
-/// Most separate ranges of one message, however long: several times what a full window of
-/// alternating losses leaves, and few enough that finding one's way among them stays cheap (F07).
+/// Bound of separate ranges of one message of any length: several times what a full window of
+/// alternating losses leaves, and few enough that a search among them stays cheap (F07).
 const MOST_SPANS: u64 = 8_192;
 
-/// Gaps that any message may have.
+/// Number of gaps that any message may have.
 const FREE_SPANS: u64 = 4;
 
-/// What a message is, beside its bytes.
+/// The properties of a message other than its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Description {
     pub(super) tag: u64,
@@ -37,33 +37,33 @@ impl Description {
     }
 }
 
-/// Why a piece cannot be taken.
+/// The reason why a piece cannot be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It contradicts what was said before.
+    /// It contradicts an earlier piece.
     Contradiction,
-    /// More gaps than honest cutting makes.
+    /// The message has more gaps than honest senders cause.
     Gaps,
 }
 
-/// How the message came to be received.
+/// How the receiver pays for the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Charged with its length.
     Unasked,
-    /// Announced by RTS. Data only once `granted`. `ours`: its bytes count in the budget of large
-    /// messages.
+    /// Announced by RTS. Data may arrive only once `granted`. If `ours`, the bytes count in the
+    /// budget of large messages.
     Asked { granted: bool, ours: bool },
 }
 
-/// Returns what a message of `total` bytes that asked first counts in the budget of large messages.
-/// A short one counts what keeping it apart costs; honest senders ask only for long ones.
+/// Returns the bytes that a message of `total` bytes counts in the budget of large messages. A
+/// short one counts the cost of its entry; honest senders ask only for long ones.
 pub(super) fn budgeted(total: u64) -> u64 {
     const LEAST: u64 = 256;
     total.max(LEAST)
 }
 
-/// A message that is not complete, or was not complete at once.
+/// A message that is incomplete, or did not arrive in one piece.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub(super) way: Way,
@@ -76,7 +76,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Returns a message of which nothing is known.
+    /// Returns the state of a message without any piece.
     pub(super) fn unasked() -> Self {
         Self {
             way: Way::Unasked,
@@ -88,7 +88,7 @@ impl Assembly {
         }
     }
 
-    /// Returns a message announced by RTS.
+    /// Returns the state of a message that an RTS announced.
     pub(super) fn asked(total: u64, description: Description) -> Self {
         Self {
             way: Way::Asked {
@@ -101,13 +101,13 @@ impl Assembly {
         }
     }
 
-    /// Into memory of the program's own, at least as long as the message.
+    /// Makes `memory`, a buffer of the program at least as long as the message, the destination.
     pub(super) fn supply(&mut self, memory: Vec<u8>) {
         let len = self.total.map_or(0, index);
         self.buffer = Some(Buffer::supplied(memory, len));
     }
 
-    /// Returns the kind of the message, if its first piece came.
+    /// Returns the kind of the message, if its first piece arrived.
     pub(super) fn kind(&self) -> Option<Kind> {
         self.description
             .as_ref()
@@ -120,7 +120,7 @@ impl Assembly {
             .map_or(0, |description| description.user_header.len())
     }
 
-    /// Returns what the message is known to count against memory credit.
+    /// Returns the memory credit that the message takes, as far as its length is known.
     pub(super) fn charge(&self) -> u64 {
         match self.way {
             Way::Unasked => charge(self.total.unwrap_or(self.reach), self.header_len()),
@@ -128,7 +128,7 @@ impl Assembly {
         }
     }
 
-    /// Returns its bytes in the budget of large messages.
+    /// Returns the bytes that it counts in the budget of large messages.
     pub(super) fn budgeted(&self) -> u64 {
         match self.way {
             Way::Asked {
@@ -139,10 +139,9 @@ impl Assembly {
         }
     }
 
-    /// Returns what the message would count with this piece. Changes nothing.
+    /// Returns the memory credit that the message would take with this piece. Changes nothing.
     ///
-    /// # Errors
-    /// The piece contradicts what is known, or is of a message that nobody cuts.
+    /// The piece contradicts earlier pieces, or cuts a message that no honest sender cuts.
     pub(super) fn charge_with(&self, part: &Frag<'_>) -> Result<u64, Fault> {
         let total = match (self.total, part.total()) {
             (Some(known), Some(said)) if known != said => return Err(Fault::Contradiction),
@@ -153,7 +152,7 @@ impl Assembly {
             return Err(Fault::Contradiction);
         }
         if total.unwrap_or(reach) <= len64(MIN_PIECE) && !part.is_whole() {
-            // Keeping track of so little would cost several times what it is charged.
+            // The bookkeeping of such a short message would cost several times its charge.
             return Err(Fault::Gaps);
         }
         let header = match (&self.description, &part.start) {
@@ -167,8 +166,8 @@ impl Assembly {
         })
     }
 
-    /// Takes a piece that [`charge_with`](Self::charge_with) found good, once it was charged. With
-    /// a `chunk`, if the program can take the message as soon as it is complete.
+    /// Adds a piece that [`charge_with`](Self::charge_with) accepted, after it was charged. `chunk`
+    /// is given if the program can take the message as soon as it is complete.
     ///
     /// # Errors
     /// [`Fault::Gaps`].
@@ -206,12 +205,12 @@ impl Assembly {
         if !self.got.intersects(range.clone()) || planted_overwrite() {
             self.write(part, range.clone());
         } else {
-            // Some of it came before: only the rest is news.
-            let mut news = RangeSet::from_iter([range.clone()]);
+            // Some of it arrived before: write only the missing ranges.
+            let mut missing = RangeSet::from_iter([range.clone()]);
             for known in self.got.overlapping(range.clone()) {
-                news.remove(known);
+                missing.remove(known);
             }
-            for range in news.iter() {
+            for range in missing.iter() {
                 self.write(part, range);
             }
         }
@@ -224,8 +223,8 @@ impl Assembly {
         Ok(())
     }
 
-    /// Takes the end of a message of which all before it is there, if `part` is that: nothing is to
-    /// be charged, or looked for.
+    /// Adds the last piece of a message if `part` is it and all earlier bytes arrived. No charge
+    /// and no search are needed then. Returns true if it was added.
     pub(super) fn add_end(&mut self, part: &Frag<'_>) -> bool {
         let is_end = part.start.is_none()
             && part.end
@@ -233,7 +232,7 @@ impl Assembly {
             && self.way == Way::Unasked
             && self.description.is_some()
             && self.reach == part.offset
-            // Nothing lies beyond: so much is all before it.
+            // No byte beyond the offset arrived, so this length covers all bytes before it.
             && self.got.len() == part.offset;
         let written = is_end
             && self.buffer.as_mut().is_some_and(|buffer| {
@@ -248,20 +247,20 @@ impl Assembly {
         written
     }
 
-    /// Takes the pieces of `run`, which go on where a piece ended that was [added](Self::add). They
-    /// end before anything that came earlier and before the message's end: what may complete it is
-    /// for `add`.
-    pub(super) fn add_contiguous(&mut self, run: &mut ContiguousPackets<'_>) {
-        let start = run.end();
+    /// Adds the pieces of `packets`, which continue a piece that was [added](Self::add). Stops
+    /// before bytes that arrived earlier, and before the end of the message: the piece that may
+    /// complete it is for `add`.
+    pub(super) fn add_contiguous(&mut self, packets: &mut ContiguousPackets<'_>) {
+        let start = packets.end();
         let (Some(total), Some(buffer)) = (self.total, &mut self.buffer) else {
             return;
         };
         let bound = self.got.next_start(start).map_or(total, |at| at.min(total));
         let mut at = start;
-        while let Some(piece) = run.next_piece(bound.saturating_sub(at).saturating_sub(1)) {
+        while let Some(piece) = packets.next_piece(bound.saturating_sub(at).saturating_sub(1)) {
             let written = buffer.write(index(at), piece);
             debug_assert!(written, "reserved up to the message's end");
-            at = run.end();
+            at = packets.end();
         }
         self.reach = self.reach.max(at);
         self.got.insert(start..at);
@@ -271,8 +270,8 @@ impl Assembly {
         );
     }
 
-    /// Makes the buffer long enough: for the whole message if its length is known, else for what
-    /// was seen.
+    /// Makes the buffer long enough for the whole message if its length is known, else for the
+    /// bytes seen so far.
     fn reserve(&mut self, pool: &Pool, chunk: Option<&mut Chunk>) {
         let len = index(self.total.unwrap_or(self.reach));
         if self.buffer.is_none() && self.total.is_some() {
@@ -286,7 +285,7 @@ impl Assembly {
             return;
         }
         let old = self.buffer.take();
-        // Without the length every growth copies: grow at least by half.
+        // Every growth copies the buffer, so grow by at least half.
         let grown = match (self.total, &old) {
             (None, Some(old)) => len.max(old.len().saturating_add(old.len() / 2)),
             _ => len,
@@ -301,12 +300,12 @@ impl Assembly {
         self.buffer = Some(buffer);
     }
 
-    /// Returns true if its bytes stand in a chunk.
+    /// Returns true if its bytes are in a chunk.
     pub(super) fn is_lent(&self) -> bool {
         self.buffer.as_ref().is_some_and(Buffer::is_shared)
     }
 
-    /// Copies the bytes `range` of the message out of `part`.
+    /// Copies bytes `range` of the message from `part`.
     fn write(&mut self, part: &Frag<'_>, range: Range<u64>) {
         let from = index(range.start.saturating_sub(part.offset));
         let to = index(range.end.saturating_sub(part.offset));
@@ -316,13 +315,13 @@ impl Assembly {
         debug_assert!(written, "reserved before");
     }
 
-    /// Returns true if everything is there.
+    /// Returns true if all bytes and the description arrived.
     pub(super) fn is_complete(&self) -> bool {
         self.description.is_some() && self.total.is_some_and(|total| self.got.covers(0..total))
     }
 
-    /// Returns the message's bytes, once it is complete, if it came without asking or a header:
-    /// nothing else is left to know.
+    /// Returns the bytes and description of a complete message that neither asked nor has a header.
+    /// The rest of the assembly can then be reused.
     pub(super) fn take_plain(&mut self) -> Option<(Bytes, Description)> {
         let plain = self.way == Way::Unasked && self.header_len() == 0;
         let description = self.description.take_if(|_| plain)?;
@@ -342,7 +341,7 @@ impl Assembly {
 
 #[cfg(test)]
 impl Assembly {
-    /// Returns the bytes allocated for it.
+    /// Returns the bytes of heap that it uses.
     pub(super) fn heap(&self) -> usize {
         let buffer = self.buffer.as_ref().map_or(0, Buffer::heap);
         size_of::<Self>() + self.got.heap() + buffer + self.header_len()

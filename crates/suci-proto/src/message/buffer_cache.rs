@@ -1,15 +1,15 @@
-//! Memory that queues which are empty lend to those which are not.
+//! A cache for one buffer that an empty queue gives to the next queue that needs one.
 
 use std::collections::VecDeque;
 
-/// What a queue holds its entries in.
+/// The buffer of a queue.
 pub(super) trait Memory: Default {
-    /// Bytes of an entry.
+    /// Size of an entry in bytes.
     #[cfg(test)]
     const ENTRY: usize;
 
     fn is_empty(&self) -> bool;
-    /// Entries that there is room for.
+    /// Returns the capacity in entries.
     fn capacity(&self) -> usize;
 }
 
@@ -43,14 +43,14 @@ impl<T> Memory for VecDeque<T> {
     }
 }
 
-/// The memory of a channel's queue that is empty, of at most `MOST` entries, for the next that is
-/// not. Were each channel to keep what it once needed, one after the other that was full would cost
-/// as much as if all were.
+/// The buffer of a channel's empty queue, of at most `MOST` entries, kept for the next queue that
+/// needs one. If each channel kept its own buffer, many channels that were busy one after the other
+/// would use as much memory as if all were busy at once.
 #[derive(Debug, Default)]
 pub(super) struct BufferCache<M, const MOST: usize>(M);
 
 impl<M: Memory, const MOST: usize> BufferCache<M, MOST> {
-    /// Gives the memory to `queue`, if that has none.
+    /// Gives the buffer to `queue` if it has none.
     #[inline]
     pub(super) fn lend(&mut self, queue: &mut M) {
         if queue.capacity() == 0 {
@@ -58,7 +58,7 @@ impl<M: Memory, const MOST: usize> BufferCache<M, MOST> {
         }
     }
 
-    /// Takes the memory of `queue` back if it is empty, unless that is for no more than `own`
+    /// Takes the buffer of `queue` if the queue is empty and the buffer has more than `own`
     /// entries.
     #[inline]
     pub(super) fn collect(&mut self, queue: &mut M, own: usize) {
@@ -73,7 +73,7 @@ impl<M: Memory, const MOST: usize> BufferCache<M, MOST> {
 
 #[cfg(test)]
 impl<M: Memory, const MOST: usize> BufferCache<M, MOST> {
-    /// Returns the bytes allocated.
+    /// Returns the bytes of heap that it uses.
     pub(super) fn footprint(&self) -> usize {
         self.0.capacity() * M::ENTRY
     }

@@ -1,7 +1,7 @@
-//! The bytes of a message as the program gets them: the shortest stand in the message itself.
+//! The payload of a received message. A short payload is stored in the message itself.
 //!
-//! A [`Bytes`] that shares memory counts who does: two atomic operations for each message, which
-//! take longer than all else that receiving a short one takes.
+//! A [`Bytes`] that shares memory counts its references. That takes two atomic operations for each
+//! message, which take longer than all other steps of receiving a short one.
 
 use bytes::Bytes;
 use core::borrow::Borrow;
@@ -10,16 +10,17 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 
-/// The most bytes that stand in a [`Data`] itself.
+/// Bytes of the longest payload that is stored in [`Data`] itself.
 const INLINE: usize = 32;
 
-/// The payload of a received message: to be read as a slice, or kept, sent on and shared as
+/// The payload of a received message. Programs read it as a slice, or keep, send and share it as
 /// [`Bytes`].
 ///
-/// Up to 32 bytes stand here, and hold nothing else, unless they came into a buffer of their own:
-/// one that the program gave, or that of a message that had to ask. More are [`Bytes`]: a clone
-/// shares them, and costs no copy. Who sends few bytes on copies them (`Node::send_copy`): as
-/// [`Bytes`] they get memory of their own first.
+/// A payload of up to 32 bytes is stored here and holds no other memory, unless it was received
+/// into a buffer of its own (one that the program supplied, or that of a message that asked first).
+/// A longer payload is [`Bytes`], whose clones share the memory without a copy. A program that
+/// forwards a short payload should copy it (`Node::send_copy`): the conversion to [`Bytes`]
+/// allocates.
 #[derive(Clone)]
 pub struct Data(Repr);
 
@@ -29,7 +30,7 @@ enum Repr {
     There(Bytes),
 }
 
-/// Whole words, which move as such.
+/// The bytes, aligned to words, so that moves copy whole words.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 struct Words([u8; INLINE]);
@@ -37,7 +38,7 @@ struct Words([u8; INLINE]);
 const _: () = assert!(INLINE <= u8::MAX as usize && size_of::<Data>() == 40);
 
 impl Data {
-    /// Nothing.
+    /// Returns an empty payload.
     #[inline]
     #[must_use]
     pub const fn new() -> Self {
@@ -45,13 +46,13 @@ impl Data {
         Self(Repr::Here { len, bytes })
     }
 
-    /// Returns a copy of the first `len` bytes of `front`, if they, and so few, are there.
+    /// Returns a copy of the first `len` bytes of `front`, if `front` has them and they fit here.
     #[inline]
     pub(super) fn copy_front(front: &[u8], len: usize) -> Option<Self> {
         if len > INLINE.min(front.len()) {
             return None;
         }
-        // What stands behind them comes along: a copy whose length is known.
+        // Copy the bytes behind them, too: a copy of constant length is faster.
         let bytes = match front.first_chunk() {
             Some(bytes) => Words(*bytes),
             None => Self::copy_last(front),
@@ -60,13 +61,13 @@ impl Data {
         Some(Self(Repr::Here { len, bytes }))
     }
 
-    /// All of these, however few.
+    /// Returns a payload that shares `bytes`, whatever their length.
     #[inline]
     pub(super) fn shared(bytes: Bytes) -> Self {
         Self(Repr::There(bytes))
     }
 
-    /// Returns what is left of `front`, which is less than has room here.
+    /// Returns a copy of all of `front`, which is shorter than [`INLINE`].
     #[cold]
     #[inline(never)]
     fn copy_last(front: &[u8]) -> Words {
@@ -77,7 +78,7 @@ impl Data {
         Words(bytes)
     }
 
-    /// Returns the same as [`Bytes`]. Those that stand here are copied into memory of their own.
+    /// Converts the payload to [`Bytes`]. A payload that is stored here is copied to new memory.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
@@ -111,7 +112,7 @@ impl AsRef<[u8]> for Data {
     }
 }
 
-/// Few bytes are copied, and what they shared is let go.
+/// Copies a short payload, and releases the memory that it shared.
 impl From<Bytes> for Data {
     #[inline]
     fn from(bytes: Bytes) -> Self {
@@ -191,7 +192,7 @@ impl Ord for Data {
     }
 }
 
-/// As a key it is what its bytes are.
+/// Hashes and compares as its bytes do.
 impl Borrow<[u8]> for Data {
     fn borrow(&self) -> &[u8] {
         self
@@ -206,7 +207,7 @@ impl Hash for Data {
 
 #[cfg(test)]
 impl Data {
-    /// Returns true if nobody else has the same memory.
+    /// Returns true if nothing else refers to the same memory.
     pub(super) fn is_unique(&self) -> bool {
         match &self.0 {
             Repr::Here { .. } => true,

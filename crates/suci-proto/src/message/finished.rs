@@ -3,11 +3,11 @@
 use crate::types::ChannelId;
 use std::collections::BTreeMap;
 
-/// A set of channel numbers, as ranges. A peer can force a tree operation for each number that it
-/// adds, and no more work. Its owner bounds [`ranges`](Self::ranges).
+/// A set of channel numbers, stored as ranges. Each number that a peer adds costs one operation on
+/// the tree. The owner bounds [`ranges`](Self::ranges).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finished {
-    /// The first number of each range, and its last. Ranges do not touch.
+    /// The last number of each range, by its first number. Ranges do not touch.
     ranges: BTreeMap<u32, u32>,
 }
 
@@ -33,13 +33,13 @@ impl Finished {
         self.ranges.insert(first, last);
     }
 
-    /// Returns true if a number is in it.
+    /// Returns true if the set contains a number.
     pub(super) fn contains(&self, channel: ChannelId) -> bool {
         let below = self.ranges.range(..=channel.0).next_back();
         below.is_some_and(|(_, last)| *last >= channel.0)
     }
 
-    /// Takes the lowest number out.
+    /// Removes the lowest number and returns it.
     pub(super) fn pop_first(&mut self) -> Option<ChannelId> {
         let (first, last) = self.ranges.pop_first()?;
         if let Some(next) = first.checked_add(1).filter(|next| *next <= last) {
@@ -48,17 +48,17 @@ impl Finished {
         Some(ChannelId(first))
     }
 
-    /// Takes the lowest range out.
+    /// Removes the lowest range.
     pub(super) fn pop_first_range(&mut self) {
         self.ranges.pop_first();
     }
 
-    /// Returns true if there is none.
+    /// Returns true if the set is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Returns how many ranges there are.
+    /// Returns the number of ranges.
     pub(super) fn ranges(&self) -> usize {
         self.ranges.len()
     }

@@ -1,5 +1,5 @@
-//! What messages count against the bounds of a send queue: decided here for the queue itself, and
-//! for those who let messages in before it sees them.
+//! The sizes that messages count against the bounds of a send queue. The queue itself uses them,
+//! and callers that admit messages before the queue sees them.
 
 use super::{Outgoing, len64};
 use crate::limits::{MAX_QUEUED_MESSAGES, MESSAGE_CHARGE};
@@ -7,51 +7,52 @@ use crate::scheduler::CLASSES;
 
 const _: () = assert!(MAX_QUEUED_MESSAGES as u64 <= u64::MAX / MESSAGE_CHARGE);
 
-/// Messages, and their bytes of payload and header.
+/// A number of messages and their bytes of payload and header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// How many.
+    /// The number of messages.
     pub messages: u64,
-    /// Bytes in all.
+    /// Bytes of all messages.
     pub bytes: u64,
 }
 
 impl Held {
-    /// So many messages, with so many bytes in all.
+    /// Returns `messages` messages with `bytes` bytes in all.
     #[must_use]
     pub const fn new(messages: u64, bytes: u64) -> Self {
         Self { messages, bytes }
     }
 
-    /// Returns one message with so many bytes.
+    /// Returns one message of `bytes` bytes.
     #[must_use]
     pub const fn one(bytes: u64) -> Self {
         Self::new(1, bytes)
     }
 
-    /// This message.
+    /// Returns the size of `message`.
     #[must_use]
     pub fn of(message: &Outgoing) -> Self {
         let payload = len64(message.payload.len());
         Self::one(payload.saturating_add(len64(message.user_header.len())))
     }
 
-    /// Returns what they count: their bytes, and [`MESSAGE_CHARGE`] for each, which is about what
-    /// its entry takes. Nothing only where there is none.
+    /// Returns the size that the bounds count: the bytes, and [`MESSAGE_CHARGE`] for each message,
+    /// which is about the size of its entry. Zero only if there is no message.
     #[must_use]
     pub const fn charge(self) -> u64 {
-        // No queue holds so many that this wraps, and each message that is accepted asks.
+        // No queue holds so many messages that this wraps. Plain arithmetic is faster here, and
+        // every accepted message calls this.
         let own = self.messages.wrapping_mul(MESSAGE_CHARGE);
         self.bytes.saturating_add(own)
     }
 
-    /// Returns the same messages, without so many of their bytes.
+    /// Returns the same messages with `bytes` bytes less.
     #[must_use]
     pub const fn without(self, bytes: u64) -> Self {
         Self::new(self.messages, self.bytes.saturating_sub(bytes))
     }
 
-    /// These and others.
+    /// Returns the sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -60,7 +61,7 @@ impl Held {
         }
     }
 
-    /// These without some of them.
+    /// Returns the difference of both.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self {
@@ -73,21 +74,21 @@ impl Held {
 /// The room in a send queue that the program waits for.
 #[derive(Debug, Default)]
 pub struct WantedRoom {
-    /// A bit for each class of channels in which it waits.
+    /// A bit for each class of channels in which a message waits.
     classes: u8,
-    /// What the smallest message counts that waits in each of these classes.
+    /// The size of the smallest waiting message of each of these classes.
     charges: [u64; CLASSES],
 }
 
 impl WantedRoom {
-    /// Returns true if the program waits for none.
+    /// Returns true if the program waits for no room.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.classes == 0
     }
 
-    /// A message that counts `charge` waits in `class`, too.
+    /// Notes that a message of size `charge` waits in `class`, too.
     pub fn add(&mut self, class: u8, charge: u64) {
         let waits = self.classes & Self::bit(class) != 0;
         if let Some(smallest) = self.charges.get_mut(usize::from(class)) {
@@ -96,18 +97,18 @@ impl WantedRoom {
         }
     }
 
-    /// What waited in `class` when it was removed last waits again.
+    /// Makes the messages that waited in `class` before its last removal wait again.
     pub const fn restore(&mut self, class: u8) {
         self.classes |= Self::bit(class);
     }
 
-    /// Nothing waits in `class` any more.
+    /// Notes that no message waits in `class`.
     pub const fn remove(&mut self, class: u8) {
         self.classes &= !Self::bit(class);
     }
 
-    /// Returns the first class of those in which something waits that has room for the smallest
-    /// message, as `has_room` says of a class and of what a message counts.
+    /// Returns the first class with a waiting message that has room for its smallest one.
+    /// `has_room` tells whether a class has room for a size.
     #[must_use]
     pub fn find(&self, has_room: impl Fn(u8, u64) -> bool) -> Option<u8> {
         let wanted = (0..).zip(self.charges);
@@ -123,8 +124,8 @@ impl WantedRoom {
     }
 }
 
-/// Returns true if a queue that holds what counts `held` takes what counts `charge`, if `most` is
-/// its bound. An empty one takes any message.
+/// Returns true if a queue that holds `held` accepts `charge` more with the bound `most`. An empty
+/// queue accepts a message of any size.
 #[must_use]
 pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
     match held.checked_add(charge) {
@@ -133,27 +134,27 @@ pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
     }
 }
 
-/// The messages in a send queue, by the class of their channels. Each class has the queue's bounds
+/// The messages in a send queue by the class of their channels. Each class has the queue's bounds
 /// for itself, so that no message waits because another class has many queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByClass([Held; CLASSES]);
 
 impl ByClass {
-    /// Returns what channels of `class` hold.
+    /// Returns the messages on channels of `class`.
     #[inline]
     #[must_use]
     pub fn get(&self, class: u8) -> Held {
         self.0[usize::from(class) % CLASSES]
     }
 
-    /// Changes what channels of `class` hold.
+    /// Changes the count of channels of `class`.
     #[inline]
     pub fn change(&mut self, class: u8, change: impl FnOnce(Held) -> Held) {
         let held = &mut self.0[usize::from(class) % CLASSES];
         *held = change(*held);
     }
 
-    /// Returns what all classes hold.
+    /// Returns the messages of all classes.
     #[must_use]
     pub fn all(&self) -> Held {
         self.0.into_iter().fold(Held::default(), Held::plus)
@@ -166,14 +167,14 @@ impl ByClass {
     }
 }
 
-/// What a send queue holds.
+/// The content of a send queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
-    /// All that counts against its bounds: a peer that leaves the first message unacknowledged
-    /// makes us keep those behind it.
+    /// All messages that count against the bounds. A peer that leaves the first message
+    /// unacknowledged makes us keep those behind it.
     pub all: Held,
-    /// Of these, messages that are acknowledged or refused, behind one that is not: what is kept of
-    /// them until that one is, too.
+    /// The part of these messages that is acknowledged or refused, behind one that is not. It is
+    /// kept until the earlier one is resolved, too.
     pub over: Held,
 }
 

@@ -1,14 +1,14 @@
-//! What one side of a session receives: messages put together, in order per channel, within memory
+//! The receiving half of a session: reassembles messages, in order per channel, within memory
 //! credit.
 //!
-//! Polling: after each batch of frames [`Inbox::poll_incoming`], [`Inbox::pop`],
-//! [`Inbox::poll_answer`] until empty. Session credit is read with [`Inbox::session_limit`]
+//! Polling: after each batch of frames, call [`Inbox::poll_incoming`], [`Inbox::pop`] and
+//! [`Inbox::poll_answer`] until empty. Read the session credit with [`Inbox::session_limit`]
 //! whenever a packet carries a CREDIT body.
 //!
 //! **Large messages** (RTS) are not charged with their length. They are permitted one after the
-//! other as the budget of large messages allows, over all channels in the order of their requests,
-//! so that none starves and, where one fits at all, one is always under way. A request that waits
-//! holds up nothing but the later messages of its own channel (F22).
+//! other as their budget allows, in the order of their requests over all channels. So none starves,
+//! and one is always in progress if any fits at all. A waiting request delays only the later
+//! messages of its own channel (F22).
 
 mod cold;
 mod contiguous;
@@ -35,8 +35,9 @@ use crate::wire::{self, Frag, FrameBatch, PacketPart, Rts};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Smallest memory window of a session, in bytes, of which each channel has half: room for the
-/// messages that cannot ask (see [`Outbox`](super::Outbox)), whatever is shared out.
+/// Smallest memory window of a session, in bytes. Each channel has half of it. It has room for
+/// messages that cannot ask first (see [`Outbox`](super::Outbox)), however small the session's part
+/// of the memory is.
 pub const MIN_WINDOW: u64 = 16_384;
 
 const _: () = assert!(
@@ -47,17 +48,17 @@ const _: () = assert!(
 /// The bounds of an [`Inbox`].
 #[derive(Clone, Copy, Debug)]
 pub struct InboxLimits {
-    /// Memory credit of each channel, in bytes. Zero until [`Inbox::set_windows`] shares some out.
+    /// Memory credit of each channel, in bytes. Zero until [`Inbox::set_windows`] sets it.
     pub channel_window: u64,
-    /// Memory credit of the session, in bytes. Likewise.
+    /// Memory credit of the session, in bytes. Zero until [`Inbox::set_windows`] sets it.
     pub session_window: u64,
-    /// Longest message taken without asking the program, in bytes.
+    /// Longest message accepted without asking the program, in bytes.
     pub max_message: u64,
-    /// Channels that the peer may have open, and ranges of those that it finished, together. Until
-    /// [`Inbox::set_max_channels`] allows more.
+    /// Bound of channels that the peer has open plus ranges of finished channel numbers, until
+    /// [`Inbox::set_max_channels`] raises it.
     pub max_channels: u64,
-    /// Bytes of large messages held at once, and the longest that is ever taken into memory of
-    /// ours.
+    /// Bytes of large messages held at once. Also the longest message that is received into our own
+    /// memory.
     pub max_large: u64,
 }
 
@@ -65,48 +66,50 @@ pub struct InboxLimits {
 #[derive(Debug)]
 pub struct Inbox {
     limits: InboxLimits,
-    /// What every channel starts with.
+    /// Memory credit that every channel starts with.
     first_limit: u64,
-    /// Window of each channel at present.
+    /// The present window of each channel.
     each_window: u64,
     session_window: u64,
-    /// Budget of large messages at present.
+    /// The present budget of large messages.
     large_budget: u64,
     accounts: Accounts,
-    /// Session consumption as credited: equal to `accounts.taken`.
+    /// Consumption that moved the session's limit: equal to `accounts.taken` unless a fault is
+    /// planted.
     consumed: u64,
     /// Messages that the program received or refused.
     decided: u64,
-    /// Those that have something to do, and some others.
+    /// Channels with full state: all that have something to do, and some idle ones.
     channels: Slab<IncomingChannel>,
     by_id: BTreeMap<ChannelId, usize>,
-    /// Those that are open and idle.
+    /// Open channels that are idle and cold.
     cold: BTreeMap<ChannelId, IdleIncoming>,
-    /// The newest large message of each of these, if the program refused it.
+    /// The newest request of each cold channel, if the program refused it.
     refusals: BTreeMap<ChannelId, Request>,
     /// Channels that the peer finished and whose messages the program took.
     finished: Finished,
     untold: Finished,
-    /// Channels that the peer ever opened, how many may be open at once, and how many openings it
-    /// was allowed.
+    /// The number of channels that the peer ever opened, the bound of open ones, and the number of
+    /// openings that the peer was permitted.
     opened: u64,
     max_channels: u64,
     channels_told: u64,
-    /// That is to be told again.
+    /// The last announcement of that number was lost.
     channels_untold: bool,
-    /// The channel used last: most frames are about it.
+    /// The channel used last, since most frames belong to it.
     recent: Option<(ChannelId, usize)>,
-    /// Channels of which the program can take a message, a message in each turn.
+    /// Channels with a message that the program can take. Each channel is served one message at a
+    /// time.
     ready: Scheduler,
-    /// Channels of replies that have one, in order.
+    /// Reply channels with a complete reply, in order.
     replies: VecDeque<usize>,
-    /// The session's limit as the peer knew it when it last said that it waits (BLOCKED).
+    /// The session's limit that the peer named in its last BLOCKED.
     blocked_at: Option<u64>,
-    /// A reply was taken since the peer was last told the session's limit.
+    /// A reply was taken since the session's limit was last announced.
     took_reply: bool,
-    /// What the program said of channels, known or not.
+    /// Priorities that the program set, also for channels that are not open.
     priorities: BTreeMap<ChannelId, Priority>,
-    /// Channels whose RTS waits for the budget, in order.
+    /// Channels whose RTS waits for the budget of large messages, in order.
     waiting: VecDeque<usize>,
     answers: VecDeque<ChannelId>,
     updates: VecDeque<ChannelId>,
@@ -114,7 +117,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// An empty one.
+    /// Returns an empty inbox.
     #[must_use]
     pub fn new(limits: InboxLimits, pool: Pool) -> Self {
         Self {
@@ -164,41 +167,40 @@ impl Inbox {
 
     // ---- handlers
 
-    /// Takes a part of what a packet carries of messages.
+    /// Handles a part of a packet that carries messages.
     ///
     /// # Errors
     /// The peer broke a rule: its connection is to be closed. What was received before stays good.
     #[inline]
     pub(crate) fn on_part(&mut self, part: &PacketPart<'_>) -> Result<(), ProtocolError> {
         match part {
-            PacketPart::FrameBatch(run) => self.on_batch(run),
+            PacketPart::FrameBatch(batch) => self.on_batch(batch),
             PacketPart::Frag(frag) => self.on_frag(frag),
         }
     }
 
-    /// Takes a run, as [`on_frag`](Self::on_frag) its frames one by one.
+    /// Handles a batch of frames, as [`on_frag`](Self::on_frag) handles its frames one by one.
     ///
-    /// # Errors
-    /// As `on_frag`. What came before in the run stays good.
+    /// As `on_frag`. Frames before the faulty one were handled.
     #[inline]
-    pub fn on_batch(&mut self, run: &FrameBatch<'_>) -> Result<(), ProtocolError> {
-        let Some(place) = self.find_or_open(run.channel())? else {
+    pub fn on_batch(&mut self, batch: &FrameBatch<'_>) -> Result<(), ProtocolError> {
+        let Some(place) = self.find_or_open(batch.channel())? else {
             return Ok(());
         };
         if let Some(channel) = self.channels.get_mut(place)
-            && channel.on_batch(run, &mut self.accounts)
+            && channel.on_batch(batch, &mut self.accounts)
         {
             self.list_ready(place);
             return Ok(());
         }
-        let mut frames = wire::frames(run.frames());
+        let mut frames = wire::frames(batch.frames());
         while let Some(frag) = frames.next_frag() {
             self.on_frag(&frag?)?;
         }
         Ok(())
     }
 
-    /// Takes a fragment. Duplicates and what was delivered before are ignored.
+    /// Handles a fragment. Duplicates and fragments of delivered messages are ignored.
     ///
     /// # Errors
     /// The peer broke a rule: its connection is to be closed. What was received before stays good.
@@ -213,14 +215,14 @@ impl Inbox {
         let freed = channel.on_frag(frag, &mut self.accounts)?;
         self.list_ready(place);
         if let Some(freed) = freed {
-            // Of the channel of replies it is one that its sender took back.
+            // On a reply channel, a void message also frees credit for replies.
             self.took_reply |= frag.channel.carries_replies();
             self.free(place, freed);
         }
         Ok(())
     }
 
-    /// Takes an RTS. A repeated one that was answered is answered again.
+    /// Handles an RTS. A repeated one that was answered is answered again.
     ///
     /// # Errors
     /// The peer broke a rule: its connection is to be closed.
@@ -249,19 +251,20 @@ impl Inbox {
         Ok(())
     }
 
-    /// BLOCKED: the peer waits, and knows this limit of the session.
+    /// Handles BLOCKED: the peer waits at this limit of the session.
     pub fn on_blocked(&mut self, limit: u64) {
         self.blocked_at = Some(limit);
     }
 
-    /// CHANNEL_BLOCKED: the peer may not know the channel's newest limit. It is announced (again).
+    /// Handles CHANNEL_BLOCKED: the channel's limit is announced again, since the peer may not know
+    /// it.
     pub fn repeat_limit(&mut self, channel: ChannelId) {
         if let Some(place) = self.find(channel) {
             self.list_update(place);
         }
     }
 
-    /// What a packet carried is lost: what of it still matters is to be sent again. Frames that are
+    /// Handles the loss of a sent frame: schedules it again if it is still valid. Frames that are
     /// not the inbox's are ignored.
     pub fn on_lost(&mut self, frame: &SentFrame) {
         match *frame {
@@ -296,9 +299,9 @@ impl Inbox {
         self.incoming.pop_front()
     }
 
-    /// Something to tell the peer: answers to its RTS, and a channel's credit once it moved by a
-    /// quarter of the window or was asked for. What is not sent is lost:
-    /// [`on_lost`](Self::on_lost).
+    /// Returns the next answer to send: answers to RTS, and a channel's credit once it moved by a
+    /// quarter of the window or the peer asked for it. The caller reports an answer that is not
+    /// sent as lost ([`on_lost`](Self::on_lost)).
     pub fn poll_answer(&mut self) -> Option<Answer> {
         while let Some(channel) = self.answers.pop_front() {
             let answer = self.say(channel, |channel| {
@@ -324,7 +327,7 @@ impl Inbox {
         None
     }
 
-    /// Returns true if [`poll_answer`](Self::poll_answer) has something.
+    /// Returns true if [`poll_answer`](Self::poll_answer) returns an answer.
     #[must_use]
     pub fn has_answers(&self) -> bool {
         !self.answers.is_empty() || !self.updates.is_empty() || self.channels_due()
@@ -332,8 +335,8 @@ impl Inbox {
 
     // ---- verbs
 
-    /// Sets the priority in which a channel's messages are handed over: by class, its weight is not
-    /// looked at.
+    /// Sets the priority with which a channel's messages are handed over. Only its class counts,
+    /// not its weight.
     pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) {
         self.priorities.insert(channel, priority);
         if let Some(&place) = self.by_id.get(&channel) {
@@ -341,14 +344,14 @@ impl Inbox {
         }
     }
 
-    /// As [`set_priority`](Self::set_priority), for all channels of a session that begins.
+    /// Sets the priorities of all channels of a new session.
     pub fn set_priorities(&mut self, priorities: BTreeMap<ChannelId, Priority>) {
         self.priorities = priorities;
     }
 
-    /// Shares the session other windows: of each channel, and in all. Credit that was announced
-    /// stays. The session should have at least [`MIN_WINDOW`] and a channel half of it, else
-    /// messages that cannot ask may wait for ever.
+    /// Sets the windows of each channel and of the session. Announced credit stays. The session
+    /// should have at least [`MIN_WINDOW`] and a channel half of it; otherwise messages that cannot
+    /// ask first may wait for ever.
     pub fn set_windows(&mut self, channel: u64, session: u64) {
         self.session_window = session;
         self.move_session_limit();
@@ -365,8 +368,7 @@ impl Inbox {
         }
     }
 
-    /// Shares the session another budget of large messages, at most `max_large`. What was granted
-    /// stays.
+    /// Sets the budget of large messages, at most `max_large`. Granted messages stay granted.
     pub fn set_large_budget(&mut self, bytes: u64) {
         self.large_budget = bytes.min(self.limits.max_large);
         self.grant_waiting();
@@ -374,15 +376,15 @@ impl Inbox {
 
     // ---- questions
 
-    /// Absolute memory credit of the session, now. Only rises.
+    /// Returns the absolute memory credit of the session. Never decreases.
     #[must_use]
     pub fn session_limit(&self) -> u64 {
         self.accounts.session_limit
     }
 
-    /// Returns true if the session's limit should be told, if the peer was last told `told`: it
-    /// moved by a quarter of the window, or replies were taken and the peer may have no credit but
-    /// for replies.
+    /// Returns true if the session's limit should be announced. `told` is the last announced limit.
+    /// It should if it moved by a quarter of the window, or if replies were taken and the peer may
+    /// have credit left only for replies.
     #[must_use]
     pub fn session_limit_due(&self, told: u64) -> bool {
         let moved = self.accounts.session_limit.saturating_sub(told);
@@ -391,14 +393,13 @@ impl Inbox {
         moved > 0 && (urgent || moved >= self.session_window / 4)
     }
 
-    /// The peer is told the session's limit.
+    /// Notes that the session's limit was announced.
     pub fn on_session_limit_told(&mut self) {
         self.took_reply = false;
     }
 
     /// Returns the limit that every channel starts with, for the handshake: the first window that
-    /// was shared out. It stays, so that a later handshake of the session does not contradict the
-    /// first.
+    /// was set. It stays, so that a later handshake of the session does not contradict the first.
     #[must_use]
     pub fn channel_window(&self) -> u64 {
         self.first_limit
@@ -410,8 +411,8 @@ impl Inbox {
         self.session_window
     }
 
-    /// Returns the memory held for the peer: what its incomplete and unread messages are charged,
-    /// and large messages granted into memory of ours. Bytes the program took or supplied do not
+    /// Returns the memory held for the peer: the charges of its incomplete and unread messages, and
+    /// large messages granted into our own memory. Bytes that the program took or supplied do not
     /// count.
     #[must_use]
     pub fn memory_used(&self) -> u64 {
@@ -427,20 +428,19 @@ impl Inbox {
         self.accounts.large
     }
 
-    /// Returns true if the peer owes us the rest of a large message.
+    /// Returns true if a granted large message is incomplete.
     #[must_use]
     pub fn has_unfinished(&self) -> bool {
         self.accounts.unfinished > 0
     }
 
-    /// Returns the part of [`large_held`](Self::large_held) that is for messages which did not come
-    /// completely yet.
+    /// Returns the part of [`large_held`](Self::large_held) that is for incomplete messages.
     #[must_use]
     pub fn large_owed(&self) -> u64 {
         self.accounts.owed
     }
 
-    /// Returns what the large message that waits first counts in the budget.
+    /// Returns the bytes that the first waiting large message counts in the budget.
     #[must_use]
     pub fn large_wanted(&self) -> Option<u64> {
         let place = *self.waiting.front()?;
@@ -471,8 +471,8 @@ impl Inbox {
         Some(place)
     }
 
-    /// Returns the place of a channel that the peer sends on, which may be new. None if it is
-    /// finished: what came was repeated.
+    /// Returns the place of a channel that the peer sends on; the channel may be new. Returns
+    /// `None` if it is finished: the frame was a repetition.
     #[inline]
     fn find_or_open(&mut self, id: ChannelId) -> Result<Option<usize>, ProtocolError> {
         match self.find(id) {
@@ -481,7 +481,7 @@ impl Inbox {
         }
     }
 
-    /// Books what the program took.
+    /// Credits what a message freed that the program took.
     fn free(&mut self, place: usize, freed: Freed) {
         self.accounts.taken = self.accounts.taken.saturating_add(freed.charge);
         self.consumed = self
@@ -501,7 +501,7 @@ impl Inbox {
         self.accounts.session_limit = self.accounts.session_limit.max(target);
     }
 
-    /// Lists the channel if a message of it can be taken.
+    /// Adds the channel to the scheduler if the program can take a message of it.
     #[inline]
     fn list_ready(&mut self, place: usize) {
         let Some(channel) = self.channels.get_mut(place).filter(|c| c.is_ready()) else {
@@ -545,7 +545,7 @@ impl Inbox {
 
 #[cfg(test)]
 impl Inbox {
-    /// Returns the messages that came as runs and that the program did not take yet.
+    /// Returns the number of packed messages that the program did not take.
     pub(super) fn held_packed(&self) -> u64 {
         self.channels.iter().map(|(_, c)| c.held_packed()).sum()
     }
@@ -557,7 +557,7 @@ impl Inbox {
         held.sum::<usize>() + slots.footprint() + packed.footprint()
     }
 
-    /// Returns the bytes of all chunks that messages ever shared, in runs or else.
+    /// Returns the bytes of all chunks that messages ever shared.
     pub(super) fn chunks(&self) -> usize {
         self.accounts.chunk.allocated
     }

@@ -20,8 +20,8 @@ use crate::wire::{ContiguousPackets, Frag, Rts};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// The channel's newest RTS. An older one needs no memory: its sender had the answer, else it could
-/// not have sent this one.
+/// The channel's newest RTS. Older ones need no memory: their sender got the answer, otherwise it
+/// could not have sent this one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     number: MessageNumber,
@@ -29,28 +29,28 @@ pub(super) struct Request {
     verdict: RequestVerdict,
 }
 
-/// What is said about an RTS.
+/// The decision about an RTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestVerdict {
     /// The program must decide.
     Asked,
-    /// Welcome, as soon as the budget of large messages allows.
+    /// Accepted; waits for the budget of large messages.
     Waiting,
     Granted,
     Refused(u64),
 }
 
-/// What an RTS is.
+/// How a received RTS relates to earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     New,
-    /// The newest one, repeated: its answer, if it has one, may be lost.
+    /// A repetition of the newest one: its answer, if there is one, may be lost.
     Again,
-    /// Older than that: long answered.
+    /// Older than the newest one, so it was answered.
     Stale,
 }
 
-/// Places in the inbox's lists.
+/// The lists of the inbox that contain the channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Listed {
     pub(super) answer: bool,
@@ -61,21 +61,21 @@ pub(super) struct Listed {
 #[derive(Debug)]
 pub(super) struct IncomingChannel {
     id: ChannelId,
-    /// Messages that the program takes before those in `slots`.
+    /// Messages in front of those in `slots`.
     packed: PackedQueue,
     /// The number of the first slot.
     base: MessageNumber,
     slots: VecDeque<Slot>,
-    /// How many slots from the first are settled, without a gap.
+    /// Number of settled slots at the front.
     settled: usize,
     known: u64,
     consumed: u64,
     window: u64,
     limit: u64,
     request: Option<Request>,
-    /// Requests that were granted before are forgotten.
+    /// The channel was cold, so its earlier granted requests are forgotten.
     thawed: bool,
-    /// How many messages it had, once its sender said that no more will come.
+    /// The number of its messages, once its sender finished it.
     end: Option<MessageNumber>,
     pub(super) listed: Listed,
 }
@@ -118,8 +118,7 @@ impl IncomingChannel {
         }
     }
 
-    /// Returns where message `number` stands. None if it stands in a run, or the program had it
-    /// already.
+    /// Returns the slot index of message `number`, or `None` if the message is packed or was taken.
     fn place(&self, number: MessageNumber) -> Option<usize> {
         number.checked_sub(self.base).map(index)
     }
@@ -128,8 +127,8 @@ impl IncomingChannel {
         self.slots.get(place).unwrap_or(&Slot::Unseen)
     }
 
-    /// Charges message `place` with `charge` in all, and those before it that were not seen yet.
-    /// Nothing is changed if that exceeds the credit.
+    /// Charges message `place` with `charge` in all, and the unseen messages before it. Changes
+    /// nothing if that exceeds the credit.
     fn book(
         &mut self,
         place: usize,
@@ -155,7 +154,7 @@ impl IncomingChannel {
         Ok(())
     }
 
-    /// Charges `more`. False, and nothing is changed, if that exceeds the credit.
+    /// Charges `more`. Returns false and changes nothing if that exceeds the credit.
     #[must_use]
     fn charge(&mut self, more: u64, accounts: &mut Accounts) -> bool {
         let channel = self.known.saturating_add(more);
@@ -168,7 +167,7 @@ impl IncomingChannel {
         fits
     }
 
-    /// Puts `slot` to its `place`, which was booked.
+    /// Stores `slot` at its `place`, which was charged.
     fn put(&mut self, place: usize, slot: Slot) {
         match self.slots.get_mut(place) {
             Some(old) => *old = slot,
@@ -176,7 +175,7 @@ impl IncomingChannel {
         }
     }
 
-    /// Takes a fragment. Returns what it frees, if it is the last of a void message.
+    /// Handles a fragment. Returns what it frees, if it completes a void message.
     ///
     /// # Errors
     /// The peer broke a rule; its connection is to be closed.
@@ -198,7 +197,7 @@ impl IncomingChannel {
         }
     }
 
-    /// A message in one piece.
+    /// Handles a message in one piece.
     fn take_whole(
         &mut self,
         place: usize,
@@ -240,8 +239,8 @@ impl IncomingChannel {
         Ok(None)
     }
 
-    /// The message at `place` is there and void: the program never sees it. Returns what is free
-    /// once those before it are taken, if there are none.
+    /// Discards the complete void message at `place`; the program never sees it. Returns what this
+    /// frees if no message in front of it waits.
     #[cold]
     fn discard(&mut self, place: usize, charge: u64) -> Freed {
         self.put(place, Slot::Void { charge });
@@ -249,8 +248,8 @@ impl IncomingChannel {
         self.free_passed_over()
     }
 
-    /// Passes over messages at the front that the program never takes, whose credit its sender may
-    /// have again.
+    /// Skips messages at the front that the program never takes, and returns their credit to the
+    /// sender.
     fn free_passed_over(&mut self) -> Freed {
         let freed = Freed {
             charge: self.pass_over(),
@@ -260,7 +259,7 @@ impl IncomingChannel {
         freed
     }
 
-    /// A piece of a message.
+    /// Handles a piece of a message.
     fn take_part(
         &mut self,
         place: usize,
@@ -298,7 +297,8 @@ impl IncomingChannel {
             .flatten())
     }
 
-    /// All pieces of message `place` are there. Returns what that frees, if it is void.
+    /// Completes message `place`, all pieces of which arrived. Returns what this frees, if the
+    /// message is void.
     fn complete(&mut self, place: usize, accounts: &mut Accounts) -> Option<Freed> {
         let slot = self.slots.get_mut(place)?;
         debug_assert!(matches!(slot, Slot::Pieces(_)), "it came in pieces");
@@ -314,11 +314,15 @@ impl IncomingChannel {
         None
     }
 
-    /// Takes pieces of message `number` that follow one which was just taken.
-    pub(super) fn on_contiguous(&mut self, number: MessageNumber, run: &mut ContiguousPackets<'_>) {
+    /// Adds pieces of message `number` that continue the piece handled last.
+    pub(super) fn on_contiguous(
+        &mut self,
+        number: MessageNumber,
+        packets: &mut ContiguousPackets<'_>,
+    ) {
         let place = self.place(number);
         if let Some(Slot::Pieces(assembly)) = place.and_then(|place| self.slots.get_mut(place)) {
-            assembly.add_contiguous(run);
+            assembly.add_contiguous(packets);
         }
     }
 
@@ -334,12 +338,12 @@ impl IncomingChannel {
         !self.packed.is_empty() || self.slots.front().is_some_and(Slot::is_complete)
     }
 
-    /// Returns true if a message was begun that the program does not have.
+    /// Returns true if a message began that the program did not take.
     pub(super) fn has_begun(&self) -> bool {
         !self.packed.is_empty() || !self.slots.is_empty()
     }
 
-    /// Takes the next message once there are no runs, and says what it frees.
+    /// Takes the next message if none is packed, and adds what it frees to `freed`.
     fn pop_slot(&mut self, freed: &mut Freed) -> Option<Message> {
         if !self.packed.is_empty() {
             return None;
@@ -369,7 +373,7 @@ impl IncomingChannel {
                     kind,
                     user_header,
                 } = description;
-                // Where the program gave a buffer it is that.
+                // If the program supplied a buffer, the payload is that buffer.
                 (tag, kind, user_header, Data::shared(payload))
             }
             _ => return None,
@@ -384,13 +388,13 @@ impl IncomingChannel {
         })
     }
 
-    /// The first `count` slots are gone.
+    /// Accounts for the removal of the first `count` slots.
     fn leave(&mut self, count: usize) {
         self.base = self.base.saturating_add(len64(count));
         self.settled = self.settled.saturating_sub(count);
     }
 
-    /// Passes over messages at the front that the program never takes. Returns their charges.
+    /// Skips messages at the front that the program never takes. Returns their charges.
     #[inline]
     fn pass_over(&mut self) -> u64 {
         let mut freed = 0_u64;
@@ -409,17 +413,17 @@ impl IncomingChannel {
         self.consumed = self.consumed.saturating_add(planted_consumption(charge));
     }
 
-    /// Returns what the limit should be.
+    /// Returns the limit that the channel should have.
     fn target(&self) -> u64 {
         self.consumed.saturating_add(self.window)
     }
 
-    /// Returns true if the limit should move by so much that it is worth a frame.
+    /// Returns true if the limit should rise by enough to be worth a frame.
     pub(super) fn update_due(&self) -> bool {
         self.target().saturating_sub(self.limit) >= (self.window / 4).max(1)
     }
 
-    /// Returns the limit to announce, which holds from now on.
+    /// Raises the limit and returns its announcement.
     pub(super) fn announce(&mut self) -> Answer {
         self.limit = self.limit.max(self.target());
         Answer::MaxChannel {
@@ -434,7 +438,7 @@ impl IncomingChannel {
 
     // ---- large messages
 
-    /// Takes an RTS, whose `verdict` this is if it is new.
+    /// Handles an RTS. A new one gets this `verdict`.
     ///
     /// # Errors
     /// The peer broke a rule.
@@ -491,7 +495,7 @@ impl IncomingChannel {
         Ok(Asked::New)
     }
 
-    /// Returns what the program is told about an RTS.
+    /// Returns the announcement of an RTS for the program.
     pub(super) fn info(&self, rts: &Rts<'_>) -> IncomingInfo {
         IncomingInfo {
             channel: self.id,
@@ -503,7 +507,7 @@ impl IncomingChannel {
         }
     }
 
-    /// Returns the number and length of the message that waits for an answer.
+    /// Returns the number and length of the message whose RTS waits for an answer.
     pub(super) fn unanswered(&self) -> Option<(MessageNumber, u64)> {
         self.request
             .filter(|request| {
@@ -515,14 +519,14 @@ impl IncomingChannel {
             .map(|request| (request.number, request.total))
     }
 
-    /// The program wants the message: it waits for the budget like those that need no decision.
+    /// Makes the message wait for the budget, since the program accepted it.
     pub(super) fn wait(&mut self) {
         if let Some(request) = &mut self.request {
             request.verdict = RequestVerdict::Waiting;
         }
     }
 
-    /// Permits the message that waits, into `memory` of the program or else ours.
+    /// Permits the waiting message, into `memory` of the program or else into ours.
     pub(super) fn grant(&mut self, memory: Option<Vec<u8>>, accounts: &mut Accounts) {
         let Some((number, total)) = self.unanswered() else {
             return;
@@ -550,7 +554,7 @@ impl IncomingChannel {
         });
     }
 
-    /// Refuses the message that waits. Returns what that frees at once.
+    /// Refuses the waiting message. Returns what this frees at once.
     pub(super) fn refuse(&mut self, reason: u64) -> Freed {
         let Some((number, total)) = self.unanswered() else {
             return Freed::default();
@@ -591,7 +595,7 @@ impl IncomingChannel {
         }
     }
 
-    /// Returns true if `message` is the one the newest answer is about.
+    /// Returns true if the newest answer is about `message`.
     pub(super) fn answered(&self, message: MessageNumber) -> bool {
         self.answer().is_some() && self.request.is_some_and(|r| r.number == message)
     }
@@ -608,7 +612,7 @@ fn planted_delivery() -> bool {
     crate::plant::active("void-delivered")
 }
 
-/// Returns how far consumption moves the limits: by what was charged, unless a fault is planted.
+/// Returns by how much consumption moves the limits: by the charge, unless a fault is planted.
 pub(super) fn planted_consumption(charge: u64) -> u64 {
     #[cfg(suci_plant)]
     {

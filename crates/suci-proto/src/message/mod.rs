@@ -1,33 +1,33 @@
-//! Messages: what is queued, sent, repeated and completed, and what is put together again.
+//! Messages: the queues of both directions, retransmission, completion and reassembly.
 //!
 //! One [`Outbox`] and one [`Inbox`] exist per session, and survive the replacement of its
 //! connection: everything here is named by (channel, message, byte range), never by packet number.
 //!
 //! | part | owns |
 //! |---|---|
-//! | `outbox` | the channels of one direction: queue bound, session credit, fair turns |
-//! | `brief` | bytes of messages as errors and traces show them |
-//! | `data` | payloads as the program gets them |
-//! | `held` | what messages count against that bound |
-//! | `outgoing` | one channel of it: memory credit, and which message asks first |
-//! | `send_queue` | the channel's messages in order: what was sent, arrived, is to be sent again |
-//! | `segment` | messages there that differ in number and bytes only, and how they fill packets |
-//! | `frames` | the encoded frames of small messages, and room lent for more of them |
-//! | `inbox` | the channels of the other direction: session credit, budget of large messages |
-//! | `answer` | what is asked of the program and told the peer |
+//! | `outbox` | the channels of the sending direction: bound of the queue, session credit, order of channels |
+//! | `outgoing` | one channel of the outbox: memory credit, messages that ask first |
+//! | `send_queue` | the channel's messages in order: sent, acknowledged and lost bytes |
+//! | `segment` | consecutive messages that differ in number and bytes only, and their packing into packets |
+//! | `frames` | the encoded frames of small messages, and leases of room for more of them |
+//! | `held` | the sizes that count against the bounds of a send queue |
+//! | `inbox` | the channels of the receiving direction: session credit, budget of large messages |
+//! | `incoming` | one channel of the inbox: order, memory credit, the answer to its RTS |
+//! | `answer` | the questions to the program and the answers to the peer |
+//! | `packed_queue` | small messages that arrived in order, as the frames of each packet |
+//! | `slot` | any other message that is not taken yet |
+//! | `assembly` | the bytes of one message that arrives in pieces |
+//! | `pool` | the buffers of received bytes |
+//! | `data` | the payload that the program receives |
 //! | `finished` | channel numbers that are not used again |
-//! | `incoming` | one channel of it: order, memory credit, the answer to its RTS |
-//! | `packed_queue` | small messages that came in order, a packet's side by side |
-//! | `slot` | any other message on its way in |
-//! | `assembly` | the bytes of one message in pieces |
-//! | `places` | the places of channels, given back when few are needed |
-//! | `buffer_cache` | what empty queues of either direction lend to others |
-//! | `pool` | where received bytes live |
+//! | `places` | compaction of the slab of channels |
+//! | `buffer_cache` | buffers that empty queues of either direction lend to others |
+//! | `brief` | the bytes of a message in errors and traces |
 //!
 //! **Memory credit** is counted in *charges* ([`charge`]), at absolute offsets per channel and per
-//! session. A message is charged once, when its first byte or its RTS is first sent; repeating
-//! never needs more. A message announced by RTS is charged without its length, which the CTS
-//! grants.
+//! session. A message is charged once, when its first byte or its RTS is first sent. A
+//! retransmission needs no more credit. A message that asks by RTS is charged without its length,
+//! which the CTS grants.
 
 mod answer;
 mod assembly;
@@ -65,11 +65,11 @@ use crate::types::{ChannelId, Kind, MessageNumber};
 use bytes::Bytes;
 use core::fmt;
 
-/// Channels of a direction that keep what they need for messages although they are idle. Others are
-/// cold: they are kept apart, in few bytes.
+/// Channels of one direction that keep their full state although they are idle. Other idle channels
+/// are *cold*: only a few numbers of them are kept.
 const WARM: usize = if cfg!(test) { 2 } else { 64 };
 
-/// A number that stands beside shorter ones without a gap between them.
+/// A `u64` with the alignment of a `u32`, so that a struct with shorter numbers needs no padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Halves([u32; 2]);
 
@@ -96,15 +96,15 @@ pub struct Outgoing {
     /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the
     /// caller).
     pub user_header: Bytes,
-    /// The bytes, at most [`crate::limits::MAX_MESSAGE`] (checked by the caller). Held until
-    /// acknowledged.
+    /// The payload, at most [`crate::limits::MAX_MESSAGE`] bytes (checked by the caller). It is
+    /// held until it is acknowledged.
     pub payload: Bytes,
     /// True if the program wants to hear of its delivery.
     pub notify: bool,
     /// The program's own handle, returned in its [`Completion`].
     pub token: u64,
-    /// How long it may wait in the queue: if none of it was sent by then, it is cancelled. The time
-    /// counts from when [`Engine::send`](crate::Engine::send) accepts the message.
+    /// Longest time in the queue. If no byte of the message was sent by then, it is cancelled. The
+    /// time counts from the call of [`Engine::send`](crate::Engine::send) that accepts it.
     pub deadline: Option<Duration>,
 }
 
@@ -123,7 +123,7 @@ impl fmt::Debug for Outgoing {
     }
 }
 
-/// A message to be sent, whose bytes stay the caller's: they are copied if it is accepted.
+/// A message to be sent whose bytes stay the caller's. They are copied if the message is accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct SmallOutgoing<'a> {
     /// The channel it goes on.
@@ -135,7 +135,7 @@ pub struct SmallOutgoing<'a> {
     /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the
     /// caller).
     pub user_header: &'a [u8],
-    /// The bytes. At most [`SMALL`] where they are queued (checked by the caller).
+    /// The payload, at most [`SMALL`] bytes (checked by the caller).
     pub payload: &'a [u8],
     /// True if the program wants to hear of its delivery.
     pub notify: bool,
@@ -144,7 +144,7 @@ pub struct SmallOutgoing<'a> {
 }
 
 impl SmallOutgoing<'_> {
-    /// Returns the same with bytes of its own.
+    /// Returns the same message with a copy of the bytes.
     #[must_use]
     pub fn to_outgoing(&self) -> Outgoing {
         Outgoing {
@@ -161,8 +161,8 @@ impl SmallOutgoing<'_> {
 }
 
 impl Outgoing {
-    /// Returns the message as a small one, if it is. One with a deadline is not: it keeps an entry
-    /// of its own, so that its memory is free when it expires.
+    /// Returns the message as a small one, if it is small. A message with a deadline is never a
+    /// small one: it needs an entry of its own, so that its memory is freed when it expires.
     #[must_use]
     pub fn as_small(&self) -> Option<SmallOutgoing<'_>> {
         (self.payload.len() <= SMALL && self.deadline.is_none()).then(|| SmallOutgoing {
@@ -190,7 +190,7 @@ pub struct Message {
     pub kind: Kind,
     /// The program's header.
     pub user_header: Bytes,
-    /// The bytes.
+    /// The payload.
     pub payload: Data,
 }
 
@@ -207,10 +207,10 @@ impl fmt::Debug for Message {
     }
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The peer's library holds all of it: fully acknowledged.
+    /// The peer's library holds all of it: the message is fully acknowledged.
     Delivered,
     /// The peer cannot have all of it: refused, or some part was never sent.
     NotDelivered,
@@ -218,7 +218,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// The end of a message's way, for the sending program.
+/// The completion of a sent message, for the sending program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Its channel.
@@ -229,10 +229,10 @@ pub struct Completion {
     pub token: u64,
     /// True if the program asked to be told.
     pub notify: bool,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The receiver's reason, if it refused; [`CANCELLED`] or [`EXPIRED`] if it was taken back
-    /// here.
+    /// The receiver's reason if it refused the message; [`CANCELLED`] or [`EXPIRED`] if it was
+    /// withdrawn at this side.
     pub reason: Option<u64>,
 }
 
@@ -244,14 +244,14 @@ pub const CANCELLED: u64 = u64::MAX - 1;
 /// its deadline passed.
 pub const EXPIRED: u64 = u64::MAX - 2;
 
-/// Returns how many of these were not, or not certainly, delivered.
+/// Returns the number of these messages that were not, or not certainly, delivered.
 pub(crate) fn undelivered(outcomes: &[Completion]) -> u64 {
     let failed = |o: &&Completion| o.outcome != Outcome::Delivered;
     len64(outcomes.iter().filter(failed).count())
 }
 
-/// Returns what a message of `total` bytes with a header of `user_header` bytes counts against
-/// memory credit.
+/// Returns the memory credit that a message of `total` bytes with a header of `user_header` bytes
+/// takes.
 #[must_use]
 pub fn charge(total: u64, user_header: usize) -> u64 {
     MESSAGE_CHARGE
@@ -259,13 +259,13 @@ pub fn charge(total: u64, user_header: usize) -> u64 {
         .saturating_add(total)
 }
 
-/// Returns a length in memory as a length of the protocol.
+/// Converts a length in memory to a length of the protocol.
 const fn len64(len: usize) -> u64 {
     len as u64
 }
 
-/// Returns a length of the protocol as one in memory; one that cannot be held cannot be reached
-/// either.
+/// Converts a length of the protocol to a length in memory. A length beyond `usize` becomes
+/// `usize::MAX`, which no buffer reaches.
 fn index(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }

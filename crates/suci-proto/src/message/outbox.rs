@@ -1,7 +1,7 @@
-//! What one side of a session sends: a bounded queue per channel, and turns between channels by
-//! their priorities.
+//! The sending half of a session: a bounded queue per channel, and a scheduler that serves channels
+//! by their priorities.
 //!
-//! Polling: [`Outbox::has_sendable`] and [`Outbox::next`] while packets are built, then
+//! Polling: call [`Outbox::has_sendable`] and [`Outbox::next`] while packets are built, then
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
 
 mod asking;
@@ -36,14 +36,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct OutboxLimits {
     /// Messages longer than this many bytes ask first.
     pub rts_threshold: u64,
-    /// Most bytes that the messages [`Queued`] on channels of one class count
-    /// ([`Held::charge`](super::Held)). One longer message is taken when the class has nothing else
-    /// queued.
+    /// Bound of the sizes ([`Held::charge`](super::Held)) of messages [`Queued`] on channels of one
+    /// class. One longer message is accepted if the class has nothing else queued.
     pub max_queued_bytes: u64,
-    /// Messages queued on channels of one class and not acknowledged, or behind one that is not.
+    /// Bound of messages on channels of one class that are unacknowledged, or behind an
+    /// unacknowledged one.
     pub max_queued_messages: usize,
-    /// Memory credit that every receiver grants before it said so, per channel and in all: what may
-    /// ride on the INIT.
+    /// Memory credit per channel and in all that every receiver grants before the handshake: the
+    /// bytes that may ride on the INIT.
     pub ride: u64,
     /// Memory credit of the session that only replies may use.
     pub reply_reserve: u64,
@@ -56,14 +56,14 @@ pub struct Put<'a> {
     pub sent: SentFrame,
     /// Bytes of payload.
     pub payload: u64,
-    /// They were sent before.
+    /// True if these bytes were sent before.
     pub resent: bool,
-    /// The packet has no room for what is next, nor for a part of it.
+    /// True if the packet has no room for the next frame, nor for a part of it.
     pub full: bool,
-    /// The last frame reaches to the packet's end: nothing may follow it.
+    /// True if the last frame reaches to the packet's end, so that no frame may follow.
     pub closed: bool,
-    /// A payload, and which bytes of it are to follow: they are gathered from where they lie. They
-    /// count in `payload`, which else tells what was copied.
+    /// A payload and the range of its bytes that follow the frame header. They are sent from where
+    /// they are, without a copy, and count in `payload`.
     pub reference: Option<(&'a Bytes, Range<usize>)>,
 }
 
@@ -80,53 +80,54 @@ struct Opened {
 #[derive(Debug)]
 pub struct Outbox {
     limits: OutboxLimits,
-    /// Those that have something to do, and some others.
+    /// Channels with full state: all that have something to do, and some idle ones.
     channels: Slab<OutgoingChannel>,
     by_id: BTreeMap<ChannelId, usize>,
-    /// The channel used last: most calls are about it.
+    /// The channel used last, since most calls are about it.
     recent: Option<(ChannelId, Opened)>,
-    /// Those that are open and idle.
+    /// Open channels that are idle and cold.
     cold: BTreeMap<ChannelId, IdleOutgoing>,
-    /// A position that no message of a cold channel had, nor any behind it: the acknowledgement of
-    /// a packet that was taken for lost may come later.
+    /// A position above those of all messages of cold channels. A channel that is restored begins
+    /// here, since a packet declared lost may still be acknowledged.
     cold_end: u64,
     finished: Finished,
-    /// Channels whose FIN is to go.
+    /// Channels whose FIN must be sent.
     fins: VecDeque<ChannelId>,
-    /// Channels that were ever opened, and how many the peer allows.
+    /// The number of channels that were ever opened, and the number that the peer permits.
     opened: u64,
     max_channels: u64,
     /// Channels that may have something to send.
     scheduler: Scheduler,
-    /// What the program said of channels, opened or not.
+    /// Priorities that the program set, also for channels that are not open.
     priorities: BTreeMap<ChannelId, Priority>,
-    /// How many open channels each class has.
+    /// The number of open channels of each class.
     open_by_class: [u32; CLASSES],
-    /// Channels parked for want of session credit.
+    /// Channels that wait for session credit.
     session_parked: Vec<usize>,
-    /// How many are parked for want of their own credit, and how many for an answer.
+    /// The number of channels that wait for their own credit, and of those that wait for an answer.
     channel_parked: usize,
     answer_parked: usize,
-    /// Channels parked for want of their own credit, to be reported.
+    /// Channels that wait for their own credit and must be reported to the peer.
     to_report: VecDeque<usize>,
-    /// Longer messages the peer's program is asked about: they ask first, whatever our own
-    /// threshold.
+    /// Messages above this length ask first, whatever our own threshold is, since the peer asks its
+    /// program about them.
     peer_max_message: u64,
-    /// Messages up to this length do not ask over the path in use, whatever our own threshold.
+    /// Messages up to this length do not ask first over the present path, whatever our own
+    /// threshold is.
     unasked: u64,
-    /// Where every channel's limit starts.
+    /// The memory credit that every channel starts with.
     channel_limit: u64,
     window: Option<u64>,
     session_limit: u64,
     session_used: u64,
-    /// What counts against the bounds of the queue.
+    /// The messages that count against the bounds of the queue.
     queued: ByClass,
-    /// The part of it that is acknowledged or refused: [`Queued::over`].
+    /// The part of them that is acknowledged or refused: [`Queued::over`].
     over: Held,
     accepted: u64,
-    /// Void messages whose numbers the peer has not acknowledged: they count nothing in the queue.
+    /// Void messages that the peer has not acknowledged. They do not count in the queue.
     voids: u64,
-    /// Messages of which nothing was sent, by when they expire.
+    /// Unsent messages with a deadline, by that time.
     deadlines: BTreeSet<(Instant, ChannelId, MessageNumber)>,
     completions: VecDeque<Completion>,
     wanted: WantedRoom,
@@ -134,7 +135,8 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one. Until the handshake told the peer's limits, only `limits.ride` may be used.
+    /// Returns an empty outbox. Until the handshake sets the peer's limits, only `limits.ride` may
+    /// be used.
     #[must_use]
     pub fn new(limits: OutboxLimits) -> Self {
         Self {
@@ -174,14 +176,14 @@ impl Outbox {
 
     // ---- verbs
 
-    /// The planted fault `resume-forgets-channel`: a channel never has its turn again.
+    /// Plants the fault `resume-forgets-channel`: a channel is never scheduled again.
     #[cfg(suci_plant)]
     pub(crate) fn plant_forgotten_channel(&mut self) {
         self.scheduler.plant_forgotten();
     }
 
-    /// The session is over: exactly one outcome for every message that was outstanding, by channel
-    /// and number, whether it asked for one or not. Completions not yet polled stay.
+    /// Ends the session. Returns exactly one outcome for every outstanding message, by channel and
+    /// number, whether the program asked for it or not. Completions that were not polled stay.
     pub fn end(&mut self) -> Vec<Completion> {
         let mut outcomes = Vec::with_capacity(index(self.queued().open().messages));
         for place in self.by_id.values() {
@@ -201,7 +203,7 @@ impl Outbox {
 
     // ---- what the peer says
 
-    /// The handshake told what every channel may use. Only rises.
+    /// Sets the memory credit that every channel starts with, from the handshake. Never lowers it.
     pub fn set_initial_channel_limit(&mut self, limit: u64) {
         self.window = Some(self.window.unwrap_or(0).max(limit));
         self.channel_limit = self.channel_limit.max(limit);
@@ -214,8 +216,8 @@ impl Outbox {
         }
     }
 
-    /// MAX_CHANNEL: the channel may use credit up to `limit`. Only rises; an unknown channel needs
-    /// none.
+    /// Handles MAX_CHANNEL: the channel may use credit up to `limit`. Never lowers it. An unknown
+    /// channel needs no credit.
     pub fn set_channel_limit(&mut self, channel: ChannelId, limit: u64) {
         if let Some(cold) = self.cold.get_mut(&channel) {
             cold.raise_limit(limit);
@@ -224,7 +226,7 @@ impl Outbox {
         }
     }
 
-    /// All channels together may use credit up to `limit`. Only rises.
+    /// Sets the session's memory credit to `limit`. Never lowers it.
     pub fn set_session_limit(&mut self, limit: u64) {
         if limit <= self.session_limit {
             return;
@@ -238,7 +240,7 @@ impl Outbox {
         }
     }
 
-    /// CTS: the receiver permits a message that asked. Repetitions are ignored.
+    /// Handles CTS: the receiver permits a message that asked. Repetitions are ignored.
     ///
     /// # Errors
     /// `OutOfPlace` for a message that never asked.
@@ -259,7 +261,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// REFUSE: the receiver does not want a message that asked. Repetitions are ignored.
+    /// Handles REFUSE: the receiver refuses a message that asked. Repetitions are ignored.
     ///
     /// # Errors
     /// `OutOfPlace` for a message that never asked.
@@ -282,14 +284,14 @@ impl Outbox {
 
     // ---- polls
 
-    /// Returns true if [`next`](Self::next) has something for an empty packet. Finds out who is
-    /// blocked.
+    /// Returns true if [`next`](Self::next) would put something into an empty packet. Updates which
+    /// channels are blocked.
     #[inline]
     pub fn has_sendable(&mut self) -> bool {
         !self.scheduler.is_empty() && self.find_ready().is_some()
     }
 
-    /// Returns the channel that has something for an empty packet and whose turn it is.
+    /// Returns the next scheduled channel that has something for an empty packet.
     fn find_ready(&mut self) -> Option<usize> {
         let terms = self.terms();
         while let Some(place) = self.scheduler.front() {
@@ -308,7 +310,7 @@ impl Outbox {
     }
 
     /// Appends the next piece to `out`, a packet with `room` bytes left. Lost bytes go before new
-    /// ones. None if nothing fits: the packet is to be closed.
+    /// ones. Returns `None` if nothing fits; the caller then closes the packet.
     ///
     /// The piece counts as sent. If the packet is not sent, report the piece as lost.
     pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Put<'_>> {
@@ -316,7 +318,7 @@ impl Outbox {
         let mut filling = Filling::new(room);
         if !self.fill(place, &mut filling, out) {
             let ready = self.find_ready()?;
-            // If it had something to send, that does not fit.
+            // The channel is ready, so its next piece does not fit.
             if ready == place {
                 return None;
             }
@@ -345,10 +347,10 @@ impl Outbox {
         })
     }
 
-    /// As [`next`](Self::next), with what the channel at `place` has, whose turn it is.
+    /// Appends the next piece of the scheduled channel at `place`.
     fn fill(&mut self, place: usize, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
         let terms = self.terms();
-        filling.turn = usize::try_from(self.scheduler.left(place)).unwrap_or(0);
+        filling.left_in_round = usize::try_from(self.scheduler.left(place)).unwrap_or(0);
         let Some(channel) = self.channels.get_mut(place) else {
             return false;
         };
@@ -369,14 +371,14 @@ impl Outbox {
         true
     }
 
-    /// Returns true if [`poll_channel_blocked`](Self::poll_channel_blocked) may have one.
+    /// Returns true if [`poll_channel_blocked`](Self::poll_channel_blocked) may return a channel.
     #[must_use]
     pub fn has_blocked_channels(&self) -> bool {
         !self.to_report.is_empty()
     }
 
-    /// Returns a channel to report in CHANNEL_BLOCKED, with its limit: once for each time it is
-    /// used up, and again if the report is lost.
+    /// Returns a channel to report in CHANNEL_BLOCKED, and its limit: once each time that the limit
+    /// is used up, and again if the report is lost.
     pub fn poll_channel_blocked(&mut self) -> Option<(ChannelId, u64)> {
         while let Some(place) = self.to_report.pop_front() {
             let Some(channel) = self.channels.get_mut(place) else {
@@ -390,23 +392,23 @@ impl Outbox {
         None
     }
 
-    /// Returns the end of a message's way: in order per channel, those that asked for it and those
-    /// refused.
+    /// Returns the completion of a message, in order per channel: of messages whose program asked
+    /// for it, and of refused ones.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()
     }
 
     // ---- questions
 
-    /// Returns the session limit at which something waits, for BLOCKED. Exact after
-    /// [`has_sendable`](Self::has_sendable) said no.
+    /// Returns the session limit at which messages wait, for BLOCKED. Exact after
+    /// [`has_sendable`](Self::has_sendable) returned false.
     #[must_use]
     pub fn blocked_by_session(&self) -> Option<u64> {
         (!self.session_parked.is_empty()).then_some(self.session_limit)
     }
 
-    /// Returns what messages wait for, if for anything but packets. Exact after
-    /// [`has_sendable`](Self::has_sendable) said no.
+    /// Returns the reason why messages wait, if they wait for anything but packets. Exact after
+    /// [`has_sendable`](Self::has_sendable) returned false.
     #[must_use]
     pub fn wait_reason(&self) -> Option<WaitReason> {
         if !self.session_parked.is_empty() {
@@ -424,7 +426,7 @@ impl Outbox {
         self.get(channel).map_or(0, |channel| channel.queue.open())
     }
 
-    /// Returns what it holds.
+    /// Returns the content of the queue.
     #[must_use]
     pub fn queued(&self) -> Queued {
         Queued {
@@ -433,13 +435,14 @@ impl Outbox {
         }
     }
 
-    /// Returns what of that each class holds.
+    /// Returns the content of the queue by class.
     #[must_use]
     pub fn queued_by_class(&self) -> ByClass {
         self.queued
     }
 
-    /// Returns true if every message was acknowledged or refused, and every void one acknowledged.
+    /// Returns true if every message was acknowledged or refused, and every void message
+    /// acknowledged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queued.is_empty() && self.voids == 0
@@ -451,8 +454,8 @@ impl Outbox {
         self.accepted
     }
 
-    /// Returns how many messages of this channel, from its first, are all acknowledged, refused or
-    /// cancelled.
+    /// Returns the number of messages at the front of this channel that are all acknowledged,
+    /// refused or cancelled.
     #[must_use]
     pub fn delivered(&self, channel: ChannelId) -> u64 {
         let cold = || self.cold.get(&channel).map_or(0, IdleOutgoing::number);
@@ -460,8 +463,8 @@ impl Outbox {
         channel.map_or_else(cold, OutgoingChannel::delivered)
     }
 
-    /// Returns true if what goes next is of a lower class than a channel that was opened: that one
-    /// may want to send at any time, and should find room.
+    /// Returns true if the next message is of a lower class than an open channel, which may want to
+    /// send at any time and should find room.
     #[must_use]
     pub fn is_outranked(&self) -> bool {
         self.scheduler
@@ -511,7 +514,7 @@ impl Outbox {
         Some(self.remember(channel, place))
     }
 
-    /// The next call is probably about the same channel.
+    /// Remembers the channel, since the next call is probably about it, too.
     fn remember(&mut self, channel: ChannelId, place: usize) -> Opened {
         let opened = Opened {
             place,
@@ -526,8 +529,8 @@ impl Outbox {
         self.channels.get(*self.by_id.get(&channel)?)
     }
 
-    /// Returns the place of a channel that the peer answers on. None if that is finished: the
-    /// answer was repeated.
+    /// Returns the place of a channel that an answer of the peer names. Returns `None` if it is
+    /// finished: the answer was a repetition.
     fn known(&mut self, channel: ChannelId) -> Result<Option<usize>, ProtocolError> {
         let place = self.find(channel);
         if place.is_none() && !self.finished.contains(channel) {
@@ -549,12 +552,12 @@ impl Outbox {
         }
     }
 
-    /// Gives the channel a turn: something about it changed.
+    /// Adds the channel to the scheduler, since its state changed.
     fn activate(&mut self, place: usize) {
         self.scheduler.add(place);
     }
 
-    /// The channel has no turn any more.
+    /// Notes why the channel left the scheduler.
     fn park(&mut self, place: usize, status: Status) {
         let Some(channel) = self.channels.get_mut(place) else {
             return;

@@ -20,9 +20,9 @@ pub(super) struct Terms {
     pub(super) rts_threshold: u64,
     /// The channel window of the handshake, once known.
     pub(super) window: Option<u64>,
-    /// Memory credit left in the session for messages that are no replies...
+    /// Memory credit left in the session for messages other than replies.
     pub(super) session_room: u64,
-    /// ... and for replies.
+    /// Memory credit left in the session for replies.
     pub(super) reply_room: u64,
 }
 
@@ -38,18 +38,18 @@ impl Terms {
     }
 }
 
-/// What a channel waits for.
+/// The resource that a channel waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
-    /// Its own memory credit.
+    /// Memory credit of the channel.
     OutgoingChannel,
-    /// That of all channels together.
+    /// Memory credit of the session.
     Session,
     /// The answer to an RTS.
     Answer,
 }
 
-/// Whether a channel has something for the next packet.
+/// The readiness of a channel for the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Ready,
@@ -58,16 +58,16 @@ pub(super) enum Status {
     Idle,
 }
 
-/// Why the channel has no turn.
+/// The scheduling state of a channel.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// The channel left the ring because it lacks this.
+    /// The channel was removed from the scheduler because it lacks this.
     pub(super) parked: Option<Block>,
     /// The channel is in the list of those to report as blocked.
     pub(super) to_report: bool,
 }
 
-/// How far the end of a channel has come.
+/// The progress of a channel's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fin {
     /// The program may send more.
@@ -92,7 +92,7 @@ struct OpenRequest {
 pub(super) struct OutgoingChannel {
     id: ChannelId,
     pub(super) queue: SendQueue,
-    /// The first message that was not charged: the first unsent one, or one or two behind it.
+    /// The first message that was not charged: the first unsent message, or one of the next two.
     charged: MessageNumber,
     asked: Option<OpenRequest>,
     limit: u64,
@@ -188,7 +188,7 @@ impl OutgoingChannel {
         self.limit.saturating_sub(self.used)
     }
 
-    /// Raises the limit. False if it was as high before.
+    /// Raises the limit. Returns false if it was already as high.
     pub(super) fn raise_limit(&mut self, limit: u64) -> bool {
         let higher = limit > self.limit;
         self.limit = self.limit.max(limit);
@@ -268,7 +268,7 @@ impl OutgoingChannel {
         if self.has_asked(number) {
             return Status::Blocked(Block::Answer);
         }
-        // Some of it was sent, or the receiver granted it.
+        // Part of it was sent, or the receiver granted it.
         if number < self.charged {
             return Status::Ready;
         }
@@ -392,19 +392,19 @@ impl OutgoingChannel {
 
     // ---- acknowledgements, losses and answers
 
-    /// These positions arrived.
+    /// Marks positions as acknowledged.
     pub(super) fn acked(&mut self, range: Range<u64>, out: &mut VecDeque<Completion>) -> Released {
         self.queue.acked(self.id, range, out)
     }
 
-    /// The RTS of `number` was lost, or arrived.
+    /// Notes that the RTS of `number` was lost, or acknowledged.
     pub(super) fn request_lost(&mut self, number: MessageNumber, lost: bool) {
         if let Some(asked) = self.asked.as_mut().filter(|asked| asked.number == number) {
             asked.lost = lost;
         }
     }
 
-    /// All bytes that were sent and did not arrive are sent again.
+    /// Schedules all unacknowledged bytes for retransmission.
     pub(super) fn all_lost(&mut self) {
         self.queue.all_lost();
         if let Some(asked) = &mut self.asked {
@@ -430,16 +430,16 @@ impl OutgoingChannel {
         ))
     }
 
-    /// The receiver permits message `number`. True if that is news.
+    /// Handles the permission for message `number`. Returns true if it is new.
     pub(super) fn granted(&mut self, number: MessageNumber) -> Result<bool, ProtocolError> {
-        let news = self.answers(number)?;
-        if news {
+        let new = self.answers(number)?;
+        if new {
             self.asked = None;
         }
-        Ok(news)
+        Ok(new)
     }
 
-    /// The receiver refuses message `number`.
+    /// Handles the refusal of message `number`.
     pub(super) fn refused(
         &mut self,
         number: MessageNumber,
@@ -464,7 +464,7 @@ impl OutgoingChannel {
         self.queue.cancel_one(number, self.charged)
     }
 
-    /// The session is over. Appends the outcome of every message left to `out`, in order.
+    /// Appends the outcome of every remaining message to `out`, in order, since the session ended.
     pub(super) fn end_all(&mut self, out: &mut Vec<Completion>) {
         self.queue.end_all(self.id, out);
         self.charged = self.queue.end_number();

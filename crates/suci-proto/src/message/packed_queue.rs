@@ -1,10 +1,8 @@
-//! Small messages that came in order, until the program takes them: their frames side by side, as
-//! they came.
+//! A queue of small messages that arrived in order, stored as the frames of their packets.
 //!
-//! What a packet holds of them is one entry, copied at once and booked at once. Who takes a message
-//! reads its frame again, which is less work than an entry for each message, written, kept and
-//! taken apart; less still where it is known that more follow of which nothing but the number
-//! differs.
+//! The messages of one packet are one entry, copied and charged at once. Taking a message parses
+//! its frame again. That costs less than an entry for each message. It costs even less if the
+//! following frames differ in the number only.
 
 use super::buffer_cache::BufferCache;
 use super::data::Data;
@@ -14,26 +12,26 @@ use crate::wire::{FrameBatch, FrameShape};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 
-/// What an entry costs in a queue that grows by half.
+/// Memory of an entry in a queue that grows by half.
 const ENTRY: u64 = size_of::<Bytes>() as u64 * 3 / 2;
 
-/// The least memory of a queue, in entries.
+/// Smallest capacity of a queue, in entries.
 const FEWEST: usize = 4;
 
-/// The memory of a queue of runs, of at most 8 KiB.
+/// A cache for the buffer of a packed queue, of at most 8 KiB.
 pub(super) type PackedQueueCache = BufferCache<VecDeque<Bytes>, 256>;
 
 /// Messages of one channel, in order and without a gap, that can be taken at once.
 #[derive(Debug, Default)]
 pub(super) struct PackedQueue {
-    /// The frames of a packet each, from the first on that was not taken.
+    /// Each entry holds the frames of one packet that were not taken.
     frames: VecDeque<Bytes>,
     messages: u64,
-    /// The shape that the first frames share, as far as they were not taken.
-    like: FrameShape,
+    /// The shape of the next frames, and how many have it; zero if it was not read yet.
+    shape: FrameShape,
 }
 
-/// A message as it was taken out of a run.
+/// A message taken from the queue.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) tag: u64,
@@ -52,17 +50,17 @@ impl PackedQueue {
         self.messages == 0
     }
 
-    /// Returns true if a run costs no more memory than its messages are charged, apart from what
-    /// its chunk has left at the end.
-    pub(super) fn is_worth(run: &FrameBatch<'_>) -> bool {
-        let heads = super::len64(run.frames().len()).saturating_sub(run.payload());
-        heads.saturating_add(ENTRY) <= run.count().saturating_mul(MESSAGE_CHARGE)
+    /// Returns true if a batch costs no more memory than its messages are charged, not counting
+    /// unused space at the end of a chunk.
+    pub(super) fn is_worth(batch: &FrameBatch<'_>) -> bool {
+        let heads = super::len64(batch.frames().len()).saturating_sub(batch.payload());
+        heads.saturating_add(ENTRY) <= batch.count().saturating_mul(MESSAGE_CHARGE)
     }
 
-    /// Appends the messages of a run, once they were charged.
+    /// Appends the messages of a batch, after they were charged.
     pub(super) fn push(
         &mut self,
-        run: &FrameBatch<'_>,
+        batch: &FrameBatch<'_>,
         chunk: &mut Chunk,
         pool: &Pool,
         cache: &mut PackedQueueCache,
@@ -72,21 +70,21 @@ impl PackedQueue {
             self.frames
                 .reserve_exact((self.frames.len() / 2).max(FEWEST));
         }
-        self.frames.push_back(chunk.copy(pool, &[], run.frames()));
-        self.messages = self.messages.saturating_add(run.count());
+        self.frames.push_back(chunk.copy(pool, &[], batch.frames()));
+        self.messages = self.messages.saturating_add(batch.count());
     }
 
-    /// Takes the first message.
+    /// Takes the first message from the queue.
     #[inline]
     pub(super) fn pop(&mut self, cache: &mut PackedQueueCache) -> Option<Taken> {
         let frames = self.frames.front_mut()?;
-        if self.like.count == 0 {
+        if self.shape.count == 0 {
             let shape = FrameShape::read(frames, 0);
             debug_assert!(shape.is_some(), "read before it was put here");
-            self.like = shape?.0;
+            self.shape = shape?.0;
         }
-        self.like.count = self.like.count.saturating_sub(1);
-        let FrameShape { tag, head, len, .. } = self.like;
+        self.shape.count = self.shape.count.saturating_sub(1);
+        let FrameShape { tag, head, len, .. } = self.shape;
         frames.advance(head);
         let is_last = len >= frames.len();
         let payload = if let Some(few) = Data::copy_front(frames, len) {
@@ -108,7 +106,7 @@ impl PackedQueue {
 
 #[cfg(test)]
 impl PackedQueue {
-    /// Returns the bytes allocated for it, what it shares with others apart.
+    /// Returns the bytes of heap that it uses, without chunks.
     pub(super) fn footprint(&self) -> usize {
         self.frames.capacity() * size_of::<Bytes>()
     }

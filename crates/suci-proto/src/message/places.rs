@@ -1,4 +1,4 @@
-//! The places of channels: given back once many were needed and few are.
+//! Compacts the slab of channels once most of its places are unused.
 
 use super::WARM;
 use crate::scheduler::Scheduler;
@@ -6,14 +6,14 @@ use crate::types::ChannelId;
 use slab::Slab;
 use std::collections::BTreeMap;
 
-/// Places are given back once they are so many times [`WARM`], and a quarter of them is used.
+/// Slabs of at least so many places are compacted once at most a quarter of the places is used.
 const SPACIOUS: usize = 8 * WARM;
 
-/// Where channels went.
+/// The new place of each channel by its old place.
 pub(super) struct Moved(BTreeMap<usize, usize>);
 
 impl Moved {
-    /// Returns the same places, where their channels stand now.
+    /// Returns the new places of channels.
     pub(super) fn all<List: FromIterator<usize>>(
         &self,
         places: impl IntoIterator<Item = usize>,
@@ -23,8 +23,8 @@ impl Moved {
     }
 }
 
-/// Moves the channels to the first places, if there are far more places than channels. The turns of
-/// those that are listed keep their order.
+/// Moves the channels to the first places if most places are unused. Listed channels keep their
+/// order in the scheduler.
 pub(super) fn give_back<Channel>(
     channels: &mut Slab<Channel>,
     by_id: &mut BTreeMap<ChannelId, usize>,

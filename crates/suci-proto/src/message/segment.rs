@@ -136,8 +136,9 @@ pub(super) struct Filling {
     pub(super) payload: u64,
     /// Bytes left in the packet.
     room: usize,
-    /// Bytes of the channel's turn. A frame begins within them, and may end behind them.
-    pub(super) turn: usize,
+    /// Bytes that the channel may still send in its round. A frame begins within them, and may end
+    /// behind them.
+    pub(super) left_in_round: usize,
     /// The packet has no room for a part of the next message.
     pub(super) full: bool,
     /// The last frame reaches to the packet's end: nothing may follow it.
@@ -161,7 +162,7 @@ impl Filling {
             bytes: 0,
             payload: 0,
             room,
-            turn: 0,
+            left_in_round: 0,
             full: false,
             closed: false,
             reference: None,
@@ -177,7 +178,7 @@ impl Filling {
 
     /// Returns true if another frame may follow.
     pub(super) fn goes_on(&self) -> bool {
-        self.bytes < self.turn && !self.full && !self.closed && self.reference.is_none()
+        self.bytes < self.left_in_round && !self.full && !self.closed && self.reference.is_none()
     }
 
     /// Puts the RTS of message `number` behind what `out` holds, if it fits.
@@ -201,9 +202,9 @@ impl Filling {
     /// Returns how many of `count` frames with `frame` bytes each may follow.
     fn fitting(&mut self, count: u64, frame: u64) -> u64 {
         let room = len64(self.room) / frame.max(1);
-        let turn = len64(self.turn.saturating_sub(self.bytes)).div_ceil(frame.max(1));
-        self.full = room < count && room < turn;
-        count.min(room).min(turn)
+        let in_round = len64(self.left_in_round.saturating_sub(self.bytes)).div_ceil(frame.max(1));
+        self.full = room < count && room < in_round;
+        count.min(room).min(in_round)
     }
 
     /// Counts frames that were put: their bytes, their bytes of payload, and the position behind
@@ -573,7 +574,7 @@ impl SendSegment {
     }
 
     /// Appends to `out` the frames of the positions from `filling.end` to `limit`, as far as the
-    /// packet and the turn have room, and counts them in `filling`.
+    /// packet and the round have room, and counts them in `filling`.
     pub(super) fn put(
         &self,
         channel: ChannelId,

@@ -1,4 +1,4 @@
-//! One message of a channel on its way in, from nothing to what the program takes.
+//! One message of a channel, from its first byte until the program takes it.
 
 use super::assembly::{Assembly, Description, Way};
 use super::buffer_cache::BufferCache;
@@ -8,30 +8,30 @@ use crate::types::Kind;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// The memory of a queue of messages, of at most 16 KiB.
+/// A cache for the buffer of a queue of slots, of at most 16 KiB.
 pub(super) type SlotCache = BufferCache<VecDeque<Slot>, 256>;
 
-/// A message from the channel's front on. Small: a peer can make us keep one per 64 B of its
-/// credit.
+/// A message that is not packed. The type is small, since a peer can make us keep one for each 64 B
+/// of its credit.
 #[derive(Debug)]
 pub(super) enum Slot {
-    /// Nothing came yet.
+    /// No part arrived.
     Unseen,
-    /// Came in one piece: header and payload side by side.
+    /// Arrived in one piece: header and payload side by side.
     Whole {
         bytes: Bytes,
         tag: u64,
         kind: Kind,
         header_len: u8,
     },
-    /// Comes in pieces, or was announced.
+    /// Arrives in pieces, or was announced by RTS.
     Pieces(Box<Assembly>),
-    /// Complete, after it came in pieces.
+    /// Complete after it arrived in pieces.
     Assembled(Box<Assembly>),
-    /// The program did not want it. Charged so much.
+    /// The program refused it. The charge stays until it is passed over.
     Refused { charge: u64 },
-    /// Came completely, and is discarded: its sender cancelled it ([`Kind::VOID`]). Charged so
-    /// much.
+    /// Arrived completely and is discarded, since its sender cancelled it ([`Kind::VOID`]). The
+    /// charge stays until it is passed over.
     Void { charge: u64 },
 }
 
@@ -41,8 +41,8 @@ const _: () = assert!(
 );
 
 impl Slot {
-    /// A message that is complete. Most need nothing beside their bytes any more: what is left is
-    /// for the next one.
+    /// Returns the slot of a complete message. Most need only their bytes; the assembly is returned
+    /// for reuse by the next message.
     pub(super) fn assembled(mut assembly: Box<Assembly>) -> (Self, Option<Box<Assembly>>) {
         match assembly.take_plain() {
             Some((bytes, Description { tag, kind, .. })) => {
@@ -59,7 +59,7 @@ impl Slot {
         }
     }
 
-    /// Returns what it counts against memory credit.
+    /// Returns the memory credit that it takes.
     pub(super) fn charge(&self) -> u64 {
         match self {
             Self::Unseen => MESSAGE_CHARGE,
@@ -97,15 +97,15 @@ impl Slot {
         matches!(self, Self::Refused { .. } | Self::Void { .. })
     }
 
-    /// Returns true if it holds up nothing behind it.
+    /// Returns true if it delays no message behind it.
     pub(super) fn is_settled(&self) -> bool {
         self.is_complete() || self.is_passed_over()
     }
 }
 
 impl SlotCache {
-    /// Makes `slots` at least `len` long, with memory for one more. Grows by half, not by doubling:
-    /// a slot costs what a message is charged.
+    /// Makes `slots` at least `len` long, with capacity for one more. The capacity grows by half
+    /// instead of doubling, because a slot costs as much memory as a message is charged.
     #[inline]
     pub(super) fn lengthen(&mut self, slots: &mut VecDeque<Slot>, len: usize) {
         if len > slots.len() || len >= slots.capacity() {
@@ -126,7 +126,7 @@ impl SlotCache {
 
 #[cfg(test)]
 impl Slot {
-    /// Returns the bytes allocated for it, its own place apart.
+    /// Returns the bytes of heap that it uses.
     fn heap(&self) -> usize {
         match self {
             Self::Whole { bytes, .. } => bytes.len(),
@@ -136,7 +136,7 @@ impl Slot {
     }
 }
 
-/// Returns the bytes allocated for a channel's messages.
+/// Returns the bytes of heap that a channel's messages use.
 #[cfg(test)]
 pub(super) fn footprint(slots: &VecDeque<Slot>) -> usize {
     slots.capacity() * size_of::<Slot>() + slots.iter().map(Slot::heap).sum::<usize>()

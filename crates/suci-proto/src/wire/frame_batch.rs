@@ -1,8 +1,8 @@
-//! Runs: adjacent frames of whole small messages of one channel, as a batch leaves them in a
-//! packet.
+//! Frame batches: adjacent frames of whole small messages of one channel, as a sender puts several
+//! messages into a packet.
 //!
-//! The receiver updates its state once for all of them; frame by frame, these updates would be most
-//! of the work.
+//! The receiver updates its state once for the whole batch. Updates for each frame would be most of
+//! the work.
 
 use super::frag::{END, FIRST, Frag, LEN, TAG};
 use super::frame::kind::FRAG;
@@ -10,15 +10,15 @@ use super::reader::Reader;
 use super::sequential_headers::SequentialHeaders;
 use crate::types::{ChannelId, MessageNumber};
 
-/// Longest message of a run, in bytes. Of longer ones a packet holds only one and a piece of the
-/// next, so a run would save nothing.
+/// Longest message of a batch, in bytes. A packet holds only one longer message and a piece of the
+/// next, so a batch would save nothing.
 pub(crate) const LONGEST: usize = 1_024;
 
-/// A run ends once it has this many bytes: a program that keeps one of its messages keeps the
-/// memory of the whole run.
+/// A batch ends once it has this many bytes: a program that keeps one of its messages keeps the
+/// memory of the whole batch.
 pub(super) const ENOUGH: usize = 2_048;
 
-/// The frame type of a message of a run without a tag.
+/// The frame type of a message in a batch, without the tag bit.
 const PLAIN: u8 = FRAG | FIRST | END | LEN;
 
 /// The shape of adjacent frames that hold whole short messages with consecutive numbers. They
@@ -28,15 +28,15 @@ pub(crate) struct FrameShape {
     /// How many frames there are.
     pub(crate) count: u64,
     pub(crate) tag: u64,
-    /// Bytes of each before its data.
+    /// Bytes of each frame before its data.
     pub(crate) head: usize,
-    /// Bytes of its data.
+    /// Bytes of each frame's data.
     pub(crate) len: usize,
 }
 
 impl FrameShape {
-    /// Reads the frames at the front of `bytes`. Returns their shape, the first of them, and the
-    /// bytes after them. After the first frame it stops when at most `stop` bytes are left.
+    /// Reads the frames at the front of `bytes`. Returns their shape, the first frame, and the
+    /// bytes behind them. Stops after the first frame once at most `stop` bytes are left.
     #[inline]
     pub(crate) fn read(bytes: &[u8], stop: usize) -> Option<(Self, Frag<'_>, &[u8])> {
         let (&bits, fields) = bytes.split_first()?;
@@ -73,8 +73,8 @@ impl FrameShape {
     }
 }
 
-/// FRAGs of whole short messages of one channel with consecutive numbers: at least one. A `Run`
-/// only comes from reading bytes.
+/// A batch of FRAG frames: at least one, with whole short messages of one channel and consecutive
+/// numbers. Only reading bytes makes a `FrameBatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameBatch<'a> {
     channel: ChannelId,
@@ -85,7 +85,7 @@ pub struct FrameBatch<'a> {
 }
 
 impl<'a> FrameBatch<'a> {
-    /// Returns the run at the front of `bytes`.
+    /// Reads the batch at the front of `bytes`.
     #[inline]
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let stop = bytes.len().saturating_sub(ENOUGH);
@@ -124,14 +124,14 @@ impl<'a> FrameBatch<'a> {
         self.first
     }
 
-    /// Returns how many messages there are.
+    /// Returns the number of messages.
     #[inline]
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the bytes of all messages together.
+    /// Returns the bytes of all messages.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> u64 {

@@ -1,7 +1,7 @@
-//! Heads of frames that differ in nothing but the number of their message, which rises by one: the
-//! heads of a batch of small messages.
+//! Headers of frames that differ only in the message number, which rises by one, as those of
+//! consecutive small messages.
 //!
-//! A varint has its value above the bits that tell its length, so the next head is the last one
+//! A varint has its value above the bits that encode its length. So the next header is the last one
 //! plus a constant: one addition writes it, and one comparison reads it.
 
 /// Bytes of the longest head.

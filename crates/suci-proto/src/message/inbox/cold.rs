@@ -1,4 +1,4 @@
-//! Channels of the inbox without messages: few numbers are left of each.
+//! Cold channels of the inbox: idle channels of which only a few numbers are kept.
 
 use super::Inbox;
 use crate::message::WARM;
@@ -8,7 +8,7 @@ use crate::message::places;
 use crate::types::ChannelId;
 
 impl Inbox {
-    /// Takes up a channel that is cold.
+    /// Restores the full state of a cold channel.
     #[inline(never)]
     pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
@@ -19,7 +19,7 @@ impl Inbox {
         Some(place)
     }
 
-    /// Gives a channel its place.
+    /// Inserts a channel and returns its place.
     pub(super) fn place(&mut self, channel: IncomingChannel) -> usize {
         let id = channel.id();
         let place = self.channels.insert(channel);
@@ -30,7 +30,7 @@ impl Inbox {
         place
     }
 
-    /// Takes a channel without messages out of its place.
+    /// Removes a channel without messages from its place.
     pub(super) fn vacate(&mut self, place: usize) -> Option<IncomingChannel> {
         let channel = self.channels.try_remove(place)?;
         self.ready.forget(place);
@@ -39,7 +39,7 @@ impl Inbox {
         Some(channel)
     }
 
-    /// The channel may have nothing to do any more: beyond [`WARM`] it is cold then.
+    /// Makes a channel cold if it is idle and more than [`WARM`] channels have full state.
     #[inline]
     pub(super) fn cool(&mut self, place: usize) {
         if self.channels.len() > WARM && self.freeze(place) {
@@ -47,7 +47,7 @@ impl Inbox {
         }
     }
 
-    /// Makes a channel cold. False if it has something to do.
+    /// Makes a channel cold. Returns false if it has something to do.
     pub(super) fn freeze(&mut self, place: usize) -> bool {
         let listed = self.ready.is_listed(place);
         let channel = self.channels.get(place).filter(|_| !listed);
@@ -64,7 +64,7 @@ impl Inbox {
         true
     }
 
-    /// Returns what a channel has to tell the peer, after which it may have nothing to do.
+    /// Returns the answer that a channel has for the peer. Afterwards the channel may become cold.
     pub(super) fn say(
         &mut self,
         id: ChannelId,
@@ -76,7 +76,7 @@ impl Inbox {
         answer
     }
 
-    /// Gives back places that were needed once. Places change: not while anybody holds one.
+    /// Compacts the slab of channels. Places change, so no caller may hold one.
     pub(super) fn tidy(&mut self) {
         let (channels, by_id) = (&mut self.channels, &mut self.by_id);
         let Some(moved) = places::give_back(channels, by_id, &mut self.ready, IncomingChannel::id)

@@ -1,12 +1,12 @@
-//! What packets bring that follow one another and carry messages only.
+//! Receiving consecutive packets that carry messages only.
 
 use super::Inbox;
 use crate::wire::{ContiguousPackets, Messages};
 
 impl Inbox {
-    /// Takes what the packets behind the first of `packets` carry, as [`on_part`](Self::on_part)
-    /// would take one part after the other. One that breaks a rule is not taken: it breaks the rule
-    /// again when it is received as the first, and what was taken of it counts once.
+    /// Handles the packets behind the first of `packets`, as [`on_part`](Self::on_part) would
+    /// handle their parts one by one. A packet that breaks a rule is left: it breaks the rule again
+    /// when it is handled as the first of the rest. The parts of it that were handled count once.
     pub(crate) fn on_contiguous(&mut self, packets: &mut ContiguousPackets<'_>) {
         let mut messages = Messages::default();
         loop {

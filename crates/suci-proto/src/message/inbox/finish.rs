@@ -1,8 +1,8 @@
 //! Channels that the peer opens and finishes.
 //!
-//! The peer is told how many it may open in all. That follows what is kept here: each open channel
-//! is an entry, and so is each range of numbers that were finished. Finishing a channel never makes
-//! more entries, so what was allowed holds.
+//! The peer is told the number of channels that it may open in all. The number follows the entries
+//! kept here: each open channel is one, and each range of finished channel numbers is one.
+//! Finishing a channel never adds an entry, so a permission once given holds.
 
 use super::Inbox;
 use crate::message::answer::Answer;
@@ -11,21 +11,21 @@ use crate::message::len64;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 
 impl Inbox {
-    /// Allows so many channels at once. Only rises. The handshake tells it.
+    /// Raises the bound of channels to `most`. Never lowers it. The handshake announces it.
     pub fn set_max_channels(&mut self, most: u64) {
         self.max_channels = self.max_channels.max(most);
         self.channels_told = self.channels_told.max(self.allowed());
     }
 
-    /// Returns how many channels the peer may open as far as it was told, all that it ever opened
-    /// counted.
+    /// Returns the announced number of channels that the peer may open, counting all that it ever
+    /// opened.
     #[must_use]
     pub fn channels_told(&self) -> u64 {
         self.channels_told
     }
 
-    /// FIN: the peer sends nothing more on a channel, which had `count` messages. A repeated one is
-    /// ignored.
+    /// Handles FIN: the peer sends no more on a channel, which had `count` messages. A repeated one
+    /// is ignored.
     ///
     /// # Errors
     /// The peer broke a rule: its connection is to be closed.
@@ -44,20 +44,20 @@ impl Inbox {
         Ok(())
     }
 
-    /// Returns a channel that the peer finished and all of whose messages the program took: each
-    /// once, those with low numbers first.
+    /// Returns a channel that the peer finished and whose messages the program took all: each
+    /// channel once, low numbers first.
     pub fn poll_finished(&mut self) -> Option<ChannelId> {
         self.untold.pop_first()
     }
 
-    /// Returns true if [`poll_finished`](Self::poll_finished) has one.
+    /// Returns true if [`poll_finished`](Self::poll_finished) returns a channel.
     #[must_use]
     #[inline]
     pub fn has_finished(&self) -> bool {
         !self.untold.is_empty()
     }
 
-    /// Opens a channel for the peer. None if it was finished.
+    /// Opens a channel for the peer. Returns `None` if it was finished before.
     #[cold]
     pub(super) fn open(&mut self, id: ChannelId) -> Result<Option<usize>, ProtocolError> {
         if self.finished.contains(id) {
@@ -72,7 +72,7 @@ impl Inbox {
         Ok(Some(place))
     }
 
-    /// A channel that is over leaves nothing but its number.
+    /// Removes a channel that is over, except for its number.
     #[inline]
     pub(super) fn leave_if_over(&mut self, place: usize) {
         match self.channels.get(place) {
@@ -87,12 +87,12 @@ impl Inbox {
             let id = channel.id();
             self.priorities.remove(&id);
             self.finished.insert(id);
-            // Programs know nothing of the channels of replies.
+            // Reply channels are hidden from programs.
             if !id.carries_replies() {
                 self.untold.insert(id);
             }
-            // No order of numbers makes so many ranges by itself: a program that takes some events
-            // now and then, too.
+            // This many ranges need a program that takes some of these events now and then. Then
+            // drop the oldest.
             if len64(self.untold.ranges()) > self.max_channels {
                 self.untold.pop_first_range();
             }
@@ -100,7 +100,8 @@ impl Inbox {
         }
     }
 
-    /// Returns how many channels the peer may open, all that it ever opened counted. Never falls.
+    /// Returns the number of channels that the peer may open, counting all that it ever opened.
+    /// Never decreases.
     pub(super) fn allowed(&self) -> u64 {
         let entries = self
             .open_channels()
@@ -113,8 +114,8 @@ impl Inbox {
         len64(self.channels.len()).saturating_add(len64(self.cold.len()))
     }
 
-    /// Returns true if the peer is to be told: it may soon find no channel, or many more are
-    /// allowed than it knows.
+    /// Returns true if the number of channels must be announced: the peer may soon find no channel,
+    /// or may open many more than it knows.
     #[inline]
     pub(super) fn channels_due(&self) -> bool {
         if self.finished.is_empty() {
@@ -138,12 +139,12 @@ impl Inbox {
 
 #[cfg(test)]
 impl Inbox {
-    /// Channels that are open.
+    /// Returns the number of open channels.
     pub(in crate::message) fn channels_held(&self) -> usize {
         self.channels.len() + self.cold.len()
     }
 
-    /// Those of them that are not cold.
+    /// Returns the number of open channels that are not cold.
     pub(in crate::message) fn warm(&self) -> usize {
         self.channels.len()
     }

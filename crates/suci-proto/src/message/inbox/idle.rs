@@ -1,16 +1,17 @@
-//! The inbox while no message is on its way: what it forgets, and what is written down of it.
+//! The inbox of an idle peer: it frees all memory that only messages need.
 
 use super::Inbox;
 
 impl Inbox {
-    /// Returns how many of `sent` messages the program neither received nor refused.
+    /// Returns how many of the `sent` messages of the peer the program neither received nor
+    /// refused.
     #[must_use]
     pub fn missing_of(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.decided)
     }
 
-    /// Gives back what messages needed. False if one is here, or expected, or something is to be
-    /// told.
+    /// Frees the memory of messages. Returns false if a message is here or expected, or an answer
+    /// must be sent.
     pub(crate) fn shrink(&mut self) -> bool {
         let nothing = self.waiting.is_empty()
             && self.incoming.is_empty()
@@ -21,7 +22,7 @@ impl Inbox {
             return false;
         }
         self.recent = None;
-        // All of the memory is free: what the peer said of it is over.
+        // All memory credit is free, so an earlier BLOCKED no longer holds.
         self.blocked_at = None;
         self.took_reply = false;
         self.replies = Default::default();

@@ -1,4 +1,5 @@
-//! Large messages: the program decides about some, the budget about all.
+//! Decisions about large messages: the program decides about the longest, the budget about all
+//! others.
 
 use super::Inbox;
 use crate::message::answer::AnswerError;
@@ -7,8 +8,9 @@ use crate::message::{MessageNumber, len64};
 use crate::types::ChannelId;
 
 impl Inbox {
-    /// Permits a large message. With a buffer, at least as long as the message, it goes there and
-    /// becomes its payload; without, it waits until the budget of large messages has room.
+    /// Permits a large message. A `buffer`, at least as long as the message, receives it and
+    /// becomes its payload. Without one, the message waits until the budget of large messages has
+    /// room.
     ///
     /// # Errors
     /// [`AnswerError`]. Nothing has changed then.
@@ -51,7 +53,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Refuses a large message; its number is passed over. `reason` is told to the sender.
+    /// Refuses a large message; its number is skipped. The sender is told `reason`.
     ///
     /// # Errors
     /// [`AnswerError::NotWaiting`].
@@ -90,13 +92,13 @@ impl Inbox {
         }
     }
 
-    /// Takes an announcement back that was answered before the program polled it.
+    /// Withdraws an announcement that was answered before the program polled it.
     fn withdraw(&mut self, channel: ChannelId, number: MessageNumber) {
         self.incoming
             .retain(|info| info.channel != channel || info.number != number);
     }
 
-    /// Permits what waits, as far as the session's budget reaches.
+    /// Permits waiting messages, as far as the session's budget allows.
     pub(super) fn grant_waiting(&mut self) {
         while let Some(&place) = self.waiting.front() {
             let wanted = self.large_wanted().unwrap_or(0);

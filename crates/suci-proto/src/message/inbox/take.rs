@@ -1,4 +1,4 @@
-//! Messages and replies on their way to the program.
+//! Handing messages and replies to the program.
 
 use super::Inbox;
 use crate::limits::REPLY_RESERVE;
@@ -9,15 +9,15 @@ use crate::types::ChannelId;
 
 impl Inbox {
     /// Returns the next complete message: in order per channel, higher classes first, channels of a
-    /// class in turns. Taking it moves memory credit.
+    /// class in round robin. Taking it frees memory credit.
     pub fn pop(&mut self) -> Option<Message> {
         let mut popped = None;
         self.pop_some(1, &mut |message| popped = Some(message));
         popped
     }
 
-    /// As [`pop`](Self::pop) up to `most` times, for less; gives `each` one message at least, if
-    /// there is one. Returns how many.
+    /// Hands up to `most` messages to `each`, as repeated calls of [`pop`](Self::pop) would, at a
+    /// lower cost. Hands over at least one if there is one. Returns the number.
     #[inline]
     pub fn pop_some(&mut self, most: usize, each: &mut impl FnMut(Message)) -> usize {
         while most > 0
@@ -28,10 +28,10 @@ impl Inbox {
                 self.ready.drop_front();
                 continue;
             };
-            // A message in each turn.
+            // Channels that share the class are served one message at a time.
             let most = if self.ready.is_front_alone() { most } else { 1 };
             let popped = channel.pop(most, &mut self.accounts, &mut freed, each);
-            // Who gave nothing has no other turn: whatever the reason, this ends.
+            // A channel that had nothing is removed, so the loop ends.
             if popped > 0 && channel.is_ready() {
                 self.ready.pass();
             } else {
@@ -46,8 +46,8 @@ impl Inbox {
         0
     }
 
-    /// Returns the next complete message of one channel, whatever waits on others. Taking it moves
-    /// memory credit.
+    /// Returns the next complete message of one channel, whatever waits on other channels. Taking
+    /// it frees memory credit.
     pub fn pop_on(&mut self, channel: ChannelId) -> Option<Message> {
         if !self.has_ready_on(channel) {
             return None;
@@ -73,7 +73,7 @@ impl Inbox {
         self.ready.front_class()
     }
 
-    /// Returns the next complete reply: in order per channel. Taking it moves memory credit.
+    /// Returns the next complete reply, in order per channel. Taking it frees memory credit.
     pub fn pop_reply(&mut self) -> Option<Message> {
         while let Some(&place) = self.replies.front() {
             let (mut freed, mut popped) = (Freed::default(), None);
@@ -81,7 +81,7 @@ impl Inbox {
             channel.pop(1, &mut self.accounts, &mut freed, &mut |message| {
                 popped = Some(message);
             });
-            // One at a time, channels in turn.
+            // One reply at a time, channels in round robin.
             self.replies.pop_front();
             channel.listed.reply = false;
             self.list_ready(place);
@@ -101,22 +101,22 @@ impl Inbox {
         !self.ready.is_empty()
     }
 
-    /// Returns true if [`pop_on`](Self::pop_on) has one.
+    /// Returns true if [`pop_on`](Self::pop_on) returns a message.
     #[must_use]
     pub fn has_ready_on(&self, channel: ChannelId) -> bool {
         let place = self.by_id.get(&channel).copied();
         place.is_some_and(|place| self.ready.is_listed(place))
     }
 
-    /// Returns whether untaken messages fill the session's memory, so that the peer can begin no
-    /// message on `channel`, and has begun none there. Returns the bytes that these messages count,
-    /// and the channels on which the program can take some.
+    /// Returns a value if untaken messages fill the session's memory, so that the peer can begin no
+    /// message on `channel` and has begun none there: the bytes that these messages count, and the
+    /// channels on which the program can take some.
     #[must_use]
     pub fn full_beside(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
         let accounts = &self.accounts;
         let left = accounts.session_limit.saturating_sub(accounts.known);
-        // The peer waits at the limit of now, and the longest message that does not ask finds no
-        // room.
+        // The peer waits at the present limit, and the longest message that does not ask first
+        // finds no room.
         if self.blocked_at != Some(accounts.session_limit) || left >= 2 * REPLY_RESERVE {
             return None;
         }
@@ -130,7 +130,7 @@ impl Inbox {
         Some((accounts.known.saturating_sub(accounts.taken), ready))
     }
 
-    /// Returns true if [`pop_reply`](Self::pop_reply) has one.
+    /// Returns true if [`pop_reply`](Self::pop_reply) returns a reply.
     #[must_use]
     pub fn has_reply(&self) -> bool {
         !self.replies.is_empty()

@@ -1,4 +1,4 @@
-//! What the channels of a session share.
+//! The accounts that all channels of a session share.
 
 use crate::message::assembly::{Assembly, Way};
 use crate::message::packed_queue::PackedQueueCache;
@@ -10,26 +10,26 @@ use crate::message::slot::{Slot, SlotCache};
 pub(in crate::message) struct Accounts {
     /// Charges of all messages known in this session, received ones included.
     pub(in crate::message) known: u64,
-    /// Charges of the messages the program took.
+    /// Charges of the messages that the program took.
     pub(in crate::message) taken: u64,
     pub(in crate::message) session_limit: u64,
     /// Bytes of large messages granted into our memory and not yet taken.
     pub(in crate::message) large: u64,
     /// Messages received completely.
     pub(in crate::message) complete: u64,
-    /// Large messages that were permitted and did not come completely yet.
+    /// Large messages that were permitted and are incomplete.
     pub(in crate::message) unfinished: u64,
-    /// What those of them count in the budget that come into our memory.
+    /// Bytes that these messages count in the budget, as far as they use our memory.
     pub(in crate::message) owed: u64,
     pub(in crate::message) pool: Pool,
     pub(in crate::message) chunk: Chunk,
-    /// For the next message that comes in pieces.
+    /// An unused assembly, for the next message that arrives in pieces.
     pub(in crate::message) blank: Option<Box<Assembly>>,
     pub(in crate::message) slot_cache: SlotCache,
     pub(in crate::message) packed_queue_cache: PackedQueueCache,
 }
 
-/// What a popped message gives back.
+/// The credit that a taken message frees.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::message) struct Freed {
     pub(in crate::message) charge: u64,
@@ -37,13 +37,13 @@ pub(in crate::message) struct Freed {
 }
 
 impl Accounts {
-    /// For a message of which nothing is known.
+    /// Returns an assembly for a message without any piece.
     pub(super) fn unasked(&mut self) -> Box<Assembly> {
         let blank = self.blank.take();
         blank.unwrap_or_else(|| Box::new(Assembly::unasked()))
     }
 
-    /// A message that came in pieces is complete.
+    /// Completes a message that arrived in pieces, and returns its slot.
     pub(super) fn on_assembled(&mut self, assembly: Box<Assembly>) -> Slot {
         if assembly.way != Way::Unasked {
             self.unfinished = self.unfinished.saturating_sub(1);

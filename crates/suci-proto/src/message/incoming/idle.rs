@@ -1,4 +1,4 @@
-//! A channel of the inbox without messages, or at its end, and the session's books beside it.
+//! Idle and finished channels of the inbox, and the idle state of the session's accounts.
 
 use super::{
     Accounts, Chunk, IncomingChannel, Listed, PackedQueueCache, Request, RequestVerdict, SlotCache,
@@ -6,19 +6,19 @@ use super::{
 use crate::message::{Halves, len64};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 
-/// What is left of a channel that has nothing to do, beside a large message that was refused.
+/// The numbers kept of a cold channel. A refused request is kept elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::message) struct IdleIncoming {
     /// The number of the next message.
     base: Halves,
-    /// Memory credit that its messages took and gave back.
+    /// Memory credit that its messages took, all of which is free again.
     used: Halves,
     /// Memory credit that the sender has left.
     room: u32,
 }
 
 impl Accounts {
-    /// Nothing is expected that the books are about.
+    /// Frees memory if no granted message is incomplete or untaken. Returns true if it did.
     pub(in crate::message) fn shrink(&mut self) -> bool {
         let expected = self.large != 0 || self.unfinished != 0 || self.owed != 0;
         let nothing = !expected && !self.chunk.is_lent();
@@ -33,10 +33,9 @@ impl Accounts {
 }
 
 impl IncomingChannel {
-    /// Takes FIN: the channel had `count` messages, all of which are here or were.
+    /// Handles FIN: the channel had `count` messages, all of which arrived.
     ///
-    /// # Errors
-    /// They are not, or another count was told before.
+    /// A message is missing, or the count contradicts the channel.
     pub(in crate::message) fn on_fin(&mut self, count: MessageNumber) -> Result<(), ProtocolError> {
         let here = self.base.saturating_add(len64(self.settled));
         if here != count || self.settled != self.slots.len() {
@@ -48,13 +47,12 @@ impl IncomingChannel {
         Ok(())
     }
 
-    /// Returns true if its sender finished it and the program took all its messages.
+    /// Returns true if the sender finished the channel and the program took all its messages.
     pub(in crate::message) fn is_over(&self) -> bool {
         self.end.is_some() && self.packed.is_empty() && self.slots.is_empty()
     }
 
-    /// Returns what is left of it, if none of its messages is here or expected and nothing is to be
-    /// told.
+    /// Returns the numbers to keep, if the channel has no message and no answer to send.
     pub(in crate::message) fn frozen(&self) -> Option<IdleIncoming> {
         let no_messages = self.packed.is_empty() && self.slots.is_empty();
         let Listed {
@@ -72,13 +70,13 @@ impl IncomingChannel {
         })
     }
 
-    /// Returns the newest request, if it was refused: its sender may not know that yet.
+    /// Returns the newest request, if it was refused: the sender may not know that yet.
     pub(in crate::message) fn refusal(&self) -> Option<Request> {
         let refused = |request: &Request| matches!(request.verdict, RequestVerdict::Refused(_));
         self.request.filter(refused)
     }
 
-    /// As it was before it was frozen, but for the window and requests that were granted.
+    /// Restores a cold channel. Its window is the present one, and granted requests are forgotten.
     pub(in crate::message) fn thawed(
         id: ChannelId,
         cold: IdleIncoming,

@@ -1,4 +1,5 @@
-//! Small messages in order: they come and go beside the slots, which know every message by itself.
+//! Batches of small messages that arrive in order. They are kept in the packed queue instead of one
+//! slot for each.
 
 use super::{Accounts, Freed, IncomingChannel};
 use crate::limits::MESSAGE_CHARGE;
@@ -14,30 +15,31 @@ impl IncomingChannel {
         self.base.saturating_sub(self.packed.len())
     }
 
-    /// Takes a run at once, as if its messages came one by one, if it begins with the next message
-    /// that never was seen. Else, and if not all of it is in order, nothing is done.
+    /// Accepts a batch as a whole if it begins with the next unseen message. Returns false and does
+    /// nothing if the batch is out of order, exceeds the credit, or would cost more memory than it
+    /// is charged.
     pub(in crate::message) fn on_batch(
         &mut self,
-        run: &FrameBatch<'_>,
+        batch: &FrameBatch<'_>,
         accounts: &mut Accounts,
     ) -> bool {
-        let charge = (run.count().saturating_mul(MESSAGE_CHARGE)).saturating_add(run.payload());
-        let taken = run.first() == self.base
+        let charge = (batch.count().saturating_mul(MESSAGE_CHARGE)).saturating_add(batch.payload());
+        let taken = batch.first() == self.base
             && self.slots.is_empty()
             && self.end.is_none()
-            && PackedQueue::is_worth(run)
+            && PackedQueue::is_worth(batch)
             && self.charge(charge, accounts);
         if taken {
             let (chunk, cache) = (&mut accounts.chunk, &mut accounts.packed_queue_cache);
-            self.packed.push(run, chunk, &accounts.pool, cache);
-            self.base = self.base.saturating_add(run.count());
-            accounts.complete = accounts.complete.saturating_add(run.count());
+            self.packed.push(batch, chunk, &accounts.pool, cache);
+            self.base = self.base.saturating_add(batch.count());
+            accounts.complete = accounts.complete.saturating_add(batch.count());
         }
         taken
     }
 
-    /// Takes the next messages, `most` at most of those that came as runs, or else one. Says what
-    /// they, and those behind them that are passed over, free. Returns how many there were.
+    /// Hands the next messages to `each`: up to `most` packed ones, or one other. Adds to `freed`
+    /// what they and the skipped messages behind them free. Returns their number.
     #[inline]
     pub(in crate::message) fn pop(
         &mut self,

@@ -1,6 +1,6 @@
-//! Messages that are taken back before any of them was sent: by the program, or because their
-//! deadline passed. Each has its outcome and leaves the queue at once; its number is still told to
-//! the peer.
+//! Cancelling messages before any part of them was sent: by the program, or because their deadline
+//! passed. Such a message gets its outcome and leaves the queue at once. Its number is still sent
+//! to the peer, as a void message.
 
 use super::Outbox;
 use crate::message::send_queue::Cancelled;
@@ -9,7 +9,7 @@ use crate::time::Instant;
 use crate::types::{ChannelId, MessageNumber};
 
 impl Outbox {
-    /// Message `number`, which was queued just now with a deadline, expires at `at`.
+    /// Sets the time at which message `number`, which was queued last, expires.
     pub fn set_deadline(&mut self, channel: ChannelId, number: MessageNumber, at: Instant) {
         if let Some(place) = self.find(channel)
             && let Some(queued) = self.channels.get_mut(place)
@@ -19,7 +19,7 @@ impl Outbox {
         }
     }
 
-    /// Returns when the next message expires.
+    /// Returns the time at which the next message expires.
     #[inline]
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
@@ -37,8 +37,8 @@ impl Outbox {
         }
     }
 
-    /// Cancels one message whose token no other has, or which has a deadline. False if some of it
-    /// was sent.
+    /// Cancels one message that has a unique token or a deadline. Returns false if part of it was
+    /// sent.
     pub(crate) fn cancel_one(
         &mut self,
         channel: ChannelId,
@@ -53,11 +53,11 @@ impl Outbox {
         self.on_cancelled(place, channel, reason, cancelled) > 0
     }
 
-    /// Cancels the messages on `channel` with this token of which nothing was sent. Returns how
-    /// many. O(messages that wait there).
+    /// Cancels the messages on `channel` with this token of which nothing was sent. Returns their
+    /// number. O(messages that wait there).
     pub fn cancel(&mut self, channel: ChannelId, token: u64) -> u64 {
         let Some(&place) = self.by_id.get(&channel) else {
-            // It has no messages.
+            // The channel has no messages.
             return 0;
         };
         let queued = self.channels.get_mut(place);
@@ -65,7 +65,7 @@ impl Outbox {
         self.on_cancelled(place, channel, CANCELLED, cancelled.into_iter().rev())
     }
 
-    /// Books what was cancelled on a channel, in order. Returns how many messages that are.
+    /// Accounts for cancelled messages of a channel, in order. Returns their number.
     fn on_cancelled(
         &mut self,
         place: usize,
@@ -101,7 +101,8 @@ impl Outbox {
         }
         if count > 0 {
             self.voids = self.voids.saturating_add(count);
-            // Neither program has anything of these messages: they no longer count as accepted.
+            // Neither program knows of these messages any more, so they no longer count as
+            // accepted.
             self.accepted = self.accepted.saturating_sub(count);
             // Messages that waited behind them may go now.
             self.activate(place);

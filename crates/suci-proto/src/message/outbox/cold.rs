@@ -1,7 +1,8 @@
-//! Channels of the outbox without messages, of which few numbers are left, and an outbox without
-//! any message.
+//! Cold channels of the outbox, of which only a few numbers are kept, and the idle state of the
+//! outbox.
 //!
-//! Some stay as they are, so that what goes to and fro on a few channels pays for nothing here.
+//! Some idle channels keep their full state, so that traffic on few channels does not pay for
+//! freezing and restoring.
 
 use super::Outbox;
 use crate::message::WARM;
@@ -10,7 +11,7 @@ use crate::message::places;
 use crate::types::ChannelId;
 
 impl Outbox {
-    /// Takes up a channel that is cold.
+    /// Restores the full state of a cold channel.
     #[inline(never)]
     pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
@@ -18,7 +19,7 @@ impl Outbox {
         Some(self.place(channel))
     }
 
-    /// Gives a channel its place.
+    /// Inserts a channel and returns its place.
     pub(super) fn place(&mut self, channel: OutgoingChannel) -> usize {
         let id = channel.id();
         let place = self.channels.insert(channel);
@@ -28,7 +29,7 @@ impl Outbox {
         place
     }
 
-    /// The channel may have nothing to do any more: beyond [`WARM`] it is cold then.
+    /// Makes a channel cold if it is idle and more than [`WARM`] channels have full state.
     #[inline]
     pub(super) fn cool(&mut self, place: usize) {
         if self.channels.len() > WARM {
@@ -36,7 +37,7 @@ impl Outbox {
         }
     }
 
-    /// Makes a channel cold. False if it has something to do.
+    /// Makes a channel cold. Returns false if it has something to do.
     pub(super) fn freeze(&mut self, place: usize) -> bool {
         let idle = !self.scheduler.is_listed(place)
             && self
@@ -50,7 +51,7 @@ impl Outbox {
         idle
     }
 
-    /// Gives back places that were needed once. Places change: not while anybody holds one.
+    /// Compacts the slab of channels. Places change, so no caller may hold one.
     pub(super) fn tidy(&mut self) {
         let (channels, by_id) = (&mut self.channels, &mut self.by_id);
         let Some(moved) =
@@ -65,9 +66,9 @@ impl Outbox {
 }
 
 impl Outbox {
-    /// Gives back what messages needed. False if there is one, or something is to be told.
+    /// Frees the memory of messages. Returns false if there is a message or something to report.
     pub(crate) fn shrink(&mut self) -> bool {
-        // Finds out that those who have a turn have nothing to send.
+        // `has_sendable` removes scheduled channels that have nothing to send.
         let nothing = self.is_empty() && !self.has_sendable() && self.completions.is_empty();
         let told =
             self.session_parked.is_empty() && self.to_report.is_empty() && !self.wants_room();
@@ -75,7 +76,7 @@ impl Outbox {
             return false;
         }
         self.recent = None;
-        // The next acknowledgement tells it again.
+        // The next acknowledgement sets it again.
         self.unasked = 0;
         self.wanted = Default::default();
         self.session_parked = Vec::new();
@@ -93,7 +94,7 @@ impl Outbox {
 
 #[cfg(test)]
 impl Outbox {
-    /// Each class holds what its channels do.
+    /// Asserts that each class counts exactly the messages of its channels.
     pub(in crate::message) fn audit_queued(&self) {
         let mut queued = crate::message::ByClass::default();
         for (place, channel) in &self.channels {

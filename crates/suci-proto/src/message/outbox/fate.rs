@@ -5,7 +5,7 @@ use crate::message::send_queue::Released;
 use crate::recovery::SentFrame;
 
 impl Outbox {
-    /// A frame arrived. Frames that are not the outbox's are ignored.
+    /// Handles the acknowledgement of a sent frame. Frames that are not the outbox's are ignored.
     pub fn on_acked(&mut self, frame: &SentFrame) {
         match *frame {
             SentFrame::Data {
@@ -31,7 +31,7 @@ impl Outbox {
         }
     }
 
-    /// All bytes that were sent and did not arrive are sent again. O(messages).
+    /// Schedules all unacknowledged bytes for retransmission. O(messages).
     pub fn on_all_lost(&mut self) {
         for (place, channel) in &mut self.channels {
             channel.all_lost();
@@ -39,8 +39,8 @@ impl Outbox {
         }
     }
 
-    /// A frame was lost, or its connection was replaced. Its bytes that did not arrive are sent
-    /// again. Frames that are not the outbox's are ignored.
+    /// Handles the loss of a frame, or the replacement of its connection. Its unacknowledged bytes
+    /// are sent again. Frames that are not the outbox's are ignored.
     pub fn on_lost(&mut self, frame: &SentFrame) {
         if let SentFrame::Fin { channel } = *frame {
             return self.on_fin_lost(channel);
@@ -72,7 +72,7 @@ impl Outbox {
     /// Counts released messages: the queue has room again, and the channel may be idle.
     pub(super) fn release(&mut self, place: usize, released: Released) {
         if released.messages == 0 {
-            // The acknowledgement may have told nothing new.
+            // Even an acknowledgement that releases nothing may leave the channel idle.
             self.cool(place);
             return;
         }
@@ -88,7 +88,7 @@ impl Outbox {
         self.over = self.over.plus(over).minus(left);
         self.voids = self.voids.saturating_sub(released.voids);
         if parked {
-            // A message that is the first now may ask instead of waiting for credit.
+            // The new first message may ask instead of waiting for credit.
             self.activate(place);
         } else if empty {
             self.list_fin(place);

@@ -1,8 +1,8 @@
-//! Channels that end, and how many may be opened.
+//! Finishing channels, and the bound of open ones.
 //!
-//! A channel is *finished* once its FIN was acknowledged: the peer holds all its messages then and
-//! knows that no more will come. Nothing is left of it but its number, which is not used again in
-//! the session: a late copy of an old frame cannot be taken for a new one.
+//! A channel is *finished* once its FIN was acknowledged: the peer then has all its messages and
+//! knows that no more will follow. Only its number is kept, which is not used again in the session.
+//! So a late copy of an old frame cannot be mistaken for a new one.
 
 use super::{NoRoom, Outbox};
 use crate::message::len64;
@@ -11,10 +11,10 @@ use crate::types::{ChannelId, MessageNumber};
 use std::collections::VecDeque;
 
 impl Outbox {
-    /// The program sends nothing more on `channel`: FIN follows when all its messages were
-    /// acknowledged or refused. False if the program said so before. A channel that was never used
-    /// is opened for it. The channel of replies to the peer's requests on `channel` ends with it,
-    /// if it is open.
+    /// Finishes `channel`: its FIN follows once all its messages are acknowledged or refused.
+    /// Returns false if the program finished it before. A channel that was never used is opened
+    /// first. The channel of replies to the peer's requests on `channel` ends with it, if it is
+    /// open.
     ///
     /// # Errors
     /// [`NoRoom::Channels`].
@@ -46,18 +46,18 @@ impl Outbox {
         self.get(channel).is_some_and(|c| c.fin != Fin::Open) || self.finished.contains(channel)
     }
 
-    /// How many channels the peer lets this side open, all that were ever opened counted. Only
-    /// rises.
+    /// Sets the number of channels that the peer permits, counting all that were ever opened. Never
+    /// lowers it.
     pub fn set_max_channels(&mut self, limit: u64) {
         self.max_channels = self.max_channels.max(limit);
     }
 
-    /// Returns how many channels the peer lets this side have open at once now.
+    /// Returns the number of channels that the peer now lets this side have open at once.
     pub(super) fn channels_at_once(&self) -> u64 {
         self.max_channels.saturating_sub(self.gone())
     }
 
-    /// Returns a channel whose end is to be told, and how many messages it had.
+    /// Returns a channel whose FIN must be sent, and the number of its messages.
     pub fn poll_fin(&mut self) -> Option<(ChannelId, MessageNumber)> {
         while let Some(id) = self.fins.pop_front() {
             if let Some(place) = self.find(id)
@@ -71,13 +71,13 @@ impl Outbox {
         None
     }
 
-    /// Returns true if [`poll_fin`](Self::poll_fin) has one.
+    /// Returns true if [`poll_fin`](Self::poll_fin) returns a channel.
     #[must_use]
     pub fn has_fins(&self) -> bool {
         !self.fins.is_empty()
     }
 
-    /// The channel ended, and all it had was acknowledged: FIN may go.
+    /// Schedules the FIN of an ended channel once all its messages are resolved.
     pub(super) fn list_fin(&mut self, place: usize) {
         if let Some(channel) = self.channels.get_mut(place)
             && channel.fin == Fin::Wanted
@@ -88,7 +88,7 @@ impl Outbox {
         }
     }
 
-    /// FIN was lost: it is told again.
+    /// Handles the loss of a FIN: it is sent again.
     pub(super) fn on_fin_lost(&mut self, channel: ChannelId) {
         if let Some(place) = self.find(channel)
             && let Some(channel) = self.channels.get_mut(place)
@@ -99,7 +99,7 @@ impl Outbox {
         }
     }
 
-    /// FIN arrived: nothing of the channel is needed any more.
+    /// Handles the acknowledgement of a FIN: the channel is removed.
     pub(super) fn on_fin_acked(&mut self, id: ChannelId) {
         let Some(place) = self.find(id) else {
             return;
@@ -117,7 +117,7 @@ impl Outbox {
         }
     }
 
-    /// Takes a channel without messages out of its place.
+    /// Removes a channel without messages from its place.
     pub(super) fn vacate(&mut self, place: usize) -> Option<OutgoingChannel> {
         self.park(place, Status::Idle);
         let channel = self.channels.try_remove(place)?;
@@ -135,12 +135,12 @@ impl Outbox {
         self.by_id.contains_key(&channel) || self.cold.contains_key(&channel)
     }
 
-    /// Channels that are open.
+    /// Returns the number of open channels.
     fn open_channels(&self) -> u64 {
         len64(self.channels.len()).saturating_add(len64(self.cold.len()))
     }
 
-    /// Returns how many channels were opened and are open no more.
+    /// Returns the number of channels that were opened and are no longer open.
     pub(super) fn gone(&self) -> u64 {
         self.opened.saturating_sub(self.open_channels())
     }
@@ -155,12 +155,12 @@ impl Outbox {
 
 #[cfg(test)]
 impl Outbox {
-    /// Channels that are open.
+    /// Returns the number of open channels.
     pub(in crate::message) fn channels_held(&self) -> usize {
         self.channels.len() + self.cold.len()
     }
 
-    /// Those of them that are not cold.
+    /// Returns the number of open channels that are not cold.
     pub(in crate::message) fn warm(&self) -> usize {
         self.channels.len()
     }
@@ -169,7 +169,7 @@ impl Outbox {
         self.finished.ranges()
     }
 
-    /// As if the peer allowed so few.
+    /// Sets the number of channels that the peer permits, also to a lower one.
     pub(in crate::message) fn limit_channels(&mut self, most: u64) {
         self.max_channels = most;
     }

@@ -1,4 +1,4 @@
-//! Pieces of a large message, one full packet after another.
+//! Cutting a large message into pieces that fill packets.
 
 use super::Outbox;
 use crate::message::{index, len64};
@@ -7,38 +7,38 @@ use crate::types::{ChannelId, MessageNumber};
 use crate::wire::{FragHead, varint};
 use core::ops::Range;
 
-/// The bytes of a large message that were never sent. Each packet takes as many as it holds, as
-/// long as nothing else is to be sent before.
+/// The unsent bytes of a large message. Each packet takes as many as it holds, as long as nothing
+/// else must be sent before.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     place: usize,
     channel: ChannelId,
     message: MessageNumber,
-    /// The rest: from where the next piece begins in the message to its end.
+    /// The range of the message that is left.
     range: Range<u64>,
     /// The position of the message's first byte.
     first: u64,
-    /// Bytes left of the channel's turn.
-    turn: i64,
-    /// Bytes of the turn that were used since.
+    /// Bytes that the channel may still send in its round.
+    left_in_round: i64,
+    /// Bytes of the round that were used since.
     charged: usize,
 }
 
-/// Pieces of one size that follow each other, each for a packet of its own.
+/// Consecutive pieces of one size, each for a packet of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces {
-    /// Where the first piece begins in its message.
+    /// Offset of the first piece in its message.
     pub(crate) start: u64,
     /// Bytes of each piece.
     pub(crate) len: usize,
-    /// How many pieces: at least one.
+    /// Number of pieces: at least one.
     pub(crate) count: usize,
 }
 
 impl Rest {
-    /// Cuts pieces of one size for at most `most` packets with `room` behind their headers. None if
-    /// the channel's turn is over, or if all of the rest fits into one packet, which
-    /// [`Outbox::next`] builds. Pieces with a longer offset need another call.
+    /// Cuts pieces of one size for at most `most` packets with `room` bytes behind their headers.
+    /// Returns `None` if the channel's round is over, or if the rest fits into one packet, which
+    /// [`Outbox::next`] builds. Pieces with a longer encoding of the offset need another call.
     pub(crate) fn cut(&mut self, room: usize, most: usize) -> Option<Pieces> {
         let start = self.range.start;
         let len = self.head(start).capacity(room).filter(|len| *len > 0)?;
@@ -47,8 +47,10 @@ impl Rest {
         let left = self.range.end.checked_sub(start)?.checked_sub(1)?;
         let until_end = left / space;
         let until_longer = varint::last_like(start).checked_sub(start)? / space + 1;
-        let turns = u64::try_from(self.turn).ok()?.div_ceil(len64(charge));
-        let count = until_end.min(until_longer).min(turns).min(len64(most));
+        let in_round = u64::try_from(self.left_in_round)
+            .ok()?
+            .div_ceil(len64(charge));
+        let count = until_end.min(until_longer).min(in_round).min(len64(most));
         if count == 0 {
             return None;
         }
@@ -98,9 +100,9 @@ impl Rest {
 }
 
 impl Outbox {
-    /// Returns the rest of the message from which [`next`](Self::next) would cut another piece,
-    /// after a packet that carried `frame` and nothing else. None if something else is to be sent
-    /// before.
+    /// Returns the rest of the message from which [`next`](Self::next) would cut the next piece,
+    /// after a packet that carried `frame` and nothing else. Returns `None` if something else must
+    /// be sent before.
     pub(crate) fn rest_after(&mut self, frame: &SentFrame) -> Option<Rest> {
         let SentFrame::Data {
             channel,
@@ -122,7 +124,7 @@ impl Outbox {
             message,
             first: end.saturating_sub(range.start),
             range,
-            turn: self.scheduler.left(place),
+            left_in_round: self.scheduler.left(place),
             charged: 0,
         })
     }

@@ -1,4 +1,4 @@
-//! How urgent channels are.
+//! The priorities of channels.
 
 use super::Outbox;
 use crate::limits::MAX_CHANNELS;
@@ -8,8 +8,8 @@ use crate::types::ChannelId;
 use std::collections::BTreeMap;
 
 impl Outbox {
-    /// Sets the priority of a channel, from its next packet on and in what is lost and sent again.
-    /// False if as many channels as there can be have one already.
+    /// Sets the priority of a channel, from its next packet on and for retransmissions. Returns
+    /// false if the maximum number of channels already has one.
     pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) -> bool {
         if len64(self.priorities.len()) >= MAX_CHANNELS && !self.priorities.contains_key(&channel) {
             return false;
@@ -35,12 +35,12 @@ impl Outbox {
         !self.priorities.is_empty()
     }
 
-    /// Returns what the program said of channels: it holds for the next session too.
+    /// Removes and returns the priorities that the program set, for the next session.
     pub fn take_priorities(&mut self) -> BTreeMap<ChannelId, Priority> {
         core::mem::take(&mut self.priorities)
     }
 
-    /// As [`set_priority`](Self::set_priority), for all channels of a session that begins.
+    /// Sets the priorities of all channels of a new session.
     pub fn set_priorities(&mut self, priorities: BTreeMap<ChannelId, Priority>) {
         self.priorities = priorities;
     }
@@ -52,7 +52,7 @@ impl Outbox {
         priority.copied().unwrap_or_default()
     }
 
-    /// So many more open channels have this priority.
+    /// Adds `more` to the number of open channels with this priority.
     pub(super) fn count_class(&mut self, priority: Priority, more: i32) {
         if let Some(count) = self.open_by_class.get_mut(usize::from(priority.class())) {
             *count = count.saturating_add_signed(more);

@@ -1,5 +1,4 @@
-//! How messages come into the queue, and how the program hears that a class of channels has room
-//! again.
+//! Queueing messages, and reporting to the program that a class of channels has room again.
 
 use super::{Opened, Outbox};
 use crate::message::outgoing::{Fin, OutgoingChannel};
@@ -7,15 +6,15 @@ use crate::message::send_queue::SendBufferCaches;
 use crate::message::{ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room, len64};
 use crate::types::{ChannelId, MessageNumber};
 
-/// Why a message is not taken.
+/// The reason why a message is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoom {
-    /// The queue is full: later.
+    /// The queue is full; try again later.
     Full,
-    /// The peer lets no more channels be opened: so many are open, or were finished with gaps
-    /// between their numbers.
+    /// The peer permits no more channels. The number counts those that are open, or were finished
+    /// with gaps between their numbers.
     Channels(u64),
-    /// The channel was finished, or that of the request to which this is the reply.
+    /// The channel was finished, or the channel of the request that this message answers.
     Finished(ChannelId),
 }
 
@@ -24,12 +23,12 @@ struct QueueSlot {
     /// The channel's place, and its class.
     place: usize,
     class: u8,
-    /// What the class holds with the message.
+    /// The messages of the class with this one.
     held: Held,
 }
 
 impl Outbox {
-    /// Returns the class of the channel that has something next, as far as is known.
+    /// Returns the class of the next scheduled channel.
     #[must_use]
     #[inline]
     pub fn next_class(&self) -> Option<u8> {
@@ -66,10 +65,10 @@ impl Outbox {
         }))
     }
 
-    /// Lends room for messages like the last one on this channel: the lease accepts them itself.
-    /// None unless the last message is small, waits, and the heads of others follow from its own.
-    /// The lease must be given [back](Self::give_back), and no other method of the outbox may be
-    /// called before.
+    /// Lends room for messages that are like the last one on this channel; the lease accepts them
+    /// itself. Returns `None` unless the last message is small and unsent, and the headers of
+    /// others follow from its own. The lease must be [returned](Self::give_back) before any other
+    /// method of the outbox is called.
     pub fn lend(&mut self, channel: ChannelId) -> Option<ChannelLease> {
         let place = self.find(channel)?;
         let class = self.scheduler.priority(place).class();
@@ -86,7 +85,7 @@ impl Outbox {
         queued.queue.lend(channel, place, most)
     }
 
-    /// Takes back a lease, with the messages that it accepted.
+    /// Takes back a lease with the messages that it accepted.
     pub fn give_back(&mut self, lease: ChannelLease) {
         let held = lease.accepted();
         let (place, count, block) = lease.end();
@@ -123,7 +122,7 @@ impl Outbox {
         Ok(QueueSlot { place, class, held })
     }
 
-    /// The channel's messages count in `class` from now on. O(messages).
+    /// Moves the channel's messages to `class`. O(messages).
     pub(super) fn move_class(&mut self, place: usize, class: u8) {
         let channel = self.channels.get(place);
         let held = channel.map_or(Held::default(), |channel| channel.queue.held());
@@ -134,7 +133,7 @@ impl Outbox {
 
     #[cold]
     pub(super) fn open_one_more(&mut self, channel: ChannelId) -> Result<usize, NoRoom> {
-        // Replies are on the channel of their requests, as the program sees it.
+        // Programs see replies on the channel of their requests.
         if self.is_ended(channel) || self.is_ended(channel.ranked_as()) {
             Err(NoRoom::Finished(channel.ranked_as()))
         } else if self.opened < self.max_channels {
@@ -160,8 +159,8 @@ impl Outbox {
 }
 
 impl Outbox {
-    /// The program waits until the queue has room for `message`. Of several in one class the
-    /// smallest decides. Returns the class of the message's channel.
+    /// Notes that the program waits for room for `message`. The smallest waiting message of a class
+    /// decides. Returns the class of the message's channel.
     pub fn want_room(&mut self, message: &Outgoing) -> u8 {
         let class = self.priority(message.channel).class();
         self.wanted.add(class, Held::of(message).charge());
@@ -174,25 +173,25 @@ impl Outbox {
         !self.wanted.is_empty()
     }
 
-    /// Returns true if [`poll_room`](Self::poll_room) has a class.
+    /// Returns true if [`poll_room`](Self::poll_room) returns a class.
     #[inline]
     pub fn has_wanted_room(&self) -> bool {
         self.wants_room() && self.find_room().is_some()
     }
 
-    /// Returns a class that has the room that the program waits for. It waits no longer then.
+    /// Returns a class that has the room that the program waits for, and ends that wait.
     pub fn poll_room(&mut self) -> Option<u8> {
         let class = self.find_room()?;
         self.wanted.remove(class);
         Some(class)
     }
 
-    /// Takes the room that the program waits for, to hand it to the next session.
+    /// Removes and returns the room that the program waits for, for the next session.
     pub fn take_wanted_room(&mut self) -> WantedRoom {
         core::mem::take(&mut self.wanted)
     }
 
-    /// The program waits for this room since an earlier session.
+    /// Sets the room that the program has waited for since an earlier session.
     pub fn set_wanted_room(&mut self, wanted: WantedRoom) {
         self.wanted = wanted;
     }
