@@ -257,6 +257,7 @@ impl SendCredit {
         } else {
             if credit.generation == self.generation {
                 self.make_room_for_return(limit_end);
+                self.repeat_return(limit_end);
             }
             return false;
         }
@@ -276,6 +277,20 @@ impl SendCredit {
         if let Some(returning) = self.returning.as_ref().filter(|it| it.asked) {
             let returned_end = returning.answer.highest.saturating_add(1);
             self.limit_end = self.limit_end.max(limit_end.min(returned_end));
+        }
+    }
+
+    /// A grant in a generation that ended here shows that the granter does not know of the end. It
+    /// still holds room for numbers below `limit_end`, so one control packet may go at once: it
+    /// carries the RETURN again. Without this rule, two lost control packets would silence this
+    /// side for [`CREDIT_LAPSE`] although the granter asks for an answer.
+    fn repeat_return(&mut self, limit_end: PacketNumber) {
+        if self.sent_end >= limit_end {
+            return;
+        }
+        self.beyond_at = None;
+        if let Some(returning) = &mut self.returning {
+            returning.sent = false;
         }
     }
 

@@ -176,6 +176,31 @@ fn a_lapse_is_for_ever_and_returned() {
     assert_eq!(credit.data_allowance(2, at(L)), 49);
 }
 
+/// The control packets with the RETURN were lost, and the granter goes on granting numbers.
+#[test]
+fn f19_a_grant_after_a_lapse_lets_one_answer_go_at_once() {
+    let mut credit = sender(9, 2);
+    credit.on_sent(3, at(1), true);
+    credit.on_sent(4, at(L), true);
+    credit.on_return_sent(at(L));
+    credit.on_sent(5, at(L), true);
+    let silent = ControlAllowance::No(at(2 * L));
+    assert_eq!(credit.may_send_control(6, at(L + 5)), silent);
+    assert!(!credit.on_grant(offer(0, 5, 2), at(L + 5)));
+    assert_eq!(
+        credit.may_send_control(6, at(L + 5)),
+        silent,
+        "numbers that went"
+    );
+    assert!(!credit.on_grant(offer(0, 40, 2), at(L + 6)), "no data");
+    assert!(credit.return_due(at(L + 6)).is_some(), "the RETURN again");
+    let answer = credit.may_send_control(6, at(L + 6));
+    assert_eq!(answer, ControlAllowance::Small);
+    credit.on_sent(6, at(L + 6), false);
+    let silent = ControlAllowance::No(at(2 * L + 6));
+    assert_eq!(credit.may_send_control(7, at(L + 7)), silent, "only one");
+}
+
 #[test]
 fn a_generation_without_fresh_ack_is_returned_at_once() {
     let mut credit = sender(9, 2);
