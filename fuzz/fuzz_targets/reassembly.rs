@@ -293,8 +293,8 @@ fn whole_ones(input: &mut Input<'_>, filler: &[u8]) -> Vec<u8> {
 fn take_all(bytes: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
     let mut frames = frames(bytes);
     loop {
-        let taken = if let Some(run) = frames.next_batch() {
-            take_run(inbox, model, &run)
+        let taken = if let Some(batch) = frames.next_batch() {
+            take_batch(inbox, model, &batch)
         } else {
             match frames.next() {
                 None => return true,
@@ -308,11 +308,11 @@ fn take_all(bytes: &[u8], inbox: &mut Inbox, model: &mut Model) -> bool {
     }
 }
 
-/// Takes a run. Returns false if the connection would be closed.
-fn take_run(inbox: &mut Inbox, model: &mut Model, run: &FrameBatch<'_>) -> bool {
-    let taken = inbox.on_batch(run).is_ok();
-    // Of a run that breaks a rule some messages were taken, too, but none beyond all credit.
-    for frame in frames(run.frames()) {
+/// Takes a batch. Returns false if the connection would be closed.
+fn take_batch(inbox: &mut Inbox, model: &mut Model, batch: &FrameBatch<'_>) -> bool {
+    let taken = inbox.on_batch(batch).is_ok();
+    // Of a batch that breaks a rule some messages were taken, too, but none beyond all credit.
+    for frame in frames(batch.frames()) {
         if let Ok(Frame::Frag(frag)) = frame {
             let next = model
                 .channels

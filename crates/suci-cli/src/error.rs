@@ -64,8 +64,8 @@ pub(crate) fn print(line: fmt::Arguments<'_>) -> Result<()> {
     written.context("standard output")
 }
 
-/// Returns the same for results that come one after the other over a long time. Returns whether a
-/// reader is left: a reader that goes early, as `head` does, is no failure.
+/// Prints a result to standard output, for results that come one by one over a long time. Returns
+/// false if the reader is gone: a reader that ends early, as `head` does, is no failure.
 pub(crate) fn print_for_reader(line: fmt::Arguments<'_>) -> Result<bool> {
     match output::write_all(io::stdout(), format!("{line}\n").as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

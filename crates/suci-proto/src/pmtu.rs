@@ -119,8 +119,8 @@ impl PathMtu {
         }
     }
 
-    /// Returns the system refused a datagram of `size` (EMSGSIZE), at once or by an ICMP message.
-    /// Returns whether the size fell; packets in flight above the new size are lost.
+    /// Handles the system's refusal of a datagram of `size` (EMSGSIZE), at once or by an ICMP
+    /// message. Returns true if the size fell; packets in flight above the new size are lost.
     pub fn on_too_big(&mut self, now: Instant, size: usize) -> bool {
         self.settle_probe(size);
         if size <= MIN_MTU {
@@ -139,8 +139,8 @@ impl PathMtu {
         true
     }
 
-    /// Returns the system refused a datagram of `size`. Returns true for the first refusal of a
-    /// size that every path must carry.
+    /// Handles the system's refusal of a datagram of `size`. Returns true for the first refusal of
+    /// a size that every path must carry.
     pub fn on_floor_refused(&mut self, size: usize) -> bool {
         size <= MIN_MTU && !core::mem::replace(&mut self.refused_floor, true)
     }

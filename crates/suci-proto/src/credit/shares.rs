@@ -153,7 +153,7 @@ pub struct Shares {
     /// The peers that asked (BLOCKED) when nothing was free, by turn: each peer and the charge of
     /// its packets.
     waiting: BTreeMap<u64, (usize, u64)>,
-    next_turn: u64,
+    next_ticket: u64,
     /// One packet of each peer that waits.
     waiting_bytes: u64,
     booked: Booked,
@@ -196,7 +196,7 @@ impl Shares {
             peers: 0,
             expected: 0,
             waiting: BTreeMap::new(),
-            next_turn: 0,
+            next_ticket: 0,
             waiting_bytes: 0,
             booked: Booked {
                 bytes: 0,
@@ -491,10 +491,10 @@ impl Shares {
         grant.blocked();
         self.allot(grant, Wish::Asks, now);
         if grant.is_dormant() && grant.waiting.is_none() && !grant.retired && !grant.dismissed {
-            let turn = self.next_turn;
-            self.next_turn = turn.saturating_add(1);
-            grant.waiting = Some(turn);
-            self.waiting.insert(turn, (peer, grant.charge()));
+            let ticket = self.next_ticket;
+            self.next_ticket = ticket.saturating_add(1);
+            grant.waiting = Some(ticket);
+            self.waiting.insert(ticket, (peer, grant.charge()));
             self.waiting_bytes = self.waiting_bytes.saturating_add(grant.charge());
         }
     }
@@ -535,7 +535,9 @@ impl Shares {
     fn bind(&mut self, grant: &mut Grant, size: usize) {
         let before = grant.charge();
         grant.bind(data_charge(size));
-        let waiting = grant.waiting.and_then(|turn| self.waiting.get_mut(&turn));
+        let waiting = grant
+            .waiting
+            .and_then(|ticket| self.waiting.get_mut(&ticket));
         if let Some((_, charge)) = waiting {
             *charge = grant.charge();
             self.waiting_bytes = self
@@ -637,8 +639,8 @@ impl Shares {
     /// Takes a grant out of the queue: it was served, is being reclaimed, or its connection was
     /// replaced.
     pub(crate) fn stop_waiting(&mut self, grant: &mut Grant) {
-        if let Some(turn) = grant.waiting.take() {
-            self.waiting.remove(&turn);
+        if let Some(ticket) = grant.waiting.take() {
+            self.waiting.remove(&ticket);
             self.waiting_bytes = self.waiting_bytes.saturating_sub(grant.charge());
         }
     }

@@ -30,8 +30,8 @@ pub(crate) struct Promise {
     grown: u64,
     /// Bytes of large messages.
     pub(crate) large: u64,
-    /// The session's turn in the queue for memory for large messages, if it waits.
-    turn: Option<u64>,
+    /// The session's ticket in the queue for memory for large messages, if it waits.
+    ticket: Option<u64>,
     /// Bytes of `large` that are held while the peer is absent.
     stalled: u64,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Promise {
 impl Promise {
     /// Returns true if the session waits for memory for a large message.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.turn.is_some()
+        self.ticket.is_some()
     }
 }
 
@@ -54,10 +54,10 @@ pub(crate) struct MemoryShares {
     large: u64,
     /// The part of `large` that absent peers hold.
     stalled: u64,
-    /// Peers whose large messages wait for memory, by turn, and how much each wants; one turn for
+    /// Peers whose large messages wait for memory, by ticket, and how much each wants; one ticket for
     /// each session.
     waiting: BTreeMap<u64, (usize, u64)>,
-    next_turn: u64,
+    next_ticket: u64,
     /// The first waiting session may be served now and was not checked yet.
     freed: bool,
     /// A session got no window, and silent peers were not asked yet whether they still live.
@@ -77,7 +77,7 @@ impl MemoryShares {
             large: 0,
             stalled: 0,
             waiting: BTreeMap::new(),
-            next_turn: 0,
+            next_ticket: 0,
             freed: false,
             wanted: false,
             waits_for_window: None,
@@ -166,7 +166,7 @@ impl MemoryShares {
 
     /// Sets the memory that a session is promised for large messages, if it holds `held` and asks
     /// for `wanted` more. If that has to wait, `peer` is named by
-    /// [`next_waiting`](Self::next_waiting) when its turn has come.
+    /// [`next_waiting`](Self::next_waiting) when its ticket has come.
     pub(crate) fn large(
         &mut self,
         promise: &mut Promise,
@@ -184,9 +184,9 @@ impl MemoryShares {
                     self.leave(promise);
                     budget = own;
                 } else {
-                    let turn = *promise.turn.get_or_insert(self.next_turn);
-                    self.next_turn = self.next_turn.max(turn.saturating_add(1));
-                    self.waiting.insert(turn, (peer, wanted));
+                    let ticket = *promise.ticket.get_or_insert(self.next_ticket);
+                    self.next_ticket = self.next_ticket.max(ticket.saturating_add(1));
+                    self.waiting.insert(ticket, (peer, wanted));
                 }
             }
         }
@@ -197,14 +197,14 @@ impl MemoryShares {
 
     /// Takes a session out of the queue: it was served, has nothing to ask for, or ended.
     pub(crate) fn leave(&mut self, promise: &mut Promise) {
-        if let Some(turn) = promise.turn.take() {
-            self.waiting.remove(&turn);
+        if let Some(ticket) = promise.ticket.take() {
+            self.waiting.remove(&ticket);
             // Another session is the first now.
             self.freed = true;
         }
     }
 
-    /// Returns the turn and the peer of the first waiting session that needs no memory held by
+    /// Returns the ticket and the peer of the first waiting session that needs no memory held by
     /// absent peers.
     fn first(&self) -> Option<(u64, usize)> {
         let room = self.pool.saturating_sub(self.stalled);
@@ -212,13 +212,13 @@ impl MemoryShares {
             .waiting
             .iter()
             .filter(|(_, (_, wanted))| *wanted <= room);
-        able.next().map(|(turn, (peer, _))| (*turn, *peer))
+        able.next().map(|(ticket, (peer, _))| (*ticket, *peer))
     }
 
     /// Returns true if no session waits before this one.
     fn is_next(&self, promise: &Promise) -> bool {
         self.first()
-            .is_none_or(|(first, _)| promise.turn == Some(first))
+            .is_none_or(|(first, _)| promise.ticket == Some(first))
     }
 
     /// Returns true if [`next_waiting`](Self::next_waiting) may return a peer.
@@ -372,7 +372,7 @@ mod tests {
             assert!(promises[peer].is_waiting());
         }
         // The first session in the queue ends, the program refuses the second's message: the third
-        // has its turn.
+        // has its ticket.
         shares.release(core::mem::take(&mut promises[1]));
         assert_eq!(shares.next_waiting(), Some(2));
         shares.large(&mut promises[2], 0, None, 2);

@@ -87,14 +87,15 @@ pub(crate) struct Shared {
     pub(crate) met: usize,
     /// The frames of the packet being built: kept to spare the allocation.
     pub(crate) frames: Vec<SentFrame>,
-    /// Disables runs when building packets, for tests that compare both ways.
+    /// Disables building packets together, for tests that compare both ways.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
-    /// Packets that were built in runs, and packets that joined the range of one before.
+    /// Packets that were built together, and received packets that joined the range of the one
+    /// before.
     #[cfg(test)]
-    pub(crate) built_in_runs: u64,
+    pub(crate) built_together: u64,
     #[cfg(test)]
-    pub(crate) in_runs: u64,
+    pub(crate) taken_together: u64,
 }
 
 impl Shared {
@@ -129,9 +130,9 @@ impl Shared {
             #[cfg(test)]
             one_by_one: false,
             #[cfg(test)]
-            built_in_runs: 0,
+            built_together: 0,
             #[cfg(test)]
-            in_runs: 0,
+            taken_together: 0,
             config,
         }
     }

@@ -45,18 +45,18 @@ pub(crate) enum Wait {
 /// HELLOs that wait, each caller's newest.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    by_turn: BTreeMap<u64, Waiting>,
-    turns: HashMap<(NodeId, SocketAddr), u64>,
+    by_ticket: BTreeMap<u64, Waiting>,
+    tickets: HashMap<(NodeId, SocketAddr), u64>,
     next: u64,
 }
 
 impl Backlog {
-    /// Enters a HELLO that found no room. A repeated one keeps its turn. A new one waits at the
+    /// Enters a HELLO that found no room. A repeated one keeps its ticket. A new one waits at the
     /// end, unless too many wait.
     pub(crate) fn enter(&mut self, now: Instant, claim: &Claim) -> Wait {
         let caller = (claim.node, claim.origin.to);
-        let turn = self.turns.get(&caller).copied();
-        if let Some(waiting) = turn.and_then(|turn| self.by_turn.get_mut(&turn)) {
+        let ticket = self.tickets.get(&caller).copied();
+        if let Some(waiting) = ticket.and_then(|ticket| self.by_ticket.get_mut(&ticket)) {
             waiting.claim = *claim;
             waiting.repeated = now;
             return match now >= waiting.since + LONG {
@@ -64,33 +64,38 @@ impl Backlog {
                 false => Wait::GoesOn,
             };
         }
-        if self.turns.len() >= MOST {
+        if self.tickets.len() >= MOST {
             return Wait::Refused;
         }
-        let turn = self.next;
-        self.next = turn.saturating_add(1);
-        self.turns.insert(caller, turn);
+        let ticket = self.next;
+        self.next = ticket.saturating_add(1);
+        self.tickets.insert(caller, ticket);
         let waiting = Waiting {
             claim: *claim,
             since: now,
             repeated: now,
         };
-        self.by_turn.insert(turn, waiting);
+        self.by_ticket.insert(ticket, waiting);
         Wait::Begins
     }
 
     /// Returns all waiting HELLOs, in their order.
     pub(crate) fn claims(&self) -> Vec<Claim> {
-        self.by_turn.values().map(|waiting| waiting.claim).collect()
+        self.by_ticket
+            .values()
+            .map(|waiting| waiting.claim)
+            .collect()
     }
 
     /// Forgets HELLOs that are not repeated any more.
     pub(crate) fn forget(&mut self, now: Instant) {
-        let Self { by_turn, turns, .. } = self;
-        by_turn.retain(|_, waiting| {
+        let Self {
+            by_ticket, tickets, ..
+        } = self;
+        by_ticket.retain(|_, waiting| {
             let stays = now < waiting.repeated + PATIENCE;
             if !stays {
-                turns.remove(&(waiting.claim.node, waiting.claim.origin.to));
+                tickets.remove(&(waiting.claim.node, waiting.claim.origin.to));
             }
             stays
         });
@@ -98,18 +103,18 @@ impl Backlog {
 
     /// Removes a caller that waits no more.
     pub(crate) fn leave(&mut self, claim: &Claim) {
-        if let Some(turn) = self.turns.remove(&(claim.node, claim.origin.to)) {
-            self.by_turn.remove(&turn);
+        if let Some(ticket) = self.tickets.remove(&(claim.node, claim.origin.to)) {
+            self.by_ticket.remove(&ticket);
         }
     }
 
     /// Returns how many wait.
     pub(crate) fn len(&self) -> usize {
-        self.by_turn.len()
+        self.by_ticket.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_turn.is_empty()
+        self.by_ticket.is_empty()
     }
 }
 
@@ -143,7 +148,7 @@ mod tests {
         for node in 1..=3 {
             assert_eq!(backlog.enter(at(0), &claim(node, 1)), Wait::Begins);
         }
-        // A repeated HELLO keeps its turn, even one of another attempt.
+        // A repeated HELLO keeps its ticket, even one of another attempt.
         assert_eq!(backlog.enter(at(249), &claim(1, 2)), Wait::GoesOn);
         assert_eq!(backlog.enter(at(250), &claim(1, 2)), Wait::IsLong);
         assert_eq!(backlog.enter(at(1_000), &claim(1, 2)), Wait::IsLong);

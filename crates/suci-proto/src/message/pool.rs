@@ -1,9 +1,10 @@
-//! Where received bytes live: buffers that come back when the program lets go of its message.
+//! The buffers of received bytes, which return when the program drops its message.
 //!
-//! Received bytes are copied exactly once, to where the program will read them. Long messages get a
-//! buffer of their own from the shelf, kept at full length so that it is not zeroed again. Buffers
-//! below [`SHELVED`] are allocated exactly: a shelf class must not cost a peer less than it costs
-//! us. Messages of up to [`CHUNKED`] bytes that come in order share a [`Chunk`].
+//! Received bytes are copied exactly once, to where the program reads them. Long messages get a
+//! buffer of their own from the shelves, which keep it at full length so that it is not zeroed
+//! again. Buffers below [`SHELVED`] are allocated at their exact size: rounding up to a size class
+//! must not cost us more memory than it costs the peer credit. Messages of up to [`CHUNKED`] bytes
+//! that arrive in order share a [`Chunk`].
 
 use crate::wire;
 use bytes::{Bytes, BytesMut};
@@ -14,30 +15,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Shorter buffers are not kept.
 const SHELVED: usize = 4_096;
 
-/// Longest message that shares a chunk, with its header; those of a run come with their frames'
-/// heads.
+/// Longest message that shares a chunk, including its header. Messages of a batch are stored with
+/// the heads of their frames.
 pub(super) const CHUNKED: usize = 2_048;
 
 const _: () = assert!(
     wire::LONGEST <= CHUNKED,
-    "no message shares memory with others as part of a run that does not by itself"
+    "a message in a batch shares memory only if it would share memory alone"
 );
 
-/// A chunk's first size; it doubles with use up to [`CHUNK`], so that a peer with little to say
-/// costs little.
+/// First size of a chunk. It doubles with use up to [`CHUNK`], so that a peer with little traffic
+/// costs little memory.
 const FIRST_CHUNK: usize = 1_024;
 
 /// A chunk's largest size.
 const CHUNK: usize = 16_384;
 
-/// Full chunks of that size that are looked at again when another is needed, at least and at most.
-/// A program that takes messages as they come has let go of all in the last but one; one that takes
-/// what arrived within a while at once, of those before: memory that goes back meanwhile comes anew
-/// from the kernel, page by page.
+/// Number of full chunks that are kept for reuse, at least and at most. A program that takes
+/// messages as they arrive has dropped all messages of the last chunk but one. A program that takes
+/// messages from time to time has dropped those of earlier chunks. Memory that is freed instead
+/// comes back from the kernel page by page.
 const FULL_CHUNKS: RangeInclusive<usize> = 4..=64;
 
-/// Buffers for long messages, shared by all sessions of a node. A clone is another handle to the
-/// same.
+/// Buffers for long messages, shared by all sessions of a node. A clone refers to the same pool.
 #[derive(Clone)]
 pub struct Pool {
     shelves: Arc<Mutex<Shelves>>,
@@ -48,11 +48,11 @@ struct Shelves {
     free: BTreeMap<usize, Vec<Vec<u8>>>,
     kept: usize,
     max_kept: usize,
-    /// Messages in them may still be somewhere; the oldest first.
+    /// Full chunks, the oldest first. The program may still hold messages in them.
     full_chunks: VecDeque<BytesMut>,
 }
 
-/// Without the buffers that it keeps.
+/// Omits the buffers.
 impl core::fmt::Debug for Pool {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Pool").finish_non_exhaustive()
@@ -60,8 +60,8 @@ impl core::fmt::Debug for Pool {
 }
 
 impl Shelves {
-    /// Returns a buffer of the fullest shelf but that of `class`: what is in use now has the room,
-    /// not what once was.
+    /// Removes and returns a buffer of the fullest shelf other than that of `class`. So the buffers
+    /// of sizes in use stay, not those of sizes used earlier.
     fn take_off(&mut self, class: usize) -> Option<Vec<u8>> {
         let others = self.free.iter_mut().filter(|(other, _)| **other != class);
         let (_, fullest) = others.max_by_key(|(other, shelf)| other.saturating_mul(shelf.len()))?;
@@ -98,8 +98,8 @@ impl Pool {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a buffer of `len` bytes of unspecified (old or zero) content. The caller has charged
-    /// them.
+    /// Returns a buffer of `len` bytes with unspecified (old or zero) content. The caller has
+    /// charged them.
     pub(super) fn take(&self, len: usize) -> Buffer {
         if len < SHELVED {
             return Buffer::supplied(vec![0; len], len);
@@ -120,8 +120,8 @@ impl Pool {
         }
     }
 
-    /// Takes a full chunk of [`CHUNK`] bytes, and gives one whose messages are gone, if there is
-    /// one.
+    /// Keeps a full chunk of [`CHUNK`] bytes, and returns one whose messages were all dropped, if
+    /// there is one.
     fn exchange(&self, full: BytesMut) -> Option<BytesMut> {
         let mut shelves = self.lock();
         let most = shelves.max_kept / CHUNK;
@@ -137,7 +137,7 @@ impl Pool {
     }
 
     fn put_back(&self, data: Vec<u8>) {
-        // Before the lock, so that it is freed after it.
+        // Declared before the lock, so that its buffers are freed after unlocking.
         let mut given_up = Vec::new();
         let mut shelves = self.lock();
         if data.len() > shelves.max_kept {
@@ -163,19 +163,19 @@ fn class(len: usize) -> usize {
         .unwrap_or(len)
 }
 
-/// The bytes of one message while it is put together.
+/// The buffer of one message during reassembly.
 #[derive(Debug)]
 pub(super) struct Buffer {
     memory: Storage,
     len: usize,
 }
 
-/// What holds the bytes: room for `len` at least.
+/// The memory of a buffer, at least `len` bytes.
 #[derive(Debug)]
 enum Storage {
-    /// The message's own, and where to return it.
+    /// A buffer of the message alone, and the pool to which it returns.
     Own(Vec<u8>, Option<Pool>),
-    /// A place in a chunk. What was not written of it is not there yet.
+    /// A part of a chunk. Its length covers the written bytes only.
     Shared(BytesMut),
 }
 
@@ -192,7 +192,7 @@ impl Buffer {
         self.len
     }
 
-    /// Copies `bytes` to `at`. False, and nothing done, if they do not fit.
+    /// Copies `bytes` to `at`. Returns false and does nothing if they do not fit.
     #[must_use]
     pub(super) fn write(&mut self, at: usize, bytes: &[u8]) -> bool {
         let Some(end) = at.checked_add(bytes.len()).filter(|end| *end <= self.len) else {
@@ -213,12 +213,13 @@ impl Buffer {
         place.map(|place| place.copy_from_slice(bytes)).is_some()
     }
 
-    /// Returns true if it is a place in a chunk.
+    /// Returns true if it is a part of a chunk.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.memory, Storage::Shared(_))
     }
 
-    /// Shortens or lengthens to `len`, within the memory it has. False if that is not enough.
+    /// Shortens or lengthens the buffer to `len` within its memory. Returns false if that does not
+    /// suffice.
     #[must_use]
     pub(super) fn resize(&mut self, len: usize) -> bool {
         let fits = match &self.memory {
@@ -231,7 +232,7 @@ impl Buffer {
         fits
     }
 
-    /// Returns the first bytes of it, at most `len`.
+    /// Returns the first bytes, at most `len`.
     pub(super) fn front(&self, len: usize) -> &[u8] {
         let data = match &self.memory {
             Storage::Own(data, _) => data.as_slice(),
@@ -240,7 +241,8 @@ impl Buffer {
         data.get(..len.min(self.len)).unwrap_or_default()
     }
 
-    /// Returns the finished message. A shelved buffer goes home when the last reference is dropped.
+    /// Returns the finished message. A shelved buffer returns to the pool when the last reference
+    /// is dropped.
     pub(super) fn freeze(mut self) -> Bytes {
         match &mut self.memory {
             Storage::Own(_, Some(_)) => Bytes::from_owner(self),
@@ -268,25 +270,26 @@ impl Drop for Buffer {
     }
 }
 
-/// Messages that are not long side by side, so that none needs an allocation of its own.
+/// Memory in which short messages are stored side by side, so that none needs an allocation of its
+/// own.
 ///
-/// The memory is free again when all messages in it are: only for messages that the program can
-/// take at once, else a peer could hold a whole chunk with one message of each that never becomes
-/// complete in order. One at a time may come in pieces.
+/// The memory is free once all its messages are dropped. So it holds only messages that the program
+/// can take at once; otherwise a peer could keep each whole chunk in use by one message that never
+/// completes. One message at a time may arrive in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     space: BytesMut,
     size: usize,
-    /// There is a message that is not complete.
+    /// True while one message in it is incomplete.
     lent: bool,
-    /// Bytes of all chunks there ever were.
+    /// Bytes of all chunks ever allocated.
     #[cfg(test)]
     pub(super) allocated: usize,
 }
 
 impl Chunk {
-    /// Copies `header` and `data` one behind the other: a message of at most [`CHUNKED`] bytes, or
-    /// the frames of a run.
+    /// Copies `header` and then `data`: a message of at most [`CHUNKED`] bytes, or the frames of a
+    /// batch.
     pub(super) fn copy(&mut self, pool: &Pool, header: &[u8], data: &[u8]) -> Bytes {
         let len = header.len().saturating_add(data.len());
         if len == 0 {
@@ -300,8 +303,8 @@ impl Chunk {
         self.space.split().freeze()
     }
 
-    /// Returns a place for a message of `len` bytes that comes in pieces, unless it is too long, or
-    /// there is such a one.
+    /// Returns memory for a message of `len` bytes that arrives in pieces. Returns `None` if the
+    /// message is too long or another one is incomplete.
     pub(super) fn lend(&mut self, pool: &Pool, len: usize) -> Option<Buffer> {
         if self.lent || len > CHUNKED {
             return None;
@@ -315,12 +318,12 @@ impl Chunk {
         })
     }
 
-    /// Returns true if a message in it is not complete.
+    /// Returns true if a message in it is incomplete.
     pub(super) fn is_lent(&self) -> bool {
         self.lent
     }
 
-    /// What was lent is complete.
+    /// Notes that the incomplete message was completed.
     pub(super) fn take_back(&mut self) {
         self.lent = false;
     }
@@ -332,7 +335,7 @@ impl Chunk {
         }
     }
 
-    /// Goes on in other memory, that has room for `len` bytes.
+    /// Continues with other memory that has room for `len` bytes.
     #[inline(never)]
     fn renew(&mut self, pool: &Pool, len: usize) {
         if self.size == CHUNK
@@ -351,7 +354,7 @@ impl Chunk {
     }
 }
 
-/// `header` and `data` one behind the other, in memory of their own.
+/// Copies `header` and then `data` to memory of their own.
 pub(super) fn copy_alone(pool: &Pool, header: &[u8], data: &[u8]) -> Bytes {
     let len = header.len().saturating_add(data.len());
     if len < SHELVED {

@@ -144,8 +144,8 @@ fn packets(outbox: &mut Outbox, full: usize) -> Vec<Packet> {
 fn take(inbox: &mut Inbox, packet: &Packet) -> Result<(), ProtocolError> {
     let mut frames = wire::frames(&packet.bytes);
     loop {
-        if let Some(run) = frames.next_batch() {
-            inbox.on_batch(&run)?;
+        if let Some(batch) = frames.next_batch() {
+            inbox.on_batch(&batch)?;
             continue;
         }
         let Some(frame) = frames.next() else {

@@ -1,9 +1,8 @@
-//! Building packets: what goes out next, and whether it may.
+//! Building packets: selects the content of the next packet, and decides whether it may be sent.
 //!
 //! A packet carries, in this order: acknowledgement, credit, control, then data until it is full.
-//! Whether data may go is the minimum of congestion window, pacing, socket credit and the program's
-//! cap; memory credit is the outbox's own gate. Control goes as far as the socket credit's reserve
-//! allows.
+//! Data is limited by the congestion window, pacing, socket credit and the program's cap; the
+//! outbox itself applies memory credit. Control is limited by the socket credit's reserve.
 
 mod control;
 mod data;
@@ -24,75 +23,78 @@ use crate::waits::WaitReason;
 use crate::wire::{CrcScope, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
 use core::ops::RangeInclusive;
 
-/// Bytes of a PING frame, which any packet of messages may have to carry beside them.
+/// Bytes of a PING frame, which any packet of messages may carry, too.
 const PING: usize = 1;
 
-/// What a packet of messages holds beside their bytes, as it usually is: header, PING, a frame's
-/// head.
+/// Usual bytes of a packet of messages besides their payload: packet header, PING, and the head of
+/// a frame.
 pub(super) const OVERHEAD: usize = PLAIN_OVERHEAD + PING + 16;
 
-/// So much that waits is a long queue, however large the window is.
+/// A queue of more bytes than this is long, however large the window is.
 const LONG_QUEUE: u64 = 1 << 20;
 
-/// How long a train may take on the wire, as far as the pacing rate tells: nothing overtakes a
-/// train that the socket has. Faster wires carry the longest there are.
+/// Longest time of a train on the wire, by the pacing rate: no packet can overtake a train that the
+/// socket has. On faster wires the bounds of a train apply first.
 const TRAIN: Duration = Duration::from_micros(50);
 
-/// The same when something urgent may come: the peer prefers response, or a higher class is in use.
+/// The same if urgent data may follow: the peer prefers response, or a higher class is in use.
 const SHORT_TRAIN: Duration = Duration::from_micros(25);
 
-/// Packets that a train may have however slow the wire is.
+/// Packets that a train may have on any wire, however slow.
 const SHORTEST_TRAIN: usize = 2;
 
-/// Packets of the window, an eighth of it at most, and of the pacer's budget, that a class leaves
-/// to higher ones on the same connection.
+/// Packets of the window (at most an eighth of it) and of the pacer's budget that a class leaves to
+/// higher classes on the same connection.
 const RESERVE: u64 = 2;
 
-/// Bytes of frames that ride on an INIT: with its own fields it stays below [`limits::MIN_MTU`].
+/// Bytes of frames that ride on an INIT. With its own fields the INIT stays below
+/// [`limits::MIN_MTU`].
 const RIDE: usize = 900;
 
-/// What [`Peer::build`] made.
+/// The result of [`Peer::build`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Built {
-    /// Nothing may go now.
+    /// No packet may be sent now.
     Nothing,
     /// A train, and more may follow it.
     Train,
-    /// A train with all that was to be said.
+    /// A train that carries everything that waited.
     Last,
 }
 
-/// What a packet is wanted for.
+/// The reason to build a packet.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     /// Messages.
     data: bool,
-    /// Control that does not wait for messages.
+    /// Control frames that do not wait for messages.
     urgent: bool,
 }
 
-/// What the next packet may be.
+/// The permission to build the next packet.
 #[derive(Clone, Copy, Debug)]
 struct Permit {
     number: PacketNumber,
     /// Largest size.
     size: usize,
-    /// Messages may ride.
+    /// The packet may carry messages.
     data: bool,
-    /// Within the limit: control frames of any kind may ride.
+    /// The packet is within the socket credit's limit, so it may carry control frames of any kind.
     free: bool,
-    /// It follows a packet of messages at the same moment, so that nothing else is due; and so many
-    /// more may follow it. None if all was asked.
+    /// If set, the packet follows a packet of messages at the same moment, so it carries messages
+    /// only, and this many more may follow it. `None` if all conditions were checked for this
+    /// packet.
     more: Option<u64>,
 }
 
-/// The newest packet of a train, and what may follow it.
+/// The newest packet of a train, and the number of packets that may follow it.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     len: usize,
     /// As [`Contents::plain`].
     plain: bool,
-    /// Packets that may follow it if it is plain, as far as it is known from one before.
+    /// Number of packets that may follow it if it is plain, if an earlier packet of the train
+    /// determined that.
     more: Option<u64>,
 }
 
@@ -102,20 +104,21 @@ struct Contents {
     eliciting: bool,
     data: bool,
     path_probe: bool,
-    /// It asks for an acknowledgement, and goes beside the congestion window.
+    /// It elicits an acknowledgement and is sent outside the congestion window.
     control: bool,
-    /// It has a PING.
+    /// It contains a PING.
     ping: bool,
-    /// Not all that was wanted came into it.
+    /// Some frames that wait did not fit into it.
     leaves_some: bool,
-    /// Nothing but messages was wanted, and written: padding and a PING at their end apart.
+    /// It contains only messages, except for padding and a PING at its end, and nothing else
+    /// waited.
     plain: bool,
 }
 
 impl Peer {
-    /// Fills `train` with packets for this peer, at most `max_segments`, fewer if it is `outranked`
-    /// by others. When nothing may go or nothing is left, [`Peer::deadline`] says when that may
-    /// change.
+    /// Fills `train` with packets for this peer: at most `max_segments`, fewer if the peer is
+    /// `outranked` by others. If no packet may be sent or nothing is left, [`Peer::deadline`] is
+    /// the time at which that may change.
     pub(crate) fn build(
         &mut self,
         now: Instant,
@@ -132,14 +135,14 @@ impl Peer {
                 Built::Train | Built::Last => built = Built::Train,
             }
         }
-        // What was built may stay: a socket that takes nothing ends the turn. What is acknowledged
-        // waits no more.
+        // After `Built::Train` the caller comes again, unless the socket is full. So an empty queue
+        // is noted at once: its messages wait no more.
         if built != Built::Train || self.session.outbox.is_empty() {
             let reason = self.wait_reason(now);
             self.waits.note(now, reason);
         }
         if built == Built::Last {
-            // What was sent may ask for an answer.
+            // The packets just built may await an answer.
             let waiting = self.is_waiting();
             self.life.set_waiting(now, waiting);
         }
@@ -185,7 +188,8 @@ impl Peer {
         }
     }
 
-    /// Packets of one size, as many as may go. True if nothing is left that could go later.
+    /// Fills `train` with as many packets of one size as may be sent. Returns true if nothing is
+    /// left that could be sent later.
     fn fill(
         &mut self,
         now: Instant,
@@ -198,7 +202,7 @@ impl Peer {
         let mut most = max_segments;
         let mut last = false;
         while train.segments() < most {
-            // Most trains have one packet, and need not know how long they might become.
+            // Most trains have one packet, for which this bound is not needed.
             if train.segments() == 1 {
                 most = most.min(self.train_packets(now, outranked));
             }
@@ -214,7 +218,7 @@ impl Peer {
                 Some(permit) => permit,
                 None => {
                     let Some(wanted) = self.wanted(now) else {
-                        // What waits for memory is said in a packet of its own.
+                        // Messages that wait for memory credit are reported in a later packet.
                         last = self.session.outbox.wait_reason().is_none();
                         break;
                     };
@@ -239,7 +243,7 @@ impl Peer {
                 permit.size
             );
             if len < permit.size {
-                // Nothing follows a shorter packet in its train.
+                // A shorter packet ends its train.
                 last = !contents.leaves_some
                     && !self.wants_data()
                     && self.session.outbox.wait_reason().is_none();
@@ -255,15 +259,16 @@ impl Peer {
         last
     }
 
-    /// Returns true if what was just sent gave cause for more, which no timer names: a probe of the
-    /// path goes only while something is in flight, and the connection's numbers may be used up.
+    /// Returns true if the packets just built require more that no timer covers: a path probe,
+    /// which is sent only while packets are in flight, or a new connection because the packet
+    /// numbers are used up.
     fn has_more_by_itself(&self, now: Instant) -> bool {
         let used_up = |c: &Connection| c.numbers.peek().is_none();
         self.path_probe_due(now).is_some() || self.connection.as_deref().is_some_and(used_up)
     }
 
-    /// Packet numbers never wrap: a connection that used them all is replaced by another of the
-    /// same session (F15).
+    /// Opens a new connection of the same session if the packet numbers are used up (they never
+    /// wrap, F15), or if packets are bound to a size that is in doubt.
     fn replace_if_used_up(&mut self, now: Instant, shared: &mut Shared) {
         let used_up = self
             .connection
@@ -275,7 +280,7 @@ impl Peer {
         }
     }
 
-    /// Looks how the traffic flows, and has the peer told if that changed.
+    /// Updates the mode of the traffic, and announces a change to the peer.
     fn settle_mode(&mut self, now: Instant) {
         if let Some(connection) = &mut self.connection {
             let window = connection.congestion.window();
@@ -292,7 +297,7 @@ impl Peer {
         }
     }
 
-    /// Returns how many packets a train may have.
+    /// Returns the maximum number of packets in a train.
     fn train_packets(&mut self, now: Instant, outranked: bool) -> usize {
         let sendable = self.session.outbox.has_sendable();
         let outranked = outranked || (sendable && self.session.outbox.is_outranked());
@@ -311,19 +316,19 @@ impl Peer {
             .max(SHORTEST_TRAIN)
     }
 
-    /// Returns what for a packet is wanted, if one is.
+    /// Returns the reason to build a packet, if there is one.
     fn wanted(&mut self, now: Instant) -> Option<Wanted> {
         let data = self.wants_data();
         let urgent = self.wants_control(now);
         (data || urgent).then_some(Wanted { data, urgent })
     }
 
-    /// Returns true if a packet is wanted for messages.
+    /// Returns true if messages can be sent, as far as memory credit goes.
     fn wants_data(&mut self) -> bool {
         self.carries_data() && self.session.outbox.has_sendable()
     }
 
-    /// Returns what the next packet may be, if it is allowed.
+    /// Returns the permission for the next packet, if it may be sent.
     fn permit(&mut self, now: Instant, wanted: Wanted) -> Option<Permit> {
         let connection = self.connection.as_mut()?;
         let wants_data = wanted.data && !connection.grant.is_dismissed();
@@ -366,8 +371,8 @@ impl Peer {
         }
     }
 
-    /// Builds one packet; says how long it is. `None`, and nothing changed, if nothing came into
-    /// it.
+    /// Builds one packet and returns its length and content. Returns `None` and changes nothing if
+    /// no frame was written.
     fn build_packet(
         &mut self,
         now: Instant,
@@ -394,7 +399,7 @@ impl Peer {
             contents.data = train.packet_len() > control_only;
             contents.eliciting |= contents.data;
         }
-        // A PING that was to go with messages does not go without them.
+        // A PING that was to accompany messages is not sent without them.
         let lone_ping = permit.data && !contents.data && !asked;
         let least = PLAIN_OVERHEAD + if lone_ping { PING } else { 0 };
         let empty = train.packet_len() <= least;
@@ -447,8 +452,8 @@ impl Peer {
         );
     }
 
-    /// Notes that packets of `len` bytes each with consecutive `numbers` were built. If they are
-    /// several, they carried equal pieces of the part of a message that is all of `frames`.
+    /// Records packets of `len` bytes each with consecutive `numbers` as sent. If there are
+    /// several, `frames` is one part of a message, and each packet carried an equal piece of it.
     fn record(
         &mut self,
         now: Instant,
@@ -491,8 +496,8 @@ impl Peer {
         }
     }
 
-    /// Returns what the messages wait for that could not go now: the first limit that none of them
-    /// passes.
+    /// Returns the reason why the messages in the queue wait: the first limit that stops all of
+    /// them.
     fn wait_reason(&mut self, now: Instant) -> Option<WaitReason> {
         if self.session.outbox.is_empty() {
             return None;
@@ -532,7 +537,7 @@ impl Peer {
         })
     }
 
-    /// Starts asking for credit when messages wait for it, stops when none do.
+    /// Starts asking for credit if messages wait for it, and stops otherwise.
     fn note_blocked(&mut self, now: Instant) {
         let (up, carries) = (self.is_up(), self.carries_data());
         let answers = self.has_answers();

@@ -96,7 +96,7 @@ impl Peer {
             self.drop_connection(shared);
             return;
         }
-        self.say_last(close_code(&error), shared);
+        self.send_final_close(close_code(&error), shared);
         self.end(now, EndReason::Protocol(error), shared);
     }
 }

@@ -99,7 +99,7 @@ impl Peer {
                 let part = part?;
                 inbox.on_part(&part)?;
                 shared.counters.payload_copied += match part {
-                    PacketPart::FrameBatch(run) => run.payload(),
+                    PacketPart::FrameBatch(batch) => batch.payload(),
                     PacketPart::Frag(frag) => frag.data.len() as u64,
                 };
             } else if let Some(frame) = frames.next()

@@ -408,10 +408,10 @@ impl Peer {
             })
     }
 
-    /// Returns the address of an attempt: the path while the link is up, otherwise in turn the
+    /// Returns the address of an attempt: the path while the link is up, otherwise, by `index`, one of the
     /// book's addresses, the address where the peer was last heard, and the address where it was
     /// heard before another process with its ID replaced it.
-    pub(super) fn candidate_address(&self, turn: usize) -> Option<SocketAddr> {
+    pub(super) fn candidate_address(&self, index: usize) -> Option<SocketAddr> {
         if let Some(connection) = &self.connection
             && self.life.link() == Link::Up
         {
@@ -421,7 +421,7 @@ impl Peer {
         let heard = [&self.heard_at, &self.heard_before].into_iter().flatten();
         let heard = heard.filter(|at| !self.book.contains(**at));
         let count = book.len() + heard.clone().count();
-        book.chain(heard).copied().nth(turn.checked_rem(count)?)
+        book.chain(heard).copied().nth(index.checked_rem(count)?)
     }
 
     /// Returns the state of the link; `None` for a stranger of which only the data that detects

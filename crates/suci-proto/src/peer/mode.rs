@@ -8,18 +8,18 @@
 use crate::time::{Duration, Instant};
 use crate::wire::Mode;
 
-/// If more than a window, or very much, is queued for this time, the program wants throughput; if
-/// it is not for as long, the program does no more.
+/// Time after which a long queue (more than a window or 1 MiB) selects Throughput, and a shorter
+/// queue ends it.
 const LONG: Duration = Duration::from_millis(20);
 
-/// Exchanges in a row, each ending with a message that acknowledges everything, that show a program
-/// which waits for answers. The number needed doubles each time that this proves wrong, up to the
-/// second constant: if answers come too late to carry the acknowledgement, finding out costs a
+/// Consecutive exchanges, each ended by a message that acknowledges everything, which show that a
+/// program waits for answers. The number doubles, up to the second constant, each time that this
+/// proves wrong: if answers are too late to carry the acknowledgement, each wrong guess costs a
 /// packet.
 const EXCHANGES: u32 = 16;
 const MOST_EXCHANGES: u32 = 4_096;
 
-/// Most packets of an exchange that counts: half of the grant of a receiver in Response.
+/// Bound of packets in an exchange that counts: half of the grant of a receiver in Response.
 pub(super) const SHORT: u64 = 8;
 
 /// The mode derived from the traffic to an Adaptive peer.
@@ -45,8 +45,7 @@ impl Default for TrafficClassifier {
 }
 
 impl TrafficClassifier {
-    /// Notes that packets to the peer were built. `long`: more than a window, or very much, is
-    /// queued.
+    /// Notes that packets to the peer were built. `long`: a long queue remains.
     pub(crate) fn on_queue(&mut self, now: Instant, long: bool) {
         if long {
             self.exchanges = 0;
@@ -66,8 +65,8 @@ impl TrafficClassifier {
         }
     }
 
-    /// Notes a message so long that it would wait for credit with the receiver's share for
-    /// Response: such exchanges do not suit Response.
+    /// Notes a message that would wait for credit with the receiver's share for Response: Response
+    /// does not suit such exchanges.
     pub(crate) fn on_long_message(&mut self) {
         self.exchanges = 0;
         if self.mode == Mode::Response {
@@ -76,7 +75,8 @@ impl TrafficClassifier {
         }
     }
 
-    /// Notes that everything sent was acknowledged; `answered`: by a packet with a message.
+    /// Notes that everything sent was acknowledged. `answered`: the acknowledging packet carried a
+    /// message.
     pub(crate) fn on_exchange(&mut self, answered: bool) {
         if self.mode == Mode::Throughput {
             return;
@@ -110,7 +110,7 @@ impl TrafficClassifier {
 #[derive(Debug)]
 pub(crate) struct Modes {
     /// Both ends announced the extension.
-    spoken: bool,
+    supported: bool,
     ours: Mode,
     /// The newest MODE of ours; 0 is the parameter of the handshake.
     number: u64,
@@ -125,9 +125,9 @@ pub(crate) struct Modes {
 
 impl Modes {
     /// Returns the modes of the handshake.
-    pub(crate) fn new(spoken: bool, ours: Mode, theirs: Mode) -> Self {
+    pub(crate) fn new(supported: bool, ours: Mode, theirs: Mode) -> Self {
         Self {
-            spoken,
+            supported,
             ours,
             number: 0,
             due: false,
@@ -147,9 +147,9 @@ impl Modes {
         self.theirs
     }
 
-    /// Returns true if MODE is a frame of this connection.
-    pub(crate) fn are_spoken(&self) -> bool {
-        self.spoken
+    /// Returns true if both ends support MODE.
+    pub(crate) fn are_supported(&self) -> bool {
+        self.supported
     }
 
     /// Sets the mode of our traffic. The program's choice (`wished`) is announced at once, a
@@ -160,8 +160,8 @@ impl Modes {
         }
         self.ours = mode;
         self.number = self.number.saturating_add(1);
-        self.due = self.spoken;
-        self.urgent = self.spoken && wished;
+        self.due = self.supported;
+        self.urgent = self.supported && wished;
     }
 
     /// Returns the MODE that must be sent, with its number.
@@ -169,7 +169,7 @@ impl Modes {
         self.due.then_some((self.number, self.ours))
     }
 
-    /// Returns true if it is worth a packet of its own.
+    /// Returns true if it should be sent in a packet of its own.
     pub(crate) fn is_urgent(&self) -> bool {
         self.due && self.urgent
     }

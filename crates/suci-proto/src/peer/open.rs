@@ -22,8 +22,8 @@ pub(crate) struct Attempt {
     pub(crate) opening: Opening,
     /// Where it goes.
     pub(crate) to: SocketAddr,
-    /// How often the attempt changed to another address.
-    turns: usize,
+    /// The index of the present address: the number of changes to another address.
+    address_index: usize,
     /// The cookie, from COOKIE to INIT, and when it came.
     cookie: Option<(wire::Cookie, Instant)>,
     /// The offer of our INIT, once INIT is made.
@@ -66,7 +66,7 @@ impl Attempt {
         Self {
             opening,
             to,
-            turns: 0,
+            address_index: 0,
             cookie: None,
             offer: None,
         }
@@ -170,14 +170,14 @@ impl Peer {
         let made = attempt.offer.as_ref().map(|offer| offer.sent_at);
         // The process at that address is not the node, or does not admit this one: try another
         // address.
-        let turns = match code {
+        let address_index = match code {
             RefusedCode::WrongNode
             | RefusedCode::NotAllowed
             | RefusedCode::Mode
-            | RefusedCode::Version => attempt.turns + 1,
-            _ => attempt.turns,
+            | RefusedCode::Version => attempt.address_index + 1,
+            _ => attempt.address_index,
         };
-        self.try_later(now, turns, shared);
+        self.try_later(now, address_index, shared);
         // Other refusals may answer a repeated HELLO of the attempt, whose INIT may still be
         // accepted.
         if code == RefusedCode::DuplicateNode
@@ -188,13 +188,13 @@ impl Peer {
         true
     }
 
-    /// Replaces the attempt under way by a later one, at the address that `turns` selects.
-    pub(crate) fn try_later(&mut self, now: Instant, turns: usize, shared: &mut Shared) {
+    /// Replaces the present attempt by a later one, at the address with the index `address_index`.
+    pub(crate) fn try_later(&mut self, now: Instant, address_index: usize, shared: &mut Shared) {
         self.drop_attempt(shared);
         let opening = Opening::later(shared.random(), now);
-        self.attempt = self.candidate_address(turns).map(|to| {
+        self.attempt = self.candidate_address(address_index).map(|to| {
             Box::new(Attempt {
-                turns,
+                address_index,
                 ..Attempt::new(opening, to)
             })
         });
@@ -249,7 +249,7 @@ impl Peer {
             }
             _ => {
                 attempt.cookie = None;
-                self.turn_to_next_address();
+                self.change_to_next_address();
                 true
             }
         }
@@ -257,14 +257,14 @@ impl Peer {
 
     /// Changes to the next address for a repeated HELLO, since no answer came from the last one (as
     /// in RFC 8305, section 5). A late answer counts, too.
-    fn turn_to_next_address(&mut self) {
-        let turns = self.attempt.as_ref().map_or(0, |a| a.turns + 1);
-        let candidate_address = self.candidate_address(turns);
+    fn change_to_next_address(&mut self) {
+        let address_index = self.attempt.as_ref().map_or(0, |a| a.address_index + 1);
+        let candidate_address = self.candidate_address(address_index);
         if let Some(attempt) = &mut self.attempt
             && attempt.opening.tries() > 0
             && let Some(to) = candidate_address
         {
-            attempt.turns = turns;
+            attempt.address_index = address_index;
             attempt.to = to;
         }
     }

@@ -137,7 +137,7 @@ impl Peer {
         let followers = numbers.end() - numbers.start();
         #[cfg(test)]
         {
-            shared.in_runs += followers;
+            shared.taken_together += followers;
         }
         if effects.acked {
             self.life.end_stream();
@@ -247,7 +247,7 @@ impl Peer {
             Frame::Close(close) => effects.close = Some(close),
             Frame::Challenge(nonce) => connection.pending.respond(nonce, effects.elsewhere),
             Frame::Response(nonce) => self.on_response(now, nonce, shared),
-            Frame::Mode { number, mode } if connection.modes.are_spoken() => {
+            Frame::Mode { number, mode } if connection.modes.are_supported() => {
                 if connection.modes.on_heard(number, mode) {
                     connection.apply_peer_mode();
                     connection.share_by_mode(shared);

@@ -226,7 +226,7 @@ impl Peer {
     fn on_lingering_over(&mut self, now: Instant, shared: &mut Shared) {
         if self.lingering.is_some_and(|until| until <= now) {
             if shared.closing {
-                self.say_last(shared.close_code(), shared);
+                self.send_final_close(shared.close_code(), shared);
             }
             self.drop_connection(shared);
         }
@@ -250,7 +250,7 @@ impl Peer {
     /// tells it while this process lives.
     fn leave(&mut self, now: Instant, reason: EndReason, shared: &mut Shared) {
         if self.lingering.is_none() {
-            self.say_last(shared.close_code(), shared);
+            self.send_final_close(shared.close_code(), shared);
         }
         self.end(now, reason, shared);
     }

@@ -12,9 +12,9 @@ use super::reader::Reader;
 use crate::types::{ChannelId, MessageNumber, PacketNumber};
 use core::ops::Range;
 
-/// Most parts of a packet that is taken in a run. A packet of long messages never has more. A
-/// packet of small ones of different channels or with headers may have more, and is then processed
-/// frame by frame.
+/// Bound of parts in a packet that is taken together with others. A packet of long messages never
+/// has more. A packet of small ones of different channels or with headers may have more, and is
+/// then processed frame by frame.
 const PARTS: usize = 8;
 
 /// An authentic packet of a connection and the datagrams that came with it. Those that continue the
@@ -242,10 +242,13 @@ mod tests {
     /// 101.
     fn taken(header: &Header, next: &[u8], most: u64) -> Option<usize> {
         let first = packet(header, 1);
-        let mut run = ContiguousPackets::new(40, &first, next);
-        let taken = run.next_piece(most).map(<[u8]>::len);
-        assert_eq!(run.rest().is_empty(), taken.is_some() || next.is_empty());
-        assert_eq!(run.number(), 40 + u64::from(taken.is_some()));
+        let mut packets = ContiguousPackets::new(40, &first, next);
+        let taken = packets.next_piece(most).map(<[u8]>::len);
+        assert_eq!(
+            packets.rest().is_empty(),
+            taken.is_some() || next.is_empty()
+        );
+        assert_eq!(packets.number(), 40 + u64::from(taken.is_some()));
         taken
     }
 
@@ -333,14 +336,14 @@ mod tests {
         let mut first = packet(header, 1);
         first.resize(1_000, 0);
         seal(&mut first);
-        let mut run = ContiguousPackets::new(40, &first, next);
+        let mut packets = ContiguousPackets::new(40, &first, next);
         let mut messages = Messages::default();
-        let packet = run.read_messages(&mut messages);
+        let packet = packets.read_messages(&mut messages);
         let taken = packet.is_some();
-        packet.into_iter().for_each(|packet| run.take(packet));
-        assert_eq!(run.rest().is_empty(), taken);
-        assert_eq!(run.number(), 40 + u64::from(taken));
-        assert_eq!(run.message().is_some(), !taken);
+        packet.into_iter().for_each(|packet| packets.take(packet));
+        assert_eq!(packets.rest().is_empty(), taken);
+        assert_eq!(packets.number(), 40 + u64::from(taken));
+        assert_eq!(packets.message().is_some(), !taken);
         taken.then(|| messages.parts().count())
     }
 

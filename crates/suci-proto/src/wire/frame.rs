@@ -456,13 +456,13 @@ pub const fn frames(payload: &[u8]) -> Frames<'_> {
 }
 
 impl<'a> Frames<'a> {
-    /// Returns the next run, if a run comes next. [`next_frag`](Self::next_frag) would return its
-    /// frames one by one.
+    /// Returns the next batch, if a batch comes next. [`next_frag`](Self::next_frag) would return
+    /// its frames one by one.
     #[inline]
     pub fn next_batch(&mut self) -> Option<FrameBatch<'a>> {
-        let run = FrameBatch::read(self.left.clone().rest())?;
-        self.left.bytes(run.frames().len() as u64).ok()?;
-        Some(run)
+        let batch = FrameBatch::read(self.left.clone().rest())?;
+        self.left.bytes(batch.frames().len() as u64).ok()?;
+        Some(batch)
     }
 
     /// Returns true if no frame is left.
@@ -478,11 +478,12 @@ impl<'a> Frames<'a> {
         self.left.skip_run(kind::PADDING);
     }
 
-    /// Returns the next FRAG, or a run of them that are alike; `None` if another frame comes next.
+    /// Returns the next FRAG, or a batch of them that are alike; `None` if another frame comes
+    /// next.
     #[inline(always)]
     pub(crate) fn next_part(&mut self) -> Option<Result<PacketPart<'a>, ProtocolError>> {
         match self.next_batch() {
-            Some(run) => Some(Ok(PacketPart::FrameBatch(run))),
+            Some(batch) => Some(Ok(PacketPart::FrameBatch(batch))),
             None => Some(self.next_frag()?.map(PacketPart::Frag)),
         }
     }

@@ -1,4 +1,4 @@
-//! The common header of a run of packets to send: only number, offset and checksum differ.
+//! The common header of a sequence of packets to send: only number, offset and checksum differ.
 
 use super::crc::Crc;
 use super::header::{CHECKSUM, CrcScope, NUMBER, PLAIN_OVERHEAD, scope};
@@ -143,7 +143,7 @@ mod tests {
             let header = Header { scope, ..HEADER };
             let first = packet(&header, channel, message, 1, &body);
             let lead = first.len() - body.len() - 1;
-            // All offsets have one length, as those of a run.
+            // All offsets have one encoded length.
             let offset = 1 << (bits - 1);
             let mut template = HeaderTemplate::new(&first, lead, offset).unwrap();
             for (at, number) in numbers.into_iter().enumerate() {

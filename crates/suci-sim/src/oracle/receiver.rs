@@ -114,8 +114,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the peer closed: in order, if nothing is missing on the channels on which something
-    /// came; or before everything was there, if that many messages may be missing.
+    /// Checks that the peer closed in order if no message is missing on the channels on which one
+    /// arrived, or before all arrived if that many messages may be missing.
     pub(super) fn check_missing(
         &self,
         process: ProcId,

@@ -38,8 +38,8 @@ impl Record {
 }
 
 impl Oracle {
-    /// Returns the program of `process` cancelled its messages to `node` on `channel` whose token
-    /// in the library is `token`, and the library says that it took back `count` of them.
+    /// Notes that the program of `process` cancelled its messages to `node` on `channel` with the
+    /// library's `token`, and that the library reports `count` withdrawn messages.
     ///
     /// # Errors
     /// The library took back more than it could: a part of one of them was sent.

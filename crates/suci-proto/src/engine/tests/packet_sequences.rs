@@ -1,4 +1,5 @@
-//! Runs of full packets are what packets one by one would be: the same bytes, and the same books.
+//! Full packets that are built together equal packets built one by one: the same bytes, and the
+//! same state afterwards.
 
 use super::*;
 use crate::config::Config;
@@ -250,7 +251,8 @@ fn a_text_differs_from_its_beginning() {
     assert!(difference("books", "looks").is_some());
 }
 
-/// Checks that runs are built at all: otherwise the comparison would pass with single packets.
+/// Checks that packets are built together at all: otherwise the comparison would pass with single
+/// packets.
 #[test]
 fn full_packets_of_a_long_message_are_built_together() {
     for one_by_one in [false, true] {
@@ -262,13 +264,13 @@ fn full_packets_of_a_long_message_are_built_together() {
                 pairs.round(None, 100);
             }
         }
-        let built = pairs.world.engines[0].shared.built_in_runs;
-        assert_eq!(built > 100, !one_by_one, "{built} packets in runs");
+        let built = pairs.world.engines[0].shared.built_together;
+        assert_eq!(built > 100, !one_by_one, "{built} packets built together");
     }
 }
 
 /// A piece that shared its packet with other frames is shorter than a packet. Sent again alone it
-/// is padded or carries its length: in both cases its frame header differs from those of a run.
+/// is padded or carries its length: in both cases its frame header differs from those of a several.
 #[test]
 fn a_piece_shorter_than_its_packet_is_built_alone() {
     for short in 1..5 {
@@ -311,7 +313,7 @@ fn a_piece_shorter_than_its_packet_is_built_alone() {
         (0..100).for_each(|_| drop(pairs.round(None, 1_000)));
         let received = pairs.world.peer(1, 0).session.inbox.received();
         assert_eq!(received, before + 1, "{short}");
-        assert!(pairs.world.engines[0].shared.built_in_runs > 0);
+        assert!(pairs.world.engines[0].shared.built_together > 0);
     }
 }
 
@@ -325,13 +327,13 @@ proptest! {
     ) {
         let mut pairs = [false, true].map(|one_by_one| Pairs::new(&setting, one_by_one));
         for step in &steps {
-            let [in_runs, one_by_one] = pairs.each_mut().map(|pair| pair.take(step));
-            prop_assert_eq!(in_runs.len(), one_by_one.len());
-            for (run, single) in in_runs.iter().zip(&one_by_one) {
-                prop_assert_eq!(run, single);
+            let [together, one_by_one] = pairs.each_mut().map(|pair| pair.take(step));
+            prop_assert_eq!(together.len(), one_by_one.len());
+            for (several, single) in together.iter().zip(&one_by_one) {
+                prop_assert_eq!(several, single);
             }
-            let [in_runs, one_by_one] = pairs.each_mut().map(Pairs::books);
-            prop_assert_eq!(difference(&in_runs, &one_by_one), None);
+            let [together, one_by_one] = pairs.each_mut().map(Pairs::books);
+            prop_assert_eq!(difference(&together, &one_by_one), None);
         }
     }
 }

@@ -352,9 +352,9 @@ impl Trio {
         key
     }
 
-    /// Packets that the receiver took in runs.
-    fn in_runs(&self) -> u64 {
-        self.world.engines[RECEIVER].shared.in_runs
+    /// Returns the number of packets that the receiver took together with others.
+    fn taken_together(&self) -> u64 {
+        self.world.engines[RECEIVER].shared.taken_together
     }
 
     /// All that the receiver knows of its senders, and how it divides its socket's buffer among
@@ -419,15 +419,16 @@ impl Both {
         self.each(|trio| trio.take(step))
     }
 
-    /// Packets that were taken in runs.
-    fn in_runs(&self) -> u64 {
+    /// Returns the number of packets that were taken together.
+    fn taken_together(&self) -> u64 {
         let [in_trains, one_by_one] = &self.0;
-        assert_eq!(one_by_one.in_runs(), 0);
-        in_trains.in_runs()
+        assert_eq!(one_by_one.taken_together(), 0);
+        in_trains.taken_together()
     }
 }
 
-/// Checks that runs are taken at all: otherwise the comparison would pass with single packets.
+/// Checks that packets are taken together at all: otherwise the comparison would pass with single
+/// packets.
 #[test]
 fn trains_of_a_long_message_are_taken_together() {
     let mut both = Both::new(&Setting::usual());
@@ -436,7 +437,11 @@ fn trains_of_a_long_message_are_taken_together() {
         gates::rounds(&mut both, 50);
         assert_eq!(both.take(&Step::Take).len(), 1);
     }
-    assert!(both.in_runs() > 30, "{} packets in runs", both.in_runs());
+    assert!(
+        both.taken_together() > 30,
+        "{} packets taken together",
+        both.taken_together()
+    );
 }
 
 proptest! {

@@ -49,8 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What was sent, and what became of all: in one outbox as runs, in the other one by one, since no
-/// two messages have the same token.
+/// What was sent, and what became of all: in one outbox as batches, in the other one by one, since
+/// no two messages have the same token.
 struct Both {
     outboxes: [Outbox; 2],
     limits: [u64; 3],
@@ -94,7 +94,7 @@ impl Both {
     fn push(&mut self, draft: &Outgoing, lease: &mut Option<ChannelLease>, lent: bool) {
         self.token += 1;
         let token = self.token;
-        let [runs, singles] = &mut self.outboxes;
+        let [batched, singles] = &mut self.outboxes;
         let single = Outgoing {
             token,
             ..draft.clone()
@@ -103,9 +103,9 @@ impl Both {
         let leased = lease.as_mut().zip(small).and_then(|(l, s)| l.push(&s));
         let a = leased.map_or_else(
             || {
-                lease.take().into_iter().for_each(|l| runs.give_back(l));
-                let pushed = runs.push(draft.clone());
-                *lease = lent.then(|| runs.lend(draft.channel)).flatten();
+                lease.take().into_iter().for_each(|l| batched.give_back(l));
+                let pushed = batched.push(draft.clone());
+                *lease = lent.then(|| batched.lend(draft.channel)).flatten();
                 pushed
             },
             Ok,

@@ -63,7 +63,7 @@ fn put(bytes: &mut Vec<u8>, message: u64, len: usize, tag: u64) {
 
 /// As [`cost`], of packets with so many messages of `len` bytes in one run, for which the chunks
 /// that they share count as they are.
-fn cost_of_runs(count: u64, len: usize, tag: u64) -> usize {
+fn cost_of_batches(count: u64, len: usize, tag: u64) -> usize {
     let mut inbox = inbox();
     let mut first = 0;
     loop {
@@ -101,7 +101,7 @@ fn f03_no_run_costs_much_more_than_its_charge() {
         (60, 1_024, 0),
     ];
     for (count, len, tag) in shapes {
-        let percent = cost_of_runs(count, len, tag);
+        let percent = cost_of_batches(count, len, tag);
         assert!(percent <= 125, "{count} of {len} B: {percent} %");
     }
 }

@@ -1,4 +1,5 @@
-//! Runs are what their frames one by one would be: to the program, to the peer, and in the books.
+//! A batch of frames has the same effects as its frames one by one: for the program, for the peer,
+//! and in the accounts.
 
 use super::*;
 use crate::wire::FragHead;
@@ -101,9 +102,9 @@ fn put(
     bytes.extend_from_slice(data);
 }
 
-/// Two inboxes that get the same packets: one as runs, the other frame by frame.
+/// Two inboxes that get the same packets: one as batches, the other frame by frame.
 struct Both {
-    runs: Inbox,
+    batches: Inbox,
     frames: Inbox,
     /// By channel: the next number never sent, and the next that the program takes.
     next: [u64; 3],
@@ -112,7 +113,7 @@ struct Both {
     packets: Vec<Packet>,
     /// Messages that wait for a decision.
     asked: Vec<IncomingInfo>,
-    /// Messages that came as runs and were taken as such.
+    /// Messages that came as batches and were taken as such.
     at_once: u64,
 }
 
@@ -127,7 +128,7 @@ impl Both {
         };
         let inbox = || Inbox::new(limits, Pool::new(1 << 20));
         Self {
-            runs: inbox(),
+            batches: inbox(),
             frames: inbox(),
             next: [0; 3],
             taken: [0; 3],
@@ -181,16 +182,16 @@ impl Both {
 
     /// Hands it to both. Whether it broke a rule.
     fn arrive(&mut self, packet: &Packet) -> bool {
-        let before = self.runs.held_packed();
-        let as_runs = take(&mut self.runs, packet);
-        self.at_once += self.runs.held_packed() - before;
+        let before = self.batches.held_packed();
+        let as_batches = take(&mut self.batches, packet);
+        self.at_once += self.batches.held_packed() - before;
         let one_by_one = wire::frames(&packet.bytes).try_for_each(|frame| match frame? {
             Frame::Frag(frag) => self.frames.on_frag(&frag),
             Frame::Rts(rts) => self.frames.on_rts(&rts),
             other => panic!("{other:?}"),
         });
-        assert_eq!(as_runs, one_by_one);
-        as_runs.is_err()
+        assert_eq!(as_batches, one_by_one);
+        as_batches.is_err()
     }
 
     fn step(&mut self, step: Step) -> bool {
@@ -210,7 +211,9 @@ impl Both {
                 let mut left = most;
                 while left > 0 {
                     let mut some = Vec::new();
-                    left -= self.runs.pop_some(left, &mut |message| some.push(message));
+                    left -= self
+                        .batches
+                        .pop_some(left, &mut |message| some.push(message));
                     if some.is_empty() {
                         assert_eq!(self.frames.pop(), None);
                         break;
@@ -228,7 +231,7 @@ impl Both {
                     channel, number, ..
                 } in waiting
                 {
-                    let [a, b] = [&mut self.runs, &mut self.frames].map(|inbox| match yes {
+                    let [a, b] = [&mut self.batches, &mut self.frames].map(|inbox| match yes {
                         true => inbox.accept(channel, number, None),
                         false => inbox.refuse(channel, number, 7),
                     });
@@ -236,7 +239,7 @@ impl Both {
                 }
             }
             Step::Window(bytes) => {
-                for inbox in [&mut self.runs, &mut self.frames] {
+                for inbox in [&mut self.batches, &mut self.frames] {
                     inbox.set_windows(bytes, bytes * 3 / 2);
                 }
             }
@@ -247,7 +250,7 @@ impl Both {
 
     /// All that others can see of the two.
     fn compare(&mut self) {
-        let seen = [&mut self.runs, &mut self.frames].map(|inbox| {
+        let seen = [&mut self.batches, &mut self.frames].map(|inbox| {
             let books = (
                 inbox.session_limit(),
                 inbox.memory_used(),
@@ -379,7 +382,7 @@ fn popping_no_messages_takes_none() {
     let parts = vec![(0, row), (0, described)];
     both.step(Step::Packet { fresh: true, parts });
     assert_eq!(both.at_once, 2);
-    let inbox = &mut both.runs;
+    let inbox = &mut both.batches;
     assert_eq!(inbox.pop_some(0, &mut |message| panic!("{message:?}")), 0);
     assert_eq!(pop_all(inbox).len(), 3, "in order");
 }

@@ -1,4 +1,4 @@
-//! What a packet says beside messages: acknowledgements, credit, probes, answers, the end.
+//! The control part of a packet: acknowledgements, credit, probes, answers, the end of the session.
 
 use super::{Contents, Permit};
 use crate::ack::AckNeed;
@@ -11,16 +11,16 @@ use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
 
-/// In Throughput a packet asks for an acknowledgement only if so many went unasked before it. Then
-/// the last one of the queue does, too: the end of a long message need not wait for a timer, and a
-/// lone one makes no packets.
+/// In Throughput mode, a packet asks for an acknowledgement only after this many packets that did
+/// not ask. Then the last packet of the queue asks, too: the end of a long message need not wait
+/// for a timer, and a single message causes no extra packets.
 pub(super) const UNASKED: u64 = 8;
 
-/// Bytes kept free behind an ACK for BLOCKED, RETURN and PING, as large as they usually are.
+/// Bytes kept free behind an ACK for BLOCKED, RETURN and PING of their usual sizes.
 const ASKING: usize = 40;
 
 impl Peer {
-    /// Returns true if a packet is wanted even if no message may go.
+    /// Returns true if control frames need a packet even if no message may be sent.
     pub(super) fn wants_control(&self, now: Instant) -> bool {
         let Some(connection) = &self.connection else {
             return false;
@@ -30,7 +30,7 @@ impl Peer {
         connection.wants_beyond(now) || self.memory_due() || (asks() && connection.may_ask())
     }
 
-    /// Returns true if no packet is wanted but for an acknowledgement that may wait.
+    /// Returns true if no packet is needed except for an acknowledgement that may wait.
     pub(crate) fn has_nothing_to_say(&self, now: Instant) -> bool {
         let connection = self.connection.as_deref();
         let settled =
@@ -45,27 +45,27 @@ impl Peer {
             && !self.wants_control(now)
     }
 
-    /// Returns true if something is to be said that only goes within the limit of socket credit.
+    /// Returns true if frames wait that may be sent only within the limit of socket credit.
     pub(super) fn has_answers(&self) -> bool {
         let answers = self.session.inbox.has_answers() || self.tells_ends();
         (answers && self.lingering.is_none()) || self.suspension_due().is_some()
     }
 
-    /// Returns true if FIN is to go to a peer that knows it.
+    /// Returns true if a FIN must be sent and the peer supports it.
     fn tells_ends(&self) -> bool {
         let speaks = |c: &Connection| c.speaks(EXTENSION_CHANNELS);
         self.session.outbox.has_fins() && self.connection.as_deref().is_some_and(speaks)
     }
 
-    /// Returns true if the peer should be told the session's memory limit, which moved since it was
-    /// last told.
+    /// Returns true if the session's memory limit should be announced, since it moved since the
+    /// last announcement.
     pub(super) fn memory_due(&self) -> bool {
         let inbox = &self.session.inbox;
         let due = |c: &Connection| inbox.session_limit_due(c.memory_told);
         self.lingering.is_none() && self.connection.as_deref().is_some_and(due)
     }
 
-    /// Returns the credit that is due, if it is.
+    /// Returns the credit to announce, if an announcement is due.
     pub(super) fn due_credit(&mut self) -> Option<Credit> {
         let memory_due = self.memory_due();
         let memory = self.session.inbox.session_limit();
@@ -98,13 +98,13 @@ impl Peer {
             return;
         };
         let mut room = permit.size.saturating_sub(train.packet_len());
-        // Who hears the last words of a session hears nothing again of what was received in it.
+        // The packet with CLOSE also acknowledges, since no packet of the session follows it.
         let closes = connection.pending.close;
         let owed = connection.received.ack_state(now) != AckNeed::None;
         if closes || owed {
             if connection.credit.reserve_ask_due(permit.number, now) && connection.may_ask() {
                 // The CREDIT that answered our PING was lost, and its sender believes that we have
-                // it. Soon acknowledgements could not go either.
+                // it. Soon not even acknowledgements could be sent, so ask again.
                 let pto = connection.probe_timeout();
                 connection.credit.ask_for_reserve(permit.number, now, pto);
                 room = room.saturating_sub(ASKING);
@@ -124,8 +124,8 @@ impl Peer {
         }
     }
 
-    /// Control frames, as many as fit; what does not fit waits for the next packet. Each of them
-    /// asks for an acknowledgement.
+    /// Writes as many control frames as fit; the others wait for the next packet. Each of them
+    /// elicits an acknowledgement.
     pub(super) fn write_control(
         &mut self,
         now: Instant,
@@ -195,7 +195,7 @@ impl Peer {
         }
     }
 
-    /// CLOSE as this session would say it.
+    /// Returns the CLOSE frame of this session, if it is closing.
     pub(super) fn close_frame(&self, shared: &Shared) -> Option<Close> {
         matches!(self.closing, Closing::Sent { .. }).then(|| Close {
             code: shared.close_code(),
@@ -205,8 +205,8 @@ impl Peer {
     }
 }
 
-/// Returns the session's answers to RTS, its news of channel credit and, if it `ends` some, of
-/// channels' ends, as far as `put` takes them.
+/// Writes the session's answers to RTS, its channel credit and, if `ends`, the FINs of channels,
+/// until `put` accepts no more.
 fn write_answers(
     session: &mut Session,
     ends: bool,
@@ -236,16 +236,16 @@ fn write_answers(
 }
 
 impl Connection {
-    /// Returns true if control that asks for an acknowledgement may go without messages. Else it
-    /// waits until one of those on their way is acknowledged or lost, or the probe timer gives the
-    /// oldest up. Nobody waits in vain: where none may go, some are in flight, and what is in
-    /// flight has a timer.
+    /// Returns true if a packet of control frames that elicits an acknowledgement may be sent.
+    /// Otherwise it waits until one of those in flight is acknowledged or lost, or the probe timer
+    /// gives the oldest one up. No deadlock is possible: some packets are then in flight, and
+    /// packets in flight have a timer.
     pub(in crate::peer) fn may_ask(&self) -> bool {
         self.recovery.control_in_flight() < MAX_CONTROL
     }
 
-    /// Returns true if what waits may go beyond the data limit: acks and the frames of credit,
-    /// probes and closing.
+    /// Returns true if frames wait that may be sent beyond the data limit: acknowledgements, and
+    /// frames of credit, probes and closing.
     pub(super) fn wants_beyond(&self, now: Instant) -> bool {
         let asks = || {
             self.pending.asks() || self.credit.needs_blocked(now) || self.credit.return_presses()
@@ -256,12 +256,13 @@ impl Connection {
             || (asks() && self.may_ask())
     }
 
-    /// Returns true if the packet `number` should ask for an acknowledgement at once: because a
-    /// probe is due, a quarter of the window (with Response an eighth) is unasked, or nothing more
-    /// can follow until an answer came, for want of credit or, if nobody asked yet, of window.
+    /// Returns true if packet `number` should ask for an acknowledgement at once (PING): because a
+    /// probe is due, because a quarter of the window (an eighth in Response mode) did not ask, or
+    /// because no more can follow until an answer arrives, for lack of credit or, if no packet
+    /// asked yet, of window.
     ///
-    /// With Throughput [`UNASKED`] packets must be, up to half of the window: a quarter of a small
-    /// one is so little that every few packets would be answered.
+    /// In Throughput mode, at least [`UNASKED`] packets precede it, up to half of the window: with
+    /// a quarter of a small window, every few packets would be answered.
     pub(super) fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool) -> bool {
         if self.pending.ping {
             return true;
@@ -273,8 +274,8 @@ impl Connection {
         self.unasked_room(size) < size || self.credit.data_allowance(number, now) <= 1
     }
 
-    /// Returns the bytes that may go before a packet of `size` asks for an acknowledgement, as far
-    /// as the window says.
+    /// Returns the bytes that may be sent before a packet of `size` asks for an acknowledgement, by
+    /// the window.
     pub(super) fn unasked_room(&self, size: u64) -> u64 {
         let window = self.window(size);
         let part = match self.modes.ours() {
@@ -283,7 +284,7 @@ impl Connection {
             Mode::Response => window / 8,
         };
         let left = window.saturating_sub(self.recovery.in_flight());
-        // The last packet that the window allows asks, too.
+        // The last packet that fits the window asks, too.
         let before_last = if self.awaits_answer() {
             left
         } else {
@@ -292,16 +293,16 @@ impl Connection {
         part.saturating_sub(self.unasked).min(before_last)
     }
 
-    /// Returns true if an answer on its way is enough for who has no window left: with Throughput
-    /// it is. Each answer lets some packets go, and if the last of them asked at once, few would go
-    /// with each.
+    /// Returns true if a pending answer suffices although the window is full. In Throughput mode it
+    /// does: each answer permits some packets, and if the last of them asked at once, only a few
+    /// would be sent for each answer.
     fn awaits_answer(&self) -> bool {
         self.modes.ours() == Mode::Throughput && self.asked_at.is_some()
     }
 
-    /// Returns what there is to say about socket credit, as far as `put` takes it, for what waits
-    /// in `outbox` and for `answers`, which need credit as messages do; `data`: the packet has
-    /// credit itself.
+    /// Writes the frames about socket credit, until `put` accepts no more. They are about the
+    /// messages in `outbox` and about `answers`, which need credit as messages do. `data`: the
+    /// packet itself has credit.
     fn write_credit_frames(
         &mut self,
         now: Instant,
@@ -328,8 +329,7 @@ impl Connection {
         }
         let used_up = self.credit.used_up().filter(|_| data);
         if used_up.is_some() || self.credit.needs_blocked(now) {
-            // An empty message has no bytes, and needs a packet all the same: nothing waiting would
-            // ask for none.
+            // An empty message needs a packet, too, so count at least one byte for each message.
             let queued = outbox.queued().open();
             let waiting = queued.bytes.max(queued.messages).max(answers.into());
             let (_, memory) = outbox.session_credit();

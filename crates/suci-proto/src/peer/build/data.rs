@@ -1,4 +1,4 @@
-//! Messages in a packet.
+//! The message part of a packet.
 
 use super::control::UNASKED;
 use super::{Contents, Permit};
@@ -8,8 +8,8 @@ use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::transmit::Train;
 use crate::wire::{Frame, Mode};
 
-/// Most bytes of padding in a packet that is shorter than its train's segments. The train ends with
-/// a packet that lacks more. More is left over only if a message with a long user header did not
+/// Bound of padding in a packet that is shorter than its train's segments. A packet that would need
+/// more ends the train instead. More room is left only if a message with a long user header did not
 /// fit.
 const PADDING_LIMIT: usize = SMALL + 32;
 
@@ -45,7 +45,7 @@ impl Peer {
     }
 
     /// Adds a PING if this packet is the last one of a long queue and the peer acknowledges seldom,
-    /// or if it is control and half of the control packets that may be in flight are.
+    /// or if it is a control packet and half of the permitted control packets are in flight.
     pub(super) fn ask_at_the_end(
         &mut self,
         permit: Permit,

@@ -1,16 +1,17 @@
-//! How many bytes may fly, and how fast: congestion window, pacer and the program's controller.
+//! Limits of bytes in flight and of the rate: congestion window, pacer and the program's
+//! controller.
 
 use crate::peer::Connection;
 use crate::time::Instant;
 
 impl Connection {
-    /// Returns the bytes that may be in flight: what the network takes, unless the program's
-    /// controller wants less.
+    /// Returns the bytes that may be in flight: the usable congestion window, or less if the
+    /// program's controller limits it.
     pub(super) fn window(&self, size: u64) -> u64 {
         self.usable_window().min(self.steered.window_for(size))
     }
 
-    /// Returns the bytes per second that the network takes.
+    /// Returns the bytes per second that the congestion controller permits.
     pub(super) fn network_rate(&self, now: Instant) -> Option<u64> {
         let rate = self.congestion.pacing_rate(self.recovery.rtt())?;
         let bound = self.cwnd_validation.bound(now, self.recovery.rtt());
@@ -26,20 +27,19 @@ impl Connection {
         }
     }
 
-    /// Returns true if what is to be sent waits for the pace of the congestion window, not for a
-    /// slower one.
+    /// Returns true if the pace of the congestion window, not a slower one, delays sending.
     pub(in crate::peer) fn is_paced_by_window(&self, now: Instant) -> bool {
         let rate = || self.rate(now, self.mtu.current() as u64);
         self.paced_until.is_some() && rate() == self.congestion.pacing_rate(self.recovery.rtt())
     }
 
-    /// Returns true if the program's controller keeps a full packet from flying.
+    /// Returns true if the program's controller forbids one more full packet in flight.
     pub(super) fn is_held(&self, size: u64) -> bool {
         self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
     }
 
-    /// Returns true if the program's controller, congestion window and pacer let a full packet fly.
-    /// Probes pass the last two; held back they go as PINGs.
+    /// Returns true if the program's controller, the congestion window and the pacer permit a full
+    /// packet. Probes ignore the last two; a probe whose data may not be sent is a PING.
     pub(super) fn can_send(&mut self, now: Instant, size: u64) -> bool {
         if self.is_held(size) {
             return false;
@@ -51,7 +51,7 @@ impl Connection {
             return false;
         }
         let wanted = size.saturating_add(self.reserve);
-        // A lone message costs no reckoning of rates.
+        // A single message needs no computation of rates.
         if self.recovery.in_flight() == 0 && self.pacer.has(wanted) {
             return true;
         }
@@ -69,8 +69,8 @@ impl Connection {
         self.recovery.in_flight().saturating_add(size) > self.usable_window()
     }
 
-    /// Returns the congestion window without what is reserved for higher classes. Two packets fit:
-    /// with one, the controller would see a window that is half unused, and never let it grow.
+    /// Returns the congestion window without the part reserved for higher classes. At least two
+    /// packets fit: with one, the controller would see a half unused window and never let it grow.
     pub(super) fn usable_window(&self) -> u64 {
         let window = self.congestion.window();
         let least = window.min(2 * self.mtu.current() as u64);

@@ -21,8 +21,8 @@ use crate::transmit::{Following, Train};
 use crate::wire::PLAIN_OVERHEAD;
 
 impl Peer {
-    /// Returns how many packets may follow the `newest` if they too carry messages and nothing
-    /// else: none of them skips a number, asks for an acknowledgement, or passes a limit.
+    /// Returns the number of packets that may follow the `newest` if they, too, carry only
+    /// messages: none of them skips a number, asks for an acknowledgement, or passes a limit.
     pub(super) fn may_follow(&mut self, now: Instant, newest: &Newest) -> u64 {
         let outbox = &mut self.session.outbox;
         if !outbox.has_sendable() || outbox.has_blocked_channels() {
@@ -69,9 +69,9 @@ impl Peer {
         })
     }
 
-    /// Adds to `train`, which is to have at most `most` packets, as many as may follow its newest
-    /// with what follows of the message of which that one carried a piece and nothing else. Returns
-    /// false if none can.
+    /// Adds full packets to `train`, up to `most` in all, with the next pieces of the message of
+    /// which the newest packet carried a piece and nothing else. Returns false if none can be
+    /// added.
     pub(super) fn build_pieces(
         &mut self,
         now: Instant,
@@ -87,8 +87,7 @@ impl Peer {
         let Some(mut rest) = self.session.outbox.rest_after(&piece) else {
             return false;
         };
-        // A piece that is sent again may be shorter than its packet has room for. Then its head has
-        // a length.
+        // A retransmitted piece may be shorter than its packet. Its frame then has a length field.
         let head = PLAIN_OVERHEAD + rest.head_at(start).size(0, true);
         if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
             return false;
@@ -115,7 +114,7 @@ impl Peer {
         }
         #[cfg(test)]
         {
-            shared.built_in_runs += count as u64;
+            shared.built_together += count as u64;
         }
         self.session.outbox.on_cut(&rest);
         let numbers = number..=number.saturating_add(count as u64 - 1);

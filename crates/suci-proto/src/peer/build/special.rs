@@ -1,4 +1,5 @@
-//! Packets that are not part of a train: what rides on an INIT, challenges, MTU probes, last words.
+//! Packets that are not part of a train: the ride of an INIT, challenges, MTU probes, the final
+//! CLOSE.
 
 use super::{Contents, RIDE};
 use crate::credit::ControlAllowance;
@@ -12,20 +13,21 @@ use crate::transmit::{Destination, Train};
 use crate::types::Ecn;
 use crate::wire::{Close, CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal};
 
-/// How often a packet with CLOSE goes that is not repeated.
-const LAST_WORDS: u32 = 3;
+/// Copies of a final CLOSE packet, which is never retransmitted.
+const FINAL_CLOSE_COPIES: u32 = 3;
 
-/// What a packet tells about the path if it arrives. Its loss is no congestion.
+/// The property of the path that a probe proves if it arrives. The loss of a probe is no sign of
+/// congestion.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PathProbe {
-    /// That it carries so many bytes of UDP payload.
+    /// The path carries this many bytes of UDP payload.
     Size(usize),
-    /// That it carries marked packets.
+    /// The path carries packets with ECN marks.
     Mark,
 }
 
 impl Peer {
-    /// Frames of messages for the packet that rides on an INIT, as many as fit the smallest path.
+    /// Writes the frames of messages that ride on an INIT, as many as fit the smallest path.
     pub(in crate::peer) fn write_ride(
         &mut self,
         now: Instant,
@@ -56,19 +58,19 @@ impl Peer {
         }
     }
 
-    /// Tells the peer why it is being left, outside of any session state. Nobody repeats that once
-    /// the session is over, so the packet goes several times at once: to the peer the others are
-    /// duplicates. One that was not sent ACCEPT yet needs that first.
-    pub(in crate::peer) fn say_last(&mut self, code: u64, shared: &mut Shared) {
+    /// Sends the peer a final CLOSE outside of any session state. It is not retransmitted once the
+    /// session is over, so several copies are sent at once; the peer drops the others as
+    /// duplicates. If ACCEPT was not sent yet, it is sent first.
+    pub(in crate::peer) fn send_final_close(&mut self, code: u64, shared: &mut Shared) {
         if let Some(accepted) = self.accepted.take_if(|accepted| accepted.due) {
             shared.reply(accepted.to, accepted.bytes);
         }
-        if let Some((to, bytes)) = self.last_words(code) {
-            shared.reply_times(LAST_WORDS, to, bytes);
+        if let Some((to, bytes)) = self.final_close(code) {
+            shared.reply_times(FINAL_CLOSE_COPIES, to, bytes);
         }
     }
 
-    fn last_words(&self, code: u64) -> Option<(Destination, Vec<u8>)> {
+    fn final_close(&self, code: u64) -> Option<(Destination, Vec<u8>)> {
         let connection = self.connection.as_ref()?;
         let number = connection.numbers.peek()?;
         let End { index, tag } = connection.remote;
@@ -97,8 +99,8 @@ impl Peer {
         Some((connection.destination(), bytes))
     }
 
-    /// Returns a packet for an address that is not, or not yet, the path: the challenge to one
-    /// under examination, and responses to challenges that came from there.
+    /// Builds a packet for an address other than the path: the challenge to the address under
+    /// validation, and responses to challenges that came from there. Returns true if it did.
     pub(super) fn build_examination(
         &mut self,
         now: Instant,
@@ -120,11 +122,12 @@ impl Peer {
             return false;
         }
         if let ControlAllowance::No(until) = connection.credit.may_send_control(number, now) {
-            // Nothing else may go then either, and this comes first: the path may be dead.
+            // No other control packet may be sent then either. The challenge is first when it may,
+            // since the path may be dead.
             connection.control_at = Some(until);
             return false;
         }
-        // Whether marks arrive there is not known yet.
+        // It is unknown if ECN marks arrive there.
         train.begin(connection.path.beside(to), Ecn::NotEct);
         train.begin_packet();
         self.write_header(number, train, shared);
@@ -149,8 +152,8 @@ impl Peer {
         true
     }
 
-    /// A probe of the path that is due while messages are under way: whether it carries larger
-    /// packets than is known, or marked ones again.
+    /// Returns the path probe that is due, only while packets of messages are in flight: for larger
+    /// packets, or for ECN marks again.
     pub(super) fn path_probe_due(&self, now: Instant) -> Option<PathProbe> {
         let connection = self.connection.as_ref()?;
         let size = connection.mtu.probe_due(now).map(PathProbe::Size);
@@ -159,8 +162,8 @@ impl Peer {
         under_way.then_some(probe)
     }
 
-    /// Returns a packet that the path may not carry: larger than it is known to carry (RFC 8899),
-    /// or marked.
+    /// Builds a path probe: a packet larger than the path is known to carry (RFC 8899), or one with
+    /// an ECN mark. Returns true if it did.
     pub(super) fn build_path_probe(
         &mut self,
         now: Instant,

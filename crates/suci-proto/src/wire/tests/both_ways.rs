@@ -1,36 +1,36 @@
-//! Runs of small messages as found by the reader of single frames. The property tests and the fuzz
-//! target `decode` compare the reader of runs with it.
+//! Batches of small messages as found by the reader of single frames. The property tests and the
+//! fuzz target `decode` compare the reader of batches with it.
 
 use super::{Frag, Kind, Start, frames};
 
-/// Bytes of the longest message of a run, and the bytes with which a run ends.
+/// Bytes of the longest message of a batch, and the bytes with which a batch ends.
 const LONGEST: usize = 1_024;
 const ENOUGH: usize = 2_048;
 
 /// Places in the bytes at which both readers begin to read, beside the first.
 const PLACES: usize = 100;
 
-/// Reads `bytes` with runs and without. Returns how many messages were in runs.
+/// Reads `bytes` with batches and without. Returns how many messages were in batches.
 pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
     for place in 0..bytes.len().min(PLACES) {
-        compare_run(&bytes[place..]);
+        compare_batch(&bytes[place..]);
     }
-    let (mut with_runs, mut without) = (frames(bytes), frames(bytes));
-    let mut in_runs = 0;
+    let (mut with_batches, mut without) = (frames(bytes), frames(bytes));
+    let mut in_batches = 0;
     loop {
-        let Some(run) = with_runs.next_batch() else {
-            match (with_runs.next(), without.next()) {
-                (None, None) => return in_runs,
+        let Some(batch) = with_batches.next_batch() else {
+            match (with_batches.next(), without.next()) {
+                (None, None) => return in_batches,
                 (one, other) => assert_eq!(one, other),
             }
             continue;
         };
-        compare_run(&bytes[place_of(run.frames(), bytes)..]);
-        let mut left = run.frames();
+        compare_batch(&bytes[place_of(batch.frames(), bytes)..]);
+        let mut left = batch.frames();
         let (mut count, mut payload) = (0, 0);
         while !left.is_empty() {
             let Some(Ok(frag)) = without.next_frag() else {
-                panic!("a run holds whole messages");
+                panic!("a batch holds whole messages");
             };
             let data = frag.data;
             let start = Start {
@@ -41,8 +41,8 @@ pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
             };
             let behind = &left[place_of(data, left) + data.len()..];
             let said = Frag {
-                channel: run.channel(),
-                message: run.first() + count,
+                channel: batch.channel(),
+                message: batch.first() + count,
                 offset: 0,
                 end: true,
                 start: Some(start),
@@ -53,19 +53,19 @@ pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
             count += 1;
             payload += data.len() as u64;
         }
-        assert_eq!((run.count(), run.payload()), (count, payload));
-        in_runs += count;
+        assert_eq!((batch.count(), batch.payload()), (count, payload));
+        in_batches += count;
     }
 }
 
-/// Checks that the run at the front of `bytes` holds all messages that it may, and no others.
-fn compare_run(bytes: &[u8]) {
-    let run = frames(bytes).next_batch();
-    let taken = run.map_or((0, 0), |run| (run.count(), run.frames().len()));
+/// Checks that the batch at the front of `bytes` holds all messages that it may, and no others.
+fn compare_batch(bytes: &[u8]) {
+    let batch = frames(bytes).next_batch();
+    let taken = batch.map_or((0, 0), |batch| (batch.count(), batch.frames().len()));
     assert_eq!(taken, expected(bytes));
 }
 
-/// How many messages at the front of `bytes` make a run, and the bytes of their frames.
+/// How many messages at the front of `bytes` make a batch, and the bytes of their frames.
 fn expected(bytes: &[u8]) -> (u64, usize) {
     let mut one_by_one = frames(bytes);
     let (mut count, mut end, mut first) = (0, 0, None);

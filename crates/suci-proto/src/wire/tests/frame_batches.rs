@@ -1,4 +1,4 @@
-//! Runs have a parser of their own: for any bytes, it agrees with the parser of frames.
+//! The parser of frame batches agrees with the parser of frames for any bytes.
 
 use super::both_ways::read_both_ways;
 use super::*;

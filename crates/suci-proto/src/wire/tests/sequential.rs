@@ -81,8 +81,8 @@ proptest! {
         prop_assert_eq!(&next[..written], &expected);
     }
 
-    /// The run ends before a frame that the headers do not predict, or goes on with what that frame
-    /// says.
+    /// The batch ends before a frame that the headers do not predict, or goes on with what that
+    /// frame says.
     #[test]
     fn batches_are_as_long_as_single_frames_allow(
         (channel, first, tag) in (channel(), number(), tag()),
@@ -105,13 +105,13 @@ proptest! {
             }
         }
         bytes.truncate(bytes.len().saturating_sub(cut));
-        let run = FrameBatch::read(&bytes);
+        let batch = FrameBatch::read(&bytes);
         let mut expected = Vec::new();
         let mut one_by_one = frames(&bytes);
         let (mut payload, mut size) = (0, 0);
         while let Some(Ok(frag)) = one_by_one.next_frag() {
             let follows = expected.last().is_none_or(|last: &u64| last.checked_add(1) == Some(frag.message));
-            let same = expected.is_empty() || frag.channel.0 == run.map_or(0, |run| run.channel().0);
+            let same = expected.is_empty() || frag.channel.0 == batch.map_or(0, |batch| batch.channel().0);
             if !follows || !same || size >= ENOUGH {
                 break;
             }
@@ -119,10 +119,10 @@ proptest! {
             payload += frag.data.len() as u64;
             size += frag.head().size(frag.data.len(), false) + frag.data.len();
         }
-        prop_assert_eq!(run.map_or(0, |run| run.count()), expected.len() as u64);
-        if let Some(run) = run {
-            prop_assert_eq!((run.first(), run.payload()), (expected[0], payload));
-            prop_assert!(bytes.starts_with(run.frames()));
+        prop_assert_eq!(batch.map_or(0, |batch| batch.count()), expected.len() as u64);
+        if let Some(batch) = batch {
+            prop_assert_eq!((batch.first(), batch.payload()), (expected[0], payload));
+            prop_assert!(bytes.starts_with(batch.frames()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Cases in which the packets of a train must not be taken in a run, or only under a condition.
+//! Cases in which the packets of a train must not be taken together, or only under a condition.
 
 use super::*;
 use crate::event::Side;
@@ -42,15 +42,14 @@ fn begun(setting: &Setting) -> (Both, Vec<Arriving>) {
     (both, train)
 }
 
-/// Returns the full packets that are sent next, once some were taken in runs. Delivers the packets
-/// before them.
+/// Returns the full packets that are sent next, once some were taken together. Delivers the packets
 fn next_train(both: &mut Both) -> Vec<Arriving> {
-    let before = both.in_runs();
+    let before = both.taken_together();
     for _ in 0..50 {
         let packets = both.each(Trio::outgoing);
         let is_full = |p: &&Arriving| p.to == RECEIVER && p.bytes.len() == 1_472;
         let train: Vec<_> = packets.iter().filter(is_full).cloned().collect();
-        if both.in_runs() > before && train.len() >= MANY {
+        if both.taken_together() > before && train.len() >= MANY {
             return train;
         }
         both.each(|trio| trio.turn(&packets, 100));
@@ -58,11 +57,11 @@ fn next_train(both: &mut Both) -> Vec<Arriving> {
     panic!("no train");
 }
 
-/// Delivers `packets`. Returns how many of them were taken in runs.
+/// Delivers `packets`. Returns how many of them were taken together.
 fn arrive(both: &mut Both, packets: &[Arriving]) -> u64 {
-    let before = both.in_runs();
+    let before = both.taken_together();
     both.each(|trio| trio.turn(packets, 100));
-    both.in_runs() - before
+    both.taken_together() - before
 }
 
 /// The same packets with numbers beyond all numbers sent.
@@ -85,14 +84,14 @@ fn renumbered(packets: &[Arriving]) -> Vec<Arriving> {
     packets.iter().map(later).collect()
 }
 
-/// Checks that the message arrives, and more of it in runs.
+/// Checks that the message arrives, and more of its packets are taken together.
 fn goes_on(both: &mut Both) {
-    let before = both.in_runs();
+    let before = both.taken_together();
     for _ in 0..300 {
         let (mischief, wait) = (Vec::new(), 1_000);
         both.take(&Step::Round { mischief, wait });
         if both.take(&Step::Take).len() == 1 {
-            assert!(both.in_runs() > before + MANY as u64);
+            assert!(both.taken_together() > before + MANY as u64);
             return;
         }
     }
@@ -106,7 +105,7 @@ fn a_train_of_the_newest_packets_is_taken_together() {
     goes_on(&mut both);
 }
 
-/// Late packets are not the newest; only the newest are taken in runs.
+/// Late packets are not the newest; only the newest are taken together.
 #[test]
 fn a_late_train_is_taken_packet_by_packet() {
     let (mut both, train) = begun(&Setting::usual());
@@ -231,8 +230,8 @@ fn a_train_of_a_message_that_is_not_wanted_brings_none() {
         let train = unasked(&mut both, decision);
         // Data of a refused message is skipped; data of an unanswered one breaks the protocol with
         // its first packet.
-        let in_run = arrive(&mut both, &train);
-        assert!(decision.is_some() || in_run <= 1, "{in_run}");
+        let together = arrive(&mut both, &train);
+        assert!(decision.is_some() || together <= 1, "{together}");
         rounds(&mut both, 20);
         assert!(both.take(&Step::Take).is_empty());
     }
@@ -252,7 +251,11 @@ fn trains_of_a_long_message_are_taken_together_into_the_programs_memory() {
             let sent: Vec<u8> = (0..90_000).map(|at| (at * 7 + at / 251) as u8).collect();
             assert!(taken == [sent], "{decision:?}");
         }
-        assert!(both.in_runs() > 30, "{decision:?}: {}", both.in_runs());
+        assert!(
+            both.taken_together() > 30,
+            "{decision:?}: {}",
+            both.taken_together()
+        );
     }
 }
 
