@@ -276,7 +276,7 @@ impl Log {
         }
     }
 
-    /// Returns the next record for the driver, whose turn is at `now`.
+    /// Returns the next record for the driver, whose cycle began at `now`.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<LogRecord> {
         if self.suppressed > 0 {
             self.begin_second(now);

@@ -111,7 +111,7 @@ impl Pair {
         })
     }
 
-    /// Runs a turn of an engine with the packets that came.
+    /// Runs a cycle of an engine with the packets that came.
     fn turn(&mut self, side: usize, came: Vec<Vec<u8>>) {
         let mut out = Vec::new();
         let arrives = self.now + Duration::from_micros(20);

@@ -9,8 +9,8 @@ use crate::node::Train;
 use crate::oracle::{Kind, Violation, broken};
 use crate::packet::ProcId;
 
-/// Turns in a row that may find a timer due without anything coming of it. Timers are allowed to be
-/// early, not to be early for ever.
+/// Cycles in a row that may find a timer due without anything coming of it. Timers are allowed to
+/// be early, not to be early for ever.
 const IDLE_TURNS: u32 = 64;
 
 /// Asks the engine about its limits: memory under the cap, in flight under every window, budget
@@ -92,7 +92,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// After a drained turn: `due` is the next timer, `worked` whether anything happened.
+    /// After a drained cycle: `due` is the next timer, `worked` whether anything happened.
     ///
     /// # Errors
     /// The engine asks to be called at once, again and again, and does nothing then.
@@ -112,7 +112,7 @@ impl Progress {
             return Ok(());
         }
         let text = format!(
-            "a timer for {due:?} stays due at {now:?}, {} idle turns",
+            "a timer for {due:?} stays due at {now:?}, {} idle cycles",
             self.idle
         );
         broken(Kind::Invariant, text)

@@ -34,7 +34,7 @@ const THOUGHT: Duration = Duration::from_millis(5);
 const TURN_COST: Duration = Duration::from_micros(1);
 const PACKET_COST: Duration = Duration::from_nanos(300);
 
-/// Trains of one turn; more means that the engine never stops.
+/// Trains of one cycle; more means that the engine never stops.
 const MAX_TRAINS: usize = 100_000;
 
 /// Segments of one train, as the Linux driver allows.
@@ -68,7 +68,7 @@ pub struct Context<'a> {
     pub computes: bool,
     /// True if time passes while a process reads its socket.
     pub interrupts: bool,
-    /// True if all peers are audited in every turn, or those that the turn touched.
+    /// True if all peers are audited in every cycle, or those that the cycle touched.
     pub audit_all: bool,
     /// Numbers the packets of the run.
     pub order: &'a mut u64,
@@ -105,7 +105,7 @@ pub struct Process {
     pub lingers_until: Option<Instant>,
     /// Sends that fail with an error meant for an earlier one.
     pub unreachable: u32,
-    /// Packets that a kernel reported as not delivered since the last turn.
+    /// Packets that a kernel reported as not delivered since the last cycle.
     pub undelivered: Vec<Packet>,
     /// Time at which it first heard of each process.
     pub heard: BTreeMap<ProcId, Instant>,
@@ -121,15 +121,15 @@ pub struct Process {
     pub log: Vec<(Instant, Event)>,
     max_segments: usize,
     blocked_until: Instant,
-    /// Its driver stopped transmitting although more may go: the next turn is due at once.
+    /// Its driver stopped transmitting although more may go: the next cycle is due at once.
     left_off: bool,
     next_visit: Instant,
     progress: Progress,
     /// Nodes whose messages the program may hold back.
     pub withheld: BTreeSet<NodeId>,
-    /// Nodes that the present turn is about.
+    /// Nodes that the present cycle is about.
     touched: Vec<NodeId>,
-    /// Turns since all peers were audited.
+    /// Cycles since all peers were audited.
     unaudited: usize,
 }
 
@@ -253,7 +253,7 @@ impl Process {
         invariants::audit_peers(&self.engine, cx.now, &touched)
     }
 
-    /// Returns the time of the next turn, which is wanted at `next`.
+    /// Returns the time of the next cycle, which is wanted at `next`.
     fn next_wake(&self, next: Option<Instant>, worked: bool) -> Option<Instant> {
         let after = self.busy_until;
         match self.drive {

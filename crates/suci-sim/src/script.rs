@@ -363,7 +363,7 @@ impl World {
     /// too large for the path, whose size is searched with keep-alives (seed 373); messages come
     /// that no program waits for, since a process that claimed their receiver's ID died (seed
     /// 2159); packets that were held come one by one, and are acknowledged (seed 26009).
-    fn turns(&self) -> [u64; 4] {
+    fn changes(&self) -> [u64; 4] {
         let under_way = self
             .queue
             .iter()
@@ -376,16 +376,16 @@ impl World {
         ]
     }
 
-    /// After a while for last acknowledgements, idle peers must be idle. A node that died may still
-    /// be noticed then, one that took its place be let in: while something turns, another stretch
-    /// is watched.
+    /// Checks that idle peers are silent, after a while for the last acknowledgements. The end of a
+    /// node may still be noticed then, and the process that replaced it be admitted: while such
+    /// changes happen, another period is watched.
     fn check_quiet(&mut self) -> Result<(), Failure> {
         const WATCHED: Duration = Duration::from_secs(20);
-        const STRETCHES: usize = 5;
+        const PERIODS: usize = 5;
         let mut text = String::new();
-        for _ in 0..STRETCHES {
+        for _ in 0..PERIODS {
             self.run_for(Duration::from_secs(5))?;
-            let (packets, turns) = (self.tally.packets, self.turns());
+            let (packets, changes) = (self.tally.packets, self.changes());
             self.run_for(WATCHED)?;
             let sent = self.tally.packets - packets;
             let processes = self.places.iter().enumerate().filter_map(|(place, it)| {
@@ -399,7 +399,7 @@ impl World {
             text = format!(
                 "{sent} packets in {WATCHED:?} after all was said, at most {allowed} expected"
             );
-            if self.turns() == turns {
+            if self.changes() == changes {
                 break;
             }
         }

@@ -107,7 +107,7 @@ pub struct World {
     nodes: Vec<u32>,
     socket_rng: Rng,
     order: u64,
-    turns: u64,
+    cycles: u64,
     outbox: Vec<Packet>,
     arrivals: Vec<crate::network::Arrival>,
     pub(crate) mended: bool,
@@ -143,7 +143,7 @@ impl World {
             nodes,
             socket_rng: Rng::new(seed, 4),
             order: 0,
-            turns: 0,
+            cycles: 0,
             outbox: Vec::new(),
             arrivals: Vec::new(),
             mended: false,
@@ -209,16 +209,16 @@ impl World {
         Ok(())
     }
 
-    /// A run that takes far more packets or turns than its messages need goes round in circles.
+    /// A run that takes far more packets or cycles than its messages need goes round in circles.
     fn check_effort(&self) -> Result<(), Violation> {
         let (accepted, bytes) = (self.oracle.accepted_count(), self.oracle.bytes());
         let enough = 400_000 + accepted * 50 + bytes / 100;
-        if self.tally.packets <= enough && self.turns <= enough * 10 {
+        if self.tally.packets <= enough && self.cycles <= enough * 10 {
             return Ok(());
         }
         let text = format!(
-            "{} packets and {} turns for {accepted} messages",
-            self.tally.packets, self.turns
+            "{} packets and {} cycles for {accepted} messages",
+            self.tally.packets, self.cycles
         );
         Err(Violation {
             kind: Kind::Chatter,
@@ -329,7 +329,7 @@ impl World {
         }
     }
 
-    /// Sees to it that a place's process gets a turn at `at`.
+    /// Sees to it that a place's process gets a cycle at `at`.
     pub(crate) fn request(&mut self, place: PlaceId, at: Instant) {
         let Some(it) = self.places.get_mut(place) else {
             return;
@@ -369,13 +369,13 @@ impl World {
         self.reap(place)
     }
 
-    /// Calls `act` with a place's process and all that a turn may use.
+    /// Calls `act` with a place's process and all that a cycle may use.
     fn with<R>(
         &mut self,
         place: PlaceId,
         act: impl FnOnce(&mut Process, &mut Workload, &mut Context<'_>) -> R,
     ) -> Option<R> {
-        self.turns += 1;
+        self.cycles += 1;
         let it = self.places.get_mut(place)?;
         let process = it.process.as_mut()?;
         let mut cx = Context {
@@ -474,7 +474,7 @@ impl World {
             }
             let (sender, to) = (packet.sender, packet.to);
             let before = self.tally.not_in_time();
-            // Time may have passed within its sender's turn.
+            // Time may have passed within its sender's cycle.
             let leaves = packet.sent_at.max(self.now);
             self.network
                 .carry(leaves, packet, &mut self.tally, &mut self.arrivals);

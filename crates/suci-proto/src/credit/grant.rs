@@ -63,7 +63,7 @@ pub struct Grant {
     /// Something drained since the last announcement asked for an acknowledgement.
     eliciting: bool,
     pub(super) need: Need,
-    /// The peer's turn in the queue for credit, if it waits.
+    /// The peer's ticket in the queue for credit, if it waits.
     pub(super) waiting: Option<u64>,
     pub(super) retired: bool,
     /// Other peers need this place: the peer gets no more credit, and its connection ends once none

@@ -150,7 +150,7 @@ pub struct Shares {
     peers: u64,
     /// How many more peers are expected soon.
     expected: u64,
-    /// The peers that asked (BLOCKED) when nothing was free, by turn: each peer and the charge of
+    /// The peers that asked (BLOCKED) when nothing was free, by ticket: each peer and the charge of
     /// its packets.
     waiting: BTreeMap<u64, (usize, u64)>,
     next_ticket: u64,

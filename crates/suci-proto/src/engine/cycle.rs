@@ -1,32 +1,33 @@
-//! The driver's turns: how a turn begins, what may wait for the next one, and gaps between turns.
+//! The driver cycle: its beginning, acknowledgements that may wait for the next one, and gaps
+//! between cycles.
 
 use super::Engine;
 use crate::peer::Peer;
 use crate::time::{Duration, Instant, earlier};
 
-/// A driver that comes later than its deadline by more than this was held up: by its program's
-/// computing, a stopped process, a paused machine.
+/// A driver that is later than its deadline by more than this was held up: by its program's
+/// computing, a stopped process, or a paused machine.
 const GAP: Duration = Duration::from_millis(100);
 
 /// After an absence longer than this without a deadline, the driver may have been stopped instead
 /// of asleep.
 const ABSENCE: Duration = Duration::from_secs(10);
 
-/// How long a driver transmits before it looks at its socket and hands messages over. With 200 us a
-/// stream of 40 Gbit/s lost a fiftieth.
+/// Longest time that a driver transmits before it reads its socket and hands messages over. With
+/// 200 us a stream of 40 Gbit/s lost 2 % of its rate.
 pub const TX_BUDGET: Duration = Duration::from_micros(500);
 
 impl Engine {
-    /// Begins a turn of the driver at `now`. Acknowledgements that no packet carried since the last
-    /// turn are sent in this one (with [`crate::Config::ack_on_poll`]). Time for which the driver
-    /// was held up counts as no peer's silence.
+    /// Begins a driver cycle at `now`. Acknowledgements that no packet carried since the last cycle
+    /// are sent in this one (with [`crate::Config::ack_on_poll`]). Time for which the driver was
+    /// held up does not count as silence of any peer.
     pub fn begin_cycle(&mut self, now: Instant) {
         self.begin_keeping_acks(now);
         self.force_acks();
     }
 
-    /// As [`Engine::begin_cycle`], for a driver whose program is about to send something:
-    /// acknowledgements go on waiting until the next cycle begins.
+    /// As [`Engine::begin_cycle`], for a driver whose program is about to send: acknowledgements
+    /// continue to wait until [`Engine::force_acks`].
     pub fn begin_keeping_acks(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);
@@ -35,7 +36,7 @@ impl Engine {
         self.expect_newcomers(now);
     }
 
-    /// Makes acknowledgements that wait for a turn to begin due: the next packet carries them, or
+    /// Makes acknowledgements that wait for the next cycle due: the next packet carries them, or
     /// they are sent alone.
     fn force_acks(&mut self) {
         let mut waits = core::mem::take(&mut self.ack_waits);
@@ -44,7 +45,7 @@ impl Engine {
                 continue;
             };
             peer.ack_waits = false;
-            // Most were sent since, with an answer.
+            // An answer has carried most of them since.
             if peer.owes_ack() {
                 if let Some(connection) = &mut peer.connection {
                     connection.received.force();
@@ -55,7 +56,7 @@ impl Engine {
         self.ack_waits = waits;
     }
 
-    /// Notes a gap if the driver, expected at `expected`, was held up until `now`.
+    /// Notes a gap if the driver, which was expected at `expected`, was held up until `now`.
     #[inline]
     pub(super) fn notice_gap(&mut self, now: Instant, expected: Instant) {
         if now > self.last_run + ABSENCE {
@@ -83,8 +84,8 @@ impl Engine {
     }
 
     /// Returns true if the program may get its message before [`Engine::poll_transmit`] is called:
-    /// there is a message, and the only packet to send is an acknowledgement, which the program's
-    /// answer may carry. Then [`Engine::poll_transmit`] must be called before the driver sleeps: it
+    /// a message is there, and only an acknowledgement waits to be sent, which the program's answer
+    /// may carry. [`Engine::poll_transmit`] must then be called before the driver sleeps, since it
     /// sets [`Engine::next_timeout`].
     pub fn defer_output(&mut self, now: Instant) -> bool {
         let shared = &self.shared;
@@ -106,8 +107,8 @@ impl Engine {
     }
 
     /// Returns true if the program should take a message before the driver transmits at `now`,
-    /// since that message is more urgent than everything to send. False after [`TX_BUDGET`]: the
-    /// program may take no messages.
+    /// because that message is more urgent than everything to send. Returns false after
+    /// [`TX_BUDGET`], since the program may take no messages.
     pub fn output_yields(&mut self, now: Instant) -> bool {
         if !self.message_outranks_output() {
             self.yields_since = None;
@@ -116,8 +117,8 @@ impl Engine {
         now.since(*self.yields_since.get_or_insert(now)) <= TX_BUDGET
     }
 
-    /// Notes that the driver stops at `now` although there may be more to send. It must come back
-    /// at once; a later return counts as a gap.
+    /// Notes that the driver stops transmitting at `now` although there may be more to send. It
+    /// must begin the next cycle at once; a later one counts as a gap.
     pub fn end_tx(&mut self, now: Instant) {
         self.expected = Some(now);
     }

@@ -209,7 +209,7 @@ impl Engine {
             true => Wait::Refused,
             false => self.callers(&claimant).enter(now, &claim),
         };
-        // The caller has a turn for a place as long as it waits.
+        // The caller keeps its position in the queue for places as long as it waits.
         if claimant.asker.is_some() && wait != Wait::Refused {
             self.shared.has_place(now, claimant.asker);
         }
@@ -302,7 +302,7 @@ impl Engine {
     }
 
     /// Tells the socket credit how many new peers may come soon: answered callers and waiting
-    /// callers. Each INIT of a turn changes their number.
+    /// callers. Each INIT of a cycle changes their number.
     pub(super) fn expect_newcomers(&mut self, now: Instant) {
         let waiting = self.known_callers.len() + self.strange_callers.len();
         let answered = self.pending_inits.newcomers(now);

@@ -54,8 +54,8 @@ pub(crate) struct MemoryShares {
     large: u64,
     /// The part of `large` that absent peers hold.
     stalled: u64,
-    /// Peers whose large messages wait for memory, by ticket, and how much each wants; one ticket for
-    /// each session.
+    /// Peers whose large messages wait for memory, by ticket, and how much each wants; one ticket
+    /// for each session.
     waiting: BTreeMap<u64, (usize, u64)>,
     next_ticket: u64,
     /// The first waiting session may be served now and was not checked yet.
@@ -166,7 +166,7 @@ impl MemoryShares {
 
     /// Sets the memory that a session is promised for large messages, if it holds `held` and asks
     /// for `wanted` more. If that has to wait, `peer` is named by
-    /// [`next_waiting`](Self::next_waiting) when its ticket has come.
+    /// [`next_waiting`](Self::next_waiting) when it is first in the queue.
     pub(crate) fn large(
         &mut self,
         promise: &mut Promise,

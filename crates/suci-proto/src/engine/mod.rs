@@ -1,6 +1,6 @@
 //! The engine: all state of the peers of one shard, driven from outside.
 //!
-//! One turn of the driver: [`Engine::begin_cycle`], then [`Engine::handle_datagram`] or
+//! One driver cycle: [`Engine::begin_cycle`], then [`Engine::handle_datagram`] or
 //! [`Engine::handle_train`] for everything that arrived, then [`Engine::handle_timeout`], then the
 //! program's verbs, then [`Engine::poll_transmit`] (each answered by [`Engine::transmit_done`]),
 //! [`Engine::poll_event`] and [`Engine::recv`] until they return nothing, then sleep until
@@ -100,11 +100,11 @@ pub struct Engine {
     dirty: Scheduler,
     /// The peers in `dirty` and `readable` that have something urgent, and the classes in use.
     ranks: Ranks,
-    /// Peers with messages for the program, a message in each turn.
+    /// Peers with messages for the program, one message at a time.
     readable: Scheduler,
-    /// Peers with replies, a reply in each turn.
+    /// Peers with replies, one reply at a time.
     answered: Scheduler,
-    /// Peers whose acknowledgements wait for the next turn.
+    /// Peers whose acknowledgements wait for the next cycle.
     ack_waits: Vec<usize>,
     due: Vec<usize>,
     train: Train,
@@ -363,7 +363,7 @@ impl Engine {
     }
 
     /// Does everything that is due at `now`. Call it after everything that arrived was handed over.
-    /// It also detects that the process was stopped since the turn began, after its socket was
+    /// It also detects that the process was stopped since the cycle began, after its socket was
     /// drained.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.notice_gap(now, self.last_run);
@@ -458,8 +458,8 @@ impl Engine {
         }
     }
 
-    /// Passes messages to this node itself. If there were any, the next turn of the driver is due
-    /// at once, in which the program finds them.
+    /// Passes messages to this node itself. If there were any, the next driver cycle is due at
+    /// once, in which the program finds them.
     #[cold]
     #[inline(never)]
     fn pass_to_itself(&mut self, now: Instant, key: usize) {
@@ -586,7 +586,7 @@ impl Engine {
         &self.shared.counters
     }
 
-    /// Returns the statistics of one peer, as of the last turn.
+    /// Returns the statistics of one peer, as of the last cycle.
     #[must_use]
     pub fn peer_stats(&self, node: NodeId) -> Option<PeerStats> {
         let peer = self.peers.get(self.peer_key(node)?)?;

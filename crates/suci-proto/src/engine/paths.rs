@@ -126,8 +126,8 @@ impl Paths {
 }
 
 impl Engine {
-    /// Returns the next route whose packet size the engine wants to know. Call it in each turn:
-    /// connections that begin in later turns use the answers.
+    /// Returns the next route whose packet size the engine wants to know. Call it in each cycle:
+    /// connections that begin in later cycles use the answers.
     pub fn poll_route(&mut self) -> Option<RouteQuery> {
         self.shared.paths.wanted.pop_front()
     }

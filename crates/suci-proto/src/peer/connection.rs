@@ -131,7 +131,7 @@ pub(crate) struct Agreement {
 pub(crate) struct AckSettings {
     /// Longest time that they may wait, as announced.
     pub(crate) max_delay: Duration,
-    /// They wait for the next turn instead of a timer.
+    /// They wait for the next cycle instead of a timer.
     pub(crate) on_poll: bool,
 }
 
@@ -336,7 +336,7 @@ impl Connection {
         shared.shares.set_demand(&mut self.grant, demand);
     }
 
-    /// Returns true if acknowledgements wait for the next turn rather than for a timer.
+    /// Returns true if acknowledgements wait for the next cycle rather than for a timer.
     pub(crate) fn acks_on_poll(&self) -> bool {
         self.acks.on_poll && self.modes.theirs() != Mode::Throughput
     }

@@ -111,7 +111,7 @@ pub(crate) struct Peer {
     pub(crate) last_refusal: Option<RefusedReason>,
     /// In the engine's queue of peers with events.
     has_listed_events: bool,
-    /// In the engine's list of peers whose acknowledgements wait for the next turn.
+    /// In the engine's list of peers whose acknowledgements wait for the next cycle.
     pub(crate) ack_waits: bool,
     /// When the peer was last asked for a sign of life.
     kept_alive: Instant,
@@ -258,7 +258,7 @@ impl Peer {
         self.connection.is_some() && self.lingering.is_none()
     }
 
-    /// Returns true if an acknowledgement waits until the next turn for a packet that carries it.
+    /// Returns true if an acknowledgement waits until the next cycle for a packet that carries it.
     pub(crate) fn owes_ack(&self) -> bool {
         self.connection
             .as_ref()
@@ -408,9 +408,9 @@ impl Peer {
             })
     }
 
-    /// Returns the address of an attempt: the path while the link is up, otherwise, by `index`, one of the
-    /// book's addresses, the address where the peer was last heard, and the address where it was
-    /// heard before another process with its ID replaced it.
+    /// Returns the address of an attempt: the path while the link is up, otherwise, by `index`, one
+    /// of the book's addresses, the address where the peer was last heard, and the address where it
+    /// was heard before another process with its ID replaced it.
     pub(super) fn candidate_address(&self, index: usize) -> Option<SocketAddr> {
         if let Some(connection) = &self.connection
             && self.life.link() == Link::Up

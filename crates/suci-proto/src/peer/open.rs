@@ -115,8 +115,8 @@ impl Peer {
 
     /// Handles the packet `number` of the connection that our INIT offers, which came before
     /// ACCEPT. Only the peer knows the tag, so it accepted the INIT: unless ACCEPT comes in the
-    /// same turn, INIT is repeated at once. That is done once, since the peer may send many packets
-    /// before it gets that INIT.
+    /// same cycle, INIT is repeated at once. That is done once, since the peer may send many
+    /// packets before it gets that INIT.
     pub(crate) fn on_early_data(&mut self, now: Instant, number: PacketNumber) {
         let Some(attempt) = &mut self.attempt else {
             return;

@@ -408,7 +408,7 @@ fn planted_expiry(now: Instant) -> Instant {
 
 impl Connection {
     /// Returns when an acknowledgement has waited long enough for a packet that carries it, unless
-    /// it waits for the next turn.
+    /// it waits for the next cycle.
     fn ack_deadline(&self) -> Option<Instant> {
         self.received.deadline().filter(|_| !self.acks_on_poll())
     }

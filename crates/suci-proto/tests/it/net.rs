@@ -232,7 +232,7 @@ impl Net {
         engine.audit(now).unwrap();
     }
 
-    /// One turn of every host's driver.
+    /// Runs one cycle of every host's driver.
     pub(crate) fn turn(&mut self) {
         let now = self.now;
         self.hosts

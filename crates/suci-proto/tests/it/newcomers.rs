@@ -108,8 +108,8 @@ fn f02_newcomers_beyond_the_cap_are_refused_and_the_connected_kept() {
     assert!(net.events(0).iter().all(|e| matches!(e, Event::Up { .. })));
 }
 
-/// F16: a process is stopped in the middle of a turn, after it drained its socket and before it ran
-/// its timers. It continues after any time without counting that time as a peer's silence.
+/// F16: a process is stopped in the middle of a cycle, after it drained its socket and before it
+/// ran its timers. It continues after any time without counting that time as a peer's silence.
 #[test]
 fn f16_a_stop_between_input_and_timers_is_no_silence() {
     let mut net = one_server(1, 10);

@@ -129,8 +129,8 @@ impl Ending {
         }
     }
 
-    /// Runs one turn of a driver and its program.
-    fn turn(&mut self, host: usize) {
+    /// Runs one cycle of a driver and its program.
+    fn run_cycle(&mut self, host: usize) {
         let now = self.world.now;
         if self.gone[host] {
             return;
@@ -170,7 +170,7 @@ impl Ending {
     fn run_until(&mut self, until: Instant) {
         loop {
             for host in 0..2 {
-                self.turn(host);
+                self.run_cycle(host);
             }
             if self.gone == [true; 2] {
                 return;
@@ -248,7 +248,7 @@ fn both(apart: u32, messages: usize, prepare: impl FnOnce(&mut Ending)) -> Endin
     ending
 }
 
-/// Gives each packet of either host since the first close a fault in turn.
+/// Gives each packet of either host since the first close a fault in run_cycle.
 fn check_each(messages: usize, faults: &[Fault]) {
     for apart in APART {
         let plain = both(apart, messages, |_| {});

@@ -1,4 +1,4 @@
-//! After a train that holds everything, the peer is not checked again in this turn: work that
+//! After a train that holds everything, the peer is not checked again in this cycle: work that
 //! arises from sending that train is not forgotten.
 
 use super::*;

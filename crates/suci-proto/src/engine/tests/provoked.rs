@@ -18,7 +18,7 @@ const LATE: Duration = Duration::from_secs(8);
 /// The channel whose messages wait for memory.
 const FULL: ChannelId = ChannelId(9);
 
-/// The frame that the peer makes us send in each of its turns.
+/// The frame that the peer makes us send in each of its cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Provoked {
     Response,
@@ -59,7 +59,7 @@ struct Rogue {
     number: u64,
     /// Packets of the first host that it did not acknowledge.
     unacked: VecDeque<(Instant, u64)>,
-    turns: u64,
+    cycles: u64,
     /// The limit of the channel [`FULL`].
     limit: u64,
 }
@@ -90,7 +90,7 @@ impl Rogue {
             world,
             number: number.unwrap(),
             unacked: VecDeque::new(),
-            turns: 0,
+            cycles: 0,
             limit,
         }
     }
@@ -103,7 +103,7 @@ impl Rogue {
     /// The frames that the peer sends to provoke `what`.
     fn frames(&mut self, what: Provoked) -> Vec<Frame<'static>> {
         let next = self.connection().numbers.peek().unwrap();
-        let turn = self.turns;
+        let cycle = self.cycles;
         let credit = |generation, limit, control| {
             Frame::Credit(Credit {
                 generation,
@@ -114,13 +114,13 @@ impl Rogue {
         };
         let plenty = credit(1, next + 1_000, 1_000);
         match what {
-            Response | Challenge => vec![plenty, Frame::Challenge(turn)],
+            Response | Challenge => vec![plenty, Frame::Challenge(cycle)],
             MaxChannel | MaxChannelLost => {
                 let channel = ChannelId(0);
                 vec![plenty, Frame::ChannelBlocked { channel, limit: 0 }]
             }
             ChannelBlocked => {
-                let (channel, limit) = (FULL, self.limit + turn);
+                let (channel, limit) = (FULL, self.limit + cycle);
                 vec![plenty, Frame::MaxChannel { channel, limit }, Frame::Ping]
             }
             Cts => {
@@ -135,20 +135,20 @@ impl Rogue {
                 vec![plenty, Frame::Rts(rts)]
             }
             Return | Blocked => {
-                let generation = turn;
+                let generation = cycle;
                 let none = credit(generation, next - 1, 1_000);
                 vec![none, Frame::Reclaim { generation }]
             }
             ReserveLow => vec![credit(1, next - 1, 1), Frame::Ping],
-            Refresh if turn.is_multiple_of(2) => vec![credit(1, next, 1_000), Frame::Ping],
+            Refresh if cycle.is_multiple_of(2) => vec![credit(1, next, 1_000), Frame::Ping],
             Refresh => vec![Frame::Ping],
         }
     }
 
-    /// Runs a turn of the peer: it sends these frames, and acknowledges packets older than `late`.
+    /// Runs a cycle of the peer: it sends these frames, and acknowledges packets older than `late`.
     /// Returns the packets that the first host sends.
-    fn turn(&mut self, what: Provoked, late: Duration) -> Vec<Packet> {
-        self.turns += 1;
+    fn cycle(&mut self, what: Provoked, late: Duration) -> Vec<Packet> {
+        self.cycles += 1;
         self.world.now += TURN;
         let now = self.world.now;
         let old = |&mut (sent_at, _): &mut (Instant, u64)| sent_at + late <= now;
@@ -176,7 +176,7 @@ impl Rogue {
         frames.iter().for_each(|frame| frame.put(&mut bytes));
         wire::seal(&mut bytes);
         self.number += 1;
-        let elsewhere = what == Challenge && self.turns.is_multiple_of(2);
+        let elsewhere = what == Challenge && self.cycles.is_multiple_of(2);
         let from = if elsewhere { 5 } else { 1 };
         self.world.deliver(&Packet { from, to: 0, bytes });
         let engine = &mut self.world.engines[0];
@@ -191,7 +191,7 @@ impl Rogue {
     }
 }
 
-/// A peer that acknowledges nothing for seconds, and in each turn makes us send a packet that asks
+/// A peer that acknowledges nothing for seconds, and in each cycle makes us send a packet that asks
 /// for an acknowledgement, does not make us remember more and more. Once it acknowledges, it is
 /// answered again.
 #[test]
@@ -203,7 +203,7 @@ fn f04_what_a_peer_provokes_and_acknowledges_late_is_bounded() {
         }
         let (mut control, mut batches) = (0, 0);
         for _ in 0..TURNS {
-            rogue.turn(what, LATE);
+            rogue.cycle(what, LATE);
             let recovery = &rogue.connection().recovery;
             control = control.max(recovery.control_in_flight());
             batches = batches.max(recovery.batches());
@@ -211,10 +211,10 @@ fn f04_what_a_peer_provokes_and_acknowledges_late_is_bounded() {
         assert_eq!(control, MAX_CONTROL, "{what:?}: as much as may be");
         let most = MAX_SILENT + MAX_REMEMBERED;
         assert!(batches <= most, "{what:?}: {batches} batches");
-        rogue.turn(what, Duration::ZERO);
+        rogue.cycle(what, Duration::ZERO);
         assert!(rogue.connection().recovery.control_in_flight() < 4);
-        let sent = rogue.turn(Response, LATE);
-        let answer = Frame::Response(rogue.turns);
+        let sent = rogue.cycle(Response, LATE);
+        let answer = Frame::Response(rogue.cycles);
         assert!(sent.iter().any(|packet| holds(packet, &answer)), "{what:?}");
     }
 }

@@ -233,7 +233,7 @@ fn f02_f17_f32_strangers_that_find_the_table_full_keep_no_session_of_the_dead() 
     assert!(!taken.is_empty());
 }
 
-/// The process was stopped, between two turns or within one, and nothing was due.
+/// The process was stopped, between two cycles or within one, and nothing was due.
 #[test]
 fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
     for within in [false, true] {
@@ -250,7 +250,7 @@ fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
         engine.handle_timeout(now);
         let _ = world.send(2, 0);
         world.run(30 * SECOND);
-        assert!(!ended(&mut world), "within a turn: {within}");
+        assert!(!ended(&mut world), "within a cycle: {within}");
         assert!(!taken.is_empty());
     }
 }

@@ -246,7 +246,7 @@ impl Trio {
                 mischief
                     .iter()
                     .for_each(|(m, at)| harm(&mut packets, *m, *at));
-                self.turn(&packets, *wait);
+                self.cycle(&packets, *wait);
                 sent
             }
             Step::Take => {
@@ -284,7 +284,7 @@ impl Trio {
     }
 
     /// Delivers `packets`, `wait` microseconds later.
-    fn turn(&mut self, packets: &[Arriving], wait: u64) {
+    fn cycle(&mut self, packets: &[Arriving], wait: u64) {
         self.world.now += Duration::from_micros(wait);
         for engine in &mut self.world.engines {
             engine.begin_cycle(self.world.now);

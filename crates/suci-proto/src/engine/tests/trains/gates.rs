@@ -52,7 +52,7 @@ fn next_train(both: &mut Both) -> Vec<Arriving> {
         if both.taken_together() > before && train.len() >= MANY {
             return train;
         }
-        both.each(|trio| trio.turn(&packets, 100));
+        both.each(|trio| trio.cycle(&packets, 100));
     }
     panic!("no train");
 }
@@ -60,7 +60,7 @@ fn next_train(both: &mut Both) -> Vec<Arriving> {
 /// Delivers `packets`. Returns how many of them were taken together.
 fn arrive(both: &mut Both, packets: &[Arriving]) -> u64 {
     let before = both.taken_together();
-    both.each(|trio| trio.turn(packets, 100));
+    both.each(|trio| trio.cycle(packets, 100));
     both.taken_together() - before
 }
 
@@ -163,7 +163,7 @@ fn a_train_of_a_replaced_connection_is_taken_packet_by_packet() {
         // Only the packets that make the connection arrive.
         let mut packets = both.each(Trio::outgoing);
         packets.retain(|packet| packet.bytes.len() < 1_472 || packet.from == RECEIVER);
-        both.each(|trio| trio.turn(&packets, 100));
+        both.each(|trio| trio.cycle(&packets, 100));
         if both.each(connection) != before {
             break;
         }
@@ -273,6 +273,6 @@ fn trains_while_credit_is_reclaimed() {
     // RECLAIM is sent, and crosses packets that were sent before.
     let reclaim = both.each(Trio::outgoing);
     assert!(arrive(&mut both, &train) > 0);
-    both.each(|trio| trio.turn(&reclaim, 100));
+    both.each(|trio| trio.cycle(&reclaim, 100));
     goes_on(&mut both);
 }
