@@ -376,7 +376,7 @@ impl World {
                 // for.
                 let engine = &mut self.sides[side].engine;
                 if total <= 1 << 20 {
-                    let buffer = Some(vec![0; total as usize]);
+                    let buffer = Some(vec![0; total as usize].into());
                     let _ = engine.accept(node, channel, number, buffer);
                 } else {
                     let _ = engine.refuse(node, channel, number, 1);

@@ -419,7 +419,7 @@ fn talk(input: &mut Input<'_>, inbox: &mut Inbox, model: &mut Model) {
             1 if info.total < 1 << 20 => {
                 let buffer = vec![0; info.total as usize];
                 inbox
-                    .accept(channel, number, Some(buffer))
+                    .accept(channel, number, Some(buffer.into()))
                     .expect("long enough");
                 model.pieces((channel, number)).way = Way::Supplied;
             }

@@ -62,7 +62,9 @@ pub use event::{
 };
 pub use filter::Filter;
 pub use log::{DropReason, LogRecord};
-pub use message::{CANCELLED, Data, EXPIRED, Message, Outcome, Outgoing, SMALL, SmallOutgoing};
+pub use message::{
+    CANCELLED, Data, EXPIRED, Message, Outcome, Outgoing, ReceiveBuffer, SMALL, SmallOutgoing,
+};
 pub use options::PeerOptions;
 pub use scheduler::{CLASSES, Priority, PriorityError};
 pub use steer::{Decision, Observation, Steer};

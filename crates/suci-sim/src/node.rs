@@ -475,7 +475,9 @@ impl Process {
         }
         let room = usize::try_from(total).unwrap_or(usize::MAX).min(1 << 26);
         let buffer = vec![0; room];
-        let taken = self.engine.accept(node, channel, number, Some(buffer));
+        let taken = self
+            .engine
+            .accept(node, channel, number, Some(buffer.into()));
         cx.trace.note(
             cx.now,
             4,

@@ -8,8 +8,10 @@ use crate::fork::Birth;
 use crate::hold::Holds;
 use crate::sys::{self, Alarm, Bell, Known};
 use crate::wait::Spinner;
+use crate::waker::Wakes;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci_proto::time::Instant;
@@ -121,6 +123,20 @@ impl Core {
         forked
     }
 
+    /// Returns what ends the waits of the program's calls, made on first use. It is part of the
+    /// descriptor from then on.
+    pub(crate) fn wakes(&self) -> Result<Arc<Wakes>, Error> {
+        let mut turn = self.enter()?;
+        if let Some(wakes) = &turn.wakes {
+            return Ok(Arc::clone(wakes));
+        }
+        let wakes = Arc::new(Wakes::new()?);
+        let trouble = Error::io("watching the descriptor that wakes the node");
+        sys::watch(&self.epoll, wakes.as_raw_fd()).map_err(trouble)?;
+        turn.wakes = Some(Arc::clone(&wakes));
+        Ok(wakes)
+    }
+
     /// Returns the descriptor for the program's own epoll.
     pub(crate) fn expose(&self) -> RawFd {
         if !self.is_exposed()
@@ -197,7 +213,7 @@ impl Turn<'_> {
             if news {
                 self.core.bell.ring()
             } else {
-                self.core.bell.hush()
+                self.core.bell.hush();
             }
         }
         let now = driver.now();

@@ -12,6 +12,7 @@ use crate::shared::CrossShardQueue;
 use crate::statistics::Publisher;
 use crate::sys;
 use crate::wait::{SpinPolicy, Spinner, Wait};
+use crate::waker::Wakes;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -110,6 +111,8 @@ pub(crate) struct Driver {
     /// Decides if messages wait for the program's next call.
     pub(crate) coalescer: SendCoalescer,
     outlook: Outlook,
+    /// Ends the waits of the program's calls, if the program asked for it.
+    pub(crate) wakes: Option<Arc<Wakes>>,
 }
 
 /// The parts that show the node's numbers to others: an HTTP responder and a statistics file.
@@ -162,6 +165,7 @@ impl Driver {
             takes: Takes::new(now),
             coalescer: SendCoalescer::new(),
             outlook: Outlook::default(),
+            wakes: None,
         }
     }
 
@@ -206,6 +210,11 @@ impl Driver {
         if let Some(names) = &mut self.names {
             names.forget(node);
         }
+    }
+
+    /// Takes the wake that ends the call's wait, if there is one.
+    pub(crate) fn take_wake(&self) -> bool {
+        self.wakes.as_ref().is_some_and(|wakes| wakes.take())
     }
 
     /// Returns the connection to the launcher, which reports ended processes.
@@ -412,6 +421,11 @@ impl Driver {
         self.sleeps += 1;
         let ready = sys::sleep_on(interest, bell, limit).map_err(Error::io("waiting"))?;
         self.on_slept(ready);
+        if ready.rung
+            && let Some(wakes) = &self.wakes
+        {
+            wakes.on_rung();
+        }
         self.bulk = ready.input && self.clock.now().since(before) < AT_ONCE;
         Ok(ready)
     }
@@ -464,7 +478,7 @@ impl Driver {
                 Err(Error::BufferTooShort { length, buffer })
             });
         };
-        let buffer = Some(vec![0; total]);
+        let buffer = Some(vec![0; total].into());
         self.engine.accept(node, channel, number, buffer)?;
         self.output()?;
         Ok(true)

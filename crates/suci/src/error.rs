@@ -82,6 +82,9 @@ pub enum Error {
         /// The limit.
         limit: Duration,
     },
+    /// A [`Waker`](crate::Waker) ended the wait of a call.
+    #[error("the wait was ended by a waker: call again to go on waiting")]
+    Woken,
     /// A call or a reply with a tag, a kind or a wish of its own.
     #[error(
         "{what} of {of} is the library's: leave it out, and put what the receiver should know into the payload or the \

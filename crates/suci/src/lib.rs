@@ -48,6 +48,7 @@
 //! | `recv_from`, `recv_from_timeout`, `try_recv_from` | messages of one peer, on one channel, or both; others wait in order |
 //! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed`, `Writable`, `ChannelFinished` |
 //! | `accept`, `accept_into`, `refuse` | the answer to a message too long to be taken unasked (`Incoming`) |
+//! | `waker`: [`Waker`] | another thread or a signal handler ends a wait |
 //! | `flush` | waits until everything is acknowledged |
 //! | `peer(id)`: [`Peer`] | one peer: |
 //! | … `options`, `set_options` ([`PeerOptions`]) | throughput or early answers; whose packets go first; congestion controller; bytes per second at most; how long silence is borne; keep-alive; manual retransmission |
@@ -139,6 +140,7 @@ pub mod statistics;
 mod sync;
 mod sys;
 mod wait;
+mod waker;
 
 pub use batch::Batch;
 pub use book::AddressBook;
@@ -154,6 +156,7 @@ pub use shared::SharedNode;
 pub use suci_net::Counters as SocketCounters;
 pub use suci_net::fault::FaultSpec;
 pub use suci_net::udp::UdpOptions;
+pub use suci_proto::message::AnswerError;
 #[cfg(suci_plant)]
 pub use suci_proto::plant;
 pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
@@ -161,7 +164,9 @@ pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     AcceptPolicy, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision,
     EXPIRED, EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome, Observation,
-    Outcome, PeerError, PeerInfo, PeerOptions, PeerStats, Priority, PriorityError, RefusedReason,
-    ShareStats, Side, Steer, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
+    Outcome, PeerError, PeerInfo, PeerOptions, PeerStats, Priority, PriorityError, ReceiveBuffer,
+    RefusedReason, ShareStats, Side, Steer, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited,
+    Waits,
 };
 pub use wait::Wait;
+pub use waker::Waker;

@@ -16,13 +16,14 @@ use crate::helper;
 use crate::message::{Message, OutgoingMessage};
 use crate::reach::check_peer;
 use crate::wait::{Spinner, Wait};
+use crate::waker::Waker;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Counters, Event, PeerInfo};
+use suci_proto::{Counters, Event, PeerInfo, ReceiveBuffer};
 
 /// How long dropping a node waits for what it accepted.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(1);
@@ -276,7 +277,14 @@ impl Node {
                 }
                 done => return done.map_err(|error| turn.want_room(to, error)),
             }
-            pause(&mut turn, deadline, &mut spinner)?;
+            if turn.take_wake() {
+                let error = Error::WouldBlock {
+                    to,
+                    message: Box::new(message),
+                };
+                return Err(turn.want_room(to, error));
+            }
+            wait_on(&mut turn, deadline, &mut spinner)?;
         }
     }
 
@@ -409,9 +417,10 @@ impl Node {
         node: NodeId,
         channel: ChannelId,
         number: MessageNumber,
-        buffer: Vec<u8>,
+        buffer: impl Into<ReceiveBuffer>,
     ) -> Result<(), Error> {
-        self.decide(|driver| Ok(driver.engine.accept(node, channel, number, Some(buffer))?))
+        let buffer = Some(buffer.into());
+        self.decide(|driver| Ok(driver.engine.accept(node, channel, number, buffer)?))
     }
 
     /// Refuses a message announced by [`Event::Incoming`]; its sender learns `reason`.
@@ -435,6 +444,14 @@ impl Node {
     }
 
     // ---- both
+
+    /// Returns a handle by which other threads, and signal handlers, end waits of this node.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system has no descriptor for it.
+    pub fn waker(&self) -> Result<Waker, Error> {
+        Waker::of_node(self.core.wakes()?)
+    }
 
     /// Does input and output, then blocks for at most `limit` until a message or an event waits.
     /// Returns whether one does. While packets arrive as fast as they are taken, a call ends soon
@@ -508,7 +525,10 @@ impl Node {
     /// same.
     pub fn close(&mut self, patience: Duration) -> Result<(), Error> {
         let mut turn = self.enter_open()?;
+        // A wake does not end it.
+        let wakes = turn.wakes.take();
         let result = turn.close(patience);
+        turn.wakes = wakes;
         drop(turn);
         self.closed = true;
         if let Some(helper) = self.helper.take() {
@@ -547,16 +567,25 @@ fn serve(turn: &mut Turn<'_>) {
     }
 }
 
-/// Waits a little: sleeps, or polls once more while it may spin. The helper sees that a call lasts.
+/// Waits a little: sleeps, or polls once more while it may spin; not at all after a wake.
 fn pause(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
+    if turn.take_wake() {
+        return Err(Error::Woken);
+    }
+    wait_on(turn, deadline, spinner)
+}
+
+/// Waits a little. The helper sees that a call lasts.
+fn wait_on(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
     turn.wait(deadline, spinner)?;
     turn.show_life();
     Ok(())
 }
 
 impl AsRawFd for Node {
-    /// A descriptor for epoll, poll or select: readable when [`Node::poll`] has something to do. It
-    /// nests the socket, a timer and an event; do nothing else with it.
+    /// Returns a descriptor for epoll, poll or select: readable when [`Node::poll`] has something
+    /// to do, and while a wake is pending. It nests the socket, a timer and events; do nothing else
+    /// with it.
     fn as_raw_fd(&self) -> RawFd {
         self.core.expose()
     }

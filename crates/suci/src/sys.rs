@@ -138,12 +138,13 @@ impl Bell {
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Silences it.
-    pub(crate) fn hush(&self) {
+    /// Silences it. Returns whether it had been rung.
+    pub(crate) fn hush(&self) -> bool {
         let mut count = [0_u8; 8];
         // SAFETY: the buffer has room for the eight bytes that an eventfd gives. The only error is
         // that it was silent already.
-        unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        let got = unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        got > 0
     }
 }
 

@@ -6,7 +6,9 @@ use crate::addresses::Addresses;
 use crate::counters::Link;
 use crate::event::{Event, Side};
 use crate::limits;
-use crate::message::{self, ByClass, Held, NoRoom, Outgoing, Queued, SMALL, SmallOutgoing};
+use crate::message::{
+    self, ByClass, Held, NoRoom, Outgoing, Queued, ReceiveBuffer, SMALL, SmallOutgoing,
+};
 use crate::peer::{Closing, MAX_UNREAD, Peer};
 use crate::scheduler::{Priority, Scheduler};
 use crate::time::{Duration, Instant};
@@ -109,7 +111,7 @@ pub enum PeerError {
 }
 
 /// Why accept or refuse did not apply.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IncomingError {
     /// No such node.
     #[error("node {0} is unknown: name the node of the event Incoming")]
@@ -422,7 +424,7 @@ impl Engine {
         node: NodeId,
         channel: ChannelId,
         number: MessageNumber,
-        buffer: Option<Vec<u8>>,
+        buffer: Option<ReceiveBuffer>,
     ) -> Result<(), IncomingError> {
         self.decide(node, channel, number, |peer| {
             peer.session.inbox.accept(channel, number, buffer)

@@ -1,6 +1,6 @@
 //! The questions of an inbox to the program, and its answers to the peer.
 
-use super::Brief;
+use super::ReceiveBuffer;
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::Frame;
@@ -88,7 +88,7 @@ impl Answer {
 }
 
 /// The reason why a decision about a large message is not possible.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// No such message waits for a decision.
     #[error("no such message waits for a decision: it was decided upon, or withdrawn, before")]
@@ -97,7 +97,7 @@ pub enum AnswerError {
     #[error("the buffer has {} bytes, the message {needed}: offer a longer one", .buffer.len())]
     TooShort {
         /// The buffer.
-        buffer: Vec<u8>,
+        buffer: ReceiveBuffer,
         /// Bytes that the message has.
         needed: u64,
     },
@@ -120,7 +120,7 @@ impl fmt::Debug for AnswerError {
             Self::NotWaiting => f.write_str("NotWaiting"),
             Self::TooShort { buffer, needed } => f
                 .debug_struct("TooShort")
-                .field("buffer", &Brief(buffer))
+                .field("buffer", buffer)
                 .field("needed", needed)
                 .finish(),
             Self::NeedsBuffer { total, max } => f

@@ -6,7 +6,7 @@
 //! quarter to them, and a buffer of unknown length grows by half.
 
 use super::pool::{Buffer, Chunk, Pool};
-use super::{charge, index, len64};
+use super::{ReceiveBuffer, charge, index, len64};
 use crate::limits::{MESSAGE_CHARGE, MIN_PIECE};
 use crate::ranges::RangeSet;
 use crate::types::Kind;
@@ -102,7 +102,7 @@ impl Assembly {
     }
 
     /// Makes `memory`, a buffer of the program at least as long as the message, the destination.
-    pub(super) fn supply(&mut self, memory: Vec<u8>) {
+    pub(super) fn supply(&mut self, memory: ReceiveBuffer) {
         let len = self.total.map_or(0, index);
         self.buffer = Some(Buffer::supplied(memory, len));
     }

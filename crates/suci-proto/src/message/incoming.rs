@@ -13,7 +13,7 @@ use super::data::Data;
 use super::packed_queue::{PackedQueue, PackedQueueCache};
 use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::slot::{Slot, SlotCache};
-use super::{Message, charge, index, len64};
+use super::{Message, ReceiveBuffer, charge, index, len64};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
 use crate::wire::{ContiguousPackets, Frag, Rts};
@@ -527,7 +527,7 @@ impl IncomingChannel {
     }
 
     /// Permits the waiting message, into `memory` of the program or else into ours.
-    pub(super) fn grant(&mut self, memory: Option<Vec<u8>>, accounts: &mut Accounts) {
+    pub(super) fn grant(&mut self, memory: Option<ReceiveBuffer>, accounts: &mut Accounts) {
         let Some((number, total)) = self.unanswered() else {
             return;
         };

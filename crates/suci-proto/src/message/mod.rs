@@ -44,6 +44,7 @@ mod outgoing;
 mod packed_queue;
 mod places;
 mod pool;
+mod receive_buffer;
 mod segment;
 mod send_queue;
 mod slot;
@@ -56,6 +57,7 @@ pub use held::{ByClass, Held, Queued, WantedRoom, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{NoRoom, Outbox, OutboxLimits, Put};
 pub use pool::Pool;
+pub use receive_buffer::ReceiveBuffer;
 #[cfg(doc)]
 use segment::COPIED;
 

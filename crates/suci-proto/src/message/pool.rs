@@ -6,6 +6,7 @@
 //! must not cost us more memory than it costs the peer credit. Messages of up to [`CHUNKED`] bytes
 //! that arrive in order share a [`Chunk`].
 
+use super::receive_buffer::ReceiveBuffer;
 use crate::wire;
 use bytes::{Bytes, BytesMut};
 use core::ops::RangeInclusive;
@@ -102,7 +103,7 @@ impl Pool {
     /// charged them.
     pub(super) fn take(&self, len: usize) -> Buffer {
         if len < SHELVED {
-            return Buffer::supplied(vec![0; len], len);
+            return Buffer::supplied(vec![0; len].into(), len);
         }
         let class = class(len);
         let old = {
@@ -175,16 +176,21 @@ pub(super) struct Buffer {
 enum Storage {
     /// A buffer of the message alone, and the pool to which it returns.
     Own(Vec<u8>, Option<Pool>),
+    /// Other memory of the program.
+    Supplied(ReceiveBuffer),
     /// A part of a chunk. Its length covers the written bytes only.
     Shared(BytesMut),
 }
 
 impl Buffer {
     /// Returns a buffer that the program supplied for `len` bytes; `data` is at least as long.
-    pub(super) fn supplied(data: Vec<u8>, len: usize) -> Self {
+    pub(super) fn supplied(data: ReceiveBuffer, len: usize) -> Self {
         Self {
             len: len.min(data.len()),
-            memory: Storage::Own(data, None),
+            memory: match data.into_vec() {
+                Ok(data) => Storage::Own(data, None),
+                Err(data) => Storage::Supplied(data),
+            },
         }
     }
 
@@ -200,6 +206,7 @@ impl Buffer {
         };
         let data = match &mut self.memory {
             Storage::Own(data, _) => data.as_mut_slice(),
+            Storage::Supplied(data) => data.as_mut(),
             Storage::Shared(data) if at == data.len() => {
                 data.extend_from_slice(bytes);
                 return true;
@@ -224,6 +231,7 @@ impl Buffer {
     pub(super) fn resize(&mut self, len: usize) -> bool {
         let fits = match &self.memory {
             Storage::Own(data, _) => len <= data.len(),
+            Storage::Supplied(data) => len <= data.len(),
             Storage::Shared(data) => len <= data.capacity(),
         };
         if fits {
@@ -236,6 +244,7 @@ impl Buffer {
     pub(super) fn front(&self, len: usize) -> &[u8] {
         let data = match &self.memory {
             Storage::Own(data, _) => data.as_slice(),
+            Storage::Supplied(data) => data.as_ref(),
             Storage::Shared(data) => data.as_ref(),
         };
         data.get(..len.min(self.len)).unwrap_or_default()
@@ -245,7 +254,7 @@ impl Buffer {
     /// is dropped.
     pub(super) fn freeze(mut self) -> Bytes {
         match &mut self.memory {
-            Storage::Own(_, Some(_)) => Bytes::from_owner(self),
+            Storage::Own(_, Some(_)) | Storage::Supplied(_) => Bytes::from_owner(self),
             Storage::Own(data, None) => {
                 let mut data = core::mem::take(data);
                 data.truncate(self.len);
@@ -374,6 +383,7 @@ impl Buffer {
     pub(super) fn heap(&self) -> usize {
         match &self.memory {
             Storage::Own(data, _) => data.capacity(),
+            Storage::Supplied(data) => data.len(),
             Storage::Shared(data) => data.capacity(),
         }
     }

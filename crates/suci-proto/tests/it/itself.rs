@@ -192,7 +192,7 @@ fn messages_longer_than_max_message_are_announced_and_answered() {
     assert_eq!(announced(&mut pair), 0);
     let buffer = vec![0; long.len()];
     let memory = buffer.as_ptr();
-    let accept = |engine: &mut Engine, _, _| engine.accept(node, channel, 0, Some(buffer));
+    let accept = |engine: &mut Engine, _, _| engine.accept(node, channel, 0, Some(buffer.into()));
     pair.ask(0, accept).unwrap();
     pair.run(SECOND);
     assert_eq!(announced(&mut pair), 1);

@@ -6,6 +6,7 @@ use crate::clock::Deadline;
 use crate::error::Error;
 use crate::sys;
 use crate::wait::Spinner;
+use std::os::fd::AsRawFd;
 use suci_proto::time::Instant;
 
 impl Driver {
@@ -28,7 +29,8 @@ impl Driver {
             }
             now
         } else if !self.may_block(now, deadline) {
-            self.sleep(None, deadline)?;
+            let bell = self.wakes.as_ref().map(|wakes| wakes.as_raw_fd());
+            self.sleep(bell, deadline)?;
             self.input(self.clock.now(), true)?
         } else if spinner.may_sleep() && self.drained && self.timed_sleep.pays() {
             self.sleep_for(now)?

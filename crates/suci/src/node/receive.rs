@@ -189,6 +189,9 @@ pub(super) fn wait_to_take<T>(
     }
     let mut spinner = turn.spin_policy.message(wait);
     loop {
+        if turn.take_wake() {
+            return Err(Error::Woken);
+        }
         turn.wait_for_message(now.take(), deadline, &mut spinner)?;
         turn.show_life();
         let taken = take(turn);

@@ -1,6 +1,7 @@
 //! Blocking calls: polls with a waker that unparks the thread.
 
 use super::inner::Inner;
+use super::sleepers::Seat;
 use crate::clock::Deadline;
 use crate::error::Error;
 use std::cell::Cell;
@@ -40,8 +41,20 @@ impl Inner {
         ptr::eq(SERVED.get(), self)
     }
 
-    /// Polls until ready, parking in between.
+    /// Polls until ready, parking in between. A wake does not end it.
     pub(super) fn wait_for<T>(
+        &self,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<T, Error> {
+        loop {
+            if let Some(value) = self.park(Deadline::NEVER, &mut poll)? {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// As [`Inner::wait_for`], but a wake ends it.
+    pub(super) fn wait<T>(
         &self,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Result<T, Error> {
@@ -52,9 +65,29 @@ impl Inner {
         }
     }
 
+    /// Polls until ready, parking in between; nothing, if `deadline` comes first. A wake ends it.
+    pub(super) fn wait_until<T>(
+        &self,
+        deadline: Deadline,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<Option<T>, Error> {
+        if !self.wakes.is_used() {
+            return self.park(deadline, poll);
+        }
+        let mut seat = Seat::new(&self.wakes.waiting);
+        let ready = self.park(deadline, |cx| match poll(cx) {
+            Poll::Pending => seat.poll(cx, || match self.take_wake() {
+                true => Poll::Ready(Err(Error::Woken)),
+                false => Poll::Pending,
+            }),
+            ready => ready.map(Ok),
+        })?;
+        ready.transpose()
+    }
+
     /// Polls until ready, parking in between; nothing, if `deadline` comes first. Where it would
     /// have to park on a thread of this node, it is refused.
-    pub(super) fn wait_until<T>(
+    fn park<T>(
         &self,
         deadline: Deadline,
         poll: impl FnMut(&mut Context<'_>) -> Poll<T>,

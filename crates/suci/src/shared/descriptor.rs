@@ -50,10 +50,14 @@ impl Inner {
         let enter = || {
             let waker = Waker::from(Arc::clone(sign));
             self.message_ready.0.enter(waker.clone());
-            self.event_ready.0.enter(waker);
+            self.event_ready.0.enter(waker.clone());
+            self.wakes.waiting.enter(waker);
         };
-        let (hush, ring) = (|| sign.bell.hush(), || sign.bell.ring());
-        let waits = || self.shards.iter().any(Shard::has_news);
+        let hush = || {
+            sign.bell.hush();
+        };
+        let ring = || sign.bell.ring();
+        let waits = || self.wakes.is_pending() || self.shards.iter().any(Shard::has_news);
         sign.event_fd.clear(hush, enter, waits, ring);
     }
 }
@@ -70,7 +74,7 @@ impl SharedNode {
 
 impl AsRawFd for SharedNode {
     /// A descriptor for epoll, poll or select, the same for all handles: readable while a message
-    /// or an event waits, or the node is closed. What makes it unreadable is
+    /// or an event waits, a wake is pending, or the node is closed. What makes it unreadable is
     /// [`SharedNode::try_next`] that finds nothing, or [`SharedNode::try_recv`] or
     /// [`SharedNode::next_event`] where neither of both does; do nothing else with it.
     fn as_raw_fd(&self) -> RawFd {

@@ -4,6 +4,7 @@
 use super::descriptor::Sign;
 use super::shard::{Shard, lock, owner};
 use super::sleepers::{Seat, Sleepers};
+use super::wakes::WakeMark;
 use crate::budget::Budget;
 use crate::calls::CallIds;
 use crate::driver::Driver;
@@ -45,7 +46,7 @@ pub(super) struct Life {
 pub(super) struct PaddedSleepers(pub(super) Sleepers);
 
 /// The shared part.
-pub(super) struct Inner {
+pub(crate) struct Inner {
     pub(super) id: NodeId,
     pub(super) local: SocketAddr,
     pub(super) budget: Budget,
@@ -66,6 +67,7 @@ pub(super) struct Inner {
     pub(super) done_ready: Sleepers,
     /// The descriptor that the program's own epoll watches.
     pub(super) sign: Arc<Sign>,
+    pub(super) wakes: WakeMark,
 }
 
 /// The parts from which [`Inner`] is made.
@@ -114,6 +116,7 @@ impl Inner {
             event_ready: PaddedSleepers(Sleepers::new()),
             done_ready: Sleepers::new(),
             sign: Arc::new(Sign::new()?),
+            wakes: WakeMark::new(),
         })
     }
 

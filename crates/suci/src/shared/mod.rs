@@ -17,6 +17,7 @@
 //! | `verbs` | the operations of handles on this state, without waiting |
 //! | `receive` | taking messages and events |
 //! | `thread` | the I/O thread, which owns the driver of its shard |
+//! | `wakes` | the end of a call's wait by another thread or a signal handler |
 //! | `event_fd`, `descriptor` | the descriptor for the program's own epoll |
 //! | `blocking`, `asyncio` | the same calls, parking or awaiting |
 
@@ -40,10 +41,12 @@ mod sorted;
 mod thread;
 mod unanswered;
 mod verbs;
+mod wakes;
 mod wants;
 
 pub(crate) use cross_shard::{CrossShardMessage, CrossShardQueue};
 pub(crate) use gate::Gate;
+pub(crate) use inner::Inner;
 pub(crate) use shard::owner;
 
 use crate::budget::Warning;
@@ -56,7 +59,7 @@ use crate::message::{Message, OutgoingMessage};
 use crate::node::{Accepted, DROP_PATIENCE};
 use crate::reach::check_peer;
 use bytes::Bytes;
-use inner::{Inner, Origin};
+use inner::Origin;
 use reply::Answer;
 use shard::{Command, Shard, lock};
 use std::net::SocketAddr;
@@ -64,7 +67,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{Counters, IncomingError, PeerInfo, ShareStats};
+use suci_proto::{Counters, IncomingError, PeerInfo, ReceiveBuffer, ShareStats};
 use verbs::RoundRobin;
 
 /// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
@@ -340,10 +343,11 @@ impl SharedNode {
         node: NodeId,
         channel: ChannelId,
         number: MessageNumber,
-        buffer: Vec<u8>,
+        buffer: impl Into<ReceiveBuffer>,
     ) -> Result<(), Error> {
+        let buffer = Some(buffer.into());
         self.decide((node, channel, number), move |driver| {
-            driver.engine.accept(node, channel, number, Some(buffer))
+            driver.engine.accept(node, channel, number, buffer)
         })
     }
 

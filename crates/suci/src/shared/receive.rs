@@ -17,7 +17,7 @@ impl SharedNode {
     /// [`Error::Closed`] when closed and everything was taken.
     pub fn next(&self) -> Result<Next, Error> {
         self.inner
-            .wait_for(self.inner.awaiting_next(&self.round_robin))?
+            .wait(self.inner.awaiting_next(&self.round_robin))?
     }
 
     /// As [`SharedNode::next`], for at most `limit`.
@@ -59,8 +59,7 @@ impl SharedNode {
     /// that only an answer of the program lets come: once for each, so that the next call receives
     /// from others, and not where a call waits for events at the same time.
     pub fn recv(&self) -> Result<Message, Error> {
-        self.inner
-            .wait_for(self.inner.receiving(&self.round_robin))?
+        self.inner.wait(self.inner.receiving(&self.round_robin))?
     }
 
     /// Blocks until a message arrives, for at most `limit`.

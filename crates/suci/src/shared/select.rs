@@ -19,7 +19,7 @@ impl SharedNode {
     /// hears of it.
     pub fn recv_from(&self, from: impl Into<Filter>) -> Result<Message, Error> {
         let receiving = self.inner.receiving_from(&self.round_robin, from.into());
-        self.inner.wait_for(receiving)?
+        self.inner.wait(receiving)?
     }
 
     /// As [`SharedNode::recv_from`], for at most `limit`.

@@ -166,6 +166,9 @@ impl Worker {
     fn serve(&mut self) -> Result<Closed, Error> {
         let mut look = true;
         loop {
+            if self.ending.place == 0 {
+                self.ending.inner.forward_wake();
+            }
             let commands = self.take_commands();
             if commands > 0 {
                 self.driver.send_urgent()?;
@@ -571,6 +574,7 @@ impl Worker {
         let ending = &self.ending;
         let closed = self.driver.close_with(patience, |driver, deadline| {
             ending.parker(driver, deadline, || ending.shard().forwarded.is_empty())?;
+            ending.inner.forward_wake();
             driver.turn()
         });
         self.leave();

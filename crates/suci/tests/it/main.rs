@@ -22,3 +22,4 @@ mod starts;
 mod statistics;
 mod steering;
 mod threads;
+mod waker;

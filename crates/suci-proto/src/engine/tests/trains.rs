@@ -314,7 +314,7 @@ impl Trio {
                 Decision::Refuse => engine.refuse(node, channel, number, 1),
                 Decision::Accept => engine.accept(node, channel, number, None),
                 Decision::Supply => {
-                    let buffer = Some(vec![0; total as usize]);
+                    let buffer = Some(vec![0; total as usize].into());
                     engine.accept(node, channel, number, buffer)
                 }
             };

@@ -4,7 +4,7 @@
 use super::Inbox;
 use crate::message::answer::AnswerError;
 use crate::message::incoming::{Freed, IncomingChannel};
-use crate::message::{MessageNumber, len64};
+use crate::message::{MessageNumber, ReceiveBuffer, len64};
 use crate::types::ChannelId;
 
 impl Inbox {
@@ -18,7 +18,7 @@ impl Inbox {
         &mut self,
         channel: ChannelId,
         number: MessageNumber,
-        buffer: Option<Vec<u8>>,
+        buffer: Option<ReceiveBuffer>,
     ) -> Result<(), AnswerError> {
         let (place, total) = self.unanswered(channel, number)?;
         let max = self.limits.max_large;

@@ -65,7 +65,7 @@ fn writes_stay_inside_the_message() {
 fn a_supplied_buffer_becomes_the_message_itself() {
     let memory = vec![3; 100];
     let place = memory.as_ptr();
-    let bytes = Buffer::supplied(memory, 60).freeze();
+    let bytes = Buffer::supplied(memory.into(), 60).freeze();
     assert_eq!((bytes.len(), bytes.as_ptr()), (60, place));
 }
 
@@ -176,4 +176,46 @@ fn f03_a_chunk_lends_one_place_at_a_time_and_none_to_a_long_message() {
     assert!(chunk.lend(&pool, 1).is_none(), "it did not become complete");
     chunk.take_back();
     assert!(chunk.lend(&pool, 1).is_some());
+}
+
+/// Memory that tells when it is dropped.
+struct Told(Vec<u8>, Arc<std::sync::atomic::AtomicU32>);
+
+impl AsRef<[u8]> for Told {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsMut<[u8]> for Told {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn supplied_memory_of_any_owner_is_written_in_place_and_dropped_with_the_message() {
+    let drops = Arc::default();
+    let memory = Told(vec![3; 100], Arc::clone(&drops));
+    let place = memory.0.as_ptr();
+    let mut buffer = Buffer::supplied(ReceiveBuffer::from_owner(memory), 60);
+    assert!(buffer.write(10, &[7; 50]) && !buffer.write(10, &[7; 51]));
+    assert!(buffer.resize(100) && !buffer.resize(101) && buffer.resize(60));
+    let bytes = buffer.freeze();
+    assert_eq!((bytes.len(), bytes.as_ptr()), (60, place));
+    assert_eq!((bytes[9], bytes[10], bytes[59]), (3, 7, 7));
+    assert_eq!(drops.load(std::sync::atomic::Ordering::Relaxed), 0);
+    drop(bytes);
+    assert_eq!(drops.load(std::sync::atomic::Ordering::Relaxed), 1);
+    drop(Buffer::supplied(
+        ReceiveBuffer::from_owner(Told(vec![], Arc::clone(&drops))),
+        60,
+    ));
+    assert_eq!(drops.load(std::sync::atomic::Ordering::Relaxed), 2);
 }

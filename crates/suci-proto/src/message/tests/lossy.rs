@@ -211,7 +211,7 @@ impl Pair {
                 total if total > WANTED as u64 => self.inbox.refuse(channel, number, 1).unwrap(),
                 total if total % 2 == 0 => self.inbox.accept(channel, number, None).unwrap(),
                 total => {
-                    let buffer = Some(vec![0; total as usize + 5]);
+                    let buffer = Some(vec![0; total as usize + 5].into());
                     self.inbox.accept(channel, number, buffer).unwrap();
                 }
             }

@@ -388,13 +388,13 @@ fn a_supplied_buffer_becomes_the_payload() {
     };
     assert_eq!(inbox.accept(C0, 0, None), Err(needs));
     let short = AnswerError::TooShort {
-        buffer: vec![0; 5_999],
+        buffer: vec![0; 5_999].into(),
         needed: 6_000,
     };
-    assert_eq!(inbox.accept(C0, 0, Some(vec![0; 5_999])), Err(short));
+    assert_eq!(inbox.accept(C0, 0, Some(vec![0; 5_999].into())), Err(short));
     let buffer = vec![0; 7_000];
     let place = buffer.as_ptr();
-    inbox.accept(C0, 0, Some(buffer)).unwrap();
+    inbox.accept(C0, 0, Some(buffer.into())).unwrap();
     assert_eq!(polled(&mut inbox), [cts(0)]);
     assert_eq!(inbox.poll_incoming(), None, "answered before it was polled");
     assert_eq!(
@@ -419,7 +419,7 @@ fn a_supplied_buffer_becomes_the_payload_however_short() {
     inbox.on_rts(&rts(0, 9)).unwrap();
     let buffer = vec![0; 9];
     let place = buffer.as_ptr();
-    inbox.accept(C0, 0, Some(buffer)).unwrap();
+    inbox.accept(C0, 0, Some(buffer.into())).unwrap();
     inbox.on_frag(&frag(0, 9, 0, &content(0, 9))).unwrap();
     let payload = inbox.pop().unwrap().payload;
     assert_eq!(
@@ -442,7 +442,7 @@ fn an_accepted_message_without_buffer_waits_for_the_budget() {
     inbox.accept(C1, 0, None).unwrap();
     assert_eq!(polled(&mut inbox), [cts(0)]);
     assert_eq!(inbox.large_wanted(), Some(4_000));
-    inbox.accept(C1, 0, Some(vec![0; 4_000])).unwrap();
+    inbox.accept(C1, 0, Some(vec![0; 4_000].into())).unwrap();
     assert_eq!(inbox.large_wanted(), None, "a buffer after all");
     assert_eq!(polled(&mut inbox).len(), 1);
     assert_eq!(inbox.large_held(), 4_000);

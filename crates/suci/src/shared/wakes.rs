@@ -1,0 +1,80 @@
+//! A wake of a node that threads serve: ends the wait of one of its calls.
+//!
+//! A signal handler may take no lock, so it cannot wake the waiting calls itself: it leaves a mark,
+//! and rings the first I/O thread, which wakes them. Each looks at the mark; the first one to take
+//! it fails.
+
+use super::SharedNode;
+use super::inner::Inner;
+use super::sleepers::Sleepers;
+use crate::error::Error;
+use crate::waker::Waker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The mark, and the calls that wait.
+pub(super) struct WakeMark {
+    /// No call has taken the wake yet.
+    pending: AtomicBool,
+    /// The first I/O thread has yet to wake the calls.
+    requested: AtomicBool,
+    /// There is a waker: waiting calls enter `waiting`.
+    used: AtomicBool,
+    pub(super) waiting: Sleepers,
+}
+
+impl WakeMark {
+    pub(super) fn new() -> Self {
+        Self {
+            pending: AtomicBool::new(false),
+            requested: AtomicBool::new(false),
+            used: AtomicBool::new(false),
+            waiting: Sleepers::new(),
+        }
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed)
+    }
+}
+
+impl Inner {
+    /// Ends the wait of one call. Async-signal-safe.
+    pub(crate) fn wake_one(&self) {
+        self.wakes.pending.store(true, Ordering::SeqCst);
+        self.wakes.requested.store(true, Ordering::SeqCst);
+        // The thread may be about to sleep: only the bell is sure to be noticed.
+        if let Some(first) = self.shards.first() {
+            first.bell.ring();
+        }
+    }
+
+    /// Takes the wake, if there is one.
+    pub(crate) fn take_wake(&self) -> bool {
+        self.wakes.is_pending() && self.wakes.pending.swap(false, Ordering::SeqCst)
+    }
+
+    /// Wakes the waiting calls if a wake was requested. The first I/O thread calls it.
+    pub(super) fn forward_wake(&self) {
+        if self.wakes.requested.load(Ordering::Relaxed)
+            && self.wakes.requested.swap(false, Ordering::SeqCst)
+        {
+            self.wakes.waiting.wake();
+        }
+    }
+}
+
+impl SharedNode {
+    /// Returns a handle by which any thread, and signal handlers, end waits of this node's calls.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn waker(&self) -> Result<Waker, Error> {
+        self.inner.wakes.used.store(true, Ordering::SeqCst);
+        Waker::of_shared(Arc::clone(&self.inner))
+    }
+}
