@@ -11,7 +11,7 @@ use core::fmt;
 /// the session is closing, or has too many channels.
 pub const UNNUMBERED: MessageNumber = MessageNumber::MAX;
 
-/// Something happened. Messages themselves come by [`crate::Engine::recv`].
+/// An event for the program. Messages are returned by [`crate::Engine::recv`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The peer answers: at first contact, and again after `Lost` or `Quiet`.

@@ -155,8 +155,7 @@ impl PathMtu {
         narrow && self.on_floor_refused(self.current)
     }
 
-    /// Size of a probe to send now. The result stays the same until a probe is
-    /// [sent](Self::on_probe_sent) or more is known.
+    /// Returns the size of a probe to send now. The result
     #[must_use]
     pub fn probe_due(&self, now: Instant) -> Option<usize> {
         if self

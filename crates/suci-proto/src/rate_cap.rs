@@ -27,13 +27,13 @@ impl RateCap {
         if let Some(before) = self.rate {
             self.pacer.budget(now, before);
         } else {
-            // Nothing was counted while there was no cap.
+            // Bytes are not counted while there is no cap.
             self.pacer = Pacer::new(now, self.packet);
         }
         self.rate = rate;
     }
 
-    /// Resets the budget if there is no cap, since nothing is counted then.
+    /// Resets the budget if there is no cap, since bytes are not counted then.
     pub(crate) fn shrink(&mut self) {
         if self.rate.is_none() {
             self.pacer = Pacer::new(Instant::ZERO, self.packet);

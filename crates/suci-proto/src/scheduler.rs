@@ -1,14 +1,15 @@
-//! The order of turns: strict classes, and turns by weight within a class.
+//! A scheduler of peers or channels: strict classes, and deficit round robin by weight within a
+//! class.
 //!
-//! Each class has a ring, a circular list through the places themselves, and a bitmap tells the
-//! rings that are not empty. Nearly always there is one place, for which a queue would cost more
-//! than the turn. The highest class that has anything always goes first. Within it, deficit round
-//! robin on bytes applies (Shreedhar and Varghese 1996): the first place stays first until it sent
-//! its quantum, then moves to the end. A train or packet is not divided, so bytes sent beyond a
-//! quantum are subtracted from the next one.
+//! A *place* is the index of a peer or channel. Each class has a ring, a circular list through the
+//! entries themselves, and a bitmap tells which rings are not empty. Usually there is one place,
+//! for which a queue would cost more than its turn. The highest class with a listed place is always
+//! served first. Within a class, deficit round robin on bytes applies (Shreedhar and Varghese
+//! 1996): the first place stays first until it sent its quantum, then moves to the end. A train or
+//! packet is not divided, so bytes sent beyond a quantum are subtracted from the next one.
 //!
-//! Choosing takes constant time, plus one step for each place skipped because it owes more than a
-//! quantum; at least [`QUANTUM`] bytes sent before pay for each such step.
+//! Choosing takes constant time, plus one step for each place that is skipped because it owes more
+//! than a quantum. At least [`QUANTUM`] bytes sent before pay for each such step.
 
 /// How many classes there are: the highest is 7.
 pub const CLASSES: usize = 8;
@@ -88,7 +89,7 @@ impl Default for Priority {
     }
 }
 
-/// Places that have something to do, in the order of their turns.
+/// The places that have something to do, in the order in which they are served.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     /// The last of each ring, whose next is the first; zero where the ring is empty.
@@ -382,7 +383,7 @@ impl Scheduler {
         if place >= self.entries.len() {
             let len = place + 1;
             if len > self.entries.capacity() {
-                // Grow by an eighth only, since ten thousand peers pay for the memory.
+                // Grow by an eighth only, since there may be ten thousand peers.
                 self.entries
                     .reserve_exact(len + len / 8 - self.entries.len());
             }

@@ -199,7 +199,7 @@ impl TimerWheel {
             for armed in moving.drain(..) {
                 self.place(armed);
             }
-            // Nothing was placed here meanwhile: keep the slot's memory for its next use.
+            // No timer was added to the slot meanwhile: keep its memory for the next use.
             if moving.capacity() <= KEPT {
                 self.slots[slot] = moving;
             }

@@ -179,7 +179,7 @@ impl Train {
         self.segments.iter().map(|s| s.len as usize).sum()
     }
 
-    /// Payload bytes copied into this train.
+    /// Returns the number of payload bytes copied into this train.
     pub(crate) fn copied(&self) -> u64 {
         self.copied
     }

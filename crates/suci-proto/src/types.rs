@@ -78,7 +78,7 @@ pub struct ChannelId(pub u32);
 const REPLIES: u32 = 1 << 24;
 
 impl ChannelId {
-    /// The last channel of programs. Those above belong to the library's other layers.
+    /// The last channel of programs. Higher channels belong to the library's other layers.
     pub const LAST_USER: Self = Self((1 << 24) - 1);
 
     /// Returns true if programs may use it: its top byte is 0.

@@ -14,7 +14,7 @@ use suci_proto::{Arrival, Config, Engine, Identity, Link, Outgoing, TransmitResu
 /// Bytes that the hub allocated and did not free.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the hub runs, and its bytes are counted. The only test of this program has one thread.
+/// True if the hub runs, and its bytes are counted. The only test of this program has one thread.
 static HUB_RUNS: AtomicBool = AtomicBool::new(false);
 
 struct Counting;

@@ -211,8 +211,8 @@ fn at_terminal(name: &str) -> (Running, std::fs::File, impl Iterator<Item = Stri
     (running, keys, lines)
 }
 
-/// Whether the launcher sleeps and has a descriptor of each of its processes. Before that it also
-/// passes on signals that the started processes already got.
+/// Returns true if the launcher sleeps and has a descriptor of each of its processes. Before that
+/// it also passes on signals that the started processes already got.
 fn has_started(launcher: Pid, count: usize) -> bool {
     let descriptors = format!("/proc/{}/fd", launcher.as_raw_nonzero());
     let links = std::fs::read_dir(descriptors).unwrap();

@@ -349,8 +349,8 @@ impl Bbr {
         lossy
     }
 
-    /// "Exiting Startup": ends it if the bandwidth does not grow any more, or at once if too much
-    /// is lost.
+    /// Ends "Startup" if the bandwidth no longer grows, or at once if too much is lost ("Exiting
+    /// Startup").
     fn judge_startup(&mut self, round: &BbrRound, congested: bool) {
         if self.max_bandwidth() >= FULL_GROWTH * self.full_bandwidth {
             self.full_bandwidth = self.max_bandwidth();
@@ -415,7 +415,7 @@ impl Bbr {
             || rounds >= (product / self.mtu).max(PROBE_BW_ROUNDS)
     }
 
-    /// "ProbeRTT".
+    /// Runs "ProbeRTT".
     fn probe_rtt(&mut self, now: Instant, in_flight: f64, product: f64) {
         match self.state {
             BbrState::ProbeRtt { look: None }
@@ -461,7 +461,7 @@ impl Bbr {
         }
     }
 
-    /// "Congestion window".
+    /// Adapts the window to `acked` bytes ("Congestion window").
     fn adjust_window(&mut self, acked: f64) {
         let Some(product) = self.product() else {
             self.set_window(self.window + acked);

@@ -63,7 +63,7 @@ enum Inner {
 }
 
 impl Auto {
-    /// Undecided, for packets of `mtu` bytes of UDP payload.
+    /// Returns an undecided controller for packets of `mtu` bytes of UDP payload.
     #[must_use]
     pub fn new(mtu: usize) -> Self {
         Self {

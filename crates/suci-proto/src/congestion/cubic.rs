@@ -141,7 +141,7 @@ impl Cubic {
         self.set_window((self.state.window + bytes).min(threshold));
     }
 
-    /// RFC 9438 sections 4.2 to 4.5.
+    /// Grows the window in congestion avoidance (RFC 9438 sections 4.2 to 4.5).
     fn avoid(&mut self, now: Instant, sample: &AckSample<'_>) {
         let (mtu, window, plateau) = (self.mtu, self.state.window, self.state.plateau);
         let prior = self.state.prior;

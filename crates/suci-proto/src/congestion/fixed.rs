@@ -16,7 +16,8 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// `bytes` in flight, at least two packets of `mtu` bytes of UDP payload.
+    /// Returns a controller with a window of `bytes`, at least two packets of `mtu` bytes of UDP
+    /// payload.
     #[must_use]
     pub fn new(bytes: u64, mtu: usize) -> Self {
         let mtu = mtu as u64;

@@ -349,7 +349,7 @@ impl Lan {
         }
     }
 
-    /// Slow start: doubles the window each round until the delay is above the target.
+    /// Doubles the window in each round (slow start), until the delay is above the target.
     fn double(&mut self, bytes: u64) {
         let (Some(base), Some(least)) = (self.base, self.round.least) else {
             return;

@@ -92,22 +92,23 @@ pub struct CongestionEvent {
 /// Every call is O(1), does not block and allocates nothing. Given the same calls, every controller
 /// must decide the same on every machine.
 pub trait Controller: Send + Debug {
-    /// A packet of `bytes` that counts towards the window was sent; `in_flight` includes it.
+    /// Notes that a packet of `bytes` that counts towards the window was sent; `in_flight` includes
+    /// it.
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64);
-    /// Packets were acknowledged.
+    /// Handles acknowledged packets.
     fn on_ack(&mut self, now: Instant, sample: &AckSample<'_>);
-    /// Congestion was noticed.
+    /// Handles a sign of congestion.
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent);
-    /// The losses of the last event, and of those that it overlaps, proved spurious: undoes the
-    /// reactions to them.
+    /// Undoes the reactions to the last event and to those that it overlaps: their losses proved
+    /// spurious.
     fn on_spurious(&mut self, now: Instant);
     /// Starts as on an unknown path, with the initial window or `most` bytes, if that is less.
     fn begin_anew(&mut self, mtu: usize, most: u64);
-    /// The path changed: drops all that was learnt.
+    /// Forgets everything learnt, since the path changed.
     fn on_path_changed(&mut self, mtu: usize) {
         self.begin_anew(mtu, u64::MAX);
     }
-    /// The packet size changed on the same path. `mtu` in bytes of UDP payload.
+    /// Handles a new packet size on the same path. `mtu` is in bytes of UDP payload.
     fn on_mtu(&mut self, mtu: usize);
     /// Returns the bytes that may be in flight.
     fn window(&self) -> u64;
@@ -131,9 +132,7 @@ pub(crate) fn initial_window(mtu: usize) -> f64 {
     (10.0 * mtu).min((2.0 * mtu).max(most))
 }
 
-/// `percent` of a window per round trip of the path, in bytes per second; `None` while the round
-/// trip is unknown. RFC 9002 section 7.7: somewhat faster than the window, so that pacing is not
-/// the limit; in slow start, where the window doubles within the round trip, 200.
+/// Returns `percent` of a window per round trip of the path, in
 fn pace(window: u64, rtt: &Rtt, percent: u64) -> Option<u64> {
     if !rtt.has_sample() {
         return None;

@@ -180,7 +180,8 @@ impl Grant {
         self.share
     }
 
-    /// Data packets that this peer may still have or put into our socket buffer.
+    /// Returns the number of data packets that this peer may still have in our socket buffer or
+    /// send to it.
     #[must_use]
     pub const fn outstanding(&self) -> u64 {
         self.ahead().saturating_add(self.late)
@@ -192,7 +193,8 @@ impl Grant {
         self.outstanding().saturating_mul(self.charge)
     }
 
-    /// Control packets that the peer may believe it has beyond its limit.
+    /// Returns the number of control packets beyond its limit that the peer may believe it was
+    /// granted.
     #[must_use]
     pub const fn control(&self) -> u64 {
         self.control.charged
@@ -589,8 +591,7 @@ impl Grant {
     }
 }
 
-/// Returns the limit that the peer is told: `limit`, unless the fault `unlimited-grants` is
-/// planted.
+/// Returns the limit to announce: `limit`, unless the fault `unlimited-grants` is planted.
 fn planted_limit(limit: PacketNumber) -> PacketNumber {
     #[cfg(suci_plant)]
     if crate::plant::active("unlimited-grants") {

@@ -232,14 +232,15 @@ impl Shares {
         self.data_budget.saturating_sub(self.booked.bytes)
     }
 
-    /// Control packets that are granted to no peer, less those set apart for free places.
+    /// Returns the number of control packets that are granted to no peer, without those set apart
+    /// for free places.
     pub(super) fn control_free(&self) -> u64 {
         let apart = self.control_apart();
         let used = self.booked.control.saturating_add(apart);
         self.control_budget.saturating_sub(used)
     }
 
-    /// Control packets set apart for places that no peer has.
+    /// Returns the number of control packets set apart for places that no peer has.
     #[cfg(not(suci_plant))]
     const fn control_apart(&self) -> u64 {
         self.places().saturating_mul(CONTROL_MIN)
@@ -253,7 +254,7 @@ impl Shares {
         }
     }
 
-    /// Whole packets for INITs: the free bytes and those set apart.
+    /// Returns the number of whole packets for INITs, from the free bytes and those set apart.
     const fn init_packets(&self) -> u64 {
         self.free().saturating_add(self.init_reserve) / DATA_CHARGE
     }
@@ -287,7 +288,8 @@ impl Shares {
         self.hungry.weight > 0 || !self.waiting.is_empty() || self.free() < self.reserve()
     }
 
-    /// Control packets beyond the limit that each peer is given in the long run.
+    /// Returns the number of control packets beyond the limit that each peer is given in the long
+    /// run.
     #[must_use]
     pub fn control_target(&self) -> u64 {
         #[cfg(suci_plant)]

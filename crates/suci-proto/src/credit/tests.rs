@@ -46,7 +46,7 @@ fn answer_of(generation: u64, highest: PacketNumber) -> SocketReturn {
 
 const L: u64 = CREDIT_LAPSE.as_millis() as u64;
 
-/// A buffer in which one hungry peer has a share of `share` packets.
+/// Returns a buffer in which the share of a single peer that needs more is `share` packets.
 fn buffer_of_one(share: u64) -> u64 {
     let needed = share * DATA_CHARGE;
     let fits = |bytes: &u64| {
@@ -79,7 +79,7 @@ fn offer(generation: u64, limit: PacketNumber, control: u64) -> SocketCredit {
     }
 }
 
-/// Whether nothing is on the books.
+/// Returns true if nothing is on the books.
 fn is_unused(shares: &Shares, recv_buffer: u64) -> bool {
     let fresh = Shares::new(recv_buffer);
     (shares.peers(), shares.free(), shares.next_to_serve()) == (0, fresh.free(), None)

@@ -75,7 +75,7 @@ const POOL_PART: u64 = 4;
 /// UNKNOWN hints per second at most.
 const HINTS_PER_SECOND: u64 = 100;
 
-/// Unused receive buffers of an engine.
+/// Returns the pool of unused receive buffers of an engine.
 fn buffers(config: &Config) -> Pool {
     let most = usize::try_from(config.memory / POOL_PART).unwrap_or(POOL);
     Pool::new(most.min(POOL))
@@ -556,7 +556,7 @@ impl Engine {
         self.shared.shares.peer_limit()
     }
 
-    /// How the socket's receive buffer is shared out now. Looks at every peer.
+    /// Returns the present division of the socket's receive buffer. Looks at every peer.
     #[must_use]
     pub fn share_stats(&self) -> ShareStats {
         let peers: Vec<_> = self.peers.iter().map(|(_, peer)| peer).collect();

@@ -164,7 +164,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// A driver that answers at once.
+    /// Looks a route up as a driver that answers at once.
     fn looks_up(paths: &mut Paths, now: Instant, number: u32, route: usize) -> bool {
         paths.look_up(now, host(number));
         let query = paths.wanted.pop_front();

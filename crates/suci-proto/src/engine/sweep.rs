@@ -54,7 +54,7 @@ impl Engine {
         earlier(sweep, wanted.then_some(self.ask_at))
     }
 
-    /// While something is short: asks idle peers to return credit, and serves the waiting peers.
+    /// Asks idle peers to return credit, and serves the waiting peers, while something is short.
     pub(super) fn sweep(&mut self, now: Instant) {
         if now >= self.ask_at && self.shared.memory.take_up_want() {
             self.ask_at = now + ASKING;

@@ -541,8 +541,9 @@ impl Engine {
         peer.map_or(0, |p| p.events.failed())
     }
 
-    /// For each peer, the number of unacknowledged messages, and of failed messages of which the
-    /// program was not told; omits peers where both are 0. Does not look at idle peers.
+    /// Returns for each peer the number of unacknowledged messages and the number of failed
+    /// messages that the program does not know of. Omits peers where both are 0. Does not look at
+    /// idle peers.
     pub fn unflushed(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
         let all = self.peers.iter_active().map(|(_, peer)| {
             let open = peer.session.outbox.queued().open().messages;

@@ -348,7 +348,7 @@ impl Assembly {
     }
 }
 
-/// The planted fault `overlap-overwrites`.
+/// Returns true if the fault `overlap-overwrites` is planted.
 fn planted_overwrite() -> bool {
     #[cfg(suci_plant)]
     return crate::plant::active("overlap-overwrites");

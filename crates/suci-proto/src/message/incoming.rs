@@ -606,7 +606,7 @@ fn planted_delivery() -> bool {
     false
 }
 
-/// The planted fault `void-delivered`: cancelled messages reach the program.
+/// Returns true if the fault `void-delivered` is planted: cancelled messages reach the program.
 #[cfg(suci_plant)]
 fn planted_delivery() -> bool {
     crate::plant::active("void-delivered")

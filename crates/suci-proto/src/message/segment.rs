@@ -171,7 +171,7 @@ impl Filling {
         }
     }
 
-    /// The first byte to be put has position `start`.
+    /// Sets the position of the first byte to be put.
     pub(super) fn begin(&mut self, start: u64, resent: bool) {
         (self.start, self.end, self.resent) = (start, start, resent);
     }
@@ -724,7 +724,7 @@ fn planted_shift(span: Range<usize>, _len: usize) -> Range<usize> {
     span
 }
 
-/// The planted fault `retransmit-wrong-range`: the bytes one further than the frame says.
+/// Returns `span`, or with the planted fault `retransmit-wrong-range` the bytes one further.
 #[cfg(suci_plant)]
 fn planted_shift(span: Range<usize>, len: usize) -> Range<usize> {
     if !crate::plant::active("retransmit-wrong-range") {

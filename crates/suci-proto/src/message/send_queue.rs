@@ -59,14 +59,14 @@ pub(super) struct SendQueue {
 /// Messages and bytes that acknowledgements and refusals released.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Released {
-    /// Messages that are over now, with the void ones.
+    /// Number of messages that are resolved now, including void ones.
     pub(super) messages: u64,
-    /// Bytes that are not held any more.
+    /// Bytes that are no longer held.
     pub(super) freed: u64,
-    /// Messages that are over now, and their bytes that stay until all messages before them are
-    /// over, too.
+    /// Messages that are resolved now, and their bytes that stay until all messages before them are
+    /// resolved, too.
     pub(super) over: Held,
-    /// Messages that left the queue, and their bytes that had stayed.
+    /// Messages that left the queue, and their bytes that had stayed until then.
     pub(super) left: Held,
     /// Void messages that left the queue. `over` and `left` do not count them.
     pub(super) voids: u64,
@@ -148,7 +148,7 @@ impl SendQueue {
 
     // ---- memory
 
-    /// Takes memory that another queue gave back, if this one has none.
+    /// Takes buffers from the caches, if this queue has none.
     #[inline]
     fn borrow(&mut self, caches: &mut SendBufferCaches) {
         if self.is_empty() {
@@ -156,7 +156,7 @@ impl SendQueue {
         }
     }
 
-    /// Gives back empty memory beyond what a channel keeps.
+    /// Gives empty buffers beyond those that a channel keeps to the caches.
     #[inline]
     pub(super) fn give_back(&mut self, caches: &mut SendBufferCaches) {
         self.frames.give_back(&mut caches.frames);
@@ -426,7 +426,8 @@ impl SendQueue {
 
     // ---- acknowledgements, refusals and losses
 
-    /// These positions arrived. Appends to `out` the outcomes of messages that leave the queue.
+    /// Marks positions as acknowledged. Appends to `out` the outcomes of messages that leave the
+    /// queue.
     pub(super) fn acked(
         &mut self,
         channel: ChannelId,
@@ -457,7 +458,7 @@ impl SendQueue {
         released
     }
 
-    /// These positions arrived or were refused, in any order.
+    /// Marks positions as acknowledged or refused, in any order.
     fn over(
         &mut self,
         range: Range<u64>,
@@ -488,9 +489,9 @@ impl SendQueue {
         self.acked.remove(0..first);
     }
 
-    /// All positions of `span` are over, and those of `new`, a part of it, were not before. Counts
-    /// the messages that are over by that. Returns the position behind the last message that `new`
-    /// overlaps.
+    /// Completes messages: all positions of `span` are resolved, of which those of `new` were not
+    /// before. Counts the messages that this resolves. Returns the position behind the last message
+    /// that `new` overlaps.
     fn complete(&mut self, new: Range<u64>, span: &Range<u64>, released: &mut Released) -> u64 {
         let mut place = self.place(new.start);
         let mut end = new.end;
@@ -570,7 +571,7 @@ impl SendQueue {
         }
     }
 
-    /// A packet with these positions was lost: those that did not arrive are sent again.
+    /// Handles the loss of a packet with these positions: the unacknowledged ones are sent again.
     pub(super) fn lost(&mut self, range: Range<u64>) {
         let first = self.segments.front().map_or(self.end, |s| s.start);
         let range = range.start.max(first)..range.end.min(self.next);
@@ -581,12 +582,12 @@ impl SendQueue {
         }
     }
 
-    /// All positions that were sent and did not arrive are sent again.
+    /// Schedules all unacknowledged positions for retransmission.
     pub(super) fn all_lost(&mut self) {
         self.lost(0..self.next);
     }
 
-    /// The receiver refuses message `number`, for which an RTS was sent.
+    /// Handles the refusal of message `number`, for which an RTS was sent.
     pub(super) fn refused(
         &mut self,
         channel: ChannelId,
@@ -606,7 +607,7 @@ impl SendQueue {
         released
     }
 
-    /// The session is over. Appends the outcome of every message left to `out`, in order.
+    /// Appends the outcome of every remaining message to `out`, in order, since the session ended.
     pub(super) fn end_all(&mut self, channel: ChannelId, out: &mut Vec<Completion>) {
         for segment in self.segments.iter().filter(|segment| !segment.is_void()) {
             for count in 0..u64::from(segment.count) {
@@ -630,7 +631,7 @@ impl SendQueue {
 
     // ---- cancelling
 
-    /// Message `number`, which was queued just now, expires at `at`.
+    /// Sets the time at which message `number`, which was queued last, expires.
     pub(super) fn set_deadline(&mut self, number: MessageNumber, at: Instant) {
         if let Some((place, _)) = self.find(number)
             && let Some(segment) = self.segments.get_mut(place)

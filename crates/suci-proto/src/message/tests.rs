@@ -66,7 +66,7 @@ fn inbox() -> Inbox {
     Inbox::new(inbox_limits(), Pool::new(1 << 20))
 }
 
-/// Bytes that tell any two offsets of any two messages apart, more or less.
+/// Returns bytes by which any two offsets of any two messages differ, with high probability.
 fn content(seed: u64, len: usize) -> Bytes {
     (0..len as u64)
         .map(|at| {
@@ -237,7 +237,7 @@ fn rts(message: u64, total: u64) -> Rts<'static> {
     }
 }
 
-/// The channels and messages of which something stands in a packet, for each frame.
+/// Returns the channel and message of each frame of a packet.
 fn names(packet: &Packet) -> Vec<(ChannelId, u64)> {
     let frames = wire::frames(&packet.bytes).map(Result::unwrap);
     let names = frames.filter_map(|frame| match frame {

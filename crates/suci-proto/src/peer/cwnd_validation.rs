@@ -18,8 +18,8 @@ const BULK: u64 = 32 << 10;
 const SPAN_ROUNDS: u32 = 16;
 const SPAN: Duration = Duration::from_millis(2);
 
-/// Paths with a longer round trip get no bound: a window spread over it is no burst, and growing by
-/// a quarter in each round takes long there.
+/// Paths with a longer round trip have no bound: a window spread over such a round trip is not a
+/// burst, and growth by a quarter in each round would take long.
 const LONG: Duration = Duration::from_millis(5);
 
 /// Spans without a sample after which there is no bound: it would have grown a thousandfold.
@@ -159,7 +159,7 @@ mod tests {
         assert!(cwnd_validation.bound(at(0), &rtt(4_999)).is_some());
     }
 
-    /// Time for which the peer's program waits is no part of the path.
+    /// Time for which the peer's program waits does not count as part of the path.
     #[test]
     fn a_short_path_to_a_program_that_pauses_is_short() {
         let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), Rtt::new(Duration::ZERO));

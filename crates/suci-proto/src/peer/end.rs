@@ -77,7 +77,7 @@ impl Peer {
             if suspended_here {
                 // The program gets no other event for the end of a session that never began.
                 let (node, by) = (self.node, Side::Here);
-                self.tell(Event::Resumed { node, by }, shared);
+                self.push_event(Event::Resumed { node, by }, shared);
             }
         }
         self.report_room(shared);
@@ -158,8 +158,8 @@ fn planted_outcome(outcome: Outcome, _reason: EndReason) -> Outcome {
     outcome
 }
 
-/// The planted fault `outcome-wrong-after-restart`: a message that may have arrived is reported as
-/// not delivered.
+/// Returns `outcome`, or with the planted fault `outcome-wrong-after-restart` reports a message
+/// that may have arrived as not delivered.
 #[cfg(suci_plant)]
 fn planted_outcome(outcome: Outcome, reason: EndReason) -> Outcome {
     let wrong = reason == EndReason::Restarted && outcome == Outcome::Unknown;

@@ -1,14 +1,14 @@
-//! Events of one peer that the program was not told yet, in order: the ends of sessions, each after
+//! The events of one peer that the program did not take, in order: the ends of sessions, each after
 //! its messages and other events, then the events of the present session.
 //!
-//! The engine keeps no queue of events beside this: a program that takes none must not cost memory
-//! that a peer can drive (F04). This much may wait for each peer:
+//! The engine keeps no other queue of events. A program that takes no events must not cost memory
+//! that a peer can increase (F04). At most this much waits for each peer:
 //!
 //! | event | at most |
 //! |---|---|
-//! | `Ended` | one for each session with messages that the program did not receive, [`MAX_UNREAD`] at most with the present one, and one for all others: ends without messages between them become one |
-//! | `Up`, `Lost`, `Quiet`, `Refused` | one of each per session: what a later one undoes is left out |
-//! | `Suspended`, `Resumed` | one for each side: what undoes one that waits takes it away |
+//! | `Ended` | one for each session with messages that the program did not receive ([`MAX_UNREAD`] at most, with the present one), and one for all others: ends without messages between them are merged |
+//! | `Up`, `Lost`, `Quiet`, `Refused` | one of each per session: an event that a later one undoes is dropped |
+//! | `Suspended`, `Resumed` | one for each side: an event that undoes a waiting one removes it |
 //! | `Writable` | no queue: a bit for each class of channels |
 //! | `Incoming` | one per channel of the present session, whose memory credit pays for it |
 //! | `ChannelFinished` | no queue: numbers of channels, as ranges of which there are at most as many as channels |
@@ -21,29 +21,30 @@ use crate::message::{Completion, Message};
 use crate::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
 
-/// Sessions of one peer with messages that the program did not receive yet, the present one
-/// included. A peer that returns more often is refused until the program receives (F04).
+/// Bound of sessions of one peer with messages that the program did not receive, including the
+/// present one. A peer that reconnects more often is refused until the program receives (F04).
 pub(crate) const MAX_UNREAD: usize = 4;
 
-/// A session that is over, and those just before it that ended without messages in between.
+/// An ended session, merged with the sessions just before it that ended without messages in
+/// between.
 #[derive(Debug)]
 pub(crate) struct EndedSession {
     /// The newest of these sessions.
     pub(crate) session: SessionNumber,
-    /// How many sessions there are.
+    /// Number of these sessions.
     pub(crate) sessions: u32,
-    /// Messages of the first session that had arrived and that the program did not take yet. The
-    /// end is reported after the last of them.
+    /// Messages of the first session that arrived and that the program did not take. The end is
+    /// reported after the last of them.
     pub(crate) messages: VecDeque<Message>,
     /// Bytes of our memory in these messages; the program's own buffers do not count.
     pub(crate) held: u64,
-    /// Memory promised to these messages and the session; free when the messages are taken.
+    /// Memory promised to these messages and the session. It is freed once the messages are taken.
     pub(crate) promise: Promise,
     pub(crate) reason: EndReason,
     pub(crate) outcomes: Vec<Completion>,
     /// Number of messages that failed; the outcomes of some may be omitted.
     pub(crate) failed: u64,
-    /// A receiving call told the program that the session is over.
+    /// A receiving call reported the end to the program.
     pub(crate) heard: bool,
 }
 
@@ -63,7 +64,7 @@ impl EndedSession {
     fn append(&mut self, next: Self) {
         self.session = next.session;
         self.sessions = self.sessions.saturating_add(next.sessions);
-        self.reason = together(self.reason, next.reason);
+        self.reason = merged_reason(self.reason, next.reason);
         self.heard = next.heard;
         self.failed = self.failed.saturating_add(next.failed);
         let asked_for = next.outcomes.into_iter().filter(|outcome| outcome.notify);
@@ -88,9 +89,9 @@ impl EndedSession {
     }
 }
 
-/// Returns the reason of two ended sessions that are told as one: that of the newer one, unless
-/// this would hide that messages of the peer are missing.
-fn together(older: EndReason, newer: EndReason) -> EndReason {
+/// Returns the reason to report for two merged sessions: that of the newer one, unless this would
+/// hide that messages of the peer are missing.
+fn merged_reason(older: EndReason, newer: EndReason) -> EndReason {
     let EndReason::CutShort { missing } = older else {
         return newer;
     };
@@ -109,7 +110,7 @@ struct Events {
     queue: VecDeque<Event>,
 }
 
-/// Everything about one peer that waits for the program, except messages of the present session.
+/// All events of one peer that wait for the program, and the messages of ended sessions.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     ends: VecDeque<(Events, EndedSession)>,
@@ -118,7 +119,7 @@ pub(crate) struct EventQueue {
     unreported: VecDeque<(ChannelId, MessageNumber)>,
     /// Messages that these events report as not, or not certainly, delivered.
     failed: u64,
-    /// How many of these failures a flush reported, the earliest first.
+    /// Number of these failures that a flush reported, the earliest first.
     flushed: u64,
 }
 
@@ -126,7 +127,7 @@ impl Events {
     /// Adds an event, and removes events that it makes obsolete.
     fn push(&mut self, event: Event) {
         match event {
-            // Of Up, Lost, Up the program only needs the first.
+            // Of Up, Lost, Up, the program needs only the first.
             Event::Up { .. } | Event::Quiet { .. } | Event::Lost { .. } => {
                 let mut waits = false;
                 self.queue.retain_mut(|earlier| {
@@ -142,8 +143,8 @@ impl Events {
                     return;
                 }
             }
-            // A suspension and its resumption cancel each other: the state is as the program knows
-            // it.
+            // A suspension and its resumption cancel each other, since the program knows the
+            // resulting state.
             Event::Suspended { node, by } if self.remove(&Event::Resumed { node, by }) => return,
             Event::Resumed { node, by } if self.remove(&Event::Suspended { node, by }) => return,
             Event::Refused { .. } => self.queue.retain(|e| !matches!(e, Event::Refused { .. })),
@@ -157,8 +158,8 @@ impl Events {
         place.and_then(|place| self.queue.remove(place)).is_some()
     }
 
-    /// Merges the events of a later session that ended before the program was told of this one's
-    /// end: only those about messages. The state of the link at that time does not matter any more.
+    /// Merges the events of a later session that ended before this one's end was taken. Only events
+    /// about messages are kept, since the state of the link at that time no longer matters.
     fn append(&mut self, next: Self) {
         let about_message =
             |e: &Event| matches!(e, Event::Delivered { .. } | Event::NotDelivered { .. });
@@ -179,7 +180,7 @@ impl Events {
 
 impl EventQueue {
     /// Adds an event of the present session.
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn push(&mut self, event: Event) {
         self.failed = self.failed.saturating_add(event.failures());
         if let Event::Incoming {
             channel, number, ..
@@ -193,7 +194,7 @@ impl EventQueue {
     /// Ends the present session.
     pub(crate) fn end(&mut self, ended_session: EndedSession) {
         let mut events = core::mem::take(&mut self.present);
-        // Announced messages can be answered no more.
+        // Announced messages can no longer be answered.
         events.withdraw(None);
         self.unreported.clear();
         self.failed = self.failed.saturating_add(ended_session.failed);
@@ -245,7 +246,8 @@ impl EventQueue {
         event
     }
 
-    /// Announcements that the program did not take, and that no receiving call reported.
+    /// Returns the number of announcements that neither the program took nor a receiving call
+    /// reported.
     pub(crate) fn unreported(&self) -> usize {
         self.unreported.len()
     }
@@ -258,13 +260,13 @@ impl EventQueue {
         waiting.find(is_first).cloned()
     }
 
-    /// Notes that the program was told of `failed` failures.
+    /// Notes that an event reported `failed` failures to the program.
     fn told(&mut self, failed: u64) {
         self.failed = self.failed.saturating_sub(failed);
         self.flushed = self.flushed.saturating_sub(failed);
     }
 
-    /// Notes that a flush reported all failures that the program was not told.
+    /// Notes that a flush reported all failures that no event reported.
     pub(crate) fn flush_failures(&mut self) {
         self.flushed = self.failed;
     }
@@ -338,7 +340,7 @@ impl EventQueue {
         !self.ends.is_empty() && self.ends.iter().any(|(_, f)| !f.messages.is_empty())
     }
 
-    /// Sessions that are over and have messages that the program did not receive.
+    /// Returns the number of ended sessions with messages that the program did not receive.
     pub(crate) fn unread(&self) -> usize {
         // Usually no session has ended.
         if self.ends.is_empty() {
@@ -355,12 +357,13 @@ impl EventQueue {
         self.ends.len()
     }
 
-    /// Failed messages that neither an event nor a flush reported to the program.
+    /// Returns the number of failed messages that neither an event nor a flush reported to the
+    /// program.
     pub(crate) fn failed(&self) -> u64 {
         self.failed.saturating_sub(self.flushed)
     }
 
-    /// Untaken events about messages that wait for the program's decision.
+    /// Returns the untaken announcements of messages that wait for the program's decision.
     pub(crate) fn announcements(&self) -> impl Iterator<Item = &Event> {
         let events = self.present.queue.iter();
         events.filter(|event| matches!(event, Event::Incoming { .. }))
@@ -400,8 +403,8 @@ impl Peer {
         self.read = true;
         let Some((session, message, freed)) = self.events.next_message() else {
             if self.session.inbox.large_held() > 0 {
-                // The memory of a large message is for the peer that waited longest: the sender's
-                // next one queues, too.
+                // The freed memory goes to the peer that waited longest; the sender's next large
+                // message queues, too.
                 self.session.inbox.set_large_budget(0);
             }
             let session = self.session.number;
@@ -461,8 +464,8 @@ impl Peer {
     }
 
     /// Queues an event of this session for the program, behind the ends of earlier sessions.
-    pub(crate) fn tell(&mut self, event: Event, shared: &mut Shared) {
-        self.change_events(shared, |events| events.tell(event));
+    pub(crate) fn push_event(&mut self, event: Event, shared: &mut Shared) {
+        self.change_events(shared, |events| events.push(event));
     }
 
     /// Changes the waiting events, and the engine's count over all peers with them.
@@ -568,12 +571,12 @@ mod tests {
     fn f04_a_suspension_that_was_undone_is_not_told() {
         let (node, mut queue) = (NODE, EventQueue::default());
         for by in [Side::Here, Side::There] {
-            queue.tell(Event::Suspended { node, by });
+            queue.push(Event::Suspended { node, by });
         }
         for _ in 0..1_000 {
             let by = Side::There;
-            queue.tell(Event::Resumed { node, by });
-            queue.tell(Event::Suspended { node, by });
+            queue.push(Event::Resumed { node, by });
+            queue.push(Event::Suspended { node, by });
         }
         let told: Vec<_> = std::iter::from_fn(|| queue.next(NODE, None)).collect();
         let sides = [Side::Here, Side::There];
@@ -662,16 +665,16 @@ mod tests {
     fn f04_a_link_that_flaps_is_two_events_at_most() {
         let mut queue = EventQueue::default();
         for _ in 0..1_000 {
-            queue.tell(UP);
-            queue.tell(LOST);
+            queue.push(UP);
+            queue.push(LOST);
             assert!(queue.present.queue.len() <= 2);
         }
         assert_eq!(told(&mut queue), [UP, LOST]);
         for _ in 0..1_000 {
-            queue.tell(UP);
-            queue.tell(LOST);
+            queue.push(UP);
+            queue.push(LOST);
         }
-        queue.tell(UP);
+        queue.push(UP);
         assert_eq!(told(&mut queue), [UP], "it was lost when last heard of");
     }
 
@@ -683,7 +686,7 @@ mod tests {
             cause: LostCause::Refused(RefusedReason::Mode),
         };
         let all = [LOST, UP, refused.clone()];
-        all.into_iter().for_each(|event| queue.tell(event));
+        all.into_iter().for_each(|event| queue.push(event));
         assert_eq!(told(&mut queue), [refused]);
     }
 
@@ -691,7 +694,7 @@ mod tests {
     fn merging_up_and_lost_drops_no_other_event() {
         let mut queue = EventQueue::default();
         let all = [UP, delivered(1), LOST, delivered(2), UP, delivered(3)];
-        all.into_iter().for_each(|event| queue.tell(event));
+        all.into_iter().for_each(|event| queue.push(event));
         let left = [UP, delivered(1), delivered(2), delivered(3)];
         assert_eq!(told(&mut queue), left);
     }
@@ -700,7 +703,7 @@ mod tests {
     fn f04_of_refusals_the_newest_is_told() {
         let mut queue = EventQueue::default();
         for code in 0..1_000 {
-            queue.tell(refused(code));
+            queue.push(refused(code));
         }
         assert_eq!(told(&mut queue), [refused(999)]);
     }
@@ -718,11 +721,11 @@ mod tests {
     #[test]
     fn an_end_follows_the_events_and_messages_of_its_session() {
         let mut queue = EventQueue::default();
-        queue.tell(UP);
+        queue.push(UP);
         queue.end(ended_session(2));
-        queue.tell(UP);
+        queue.push(UP);
         queue.end(ended_session(1));
-        queue.tell(UP);
+        queue.push(UP);
         assert_eq!(told(&mut queue), [UP], "its messages come first");
         assert!(!queue.has_next());
         assert!(queue.next_message().is_some() && !queue.has_next());
@@ -737,12 +740,12 @@ mod tests {
     #[test]
     fn f04_an_end_without_messages_is_told_with_the_one_before() {
         let mut queue = EventQueue::default();
-        queue.tell(UP);
+        queue.push(UP);
         queue.end(ended_session(1));
         for number in 0..100 {
-            queue.tell(UP);
-            queue.tell(delivered(number));
-            queue.tell(LOST);
+            queue.push(UP);
+            queue.push(delivered(number));
+            queue.push(LOST);
             queue.end(ended_session(0));
         }
         assert_eq!((queue.ends(), queue.unread()), (1, 1));

@@ -37,8 +37,8 @@ impl Peer {
         passed
     }
 
-    /// Begins the session once it has something to pass on, and returns whether it has begun. While
-    /// there is no memory for it, it waits until another session returns its window.
+    /// Begins the session once it has something to pass on. Returns true if it has begun. Without
+    /// memory for it, the session waits until another one returns its window.
     fn begin_with_itself(&mut self, shared: &mut Shared) -> bool {
         if self.session.is_established() {
             return true;

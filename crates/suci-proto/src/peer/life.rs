@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The judgement of a peer's silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing new.
+    /// The state does not change.
     Patience,
     /// The silence timeout has passed: the peer is lost, for now.
     Lost,

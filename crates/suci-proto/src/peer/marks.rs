@@ -71,7 +71,7 @@ impl Marks {
         matches!(self.state, MarkState::Stopped { .. })
     }
 
-    /// CE marks that the peer has counted on this connection.
+    /// Returns the number of CE marks that the peer counted on this connection.
     pub(crate) const fn congested(&self) -> u64 {
         self.congested
     }

@@ -228,7 +228,7 @@ impl Peer {
             let (node, session) = (self.node, self.session.number);
             let peer = node;
             shared.log.add(now, || LogRecord::Up { peer, session });
-            self.tell(Event::Up { node, session }, shared);
+            self.push_event(Event::Up { node, session }, shared);
         }
     }
 
@@ -286,7 +286,7 @@ impl Peer {
     fn tell_narrow(&mut self, now: Instant, shared: &mut Shared) {
         let (node, reason) = (self.node, RefusedReason::Narrow);
         self.log_refused(now, reason, shared);
-        self.tell(Event::Refused { node, reason }, shared);
+        self.push_event(Event::Refused { node, reason }, shared);
     }
 
     /// Tells the program if lost packets proved that the path does not carry packets that every

@@ -362,7 +362,7 @@ impl Peer {
     pub(crate) fn tell_refused(&mut self, reason: RefusedReason, shared: &mut Shared) {
         let node = self.node;
         if self.last_refusal.replace(reason) != Some(reason) {
-            self.tell(Event::Refused { node, reason }, shared);
+            self.push_event(Event::Refused { node, reason }, shared);
         }
     }
 

@@ -438,7 +438,7 @@ impl Peer {
                     reason,
                 },
             };
-            self.tell(event, shared);
+            self.push_event(event, shared);
         }
         self.report_room(shared);
     }
@@ -468,7 +468,7 @@ impl Peer {
                 kind: info.kind,
                 user_header: info.user_header,
             };
-            self.tell(event, shared);
+            self.push_event(event, shared);
         }
     }
 }

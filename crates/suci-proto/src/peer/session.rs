@@ -108,7 +108,7 @@ impl Session {
         behind && (self.connected || self.rode_at.is_some_and(|at| at < since) || planted_end())
     }
 
-    /// Returns true if the program is told of the session's end.
+    /// Returns true if the program learns of the session's end by an event.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.is_established() || !self.outbox.is_empty()
@@ -120,8 +120,8 @@ pub(super) fn planted_end() -> bool {
     false
 }
 
-/// The planted fault `higher-epoch-ends-session`: a session that the peer never had ends if the
-/// peer begins higher, and no INIT uses the epoch of COOKIE.
+/// Returns true if the fault `higher-epoch-ends-session` is planted: a session that the peer never
+/// had ends if the peer begins higher, and no INIT uses the epoch of COOKIE.
 #[cfg(suci_plant)]
 pub(super) fn planted_end() -> bool {
     crate::plant::active("higher-epoch-ends-session")

@@ -108,7 +108,7 @@ impl Peer {
             true => Event::Suspended { node, by },
             false => Event::Resumed { node, by },
         };
-        self.tell(event, shared);
+        self.push_event(event, shared);
         #[cfg(suci_plant)]
         if !suspended && crate::plant::active("resume-forgets-channel") {
             self.session.outbox.plant_forgotten_channel();

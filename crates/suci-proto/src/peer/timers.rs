@@ -70,7 +70,7 @@ impl Peer {
         let mut patience = Patience {
             silence_timeout: self.options.silence_timeout,
             give_up_after: self.options.give_up_after,
-            // At a closed port there is no computing process.
+            // If the port is closed, no process computes.
             unattended: self.unattended
                 && self.session.is_established()
                 && !self.life.is_port_closed(),
@@ -268,7 +268,7 @@ impl Peer {
                     at: self.path_address(),
                     cause,
                 });
-                self.tell(Event::Lost { node, cause }, shared);
+                self.push_event(Event::Lost { node, cause }, shared);
                 shared.lost.insert(node);
                 if cause == LostCause::ProcessDied {
                     // The next process with this node ID knows nothing of the calls.
@@ -300,7 +300,7 @@ impl Peer {
     fn on_quiet(&mut self, now: Instant, shared: &mut Shared) {
         let node = self.node;
         shared.log.add(now, || LogRecord::Quiet { peer: node });
-        self.tell(Event::Quiet { node }, shared);
+        self.push_event(Event::Quiet { node }, shared);
         let elsewhere = |path| !self.book.is_empty() && !self.book.contains(path);
         if self.path_address().is_some_and(elsewhere) {
             let token = shared.random();
@@ -371,8 +371,8 @@ impl Peer {
 }
 
 impl Peer {
-    /// While socket credit is short: asks this peer to return unused credit. Returns true if
-    /// something is to be sent.
+    /// Asks this peer to return unused credit while socket credit is short. Returns true if a
+    /// packet must be sent.
     pub(crate) fn balance_credit(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let Some(connection) = &mut self.connection else {
             return false;
@@ -397,7 +397,7 @@ fn planted_expiry(now: Instant) -> Instant {
     now
 }
 
-/// The planted fault `expires-early`: messages that have a second left expire, too.
+/// Returns `now`, or a second later with the planted fault `expires-early`.
 #[cfg(suci_plant)]
 fn planted_expiry(now: Instant) -> Instant {
     match crate::plant::active("expires-early") {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 impl Peer {
-    /// Our relation to the peer. A dismissed peer counts as one without a place.
+    /// Returns our relation to the peer. A dismissed peer counts as one without a place.
     pub(crate) fn trust(&self) -> Trust {
         if self.connection.is_some() && !self.is_dismissed() {
             Trust::Seated

@@ -167,7 +167,7 @@ impl Rtt {
     }
 }
 
-/// `(old * weight + new) / total`, where `total` is `weight + 1`.
+/// Returns `(old * weight + new) / total`, where `total` is `weight + 1`.
 const fn weighted(old: u64, weight: u64, new: u64, total: u64) -> u64 {
     old.saturating_mul(weight).saturating_add(new) / total
 }

@@ -38,7 +38,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + ms(millis)
 }
 
-/// The peer waited so long, and nobody else.
+/// Returns waits of which only the peer has one.
 fn there(waited: Duration) -> AckWaits {
     AckWaits {
         here: Duration::ZERO,
@@ -127,7 +127,7 @@ impl Bench {
     }
 }
 
-/// What is sent at `millis`, before anything was delivered.
+/// Returns what is sent at `millis`, before anything was delivered.
 fn sent(millis: u64, size: u32, kind: SentKind) -> Sent {
     let rate = RateMark {
         delivered: 0,
@@ -145,7 +145,7 @@ fn sent(millis: u64, size: u32, kind: SentKind) -> Sent {
     }
 }
 
-/// The first position in `from..=through` whose acknowledgement would be news.
+/// Returns the first unresolved position in `from..=through`.
 fn first_open(sent_packets: &SentPackets, from: u64, through: u64) -> Option<u64> {
     let sent_range = sent_packets.next_open(from, through)?;
     Some(sent_range.positions.start)

@@ -66,7 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How many timers are armed.
+/// Returns how many timers are armed.
 fn armed(wheel: &TimerWheel) -> usize {
     wheel.places.iter().filter(|place| place.is_armed()).count()
 }

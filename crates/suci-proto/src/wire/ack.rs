@@ -136,7 +136,7 @@ fn fixed_size(largest: PacketNumber, delay: u64, length: u64) -> usize {
     2 + varint::size(largest) + varint::size(delay) + varint::size(length)
 }
 
-/// `high` less `by`, which must not pass zero.
+/// Returns `high` minus `by`, which must not pass zero.
 fn lower(high: PacketNumber, by: u64) -> Result<PacketNumber, Malformed> {
     high.checked_sub(by)
         .ok_or(Malformed("ack range below zero"))

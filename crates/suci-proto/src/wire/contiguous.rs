@@ -17,8 +17,8 @@ use core::ops::Range;
 /// then processed frame by frame.
 const PARTS: usize = 8;
 
-/// An authentic packet of a connection and the datagrams that came with it. Those that continue the
-/// packet are read here one after the other.
+/// An authentic packet of a connection and the datagrams that arrived with it. The ones that
+/// continue the packet are read here one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct ContiguousPackets<'a> {
     /// The newest packet whose header was checked completely.

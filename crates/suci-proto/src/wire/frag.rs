@@ -75,7 +75,7 @@ impl<'a> Frag<'a> {
         self.start.is_some() && self.end
     }
 
-    /// Everything but the data, for encoding.
+    /// Returns everything but the data, for encoding.
     #[must_use]
     pub const fn head(&self) -> FragHead<'a> {
         let &Self {

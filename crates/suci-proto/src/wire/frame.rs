@@ -358,7 +358,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Type and fields of a frame that holds varints only.
+    /// Returns the type and fields of a frame that holds only varints.
     fn varints(&self) -> (u8, impl Iterator<Item = u64> + use<>) {
         let (kind, values, count) = match *self {
             Self::Credit(c) => (kind::CREDIT, c.fields(), 4),

@@ -101,7 +101,7 @@ pub struct Params {
 }
 
 impl Default for Params {
-    /// The values of parameters that are not announced.
+    /// Returns the values of parameters that are not announced.
     fn default() -> Self {
         Self {
             max_ack_delay: Duration::from_millis(25),

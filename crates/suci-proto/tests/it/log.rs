@@ -22,7 +22,7 @@ fn told(net: &mut Net, host: usize) -> Vec<LogRecord> {
     std::iter::from_fn(|| net.engine(host).poll_log()).collect()
 }
 
-/// Why `host` dropped packets of type `packet`.
+/// Returns why `host` dropped packets of type `packet`.
 fn drops(net: &mut Net, host: usize, packet: PacketType) -> Vec<DropReason> {
     let dropped = |record| match record {
         LogRecord::Dropped {

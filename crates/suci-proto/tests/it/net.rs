@@ -32,7 +32,7 @@ pub(crate) struct Net {
     /// If set, one in this many packets is lost.
     pub(crate) lose_every: Option<u64>,
     pub(crate) meddle: Option<Meddler>,
-    /// Whether programs take their messages.
+    /// True if programs take their messages.
     pub(crate) reading: bool,
     /// Messages received by all programs.
     pub(crate) delivered: u64,

@@ -16,11 +16,11 @@ pub(crate) struct Host {
     engine: Engine,
     events: Vec<Event>,
     received: Vec<Message>,
-    /// Whether its program takes messages.
+    /// True if its program takes messages.
     reads: bool,
-    /// Whether its socket is full.
+    /// True if its socket is full.
     full: bool,
-    /// Whether its program computes, so that its engine does not run.
+    /// True if its program computes, so that its engine does not run.
     away: bool,
 }
 

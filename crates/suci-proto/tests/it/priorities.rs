@@ -38,7 +38,7 @@ fn trains(net: &mut Net) -> Vec<(usize, usize)> {
     order
 }
 
-/// Whether host 0 hands a message over before it transmits.
+/// Returns true if host 0 hands a message over before it transmits.
 fn yields(net: &mut Net) -> bool {
     let now = net.now;
     net.engine(0).output_yields(now)

@@ -257,7 +257,7 @@ fn f36_marks_that_are_erased_or_always_congested_stop_nothing() {
     }
 }
 
-/// Whether one of two places does not mark its packets any more.
+/// Returns true if one of two places does not mark its packets any more.
 fn marks_stopped(world: &World, place: usize) -> bool {
     let other = NodeId(if place == 0 { 2 } else { 1 });
     let engine = world.engine(place);
@@ -436,8 +436,8 @@ fn f31_routes_that_differ_by_direction_hold_nothing_up() {
     }
 }
 
-/// F31: a thousand senders and one receiver, whose kernel buffer must never overflow; the
-/// simulator fails on any drop that the receiver could have prevented.
+/// F31: a thousand senders and one receiver, whose kernel buffer must never overflow; the simulator
+/// fails on any drop that the receiver could have prevented.
 #[test]
 fn f31_incast_of_a_thousand_overruns_nothing() {
     let mut options = Options::quiet(1_001);

@@ -291,7 +291,7 @@ const fn most_bytes(grant: &Grant) -> u64 {
     grant.need.demand.most().saturating_mul(grant.charge())
 }
 
-/// Whole packets of `charge` bytes in `bytes`.
+/// Returns the number of whole packets of `charge` bytes in `bytes`.
 const fn packets(bytes: u64, charge: u64) -> u64 {
     match bytes.checked_div(charge) {
         Some(packets) => packets,

@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Arrival times of one transmission: none, one, or several.
+    /// Returns the arrival times of one transmission: none, one, or several.
     fn fate(&mut self) -> Vec<u64> {
         if self.random.percent(self.faults.loss) {
             self.injected += 1;

@@ -74,7 +74,7 @@ impl Ending {
         }
     }
 
-    /// The host's program sends a message whose outcome it will hear, unless it closes.
+    /// Sends a message from the host's program, which asks for its outcome.
     fn send(&mut self, host: usize, payload: &'static [u8]) {
         let outgoing = Outgoing {
             notify: true,
@@ -199,7 +199,7 @@ impl Ending {
         }
     }
 
-    /// How long each `close` took.
+    /// Returns how long each `close` took.
     fn took(&self) -> [Option<Duration>; 2] {
         [0, 1].map(|host| Some(self.closed[host]?.since(self.began[host]?)))
     }

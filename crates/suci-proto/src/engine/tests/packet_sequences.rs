@@ -231,7 +231,7 @@ impl Pairs {
     }
 }
 
-/// Where two texts begin to differ, or one ends.
+/// Returns where two texts begin to differ, or one ends.
 pub(super) fn difference(one: &str, other: &str) -> Option<String> {
     let differs = one.bytes().zip(other.bytes()).position(|(a, b)| a != b);
     let ends = (one.len() != other.len()).then(|| one.len().min(other.len()));

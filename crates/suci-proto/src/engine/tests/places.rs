@@ -24,7 +24,7 @@ fn take_places(world: &mut World, peers: usize) {
     assert_eq!(seated(world, peers), peers);
 }
 
-/// How many of the first `peers` peers have a place that is not being taken away.
+/// Returns how many of the first `peers` peers have a place that is not being taken away.
 fn seated(world: &mut World, peers: usize) -> usize {
     let connected = |peer: &usize| {
         let place = &world.peer(0, *peer).connection;
@@ -375,9 +375,9 @@ fn no_peer_is_woken_for_credit_that_no_peer_could_return() {
     }
 }
 
-/// The time for which a peer that goes on sending but answers nothing keeps its place, at a node
-/// with this `give_up_after`.
-fn defies_for(give_up_after: Duration) -> Duration {
+/// Returns the time for which a peer that sends but answers nothing keeps its place, at a node with
+/// this `give_up_after`.
+fn ignores_for(give_up_after: Duration) -> Duration {
     let mut world = narrow(2, 1);
     take_places(&mut world, 1);
     let key = world.engines[0].peer_key(id(1)).unwrap();
@@ -418,7 +418,7 @@ fn defies_for(give_up_after: Duration) -> Duration {
 #[test]
 fn f31_who_keeps_its_place_in_spite_of_all_asking_is_sent_away() {
     for (give_up_after, least) in [(60, 240), (300, 300), (900, 900)] {
-        let took = defies_for(give_up_after * SECOND);
+        let took = ignores_for(give_up_after * SECOND);
         let range = least * SECOND..(least + 30) * SECOND;
         assert!(range.contains(&took), "{give_up_after} s: {took:?}");
     }

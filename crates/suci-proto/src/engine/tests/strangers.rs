@@ -49,7 +49,7 @@ fn take_all_memory(world: &mut World) -> Vec<Promise> {
     taken
 }
 
-/// Whether the first host's session with the second ended.
+/// Returns true if the first host's session with the second ended.
 fn ended(world: &mut World) -> bool {
     let ended = |event: &Event| matches!(event, Event::Ended { node, .. } if *node == id(1));
     world.events(0).iter().any(ended)

@@ -86,7 +86,7 @@ impl OpenBlock {
         old
     }
 
-    /// No message may [`follow`](Self::follow) the last one.
+    /// Ends the sequence: no message may [`follow`](Self::follow) the last one.
     pub(super) fn end_sequence(&mut self) {
         (self.expected, self.headers) = (None, None);
     }

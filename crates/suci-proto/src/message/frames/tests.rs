@@ -15,7 +15,7 @@ fn small(payload: &[u8], tag: u64) -> SmallOutgoing<'_> {
     }
 }
 
-/// Where the frame begins and ends.
+/// Returns where the frame begins and ends.
 fn ends((at, shape): (u64, EncodedShape)) -> (u64, u64) {
     (at, at + u64::from(shape.len))
 }

@@ -198,7 +198,7 @@ impl Both {
         self.compare();
     }
 
-    /// All that others can see of the two.
+    /// Compares all that callers can see of the two.
     fn compare(&mut self) {
         let [a, b] = self.outboxes.each_mut().map(|outbox| {
             let flags = (outbox.has_sendable(), outbox.is_empty());
@@ -232,7 +232,7 @@ impl Both {
     }
 }
 
-/// Without its token, which is what keeps messages apart here.
+/// Returns the completion without its token, which keeps messages from being joined here.
 fn unnamed(completion: Completion) -> Completion {
     Completion {
         token: 0,

@@ -166,7 +166,7 @@ impl Side {
         }
     }
 
-    /// What the outbox says is what its packets tell.
+    /// Checks the outbox's answers against its packets.
     fn check(&mut self) {
         self.told
             .extend(std::iter::from_fn(|| self.outbox.poll_completion()));
@@ -192,7 +192,7 @@ impl Side {
         }
     }
 
-    /// The session is over: each message that was not told of has its outcome.
+    /// Ends the session: each message without an outcome gets one.
     fn end(&mut self) {
         let over = [C0, C1].map(|channel| self.outbox.delivered(channel));
         let ends = self.outbox.end();
@@ -206,8 +206,8 @@ impl Side {
     }
 }
 
-/// Two outboxes to which the same happens: one with them in one segment, one without, since no
-/// two messages have the same token.
+/// Two outboxes to which the same happens: one with them in one segment, one without, since no two
+/// messages have the same token.
 struct Both {
     sides: [Side; 2],
     limits: [u64; 3],
@@ -317,7 +317,7 @@ impl Both {
             .for_each(|side| side.outbox.audit_queued());
     }
 
-    /// Everything goes, and arrives.
+    /// Sends and acknowledges everything.
     fn finish(&mut self) {
         for place in 0..3 {
             let channel = (place < 2).then_some(place);

@@ -122,7 +122,7 @@ fn f31_positions_of_no_message_hold_no_channel_up() {
     }
 }
 
-/// The numbers of the messages, void ones apart, of which something stands in a packet.
+/// Returns the numbers of the messages in a packet, without void ones.
 fn sent_numbers(packet: &Packet) -> BTreeSet<(ChannelId, u64)> {
     let frames = wire::frames(&packet.bytes).map(Result::unwrap);
     let numbers = frames.filter_map(|frame| match frame {
@@ -502,7 +502,7 @@ impl Pair {
         self.waiting.insert((channel, number), (token, until));
     }
 
-    /// These were cancelled, as far as the program knows: it is told of each.
+    /// Notes cancelled messages: the program is told of each.
     fn gone(&mut self, gone: BTreeSet<(ChannelId, u64)>, reason: u64) {
         let mut told = BTreeSet::new();
         while let Some(done) = self.outbox.poll_completion() {
@@ -521,7 +521,7 @@ impl Pair {
         self.cancelled.extend(gone);
     }
 
-    /// The network is kind from now on: everything that is left arrives.
+    /// Delivers everything that is left.
     fn finish(&mut self) {
         // The longest input has 150 steps of 7 messages of 150,000 bytes.
         let most = 7 * 150 * (150_000 / ROOM + 10);

@@ -5,7 +5,7 @@ use crate::scheduler::Priority;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// FIN of every channel that is to be told, in a packet of its own each.
+/// Sends every due FIN, each in a packet of its own.
 fn fins(outbox: &mut Outbox) -> Vec<Packet> {
     let fin = |(channel, count)| {
         let mut bytes = Vec::new();
@@ -456,7 +456,7 @@ impl Pair {
         let _ = (self.outbox.shrink(), self.inbox.shrink());
     }
 
-    /// Everything arrives.
+    /// Delivers everything.
     fn settle(&mut self) {
         for _ in 0..1_000 {
             self.step(&Step::Build {

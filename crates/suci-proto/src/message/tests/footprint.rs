@@ -4,8 +4,8 @@ use super::*;
 use crate::message::pool::CHUNKED;
 use crate::wire::FragHead;
 
-/// Bytes allocated for each byte charged, times a hundred, when `send` was repeated until the
-/// credit was used up.
+/// Returns the bytes allocated for each byte charged, in percent, after `send` was repeated until
+/// the credit was used up.
 fn cost(send: impl Fn(&mut Inbox, u64) -> Result<(), ProtocolError>) -> usize {
     let mut inbox = inbox();
     let sent = (0..).take_while(|n| send(&mut inbox, *n).is_ok()).count();
@@ -201,7 +201,7 @@ fn f32_channels_that_are_empty_again_keep_nothing() {
     assert!(inbox.footprint() <= 16_384, "{}", inbox.footprint());
 }
 
-/// An outbox with room for bursts, whose peer has, too.
+/// Returns an outbox with room for bursts, whose peer has room, too.
 fn roomy() -> Outbox {
     let mut outbox = Outbox::new(OutboxLimits {
         max_queued_bytes: 1 << 30,
@@ -213,8 +213,8 @@ fn roomy() -> Outbox {
     outbox
 }
 
-/// So many messages of these lengths, one after the other, sent and acknowledged. Returns what was
-/// allocated at most.
+/// Sends and acknowledges `count` messages of these lengths, one after the other. Returns the most
+/// bytes allocated meanwhile.
 fn burst(outbox: &mut Outbox, channel: u32, count: usize, lens: &[usize]) -> usize {
     for len in lens.iter().cycle().take(count) {
         let draft = message(ChannelId(channel), Bytes::from(vec![1; *len]));

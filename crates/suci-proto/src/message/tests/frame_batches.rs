@@ -248,7 +248,7 @@ impl Both {
         broken
     }
 
-    /// All that others can see of the two.
+    /// Compares all that callers can see of the two.
     fn compare(&mut self) {
         let seen = [&mut self.batches, &mut self.frames].map(|inbox| {
             let books = (

@@ -234,7 +234,7 @@ impl Pair {
         assert!(self.inbox.large_held() <= LARGE);
     }
 
-    /// The network is kind from now on: everything must arrive.
+    /// Stops losing packets: everything must arrive.
     fn finish(&mut self) {
         self.step(&Step::Window { bytes: 60_000 });
         for _ in 0..2_000 {

@@ -55,7 +55,7 @@ fn part(start: u64, len: u64) -> SentFrame {
     }
 }
 
-/// What each of the packets carried that were reported together.
+/// Returns what each of the packets carried that were reported together.
 fn each(
     numbers: RangeInclusive<PacketNumber>,
     frames: &[SentFrame],

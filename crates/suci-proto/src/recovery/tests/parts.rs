@@ -11,7 +11,7 @@ fn ack_through(sent_packets: &mut SentPackets, mut from: u64, through: u64) {
     }
 }
 
-/// The peer says it waited so long, of what it announced.
+/// Returns waits of `millis` at the peer, which announced at most `announced`.
 fn there(millis: u64, announced: u64) -> AckWaits {
     AckWaits {
         there: ms(millis),

@@ -65,7 +65,7 @@ fn compare_batch(bytes: &[u8]) {
     assert_eq!(taken, expected(bytes));
 }
 
-/// How many messages at the front of `bytes` make a batch, and the bytes of their frames.
+/// Returns how many messages at the front of `bytes` make a batch, and the bytes of their frames.
 fn expected(bytes: &[u8]) -> (u64, usize) {
     let mut one_by_one = frames(bytes);
     let (mut count, mut end, mut first) = (0, 0, None);
@@ -85,7 +85,7 @@ fn expected(bytes: &[u8]) -> (u64, usize) {
     (count, end)
 }
 
-/// Where `part` begins in `whole`.
+/// Returns where `part` begins in `whole`.
 fn place_of(part: &[u8], whole: &[u8]) -> usize {
     part.as_ptr().addr() - whole.as_ptr().addr()
 }

@@ -117,7 +117,7 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
     prop_oneof![about_session, about_messages]
 }
 
-/// Neighbouring paddings are one run of zeros.
+/// Merges adjacent paddings, which are one sequence of zeros.
 fn merge_padding<'a>(list: &[Frame<'a>]) -> Vec<Frame<'a>> {
     let mut merged = Vec::new();
     for frame in list {

@@ -133,7 +133,7 @@ pub(crate) fn lost(world: &World, place: usize) -> Vec<Instant> {
         .collect()
 }
 
-/// How often a peer fell quiet for a place.
+/// Returns how often a peer fell quiet for a place.
 pub(crate) fn quiet(world: &World, place: usize) -> usize {
     let events = world.events(place);
     events
@@ -142,7 +142,7 @@ pub(crate) fn quiet(world: &World, place: usize) -> usize {
         .count()
 }
 
-/// How often a peer was up for a place.
+/// Returns how often a peer was up for a place.
 pub(crate) fn up(world: &World, place: usize) -> usize {
     let events = world.events(place);
     events
