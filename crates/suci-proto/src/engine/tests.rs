@@ -33,7 +33,7 @@ use std::net::SocketAddr;
 const BUFFER: u64 = 8 << 20;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A packet on its way: sender, receiver, and its bytes.
+/// A packet in transit: sender, receiver, and its bytes.
 #[derive(Clone)]
 struct Packet {
     from: usize,

@@ -188,7 +188,7 @@ fn f19_who_waits_beside_messages_that_fill_the_memory_is_told() {
     assert_eq!(net.engine(0).full_beside((id(1), other).into()), None);
     net.flush(0);
     net.reading = true;
-    // The peer asked in vain for long, but continues at once.
+    // The peer asked for long without success, but continues at once.
     net.run(Duration::from_millis(300));
     assert_eq!(net.engine(1).queue_len(id(0)).0, 0);
     let got = net.received(0);
@@ -401,8 +401,8 @@ fn abandoning_a_peer_ends_the_calls_to_it_and_no_others() {
     assert_eq!(results(&mut pair, 0)[0].0, id);
 }
 
-/// Both programs finish the channel on which one called the other: no state of it is left, and the
-/// caller's program is told of no unknown channel.
+/// Both programs finish the channel of a call: no state of it is left, and the caller's program is
+/// not told of an unknown channel.
 #[test]
 fn calls_leave_nothing_of_a_channel_that_both_finish() {
     let mut pair = Pair::new();

@@ -117,8 +117,8 @@ fn a_program_that_pauses_sends_as_fast_as_one_that_does_not() {
     bulk_is_not_spread_over_the_pauses(1, |_| {});
 }
 
-/// Losses in a black hole are no congestion: once the size is found, the window is that of a new
-/// path.
+/// Losses in a black hole do not count as congestion: once the size is found, the window is that of
+/// a new path.
 #[test]
 fn f27_a_black_hole_is_not_answered_as_congestion() {
     let mut pair = Pair::new();
@@ -138,8 +138,8 @@ fn f27_a_black_hole_is_not_answered_as_congestion() {
     assert!(seen > 0, "it was found");
 }
 
-/// Losses in a black hole are no congestion: the size is found in some probe timeouts, and then the
-/// rest is not delayed.
+/// Losses in a black hole do not count as congestion: the size is found within some probe timeouts,
+/// and then the rest is not delayed.
 #[test]
 fn f27_a_black_hole_of_a_long_path_holds_nothing_up() {
     let mut pair = Pair::new();

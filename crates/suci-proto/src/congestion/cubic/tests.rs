@@ -306,7 +306,7 @@ fn another_path_starts_anew() {
     assert_eq!(cubic.window(), 29_200);
 }
 
-/// Time for which a program delays an acknowledgement is no queueing delay.
+/// The time for which a program delays an acknowledgement does not count as queueing delay.
 #[test]
 fn hystart_looks_at_the_path() {
     let mut cubic = Cubic::new(MTU as usize);

@@ -85,7 +85,7 @@ impl Ending {
         self.accepted[host] += usize::from(sent.is_ok());
     }
 
-    /// Puts a packet on its way, if it gets through.
+    /// Queues a packet for delivery, unless it is lost.
     fn carry(&mut self, packet: Packet) {
         if self.mute == Some(packet.from) && self.closed[packet.from].is_some() {
             return;

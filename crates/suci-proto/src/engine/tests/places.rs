@@ -174,7 +174,7 @@ fn f31_more_peers_than_places_are_served_in_turn() {
         let bad = |event: &Event| matches!(event, Event::Lost { .. } | Event::Ended { .. });
         assert!(!world.events(host).iter().any(bad), "host {host}");
     }
-    // Once everything was sent, no node goes on sending.
+    // Once everything was sent, every node stops sending.
     world.run(5 * SECOND);
     let before = world.seen.len();
     world.run(10 * SECOND);
@@ -240,8 +240,8 @@ fn f21_a_message_of_nearly_a_packet_does_not_wait_for_a_packet_without_credit() 
     }
 }
 
-/// The peer's INIT came while we made an attempt, and there is no room for it: our attempt goes on
-/// all the same.
+/// The peer's INIT arrived during our own attempt, and there is no room for it: our attempt
+/// continues.
 #[test]
 fn f31_who_finds_no_room_for_a_caller_still_calls_it() {
     let mut world = World::new(2);

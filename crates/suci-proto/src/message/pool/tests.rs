@@ -114,15 +114,15 @@ fn a_full_chunk_is_used_again_once_its_messages_are_gone_though_another_came_mea
     for n in 0..10_000_u32 {
         let message = chunk.copy(&pool, &n.to_le_bytes(), &[7; 100]);
         held.push_back((n, message));
-        // So many that a chunk is full before the program let go of the first in it.
+        // Enough messages that a chunk is full before the program drops the first one in it.
         if held.len() > 120 {
             let (n, message) = held.pop_front().unwrap();
             assert_eq!(message[..4], n.to_le_bytes());
         }
     }
-    // Those that it grew through, and two or three of full size.
+    // The chunks of growing size, and two or three of full size.
     assert!(chunk.allocated <= 4 * CHUNK, "{} B", chunk.allocated);
-    // Who lets go of nothing keeps no more than what it holds.
+    // A program that drops no message uses no more memory than these messages need.
     for _ in 0..10_000 {
         held.push_back((0, chunk.copy(&pool, &[], &[7; 100])));
     }

@@ -12,7 +12,7 @@ enum Step {
         count: u64,
         header: bool,
         notify: bool,
-        /// Who sends them accepts by itself what it is lent the room for.
+        /// The sender uses leases, which accept messages themselves.
         lent: bool,
     },
     /// A packet with so much room.
@@ -49,14 +49,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What was sent, and what became of all: in one outbox as batches, in the other one by one, since
-/// no two messages have the same token.
+/// Two outboxes that send the same messages: in one of them as batches, in the other one by one,
+/// since no two messages have the same token.
 struct Both {
     outboxes: [Outbox; 2],
     limits: [u64; 3],
-    /// What was sent and neither acknowledged nor lost.
+    /// Packets that were sent and neither acknowledged nor lost.
     flying: Vec<Packet>,
-    /// What was lost: its acknowledgement may come late.
+    /// Packets that were lost; their acknowledgement may arrive late.
     late: Vec<Packet>,
     asked: Vec<(ChannelId, MessageNumber)>,
     token: u64,
@@ -279,11 +279,11 @@ fn alike_and_side_by_side_they_are_one_however_they_leave() {
     ] {
         both.step(step);
     }
-    // The last packet repeats two ranges, the second of which goes on with what is new.
+    // The last packet repeats two ranges, the second of which continues with unsent bytes.
     assert_eq!(both.shared, 5);
     // Two show that they are alike, and for three their memory grows.
     assert_eq!(both.leased, 55);
-    // What was lost first arrived after all, then everything else.
+    // The lost packets arrive after all, then everything else.
     while !both.flying.is_empty() {
         both.step(Step::Acked(0));
     }

@@ -62,9 +62,9 @@ type Bytewise = BTreeMap<(ChannelId, MessageNumber), RangeSet>;
 /// An outbox, and what its packets say of it.
 struct Side {
     outbox: Outbox,
-    /// What was sent and neither acknowledged nor lost.
+    /// Packets that were sent and neither acknowledged nor lost.
     flying: Vec<Packet>,
-    /// What was lost: its acknowledgement may come late.
+    /// Packets that were lost; their acknowledgement may arrive late.
     late: Vec<Packet>,
     messages: BTreeMap<(ChannelId, MessageNumber), Outgoing>,
     sent: Bytewise,

@@ -183,7 +183,7 @@ fn a_channel_that_is_finished_ends_once_cancelled_numbers_were_told() {
     assert_eq!(inbox.poll_finished(), Some(C0));
 }
 
-/// What waited for credit behind it needs less.
+/// The message behind it needs less credit.
 #[test]
 fn cancelling_lets_go_what_waited_behind() {
     let mut outbox = Outbox::new(limits());
@@ -285,7 +285,7 @@ fn small_messages_that_are_cancelled_leave_little_memory() {
     assert_eq!(outbox.frames_held(), 0);
 }
 
-/// Whatever a peer means by it, within its credit.
+/// This holds for any void message within the credit, whatever the peer's reason is.
 #[test]
 fn void_messages_are_discarded_whatever_they_hold() {
     let mut inbox = inbox();
@@ -395,7 +395,7 @@ fn step() -> impl Strategy<Value = Step> {
 impl Pair {
     fn new() -> Self {
         let mut outbox = Outbox::new(limits());
-        // What the sender is told below.
+        // The limits that the sender learns below.
         let told = InboxLimits {
             channel_window: 20_000,
             session_window: 30_000,
@@ -537,7 +537,7 @@ impl Pair {
             }
         }
         assert!(self.outbox.is_empty(), "{:?}", self.outbox);
-        // The program takes what arrived before, and its library says so.
+        // The program takes the messages that arrived before, and its library announces that.
         for step in [Step::Read, Step::Answer] {
             self.step(&step);
         }

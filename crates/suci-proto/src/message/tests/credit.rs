@@ -374,8 +374,8 @@ fn a_window_smaller_than_a_message_makes_it_ask() {
     assert!(!outbox.has_sendable(), "a short one waits");
 }
 
-/// A channel that is found to be blocked while another sends a long message is told of before that
-/// goes on in a run.
+/// A channel that becomes blocked while another one sends a long message is reported before more
+/// pieces of that message are built together.
 #[test]
 fn pieces_are_built_together_only_after_a_blocked_channel_is_reported() {
     let mut outbox = Outbox::new(OutboxLimits {

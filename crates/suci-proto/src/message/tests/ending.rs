@@ -230,7 +230,7 @@ fn f04_channels_and_gaps_between_finished_ones_are_bounded() {
     assert_eq!(open(&mut outbox, 1), Err(NoRoom::Channels(0)), "all gaps");
     let (other, too_many) = (ChannelId(1), Err(ProtocolError::Limit("channels")));
     assert_eq!(inbox.on_fin(other, 0), too_many);
-    // Those in the order of their numbers have no gaps.
+    // Channels finished in the order of their numbers leave no gaps.
     let (mut outbox, mut inbox) = (super::outbox(), Inbox::new(least, Pool::new(1 << 20)));
     for n in 0..4 * most {
         open(&mut outbox, n).unwrap();

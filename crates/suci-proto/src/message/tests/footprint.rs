@@ -1,4 +1,4 @@
-//! What a peer makes us hold, beside what it is charged for it.
+//! The memory that a peer can make us use, compared with its charges.
 
 use super::*;
 use crate::message::pool::CHUNKED;
@@ -137,7 +137,7 @@ fn f03_no_chunk_costs_much_more_than_its_charge() {
     }
 }
 
-/// Who keeps one message of a packet does not keep the packet.
+/// A program that keeps one message of a packet does not keep the packet.
 #[test]
 fn f03_a_long_message_or_an_empty_one_shares_no_memory() {
     let mut inbox = inbox();
@@ -244,7 +244,7 @@ fn f32_channels_that_sent_bursts_keep_little_of_them() {
         let kept = outbox.footprint();
         assert!(kept <= 32_768 + 1_000 * 1_024, "{kept}");
     }
-    // Those that send a little now and then keep what they need for that.
+    // Channels that send a little now and then keep the buffers for that.
     let mut outbox = roomy();
     for channel in 0..1_000 {
         burst(&mut outbox, channel, 3, &[200, 300]);

@@ -5,14 +5,14 @@ use super::*;
 use crate::wire::FragHead;
 use proptest::prelude::*;
 
-/// What a packet holds, by numbers from the first on that the program did not take.
+/// The content of a packet. Numbers count from the first message that the program did not take.
 #[derive(Clone, Debug)]
 enum Fragment {
     /// Whole messages with consecutive numbers, side by side.
-    Row { from: u64, count: u64, len: usize },
+    Batch { from: u64, count: u64, len: usize },
     /// Anything else about a message.
     Other { number: u64, what: Other },
-    /// Bytes that are no frame.
+    /// Bytes that are not a frame.
     Noise,
 }
 
@@ -55,7 +55,7 @@ fn part() -> impl Strategy<Value = Fragment> {
     let from = prop_oneof![6 => Just(0_u64), 2 => 0..20_u64];
     prop_oneof![
         8 => (from, 1..30_u64, prop_oneof![0..3_usize, 0..300_usize])
-            .prop_map(|(from, count, len)| Fragment::Row { from, count, len }),
+            .prop_map(|(from, count, len)| Fragment::Batch { from, count, len }),
         3 => (0..6_u64, other).prop_map(|(number, what)| Fragment::Other { number, what }),
         1 => Just(Fragment::Noise),
     ]
@@ -148,7 +148,7 @@ impl Both {
                 self.taken[place]
             };
             let end = match *part {
-                Fragment::Row { from, count, len } => {
+                Fragment::Batch { from, count, len } => {
                     for number in (base + from..).take(index(count)) {
                         put(&mut bytes, *channel, number, len64(len), 0..len, b"");
                     }
@@ -294,10 +294,10 @@ proptest! {
 
 #[test]
 fn a_refused_message_behind_a_batch_is_skipped_in_order() {
-    let row = |count| {
+    let batch = |count| {
         (
             0,
-            Fragment::Row {
+            Fragment::Batch {
                 from: 0,
                 count,
                 len: 32,
@@ -312,12 +312,12 @@ fn a_refused_message_behind_a_batch_is_skipped_in_order() {
         },
     );
     let mut both = Both::new();
-    let parts = vec![row(2), asks];
+    let parts = vec![batch(2), asks];
     assert!(!both.step(Step::Packet { fresh: true, parts }));
     assert_eq!((both.at_once, both.asked.len()), (2, 1));
     both.step(Step::Decide(false));
     both.step(Step::Pop(1));
-    let parts = vec![row(3)];
+    let parts = vec![batch(3)];
     both.step(Step::Packet { fresh: true, parts });
     both.step(Step::Pop(1));
     both.step(Step::Pop(usize::MAX));
@@ -326,10 +326,10 @@ fn a_refused_message_behind_a_batch_is_skipped_in_order() {
 
 #[test]
 fn batches_in_order_are_taken_at_once_and_others_frame_by_frame() {
-    let row = |from, count| {
+    let batch = |from, count| {
         vec![(
             0,
-            Fragment::Row {
+            Fragment::Batch {
                 from,
                 count,
                 len: 32,
@@ -338,15 +338,15 @@ fn batches_in_order_are_taken_at_once_and_others_frame_by_frame() {
     };
     let fresh = |parts| Step::Packet { fresh: true, parts };
     let mut both = Both::new();
-    both.step(fresh(row(0, 30)));
-    both.step(fresh(row(0, 30)));
+    both.step(fresh(batch(0, 30)));
+    both.step(fresh(batch(0, 30)));
     assert_eq!(both.at_once, 60, "in order");
-    both.step(fresh(row(1, 30)));
+    both.step(fresh(batch(1, 30)));
     assert_eq!(both.at_once, 60, "behind a gap");
     both.step(Step::Pop(70));
     let missing = vec![(
         0,
-        Fragment::Row {
+        Fragment::Batch {
             from: 0,
             count: 1,
             len: 32,
@@ -357,9 +357,9 @@ fn batches_in_order_are_taken_at_once_and_others_frame_by_frame() {
         parts: missing,
     });
     both.step(Step::Pop(usize::MAX));
-    both.step(fresh(row(0, 30)));
+    both.step(fresh(batch(0, 30)));
     assert_eq!(both.at_once, 90, "the gap is closed");
-    while !both.step(fresh(row(0, 29))) {}
+    while !both.step(fresh(batch(0, 29))) {}
     let within = both.at_once - 90;
     assert!(
         within > 0 && within.is_multiple_of(29),
@@ -370,7 +370,7 @@ fn batches_in_order_are_taken_at_once_and_others_frame_by_frame() {
 #[test]
 fn popping_no_messages_takes_none() {
     let mut both = Both::new();
-    let row = Fragment::Row {
+    let batch = Fragment::Batch {
         from: 0,
         count: 2,
         len: 32,
@@ -379,7 +379,7 @@ fn popping_no_messages_takes_none() {
         number: 0,
         what: Other::Described,
     };
-    let parts = vec![(0, row), (0, described)];
+    let parts = vec![(0, batch), (0, described)];
     both.step(Step::Packet { fresh: true, parts });
     assert_eq!(both.at_once, 2);
     let inbox = &mut both.batches;

@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// What happens in one step, drawn by proptest.
+/// The action of one step, drawn by proptest.
 #[derive(Clone, Debug)]
 enum Step {
     /// The program sends a message of this length.
@@ -24,7 +24,7 @@ enum Step {
     Lose { at: usize },
     /// Up to so many messages are read.
     Read { count: usize },
-    /// What the inbox has to say arrives.
+    /// The answers of the inbox arrive.
     Answer,
     /// An answer is lost.
     LoseAnswer,
@@ -285,7 +285,7 @@ proptest! {
         let outcomes = pair.outbox.end();
         let done: u64 = pair.reported.iter().sum();
         prop_assert_eq!(outcomes.len() as u64 + done, pair.next_token, "each exactly once");
-        // What had arrived before the session ended stays readable.
+        // Messages that arrived before the session ended stay readable.
         while pair.read() {}
         for outcome in outcomes {
             let channel = outcome.channel.0 as usize;

@@ -308,7 +308,8 @@ fn f32_long_messages_use_memory_again() {
     assert!(pool.kept() < 65_536);
 }
 
-/// What an earlier part of a job left unread does not keep the pool from serving the next.
+/// Buffers of other lengths, from an earlier part of a job, do not keep the pool from serving the
+/// next part.
 #[test]
 fn f32_memory_of_lengths_that_nobody_uses_makes_room() {
     const KEPT: usize = 1 << 20;
@@ -382,7 +383,7 @@ fn pieces_in_order(header: &[u8]) {
     assert_eq!(alone, [(0, 6, false), (0, 7, true), (1, 0, true)]);
 }
 
-/// What one message leaves for the next knows nothing of it.
+/// The assembly that one message leaves for the next is empty.
 #[test]
 fn a_message_in_pieces_begins_with_nothing_of_the_one_before() {
     let mut inbox = inbox();

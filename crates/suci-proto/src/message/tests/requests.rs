@@ -634,8 +634,8 @@ fn f03_requests_count_against_credit() {
     assert_eq!(inbox.memory_used(), 2 * 64 + 65);
 }
 
-/// A piece that is sent again carries no request, although one is due: what follows it does, and no
-/// run.
+/// A retransmitted piece carries no request, although one is due. The next packet carries it, and
+/// until then no pieces are built together.
 #[test]
 fn pieces_are_built_together_only_after_a_due_request() {
     let mut outbox = outbox();

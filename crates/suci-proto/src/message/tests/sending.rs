@@ -37,8 +37,7 @@ fn every_packet_but_the_last_is_full_with_what_is_next() {
     assert!(payloads.eq(expected));
 }
 
-/// What was one piece when it was lost is cut where the packet that repeats it has room for a part
-/// only.
+/// A lost piece is cut if the packet that repeats it has room for a part only.
 #[test]
 fn a_whole_message_that_was_lost_fills_a_packet_too() {
     let (mut outbox, mut inbox) = (outbox(), inbox());
@@ -334,7 +333,7 @@ fn of_a_long_message_only_the_lost_range_is_repeated() {
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].sent, sent[3].sent);
     assert_eq!(again[0].bytes.len(), sent[3].bytes.len());
-    // What was acknowledged by another packet is not repeated.
+    // Bytes acknowledged by another packet are not repeated.
     let SentFrame::Data { start, end, .. } = sent[3].sent[0] else {
         panic!()
     };
@@ -586,10 +585,10 @@ fn f04_messages_that_had_to_ask_leave_no_frame_behind() {
     }
 }
 
-/// The peer acknowledges all but the packet with the first message. What is kept behind that is as
-/// much as what it would keep by acknowledging nothing. Each class has the queue's bounds for
-/// itself, whatever the others hold, and a channel takes along what it holds when its class
-/// changes.
+/// The peer acknowledges all but the packet with the first message. The bytes kept behind that
+/// message are as many as if the peer acknowledged nothing. Each class has the queue's bounds for
+/// itself, whatever the others hold. If a channel's class changes, its messages count in the new
+/// class.
 #[test]
 fn messages_of_one_class_use_no_room_of_others() {
     let limits = OutboxLimits {

@@ -1,4 +1,4 @@
-//! What acknowledgements settle, and which are refused.
+//! The effects of acknowledgements, and the ones that are refused.
 
 use super::*;
 
@@ -410,13 +410,13 @@ fn packets_sent_without_more_data_mark_samples_as_app_limited() {
     let mut bench = Bench::measured();
     bench.send(1, 200);
     bench.recovery.on_app_limited();
-    // In flight already: it was sent by a sender that had more. What follows was not.
+    // The first packet was sent before the sender ran out of data; the next one was not.
     bench.send(2, 210);
     assert!(!bench.ack(300, &[1..=1]).rate.unwrap().app_limited);
     assert!(bench.ack(310, &[2..=2]).rate.unwrap().app_limited);
     bench.send(3, 320);
     assert!(!bench.ack(420, &[3..=3]).rate.unwrap().app_limited);
-    // Nothing in flight: the next packet finds an idle path.
+    // Nothing is in flight, so the next packet enters an idle path.
     bench.recovery.on_app_limited();
     bench.send(4, 500);
     assert!(bench.ack(600, &[4..=4]).rate.unwrap().app_limited);
@@ -441,7 +441,7 @@ fn the_path_sample_excludes_all_waits_at_both_ends() {
         assert_eq!(recovery.rtt().latest(), ms(60));
         (summary.path_sample, recovery.rtt().path())
     };
-    // Nothing of the first is a measure of the path, and what stands for it is the whole.
+    // The first sample has no part on the path, so the whole round trip stands for it.
     assert_eq!(ack(0, 40, 21), (None, ms(60)));
     assert_eq!(ack(1, 40, 10), (Some(ms(10)), ms(10)));
     assert_eq!(ack(2, 0, 42), (Some(ms(18)), ms(11)), "an eighth of it");

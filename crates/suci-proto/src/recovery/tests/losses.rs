@@ -426,7 +426,7 @@ fn f16_nothing_is_lost_within_one_probe_timeout_of_a_pause() {
     let summary = bench.ack(60_304, &[1..=6]);
     assert_eq!((summary.newly_acked_packets, summary.spurious), (5, 0));
     assert!(bench.log.lost.is_empty());
-    // What was really lost is declared when the timeout has passed.
+    // Lost packets are declared once the timeout has passed.
     bench.send(10, 60_304);
     bench.ack(60_304, &[10..=10]);
     assert!(bench.log.lost.is_empty());

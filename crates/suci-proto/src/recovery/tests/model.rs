@@ -120,7 +120,7 @@ struct World {
     resumed_at: Option<Instant>,
     /// When the first pause of those that count as one ended.
     held_since: Option<Instant>,
-    /// What was sent before is not held once more.
+    /// Packets sent before this time are not exempted again.
     already_exempted: Option<Instant>,
 }
 
@@ -523,7 +523,8 @@ impl World {
             .collect();
         let reported: Vec<u64> = reports.lost.iter().map(|(number, _)| *number).collect();
         assert_eq!(reported, dropped);
-        // What the path refused is remembered for two timeouts after the last call with a clock.
+        // Packets that the path refused are remembered for two timeouts after the last call with a
+        // clock.
         let forget_at = self.clock + self.recovery.rtt().pto(Duration::ZERO) * 2;
         for number in dropped {
             let packet = self.packets.get_mut(&number).unwrap();

@@ -315,8 +315,8 @@ fn f04_unanswered_ack_only_packets_are_capped() {
     );
 }
 
-/// A peer that has us acknowledge, and acknowledges all of that but the first, costs no memory
-/// however long it goes on.
+/// A peer that makes us acknowledge, and acknowledges all our packets but the first, costs no
+/// memory, however long it continues.
 #[test]
 fn f04_one_ack_only_packet_does_not_hold_those_behind_it_forever() {
     let mut sent_packets = SentPackets::new(0);
@@ -334,8 +334,8 @@ fn f04_one_ack_only_packet_does_not_hold_those_behind_it_forever() {
     );
 }
 
-/// A peer that acknowledges nothing, but has us acknowledge (PING), costs no memory however long it
-/// goes on.
+/// A peer that acknowledges nothing, but makes us acknowledge (PING), costs no memory, however long
+/// it continues.
 #[test]
 fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
     let mut sent_packets = SentPackets::new(0);
@@ -362,7 +362,7 @@ fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
         None,
         "newer ones count as told"
     );
-    // Whatever is sent then is remembered.
+    // Packets sent then are remembered.
     sent_packets.record(last + 1..=last + 1, sent(0, 100, DATA), &[]);
     sent_packets.acknowledge(&packet(&sent_packets, open));
     sent_packets.acknowledge(&packet(&sent_packets, last + 1));

@@ -103,7 +103,7 @@ fn a_probe_that_could_not_be_sent_does_not_spin() {
     let mut bench = Bench::measured();
     bench.send(1, 200);
     assert_eq!(bench.timeout(700), TimerAction::Probe { count: 1 });
-    // Nothing was sent, and yet the next timeout lies ahead.
+    // The next timeout lies ahead although nothing was sent.
     assert_eq!(bench.timeout(700), TimerAction::None);
     assert_eq!(bench.next_timeout(), Some(at(700 + 610)));
 }

@@ -73,7 +73,7 @@ proptest! {
         let enough = headers.room(len) <= room;
         let written = headers.put(&mut vec![0; room], &vec![9; len]);
         prop_assert_eq!(written, enough.then_some(head + len));
-        // Nothing was counted if nothing was written.
+        // If nothing was written, nothing was counted.
         let mut next = [0; 300];
         let written = headers.put(&mut next, &[1; 3]).unwrap_or(0);
         let mut expected = Vec::new();
@@ -81,8 +81,8 @@ proptest! {
         prop_assert_eq!(&next[..written], &expected);
     }
 
-    /// The batch ends before a frame that the headers do not predict, or goes on with what that
-    /// frame says.
+    /// The batch ends before a frame that the headers do not predict, or continues with that
+    /// frame's shape.
     #[test]
     fn batches_are_as_long_as_single_frames_allow(
         (channel, first, tag) in (channel(), number(), tag()),

@@ -134,7 +134,7 @@ fn f20_a_train_while_the_receiver_closes() {
     rounds(&mut both, 20);
 }
 
-/// F20: a sender that goes on after it closed the session.
+/// F20: a sender that continues after it closed the session.
 #[test]
 fn f20_a_train_after_the_sender_closed_is_no_run() {
     let (mut both, train) = begun(&Setting::usual());
