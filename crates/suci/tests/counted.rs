@@ -62,18 +62,53 @@ fn a_request_and_its_reply_cost_two_packets() {
     );
 }
 
-#[test]
-fn small_messages_of_a_batch_share_packets() {
-    let _alone = alone();
-    const MESSAGES: u64 = 3_000;
-    let ethernet = |id| {
+/// Two nodes with packets as on Ethernet.
+fn ethernet_pair() -> (Node, Node) {
+    let [mut a, mut b] = [0, 1].map(|id| {
         builder(id)
             .config(|c| c.max_datagram = 1_472)
             .open()
             .unwrap()
-    };
-    let (mut a, mut b) = (ethernet(0), ethernet(1));
+    });
     introduce(&mut a, &mut b);
+    (a, b)
+}
+
+/// Three packets carry 4 KiB, and their acknowledgement rides with the reply.
+#[test]
+fn a_round_trip_of_4_kib_costs_six_packets() {
+    let _alone = alone();
+    const WARM_UP: usize = 100;
+    const ROUNDS: usize = 2_000;
+    let (mut a, b) = ethernet_pair();
+    let to = b.id();
+    let payload = Bytes::from(pattern(4_096));
+    let exchange = |a: &mut Node, b: Node, rounds| {
+        let before = a.counters().unwrap().packets_out + b.counters().unwrap().packets_out;
+        let echoing = echo(b, rounds);
+        for _ in 0..rounds {
+            a.send(to, payload.clone()).unwrap();
+            assert_eq!(take(a).payload, payload);
+        }
+        let b = echoing.join().unwrap();
+        let after = a.counters().unwrap().packets_out + b.counters().unwrap().packets_out;
+        (b, after - before)
+    };
+    let (b, _) = exchange(&mut a, b, WARM_UP);
+    let (_, packets) = exchange(&mut a, b, ROUNDS);
+    let least = 6 * ROUNDS as u64;
+    let allowed = least..least + ROUNDS as u64 / 20;
+    assert!(
+        allowed.contains(&packets),
+        "{packets} packets for {ROUNDS} round trips"
+    );
+}
+
+#[test]
+fn small_messages_of_a_batch_share_packets() {
+    let _alone = alone();
+    const MESSAGES: u64 = 3_000;
+    let (mut a, mut b) = ethernet_pair();
     // The connection stands, and credit has come.
     a.send(b.id(), "first").unwrap();
     take(&mut b);

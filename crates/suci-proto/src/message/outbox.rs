@@ -291,6 +291,15 @@ impl Outbox {
         !self.scheduler.is_empty() && self.find_ready().is_some()
     }
 
+    /// Returns true if a packet with `room` bytes for messages takes all that waits: no lost bytes,
+    /// and the new ones of a single channel.
+    #[must_use]
+    pub fn fits(&self, room: usize) -> bool {
+        let only = self.scheduler.only();
+        let only = only.and_then(|place| self.channels.get(place));
+        only.is_some_and(|channel| channel.unsent().is_some_and(|bytes| bytes <= room as u64))
+    }
+
     /// Returns the next scheduled channel that has something for an empty packet.
     fn find_ready(&mut self) -> Option<usize> {
         let terms = self.terms();

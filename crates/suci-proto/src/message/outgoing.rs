@@ -253,6 +253,12 @@ impl OutgoingChannel {
         !self.has_lost() && !self.queue.has_unsent()
     }
 
+    /// Returns how many bytes were never sent; nothing if some were lost.
+    pub(super) fn unsent(&self) -> Option<u64> {
+        let unsent = self.queue.end().saturating_sub(self.queue.next());
+        (!self.has_lost()).then_some(unsent)
+    }
+
     /// Returns true if the RTS of message `number` is unanswered.
     fn has_asked(&self, number: MessageNumber) -> bool {
         self.asked.is_some_and(|asked| asked.number == number)

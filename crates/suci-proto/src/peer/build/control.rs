@@ -148,7 +148,9 @@ impl Peer {
             contents.leaves_some = true;
             return;
         }
-        let ping = connection.wants_ping(now, permit.number, permit.data);
+        let room = permit.size.saturating_sub(train.packet_len());
+        let last = permit.data && self.session.outbox.fits(room);
+        let ping = connection.wants_ping(now, permit.number, permit.data, last);
         let mut put = |frame: Frame<'_>, sent: Option<SentFrame>| {
             if train.packet_len() + frame.size() > permit.size {
                 contents.leaves_some = true;
@@ -261,9 +263,18 @@ impl Connection {
     /// because no more can follow until an answer arrives, for lack of credit or, if no packet
     /// asked yet, of window.
     ///
+    /// `last`: the packet takes all that waits. Then nothing waits for its acknowledgement, which
+    /// may ride with the peer's reply: it asks only if half of the window did not ask.
+    ///
     /// In Throughput mode, at least [`UNASKED`] packets precede it, up to half of the window: with
     /// a quarter of a small window, every few packets would be answered.
-    pub(super) fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool) -> bool {
+    pub(super) fn wants_ping(
+        &self,
+        now: Instant,
+        number: PacketNumber,
+        data: bool,
+        last: bool,
+    ) -> bool {
         if self.pending.ping {
             return true;
         }
@@ -271,19 +282,34 @@ impl Connection {
             return self.credit.refresh_due(number, now);
         }
         let size = self.mtu.current() as u64;
-        self.unasked_room(size) < size || self.credit.data_allowance(number, now) <= 1
+        let part = match self.modes.ours() {
+            Mode::Adaptive if last => self.window(size) / 2,
+            _ => self.unasked_part(size),
+        };
+        self.unasked_room(size, part) < size || self.credit.data_allowance(number, now) <= 1
     }
 
-    /// Returns the bytes that may be sent before a packet of `size` asks for an acknowledgement, by
-    /// the window.
-    pub(super) fn unasked_room(&self, size: u64) -> u64 {
+    /// Returns the part of the window, in bytes, of which one packet of `size` asks for an
+    /// acknowledgement.
+    fn unasked_part(&self, size: u64) -> u64 {
         let window = self.window(size);
-        let part = match self.modes.ours() {
+        match self.modes.ours() {
             Mode::Adaptive => window / 4,
             Mode::Throughput => (window / 4).max((UNASKED * size).min(window / 2)),
             Mode::Response => window / 8,
-        };
-        let left = window.saturating_sub(self.recovery.in_flight());
+        }
+    }
+
+    /// Returns how many packets of `size` may be sent before one asks for an acknowledgement, by
+    /// the window.
+    pub(super) fn unasked_packets(&self, size: u64) -> u64 {
+        self.unasked_room(size, self.unasked_part(size)) / size
+    }
+
+    /// Returns the bytes that may be sent before a packet of `size` asks for an acknowledgement, if
+    /// `part` bytes may.
+    fn unasked_room(&self, size: u64, part: u64) -> u64 {
+        let left = self.window(size).saturating_sub(self.recovery.in_flight());
         // The last packet that fits the window asks, too.
         let before_last = if self.awaits_answer() {
             left

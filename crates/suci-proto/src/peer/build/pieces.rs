@@ -50,7 +50,7 @@ impl Peer {
         let limits = [
             paced,
             credit.saturating_sub(1),
-            connection.unasked_room(size) / size,
+            connection.unasked_packets(size),
             self.cap.budget(now, size) / size,
             connection.numbers.in_a_row(),
         ];
