@@ -27,7 +27,7 @@ pub struct Tuning<'a> {
 #[derive(Debug)]
 pub struct Flow {
     arrived: Arc<AtomicU64>,
-    source: TcpStream,
+    ends: [TcpStream; 2],
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -64,14 +64,15 @@ impl Flow {
         set_option(&source, level, option, name.as_bytes()).context(name)?;
         let (sink, _) = listener.accept()?;
         let arrived = Arc::new(AtomicU64::new(0));
-        let (sending, counter) = (source.try_clone()?, Arc::clone(&arrived));
+        let ends = [source.try_clone()?, sink.try_clone()?];
+        let counter = Arc::clone(&arrived);
         let threads = vec![
-            std::thread::spawn(move || send_zeros(sending)),
+            std::thread::spawn(move || send_zeros(source)),
             std::thread::spawn(move || count(sink, &counter)),
         ];
         Ok(Self {
             arrived,
-            source,
+            ends,
             threads,
         })
     }
@@ -116,8 +117,10 @@ pub fn ping(pair: &Pair, port: u16, count: u32, size: usize) -> Result<Vec<Durat
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        // Ends the writer at once and the reader when it has read the rest.
-        let _ = self.source.shutdown(Shutdown::Both);
+        // Both ends: a path may carry nothing, not even the end of the stream.
+        for end in &self.ends {
+            let _ = end.shutdown(Shutdown::Both);
+        }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -6,7 +6,8 @@
 //! its congestion controls, such as `cubic`. Keys: `round_trip` in microseconds, `loss` (0 to 1, in
 //! both directions), `reorder` (the share that is up to `late` microseconds late), `rate` in bit/s,
 //! `queue` in bytes, `recv_buffer` in bytes (as asked for: Linux doubles it), `host_mtu` and
-//! `path_mtu` in bytes (the path drops what is larger, and tells nobody), `time` in milliseconds.
+//! `path_mtu` in bytes (the path drops what is larger, and tells nobody; TCP then probes for the
+//! size, which Linux does not do by itself), `time` in milliseconds.
 //! `cargo xtask ladders` runs it.
 #![expect(
     clippy::expect_used,
@@ -118,6 +119,12 @@ fn tcp(run: &Run, emulator: &Emulator, name: &str) -> u64 {
         congestion_control: name,
         recv_buffer: run.recv_buffer,
     };
+    if run.link.size_limit.is_some() {
+        for end in [&emulator.pair().a, &emulator.pair().b] {
+            let probing = ["sysctl", "-qw", "net.ipv4.tcp_mtu_probing=2"];
+            end.run(&probing).expect("a setting of the namespace");
+        }
+    }
     let begun = Instant::now();
     let flow = Flow::tuned(emulator.pair(), PORT, tuning).expect("a TCP flow");
     std::thread::sleep(run.time.saturating_sub(begun.elapsed()));
