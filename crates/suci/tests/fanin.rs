@@ -48,8 +48,8 @@ fn f02_a_receiver_that_polls_every_50_ms_is_not_overrun() {
             received += u64::from(receiver.try_recv().unwrap().is_some());
         }
         let left = receiver.share_stats().unwrap().remove(0);
-        let hungry = [left, found].into_iter().find(|s| s.hungry > 0);
-        shared = hungry.or(shared);
+        let unsatisfied = [left, found].into_iter().find(|s| s.unsatisfied > 0);
+        shared = unsatisfied.or(shared);
     }
     for sender in senders {
         while !sender.is_finished() {

@@ -213,11 +213,11 @@ impl Grant {
     }
 
     /// Returns the share in bytes for each unit of the peer's weight; `None` unless the peer is
-    /// hungry.
+    /// unsatisfied.
     pub(super) fn part(&self) -> Option<f64> {
         let bytes = self.share.saturating_mul(self.charge) as f64;
         self.need
-            .hungry
+            .unsatisfied
             .then(|| bytes / self.need.demand.weight() as f64)
     }
 
@@ -364,7 +364,7 @@ impl Grant {
     pub(super) fn advances_linearly_to(&self, last: PacketNumber) -> bool {
         let Division { ahead, late } = self.division();
         let unmoved = match self.left_after(last) {
-            Some(left) => self.need.hungry || !self.need.is_near(left, self.share),
+            Some(left) => self.need.unsatisfied || !self.need.is_near(left, self.share),
             None => true,
         };
         self.late == late

@@ -17,7 +17,7 @@ const NEAR: u64 = 4;
 /// credit once it has used a quarter, so half the share is still more than it uses.
 const FAR: u64 = 2;
 
-/// Time away from the limit after which a peer counts as content: some polls of a slow receiver.
+/// Time away from the limit after which a peer counts as satisfied: some polls of a slow receiver.
 const WATCH: Duration = Duration::from_millis(200);
 
 /// The share that a peer should have beside other peers that need more too. The peer may state it
@@ -73,8 +73,8 @@ pub(super) enum Use {
 pub(super) struct Need {
     pub(super) demand: Demand,
     /// The peer came near its limit lately, or reported that it reached it: the budget is divided
-    /// among the hungry peers.
-    pub(super) hungry: bool,
+    /// among the unsatisfied peers.
+    pub(super) unsatisfied: bool,
     /// Fewest numbers that any packet left unused since `since`.
     least_left: u64,
     since: Instant,
@@ -84,7 +84,7 @@ impl Need {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             demand: Demand::default(),
-            hungry: false,
+            unsatisfied: false,
             least_left: u64::MAX,
             since: now,
         }

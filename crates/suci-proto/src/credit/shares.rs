@@ -124,12 +124,12 @@ const fn reserve(budget: u64) -> u64 {
 /// beyond two for each peer. Peers share the rest by need.
 ///
 /// * A peer whose packets come near its limit, or that reports that it had to wait there, is
-///   *hungry*. Hungry peers divide the budget less the other peers' credit and the reserve, by the
-///   weight of their [`Demand`]. A share that is too large shrinks with each packet drained; one
-///   that is too small grows as far as credit is free.
-/// * The other peers are *content*: they keep their shares until a peer is hungry or the reserve is
-///   touched. Then a share of which little is used is halved, and an idle peer is asked to give its
-///   credit back (RECLAIM) down to a few packets.
+///   *unsatisfied*. Unsatisfied peers divide the budget less the other peers' credit and the
+///   reserve, by the weight of their [`Demand`]. A share that is too large shrinks with each packet
+///   drained; one that is too small grows as far as credit is free.
+/// * The other peers are *satisfied*: they keep their shares until a peer is unsatisfied or the
+///   reserve is touched. Then a share of which little is used is halved, and an idle peer is asked
+///   to give its credit back (RECLAIM) down to a few packets.
 /// * A peer that was granted more while others needed less, and uses it up slowly, is asked to give
 ///   it back, too.
 /// * The reserve is for peers that wake up or are new. If even the reserve is used up, peers
@@ -157,20 +157,20 @@ pub struct Shares {
     /// One packet of each peer that waits.
     waiting_bytes: u64,
     booked: Booked,
-    hungry: Hungry,
+    unsatisfied: Unsatisfied,
     /// The inputs of the division when a share was last computed; `epoch` counts their changes.
     basis: Option<Basis>,
     epoch: u64,
 }
 
-/// Sums over the hungry peers.
+/// Sums over the unsatisfied peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Hungry {
+struct Unsatisfied {
     /// The sum of their weights.
     weight: u64,
     /// The bytes booked for them.
     bytes: u64,
-    /// The most bytes that the hungry peers of bounded demand take, and their weight.
+    /// The most bytes that the unsatisfied peers of bounded demand take, and their weight.
     bounded: u64,
     bounded_weight: u64,
 }
@@ -203,7 +203,7 @@ impl Shares {
                 beyond: 0,
                 control: 0,
             },
-            hungry: Hungry {
+            unsatisfied: Unsatisfied {
                 weight: 0,
                 bytes: 0,
                 bounded: 0,
@@ -285,7 +285,7 @@ impl Shares {
     /// [`tend`](Self::tend) and [`reclaim_due`](Self::reclaim_due) for all.
     #[must_use]
     pub fn is_short(&self) -> bool {
-        self.hungry.weight > 0 || !self.waiting.is_empty() || self.free() < self.reserve()
+        self.unsatisfied.weight > 0 || !self.waiting.is_empty() || self.free() < self.reserve()
     }
 
     /// Returns the number of control packets beyond the limit that each peer is given in the long
@@ -387,7 +387,7 @@ impl Shares {
     /// [reclaimed](Self::reclaim_due). Once the grant [is over](Grant::is_over), release it.
     pub fn dismiss(&mut self, grant: &mut Grant) {
         self.stop_waiting(grant);
-        self.sate(grant);
+        self.mark_satisfied(grant);
         grant.dismissed = true;
     }
 
@@ -443,7 +443,7 @@ impl Shares {
         self.booked.control = self.booked.control.saturating_sub(reserve);
         let grant = self.start(first, data_charge(max_datagram), now);
         self.stop_waiting(old);
-        self.sate(old);
+        self.mark_satisfied(old);
         old.retired = true;
         Some(grant)
     }
@@ -465,7 +465,7 @@ impl Shares {
     /// arrive.
     pub fn release(&mut self, grant: &mut Grant) {
         self.stop_waiting(grant);
-        self.sate(grant);
+        self.mark_satisfied(grant);
         self.booked.bytes = self.booked.bytes.saturating_sub(grant.booked.bytes);
         self.booked.beyond = self.booked.beyond.saturating_sub(grant.booked.beyond);
         self.booked.control = self.booked.control.saturating_sub(grant.booked.control);
@@ -478,12 +478,12 @@ impl Shares {
 
     /// Sets the weight of this peer's share beside other peers that need more too.
     pub fn set_demand(&mut self, grant: &mut Grant, demand: Demand) {
-        let hungry = grant.need.hungry;
-        self.sate(grant);
+        let unsatisfied = grant.need.unsatisfied;
+        self.mark_satisfied(grant);
         grant.need.demand = demand;
         grant.steady_at = 0;
-        if hungry {
-            self.starve(grant);
+        if unsatisfied {
+            self.mark_unsatisfied(grant);
         }
     }
 
@@ -522,7 +522,7 @@ impl Shares {
     ) -> bool {
         let applies = grant.returned(generation, highest);
         if applies {
-            self.sate(grant);
+            self.mark_satisfied(grant);
             if size > 0 {
                 self.bind(grant, size);
             }
@@ -560,7 +560,7 @@ impl Shares {
         let lapsed = grant.lapse(now);
         if lapsed {
             self.stop_waiting(grant);
-            self.sate(grant);
+            self.mark_satisfied(grant);
             self.settle(grant);
         }
         lapsed
@@ -626,7 +626,7 @@ impl Shares {
             return None;
         }
         self.stop_waiting(grant);
-        self.sate(grant);
+        self.mark_satisfied(grant);
         grant.begin_reclaim(now);
         Some(grant.generation())
     }
@@ -634,7 +634,7 @@ impl Shares {
     /// Ends a peer's hunger if it fell silent. Call it while credit is [short](Self::is_short).
     pub fn tend(&mut self, grant: &mut Grant, now: Instant) {
         if now >= grant.idle_since() + TURN {
-            self.sate(grant);
+            self.mark_satisfied(grant);
         }
     }
 
@@ -669,9 +669,9 @@ impl Shares {
             .control
             .saturating_sub(grant.booked.control)
             .saturating_add(booking.control);
-        if grant.need.hungry {
-            self.hungry.bytes = self
-                .hungry
+        if grant.need.unsatisfied {
+            self.unsatisfied.bytes = self
+                .unsatisfied
                 .bytes
                 .saturating_sub(grant.booked.bytes)
                 .saturating_add(booking.bytes);

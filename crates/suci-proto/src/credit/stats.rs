@@ -7,8 +7,8 @@ use crate::credit::{Grant, Shares};
 pub struct ShareStats {
     /// Peers that hold a grant.
     pub peers: u64,
-    /// Peers that are hungry: they use up their share.
-    pub hungry: u64,
+    /// Peers that are unsatisfied: they use up their share.
+    pub unsatisfied: u64,
     /// Peers that have to ask (BLOCKED) before they may send data.
     pub dormant: u64,
     /// Peers that asked and wait.
@@ -20,8 +20,8 @@ pub struct ShareStats {
     pub beyond: u64,
     /// Bytes for data that are granted to no peer.
     pub free: u64,
-    /// How evenly the hungry peers share, by their weights: Jain's index, 1 if all have the same,
-    /// 1/n if one of n has everything. 1 if no peer is hungry.
+    /// How evenly the unsatisfied peers share, by their weights: Jain's index, 1 if all have the
+    /// same, 1/n if one of n has everything. 1 if no peer is unsatisfied.
     pub jain: f64,
 }
 
@@ -30,7 +30,7 @@ impl ShareStats {
     pub(crate) fn new<'a>(shares: &Shares, grants: impl Iterator<Item = &'a Grant>) -> Self {
         let mut stats = Self {
             peers: shares.peers(),
-            hungry: 0,
+            unsatisfied: 0,
             dormant: 0,
             waiting: shares.waiting(),
             granted: shares.booked_bytes(),
@@ -42,13 +42,13 @@ impl ShareStats {
         for grant in grants {
             stats.dormant += u64::from(grant.is_dormant());
             if let Some(part) = grant.part() {
-                stats.hungry += 1;
+                stats.unsatisfied += 1;
                 sum += part;
                 squares += part * part;
             }
         }
         if squares > 0.0 {
-            stats.jain = sum * sum / (squares * stats.hungry as f64);
+            stats.jain = sum * sum / (squares * stats.unsatisfied as f64);
         }
         stats
     }
@@ -68,18 +68,18 @@ mod tests {
             .filter_map(|_| shares.admit(0, ETHERNET_MTU, Instant::ZERO))
             .collect();
         let stats = ShareStats::new(&shares, grants.iter());
-        assert_eq!((stats.peers, stats.hungry, stats.dormant), (4, 0, 0));
+        assert_eq!((stats.peers, stats.unsatisfied, stats.dormant), (4, 0, 0));
         assert!((stats.jain - 1.0).abs() < 1e-9);
         if let [one, other, ..] = &mut grants[..] {
             shares.set_demand(other, Demand::Large);
-            shares.starve(one);
-            shares.starve(other);
+            shares.mark_unsatisfied(one);
+            shares.mark_unsatisfied(other);
             shares.wake(one, Instant::ZERO);
         }
         // One has a third of the budget. The other should have two thirds, and has the share of a
         // new peer.
         let stats = ShareStats::new(&shares, grants.iter());
-        assert_eq!(stats.hungry, 2);
+        assert_eq!(stats.unsatisfied, 2);
         assert!((0.5..0.6).contains(&stats.jain), "{}", stats.jain);
         if let [_, other, ..] = &mut grants[..] {
             shares.wake(other, Instant::ZERO);

@@ -65,7 +65,7 @@ fn one(share: u64, first: PacketNumber) -> (Shares, Grant) {
     let mut grant = shares
         .admit(first, ETHERNET_MTU, at(0))
         .expect("room for one");
-    shares.starve(&mut grant);
+    shares.mark_unsatisfied(&mut grant);
     shares.wake(&mut grant, at(0));
     assert_eq!(grant.share(), share);
     (shares, grant)

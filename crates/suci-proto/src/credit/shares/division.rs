@@ -1,6 +1,6 @@
 //! The division of a socket's budget among its peers.
 
-use super::{Hungry, NEWCOMER_PART, Shares};
+use super::{NEWCOMER_PART, Shares, Unsatisfied};
 use crate::credit::Grant;
 use crate::credit::need::{Demand, Use};
 use crate::time::Instant;
@@ -25,7 +25,7 @@ const IDLE_PART: u64 = 4;
 
 /// A share that is more than its peer uses is halved down to this many packets while others need
 /// more.
-const FEWEST_CONTENT: u64 = 8;
+const FEWEST_SATISFIED: u64 = 8;
 
 /// The state of a peer without credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub(super) enum Wish {
 impl Shares {
     /// Returns true if a peer other than this one lacks credit.
     pub(super) fn is_wanted_beside(&self, grant: &Grant) -> bool {
-        let own = if grant.need.hungry {
+        let own = if grant.need.unsatisfied {
             grant.need.demand.weight()
         } else {
             0
         };
-        self.hungry.weight > own || self.free() < self.reserve()
+        self.unsatisfied.weight > own || self.free() < self.reserve()
     }
 
     /// Notes how near to its limit the packet `number` came.
@@ -57,12 +57,12 @@ impl Shares {
         let share = grant.share();
         match grant.need.watch(left, share, now) {
             Use::Unclear => {}
-            Use::Much => self.starve(grant),
-            Use::Enough => self.sate(grant),
+            Use::Much => self.mark_unsatisfied(grant),
+            Use::Enough => self.mark_satisfied(grant),
             Use::Little => {
-                self.sate(grant);
+                self.mark_satisfied(grant);
                 if self.is_wanted_beside(grant) {
-                    grant.lower((share / 2).max(FEWEST_CONTENT));
+                    grant.lower((share / 2).max(FEWEST_SATISFIED));
                 }
             }
         }
@@ -73,49 +73,51 @@ impl Shares {
     pub(crate) fn on_used_up(&mut self, grant: &mut Grant, now: Instant) {
         if grant.share() > 0 {
             grant.need.begin(now);
-            self.starve(grant);
+            self.mark_unsatisfied(grant);
         }
     }
 
-    /// Counts the peer as hungry from now on.
-    pub(in crate::credit) fn starve(&mut self, grant: &mut Grant) {
-        if !grant.need.hungry && !grant.retired && !grant.dismissed {
-            grant.need.hungry = true;
+    /// Counts the peer as unsatisfied from now on.
+    pub(in crate::credit) fn mark_unsatisfied(&mut self, grant: &mut Grant) {
+        if !grant.need.unsatisfied && !grant.retired && !grant.dismissed {
+            grant.need.unsatisfied = true;
             grant.steady_at = 0;
             let demand = grant.need.demand;
-            let hungry = &mut self.hungry;
-            hungry.weight = hungry.weight.saturating_add(demand.weight());
-            hungry.bytes = hungry.bytes.saturating_add(grant.booked.bytes);
+            let unsatisfied = &mut self.unsatisfied;
+            unsatisfied.weight = unsatisfied.weight.saturating_add(demand.weight());
+            unsatisfied.bytes = unsatisfied.bytes.saturating_add(grant.booked.bytes);
             if demand.is_bounded() {
-                hungry.bounded = hungry.bounded.saturating_add(most_bytes(grant));
-                hungry.bounded_weight = hungry.bounded_weight.saturating_add(demand.weight());
+                unsatisfied.bounded = unsatisfied.bounded.saturating_add(most_bytes(grant));
+                unsatisfied.bounded_weight =
+                    unsatisfied.bounded_weight.saturating_add(demand.weight());
             }
         }
     }
 
-    /// Counts the peer as content from now on.
-    pub(super) fn sate(&mut self, grant: &mut Grant) {
-        if grant.need.hungry {
-            grant.need.hungry = false;
+    /// Counts the peer as satisfied from now on.
+    pub(super) fn mark_satisfied(&mut self, grant: &mut Grant) {
+        if grant.need.unsatisfied {
+            grant.need.unsatisfied = false;
             grant.steady_at = 0;
             let demand = grant.need.demand;
-            let hungry = &mut self.hungry;
-            hungry.weight = hungry.weight.saturating_sub(demand.weight());
-            hungry.bytes = hungry.bytes.saturating_sub(grant.booked.bytes);
+            let unsatisfied = &mut self.unsatisfied;
+            unsatisfied.weight = unsatisfied.weight.saturating_sub(demand.weight());
+            unsatisfied.bytes = unsatisfied.bytes.saturating_sub(grant.booked.bytes);
             if demand.is_bounded() {
-                hungry.bounded = hungry.bounded.saturating_sub(most_bytes(grant));
-                hungry.bounded_weight = hungry.bounded_weight.saturating_sub(demand.weight());
+                unsatisfied.bounded = unsatisfied.bounded.saturating_sub(most_bytes(grant));
+                unsatisfied.bounded_weight =
+                    unsatisfied.bounded_weight.saturating_sub(demand.weight());
             }
         }
     }
 
-    /// Returns the share that this peer should have, in packets. A content peer keeps its share;
-    /// but while others are hungry, it keeps no more than it would get if it were hungry, or an
-    /// even part if that is more.
+    /// Returns the share that this peer should have, in packets. A satisfied peer keeps its share;
+    /// but while others are unsatisfied, it keeps no more than it would get if it were unsatisfied,
+    /// or an even part if that is more.
     pub(super) fn target(&self, grant: &Grant) -> u64 {
         let demand = grant.need.demand;
-        let (mut weight, mut bytes) = (self.hungry.weight, self.hungry.bytes);
-        if !grant.need.hungry {
+        let (mut weight, mut bytes) = (self.unsatisfied.weight, self.unsatisfied.bytes);
+        if !grant.need.unsatisfied {
             if weight == 0 && self.waiting.is_empty() && self.free() >= self.reserve() {
                 return grant.share().min(demand.most()).max(1);
             }
@@ -134,7 +136,7 @@ impl Shares {
             .checked_div(weight)
             .unwrap_or(0);
         let fair = self.rounded(fair, grant).min(demand.most()).max(1);
-        if grant.need.hungry {
+        if grant.need.unsatisfied {
             fair
         } else {
             let even = packets(self.even(), grant.charge());
@@ -145,11 +147,11 @@ impl Shares {
     /// Returns the bytes that a peer of this demand divides with others, and the sum of their
     /// weights. If peers of bounded demand cannot use their parts, the other peers divide the rest.
     fn beyond_bounded(&self, demand: Demand, divided: u64, weight: u64) -> (u64, u64) {
-        let Hungry {
+        let Unsatisfied {
             bounded,
             bounded_weight,
             ..
-        } = self.hungry;
+        } = self.unsatisfied;
         let parts = divided
             .saturating_mul(bounded_weight)
             .checked_div(weight)

@@ -4,7 +4,7 @@
 //! stays the same as long as its inputs do. So it is done again only after an input changed.
 
 use super::division::Wish;
-use super::{Hungry, Shares};
+use super::{Shares, Unsatisfied};
 use crate::credit::Grant;
 use crate::credit::grant::Booked;
 use crate::time::Instant;
@@ -18,7 +18,7 @@ pub(super) struct Basis {
     waiting: usize,
     waiting_bytes: u64,
     booked: Booked,
-    hungry: Hungry,
+    unsatisfied: Unsatisfied,
 }
 
 impl Shares {
@@ -98,7 +98,7 @@ impl Shares {
             waiting: self.waiting.len(),
             waiting_bytes: self.waiting_bytes,
             booked: self.booked,
-            hungry: self.hungry,
+            unsatisfied: self.unsatisfied,
         }
     }
 }

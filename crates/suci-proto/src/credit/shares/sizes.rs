@@ -60,7 +60,10 @@ impl Shares {
     /// Charges less for a peer that was [admitted](Self::admit) just now, if its UDP payloads of at
     /// most `max_datagram` bytes are smaller than assumed.
     pub fn recharge(&mut self, grant: &mut Grant, max_datagram: usize) {
-        debug_assert!(!grant.need.hungry && grant.waiting.is_none(), "it is new");
+        debug_assert!(
+            !grant.need.unsatisfied && grant.waiting.is_none(),
+            "it is new"
+        );
         grant.charge = grant.charge.min(data_charge(max_datagram));
         self.settle(grant);
     }

@@ -264,7 +264,9 @@ fn shrinking_never_takes_back_what_was_announced() {
     let mut others: Vec<_> = (0..9)
         .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
         .collect();
-    others.iter_mut().for_each(|other| shares.starve(other));
+    others
+        .iter_mut()
+        .for_each(|other| shares.mark_unsatisfied(other));
     shares.check().unwrap();
     let mut number = 0;
     while grant.limit() == announced {
@@ -367,7 +369,7 @@ fn the_reordering_allowance_shrinks_with_the_outstanding_packets() {
     assert_eq!((grant.limit(), grant.outstanding()), (69, 80));
     for _ in 0..9 {
         let mut other = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
-        shares.starve(&mut other);
+        shares.mark_unsatisfied(&mut other);
     }
     // 70 granted ahead and 10 late; an eighth of that is the rule all the way down.
     for (number, limit, outstanding) in [

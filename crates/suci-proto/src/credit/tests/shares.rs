@@ -145,7 +145,7 @@ fn peers_without_need_leave_the_budget_to_others() {
         "{}",
         bulk.share()
     );
-    // While no peer is hungry, no share shrinks.
+    // While no peer is unsatisfied, no share shrinks.
     shares.release(&mut bulk);
     let before = sum(&modest);
     for grant in &mut modest {
@@ -233,7 +233,7 @@ fn a_peer_that_reports_its_limit_used_needs_more() {
 /// Simulates a peer that had all of the budget when two others came, and from then on sends one
 /// packet every `period` milliseconds. Returns how often it was asked to give credit back, and the
 /// credit of all three in the end.
-fn who_had_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
+fn after_having_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
     let mut shares = Shares::new(8 * MIB);
     let mut slow = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     all_busy(&mut shares, core::slice::from_mut(&mut slow), 12, 0);
@@ -264,7 +264,7 @@ fn who_had_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) {
 /// The slow peer is never idle for long, and would take three minutes to use up its credit.
 #[test]
 fn credit_of_a_slow_peer_beyond_its_share_is_reclaimed() {
-    let (given_back, given) = who_had_all(100, false);
+    let (given_back, given) = after_having_all(100, false);
     assert_eq!(given_back, 1);
     assert!(given[0] <= 4, "{given:?}");
     assert!(given[1..].iter().all(|s| *s > 800), "{given:?}");
@@ -273,13 +273,13 @@ fn credit_of_a_slow_peer_beyond_its_share_is_reclaimed() {
 /// A distant peer never comes near its limit, and would wait a round trip for credit.
 #[test]
 fn used_credit_beyond_the_share_is_not_reclaimed() {
-    let (given_back, _) = who_had_all(2, false);
+    let (given_back, _) = after_having_all(2, false);
     assert_eq!(given_back, 0);
 }
 
 #[test]
 fn a_peer_that_lies_about_its_limit_gets_only_its_part() {
-    let (given_back, given) = who_had_all(100, true);
+    let (given_back, given) = after_having_all(100, true);
     assert_eq!(given_back, 1);
     let fair = (GRANTABLE - RESERVE) / 3;
     assert!(given.iter().all(|s| s.abs_diff(fair) <= 1), "{given:?}");
@@ -291,8 +291,8 @@ fn demands_are_weights_among_peers_that_need_more() {
     let mut grants: Vec<Grant> = (0..4)
         .map(|_| shares.admit(0, ETHERNET_MTU, at(0)).unwrap())
         .collect();
-    let appetites = [Demand::Small, Demand::Normal, Demand::Normal, Demand::Large];
-    for (grant, demand) in grants.iter_mut().zip(appetites) {
+    let demands = [Demand::Small, Demand::Normal, Demand::Normal, Demand::Large];
+    for (grant, demand) in grants.iter_mut().zip(demands) {
         shares.set_demand(grant, demand);
     }
     all_busy(&mut shares, &mut grants, 6, 1);
@@ -451,7 +451,7 @@ fn each_place_keeps_its_least_reserve() {
 fn an_own_init_needs_a_packet_for_its_answer() {
     let mut shares = Shares::new(64 << 10);
     let mut all = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
-    shares.starve(&mut all);
+    shares.mark_unsatisfied(&mut all);
     shares.wake(&mut all, at(0));
     while shares.free() >= DATA_CHARGE {
         let grant = shares.admit_for_own_init(0, ETHERNET_MTU, at(0));
@@ -551,7 +551,7 @@ fn a_peer_with_a_place_needs_only_a_packet_to_reconnect() {
 fn big_packets_are_charged_as_big() {
     let mut shares = Shares::new(8 * MIB);
     let mut jumbo = shares.admit(0, 65_507, at(0)).unwrap();
-    shares.starve(&mut jumbo);
+    shares.mark_unsatisfied(&mut jumbo);
     shares.wake(&mut jumbo, at(0));
     assert_eq!(jumbo.share(), 59);
     assert_eq!(jumbo.outstanding_bytes(), 59 * 66_339);
@@ -752,7 +752,7 @@ fn the_kernel_may_charge_the_grants_and_a_quarter_of_the_buffer() {
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     let granted = grant.outstanding_bytes() + grant.control() * 832;
     assert_eq!(shares.allowed(), 2 * MIB + granted);
-    shares.starve(&mut grant);
+    shares.mark_unsatisfied(&mut grant);
     shares.wake(&mut grant, at(0));
     assert!(shares.allowed() <= 8 * MIB);
     shares.release(&mut grant);
@@ -801,10 +801,10 @@ fn a_dismissed_peer_returns_all_credit() {
     let mut shares = Shares::new(8 * MIB);
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     grant.credit();
-    shares.starve(&mut grant);
+    shares.mark_unsatisfied(&mut grant);
     shares.dismiss(&mut grant);
-    shares.starve(&mut grant);
-    assert!(!shares.is_short(), "nor is it hungry any more");
+    shares.mark_unsatisfied(&mut grant);
+    assert!(!shares.is_short(), "it is satisfied again");
     assert!(grant.is_dismissed() && !grant.is_over());
     assert!(shares.reclaim_due(&grant, at(1)), "not idle, and yet");
     let generation = shares.reclaim(&mut grant, at(1)).unwrap();
