@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn f04_what_waits_for_the_driver_is_bounded() {
+    fn f04_records_that_wait_for_the_driver_are_bounded() {
         let mut log = on();
         for _ in 0..10_000 {
             log.add(at(0), || RECORD);

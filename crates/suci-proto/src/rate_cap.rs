@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_goes_as_the_rate_says() {
+    fn as_many_bytes_are_sent_as_the_rate_permits() {
         let mut cap = RateCap::new(at(0), Some(100_000), PACKET as usize);
         assert!((100..=111).contains(&sent(&mut cap, at(0), at(1_000))));
         assert!((99..=101).contains(&sent(&mut cap, at(1_000), at(2_000))));

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_replaces_what_was_there_only_at_the_end() {
+    fn a_picture_replaces_an_older_file_only_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sizes.svg");
         std::fs::write(&path, "old").unwrap();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+    fn a_symbolic_link_stays_and_its_target_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let inner = dir.path().join("inner");
         std::fs::create_dir(&inner).unwrap();

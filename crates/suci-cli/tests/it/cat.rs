@@ -207,7 +207,7 @@ fn f23_the_sender_may_come_first() {
 }
 
 #[test]
-fn an_absent_receiver_is_an_error_that_says_so() {
+fn an_absent_receiver_is_reported_as_an_error() {
     let to = free_address().to_string();
     let output = output(&mut suci(&["cat", "--connect-timeout", "0.5", &to]));
     assert_eq!(output.status.code(), Some(1));
@@ -219,7 +219,7 @@ fn an_absent_receiver_is_an_error_that_says_so() {
 }
 
 #[test]
-fn another_command_there_is_an_error_that_says_so() {
+fn another_command_at_the_address_is_reported_as_an_error() {
     let at = free_address().to_string();
     let mut ping = Running::start(&mut suci(&["ping", "--listen", &at]));
     assert!(ping.first_error_line().contains("answering"));
@@ -346,7 +346,7 @@ fn an_address_that_nothing_can_reach_is_named() {
 }
 
 #[test]
-fn an_end_that_a_signal_ends_takes_leave() {
+fn a_process_that_a_signal_ends_closes_its_node() {
     // The other side has the patience of a minute, and does not need it.
     for sender_ends in [true, false] {
         let at = free_address();

@@ -610,7 +610,7 @@ fn a_slow_reader_gets_all_tagged_output() {
 }
 
 #[test]
-fn a_terminal_that_went_away_ends_nobody() {
+fn a_terminal_that_went_away_ends_no_process() {
     let script = "if [ $SUCI_ID = 0 ]; then exit 3; fi; sleep 0.5; echo alive";
     let full = std::fs::File::options()
         .write(true)
@@ -670,7 +670,7 @@ fn a_launcher_waits_although_its_parent_ignored_sigchld() {
 }
 
 #[test]
-fn others_are_killed_although_nobody_reads_why() {
+fn others_are_killed_although_the_reason_cannot_be_written() {
     let (mut reader, mut writer) = std::io::pipe().unwrap();
     let place = tempfile::tempdir().unwrap();
     let script = "if [ $SUCI_ID = 0 ]; then echo $$ >pid; exec sleep 60; fi; while [ ! -s pid ]; do sleep 0.05; done; exit 3";

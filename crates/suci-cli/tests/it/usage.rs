@@ -113,7 +113,7 @@ fn bad_arguments_are_named_with_value_and_remedy() {
 
 /// The library's log of its connections goes to standard error, if asked for.
 #[test]
-fn rust_log_shows_why_nobody_answers() {
+fn rust_log_shows_why_no_answer_comes() {
     let nobody = free_address().to_string();
     for (filter, shown) in [("suci=debug", true), ("suci=info", false)] {
         let mut ping = suci(&["ping", &nobody, "--count", "1", "--timeout", "0.3"]);

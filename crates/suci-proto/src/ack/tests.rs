@@ -253,7 +253,7 @@ fn congestion_marks_are_told_when_they_begin_and_end_and_counted_always() {
 }
 
 #[test]
-fn force_flushes_what_is_pending_and_nothing_else() {
+fn force_acknowledges_pending_packets_and_nothing_else() {
     let mut received = patient(0);
     take(&mut received, 0);
     received.force();
@@ -490,7 +490,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(bool, u64)>> {
 proptest! {
     /// Compares with a set of all numbers ever received.
     #[test]
-    fn f10_f15_fresh_and_told_as_a_set_would(
+    fn f10_f15_duplicates_and_ranges_match_a_set(
         first in prop_oneof![Just(0), any::<u64>(), Just(u64::MAX - 30_000)],
         arrivals in arrivals(),
     ) {

@@ -300,7 +300,7 @@ mod tests {
 
     /// A very large message asked first; middling ones that would fit come without end.
     #[test]
-    fn f32_who_asked_first_is_served_first_though_later_ones_would_fit() {
+    fn f32_the_first_request_is_served_first_though_later_ones_would_fit() {
         let mut shares = MemoryShares::new(20);
         let mut huge = Promise::default();
         let mut middling = [(); 4].map(|()| Promise::default());
@@ -331,7 +331,7 @@ mod tests {
 
     /// Two absent peers hold almost all memory; a third peer wants much, a fourth little.
     #[test]
-    fn f32_who_waits_for_what_the_absent_hold_holds_nobody_up() {
+    fn f32_a_peer_that_waits_for_memory_of_absent_peers_delays_no_other() {
         let mut shares = MemoryShares::new(20);
         let mut promises = [(); 5].map(|()| Promise::default());
         shares.large(&mut promises[0], 0, Some(4), 0);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn f32_who_ends_or_wants_nothing_more_holds_nobody_up() {
+    fn f32_a_peer_that_ends_or_stops_waiting_delays_no_other() {
         let mut shares = MemoryShares::new(20);
         let mut promises = [(); 4].map(|()| Promise::default());
         shares.large(&mut promises[0], 0, Some(6), 0);

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn f04_who_was_asked_for_longest_ago_is_forgotten_for_one_too_many() {
+    fn f04_the_oldest_of_too_many_queries_is_dropped() {
         let mut paths = Paths::default();
         let most = MOST_HOSTS as u32;
         for number in 0..most {

@@ -380,7 +380,7 @@ fn f16_time_computed_before_the_answer_is_a_gap_if_something_was_due() {
 /// F16: a program that polls once a second is late each time, but still finds out that the peer is
 /// silent.
 #[test]
-fn f16_who_is_always_late_finds_the_dead_all_the_same() {
+fn f16_a_program_that_is_always_late_still_notices_dead_peers() {
     let mut world = connected();
     world.send(0, 1).unwrap();
     let begun = world.now;
@@ -402,7 +402,7 @@ fn f16_who_is_always_late_finds_the_dead_all_the_same() {
 
 /// F16: a driver that stopped in the middle of sending, and is not back at once, was held up.
 #[test]
-fn f16_who_leaves_off_and_stays_away_was_held_up() {
+fn f16_a_driver_that_stops_early_and_returns_late_was_held_up() {
     let mut world = connected();
     world.run(SECOND);
     let engine = &mut world.engines[0];

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn f02_who_was_answered_is_counted_once_and_for_a_short_time() {
+    fn f02_an_answered_caller_is_counted_once_and_for_a_short_time() {
         let mut tally = Tally::new(32);
         for name in 1..=5 {
             tally.add(at(0), name);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn f02_strangers_leave_half_of_the_room_to_whom_we_know() {
+    fn f02_strangers_leave_half_of_the_room_to_known_nodes() {
         let mut expected = PendingInits::new(100);
         assert_eq!(flood(&mut expected, at(0), 10), 5);
         for name in 1..=5 {
@@ -422,7 +422,7 @@ mod tests {
 
     /// A peer that has a place and connects anew takes no place of a new node.
     #[test]
-    fn f02_who_has_a_place_takes_no_newcomers() {
+    fn f02_a_caller_with_a_place_takes_no_newcomers_room() {
         let mut expected = PendingInits::new(100);
         let room = room(4, 1);
         for name in 1..=3 {
@@ -446,7 +446,7 @@ mod tests {
 
     /// Calls in the names of nodes that have a place take no packet that a new node waits for.
     #[test]
-    fn f02_who_has_a_place_yields_to_a_newcomer_that_finds_no_packet() {
+    fn f02_nodes_with_a_place_yield_to_a_newcomer_without_a_packet() {
         let mut expected = PendingInits::new(100);
         let room = room(1, 1);
         assert!(expected.admits(at(0), Caller::Seated(1), room));
@@ -469,7 +469,7 @@ mod tests {
     /// A known node that finds packets but no place does not keep out nodes that only need a
     /// packet.
     #[test]
-    fn f02_who_waits_for_a_place_keeps_out_no_node_that_has_one() {
+    fn f02_a_waiting_caller_keeps_out_no_node_with_a_place() {
         let mut expected = PendingInits::new(100);
         let room = room(3, 1);
         assert!(expected.admits(at(0), Caller::Known(7), room));
@@ -481,7 +481,7 @@ mod tests {
 
     /// A stranger finds a packet, however many HELLOs come in the names of nodes that have a place.
     #[test]
-    fn f02_who_has_a_place_leaves_a_packet_to_strangers() {
+    fn f02_nodes_with_a_place_leave_a_packet_to_strangers() {
         let mut expected = PendingInits::new(100);
         let room = room(4, 2);
         let seated = (1..=20).filter(|name| expected.admits(at(0), Caller::Seated(*name), room));

@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmed_loss_leaves_what_was_done_as_it_is() {
+    fn a_confirmed_loss_keeps_the_reactions() {
         let (mut recovery, mut blame) = (
             Recovery::new(0, Duration::from_millis(100)),
             Blame::default(),

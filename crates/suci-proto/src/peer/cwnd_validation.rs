@@ -182,7 +182,7 @@ mod tests {
     /// Everything stalled for three seconds, and is as before since. The stall must not slow the
     /// pace for long.
     #[test]
-    fn f16_a_stall_is_no_slow_path() {
+    fn f16_a_stall_does_not_count_as_a_slow_path() {
         let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), rtt(100));
         cwnd_validation.on_short();
         rtt.update(Duration::from_secs(3), AckWaits::default());

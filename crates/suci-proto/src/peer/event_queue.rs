@@ -568,7 +568,7 @@ mod tests {
     };
 
     #[test]
-    fn f04_a_suspension_that_was_undone_is_not_told() {
+    fn f04_a_suspension_that_was_undone_is_not_reported() {
         let (node, mut queue) = (NODE, EventQueue::default());
         for by in [Side::Here, Side::There] {
             queue.push(Event::Suspended { node, by });
@@ -700,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn f04_of_refusals_the_newest_is_told() {
+    fn f04_only_the_newest_refusal_is_reported() {
         let mut queue = EventQueue::default();
         for code in 0..1_000 {
             queue.push(refused(code));
@@ -738,7 +738,7 @@ mod tests {
 
     /// An end without messages merges with the one before, even while that waits.
     #[test]
-    fn f04_an_end_without_messages_is_told_with_the_one_before() {
+    fn f04_an_end_without_messages_is_merged_with_the_one_before() {
         let mut queue = EventQueue::default();
         queue.push(UP);
         queue.end(ended_session(1));

@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn f17_who_is_put_off_is_not_lost_but_given_up_all_the_same() {
+    fn f17_a_peer_without_room_is_not_lost_but_still_given_up() {
         let mut life = up();
         life.set_waiting(at(0), true);
         ask(&mut life, 0);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn f17_who_was_not_asked_is_not_lost() {
+    fn f17_a_peer_that_was_not_asked_is_not_lost() {
         let mut life = up();
         life.set_waiting(at(0), true);
         assert_eq!(life.deadline(PATIENCE), Some(at(300)), "given up at last");
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn f12_f14_who_is_lost_when_another_claims_the_id_was_asked_long_enough() {
+    fn f12_f14_a_peer_lost_to_a_claim_of_its_id_was_asked_long_enough() {
         let timeout = PATIENCE.silence_timeout;
         let mut life = up();
         life.set_waiting(at(0), true);

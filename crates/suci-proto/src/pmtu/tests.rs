@@ -82,7 +82,7 @@ fn another_connection_may_agree_on_less_or_more() {
 }
 
 #[test]
-fn f27_what_failed_is_not_forgotten_by_another_connection() {
+fn f27_a_failed_size_is_remembered_by_the_next_connection() {
     let mut mtu = PathMtu::new(Some(4_000), MAX_DATAGRAM);
     assert!(mtu.on_too_big(START, 4_000));
     let mut mtu = mtu.inherit(9_000);
@@ -315,7 +315,7 @@ fn a_probe_that_was_only_late_counts() {
 }
 
 #[test]
-fn f27_a_probe_forgotten_long_ago_is_old_news() {
+fn f27_the_result_of_a_forgotten_probe_is_ignored() {
     let mut mtu = PathMtu::new(None, ETHERNET_MTU);
     let mut now = START;
     for _ in 0..MAX_PROBES {

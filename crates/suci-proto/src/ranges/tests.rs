@@ -93,7 +93,7 @@ fn queries_at_the_borders() {
 
 /// A peer may make as many spans as the owner allows, and then repeat a byte thousands of times.
 #[test]
-fn f04_what_overlaps_is_found_among_many_without_looking_at_them() {
+fn f04_overlaps_are_found_among_many_ranges_without_a_scan() {
     let many: Vec<_> = (0..8_192).map(|at| at * 128..at * 128 + 1).collect();
     let set = set(&many);
     for at in [0, 1, 4_000, 8_191] {

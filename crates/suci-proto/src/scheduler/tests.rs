@@ -83,7 +83,7 @@ fn a_change_of_class_counts_at_once() {
 /// A loop over a forgotten place ends, and the other places have their turns.
 #[cfg(suci_plant)]
 #[test]
-fn a_place_that_was_planted_as_forgotten_holds_up_nobody_else() {
+fn a_place_that_was_planted_as_forgotten_delays_no_other() {
     for forgotten in 0..2 {
         let mut scheduler = filled(&[(3, 16), (3, 16), (3, 16)]);
         if forgotten == 1 {

@@ -163,7 +163,7 @@ fn f19_a_session_that_waits_for_its_program_is_quiet() {
 /// No message can come on another channel then, and the program can find that out. Once it takes
 /// messages, only the peer is waited for.
 #[test]
-fn f19_who_waits_beside_messages_that_fill_the_memory_is_told() {
+fn f19_a_program_that_waits_while_other_messages_fill_the_memory_is_told() {
     let mut net = stuffed(1 << 20);
     let other = ChannelId(9);
     let on_other = Outgoing {

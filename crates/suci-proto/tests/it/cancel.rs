@@ -87,7 +87,7 @@ fn messages_of_a_suspended_session_can_be_cancelled_and_expire() {
 
 /// The queue gets their room back, and the program that waits for it is told.
 #[test]
-fn messages_to_nobody_expire_and_leave_their_room() {
+fn messages_to_an_absent_peer_expire_and_free_their_room() {
     let mut net = Net::new(2, |_| Config {
         send_queue: 1 << 16,
         ..Config::default()

@@ -215,7 +215,7 @@ fn close_drains_and_tells_both() {
 
 /// F20: CLOSE acknowledges once more. Its sender answers no probe any more.
 #[test]
-fn f20_what_arrived_is_delivered_though_its_last_acknowledgement_was_lost() {
+fn f20_a_message_is_delivered_though_its_last_acknowledgement_was_lost() {
     let mut pair = Pair::new();
     pair.send(0, message(b"first"));
     pair.run(Duration::from_secs(1));

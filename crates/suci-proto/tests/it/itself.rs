@@ -144,7 +144,7 @@ fn a_program_that_does_not_read_fills_its_own_queue_and_no_more() {
 }
 
 #[test]
-fn a_channel_that_nobody_reads_holds_up_no_other() {
+fn an_unread_channel_delays_no_other() {
     let mut pair = Pair::new();
     pair.set_reads(0, false);
     for _ in 0..300 {
@@ -394,7 +394,7 @@ fn closing_waits_for_what_was_sent_to_itself() {
 }
 
 #[test]
-fn an_engine_that_never_sent_to_itself_closes_without_a_word() {
+fn an_engine_that_never_sent_to_itself_closes_without_an_event() {
     let mut pair = Pair::new();
     pair.close(0, SECOND);
     assert!(pair.engine(0).is_closed());

@@ -189,7 +189,7 @@ fn crossing_inits_are_told() {
 }
 
 #[test]
-fn packets_that_nobody_waits_for_are_told() {
+fn packets_without_a_connection_are_logged() {
     use PacketType::{Accept, Cookie, Data, Hello, Init, Refused, Unknown};
     let mut net = net();
     for (packet, reason) in [
@@ -207,7 +207,7 @@ fn packets_that_nobody_waits_for_are_told() {
 }
 
 #[test]
-fn a_closing_node_says_why_it_answers_nobody() {
+fn a_closing_node_logs_why_it_does_not_answer() {
     let mut net = net();
     let now = net.now;
     net.engine(1).close(now, MS * 100);

@@ -58,7 +58,7 @@ fn is_mode(packet: &[u8]) -> bool {
 }
 
 #[test]
-fn a_wish_is_told_at_once_and_each_direction_has_its_own() {
+fn a_chosen_mode_is_announced_at_once_and_each_direction_has_its_own() {
     let mut net = pair();
     prefer(&mut net, 0, Mode::Throughput);
     net.run(MS);
@@ -74,7 +74,7 @@ fn a_wish_is_told_at_once_and_each_direction_has_its_own() {
 }
 
 #[test]
-fn the_handshake_tells_what_was_wished_before() {
+fn the_handshake_announces_the_mode_chosen_before() {
     let mut net = Net::new(2, |host| Config {
         mode: if host == 1 {
             Mode::Response

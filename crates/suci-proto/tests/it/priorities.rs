@@ -53,7 +53,7 @@ fn bytes_to(order: &[(usize, usize)], to: usize) -> usize {
 }
 
 #[test]
-fn a_higher_class_goes_first_and_holds_up_nobody_when_it_may_not() {
+fn a_higher_class_goes_first_and_delays_no_other_while_it_may_not_send() {
     let mut net = hub(2);
     net.change(0, id(2), |o| o.priority = class(5)).unwrap();
     for to in [1, 2] {

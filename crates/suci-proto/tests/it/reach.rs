@@ -250,7 +250,7 @@ fn f14_a_peer_that_answers_has_not_ended_whatever_its_launcher_says() {
 /// A peer that never answered may be starting: only the report that no process follows ends the
 /// waiting messages.
 #[test]
-fn f23_what_waits_for_the_first_contact_ends_with_the_last_process() {
+fn f23_messages_before_the_first_contact_end_with_the_last_process() {
     let mut net = cut_off();
     net.send(0, id(1), message(b"early"));
     process_ended(&mut net, false);
@@ -374,7 +374,7 @@ fn f25_a_report_about_a_peer_that_answers_changes_nothing() {
 }
 
 #[test]
-fn f25_a_peer_that_was_never_reached_is_lost_with_what_the_system_said() {
+fn f25_a_peer_that_was_never_reached_is_lost_with_the_systems_report() {
     let mut net = cut_off();
     net.send(0, id(1), message(b"unheard"));
     let why = Unreachable::Network;

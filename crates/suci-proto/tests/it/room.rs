@@ -188,7 +188,7 @@ fn the_end_of_a_session_makes_room() {
 /// For a program that takes no events one event waits for each class, even if sessions end
 /// meanwhile.
 #[test]
-fn f04_room_that_nobody_hears_of_is_one_event() {
+fn f04_untaken_events_about_room_are_one_event() {
     let mut net = pair();
     let now = net.now;
     for _ in 0..100 {

@@ -427,7 +427,7 @@ fn packets_in_flight_are_sent_again_and_taken_once() {
 }
 
 #[test]
-fn back_to_automatic_sends_what_was_withheld() {
+fn returning_to_automatic_sends_withheld_messages() {
     let mut pair = lossy();
     pair.run(Duration::from_secs(5));
     pair.change(0, |o| o.manual_retransmission = false);

@@ -214,7 +214,7 @@ fn refusals(world: &World, places: core::ops::Range<usize>) -> usize {
 /// A thousand nodes of the book call at once. Others called before them and hold credit, whatever
 /// they do meanwhile.
 #[test]
-fn f31_a_crowd_is_answered_at_once_whatever_those_before_it_do() {
+fn f31_many_callers_are_answered_at_once_whatever_earlier_ones_do() {
     const BEFORE: usize = 200;
     const CROWD: usize = 1_000;
     for earlier in [
@@ -251,7 +251,7 @@ fn f31_a_crowd_is_answered_at_once_whatever_those_before_it_do() {
 
 /// More strangers than there are places call at once, and each has one question.
 #[test]
-fn f31_400_newcomers_that_nobody_knows_take_turns() {
+fn f31_400_unknown_newcomers_take_turns() {
     for (recv_buffer, clients, limit) in [
         (425_984, 128, SECOND * 5),
         (64 << 10, 400, SECOND * 2),

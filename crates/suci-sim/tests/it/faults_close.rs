@@ -40,7 +40,7 @@ fn f20_a_lost_close_or_its_answer_is_repeated() {
 
 /// Promise 4: close drains first; everything accepted before it arrives.
 #[test]
-fn f20_close_drains_what_was_accepted() {
+fn f20_close_drains_accepted_messages() {
     let mut options = Options::quiet(3);
     options.faults.loss = 100_000;
     let mut world = world(options);

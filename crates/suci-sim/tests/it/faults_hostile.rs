@@ -249,7 +249,7 @@ fn f15_packet_numbers_near_their_end_lose_nothing() {
 
 /// All attacks at once, from an attacker that overhears every packet.
 #[test]
-fn f10_f11_an_attacker_who_overhears_everything_ends_no_session() {
+fn f10_f11_an_attacker_that_overhears_everything_ends_no_session() {
     let mut options = Options::quiet(3);
     options.traffic = chatty(300);
     options.script = (1..200)

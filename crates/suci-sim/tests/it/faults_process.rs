@@ -10,7 +10,7 @@ use suci_sim::options::{DuplicateAt, Options, Step};
 
 /// F12: a second process with a live node's ID is refused, whatever it says about itself.
 #[test]
-fn f12_a_second_process_with_a_live_id_is_refused_and_disturbs_nobody() {
+fn f12_a_second_process_with_a_live_id_is_refused_without_effect() {
     let mut options = Options::quiet(2);
     options.duplicates = vec![DuplicateAt {
         of: 0,

@@ -111,7 +111,7 @@ fn the_default_shares() {
 }
 
 #[test]
-fn a_fixed_window_is_what_it_is() {
+fn a_fixed_window_does_not_change() {
     let mut fixed = ControllerChoice::Fixed { bytes: 14_720 }.make(MTU as usize);
     assert_eq!(fixed.window(), 14_720);
     assert_eq!(fixed.pacing_rate(&Rtt::new(millis(1))), None);
@@ -187,7 +187,7 @@ fn linux() -> Box<dyn Controller> {
 
 /// Either flow may begin first, by some milliseconds.
 #[test]
-fn beside_one_that_leaves_slow_start_early_it_shares() {
+fn it_shares_with_a_flow_that_leaves_slow_start_early() {
     for (rtt, queue) in [(micros(100), 425), (micros(100), 170), (millis(2), 425)] {
         for (ours, theirs) in [(0, 0), (0, 5), (0, 20), (0, 100), (5, 0), (20, 0), (100, 0)] {
             let link = link(100, rtt, queue);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_what_a_long_path_holds_is_granted_beyond_the_share() {
+    fn twice_the_capacity_of_a_long_path_is_granted_beyond_the_share() {
         let grant = drained(300, 4, ROUND_TRIP, Duration::ZERO);
         assert_eq!(grant.limit_end - grant.drained_end, 70 + 600);
         assert_eq!(grant.outstanding(), 80, "the books know the share");

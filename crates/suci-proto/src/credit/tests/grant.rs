@@ -203,7 +203,7 @@ fn a_return_gives_back_what_was_not_sent() {
 
 /// F17: a peer that is gone is asked ever more seldom, not for ever.
 #[test]
-fn f17_a_reclaim_that_nobody_answers_is_repeated_less_and_less() {
+fn f17_an_unanswered_reclaim_is_repeated_less_and_less() {
     let (mut shares, mut grant) = one(8, 0);
     grant.credit();
     let mut times = Vec::new();
@@ -386,7 +386,7 @@ fn the_reordering_allowance_shrinks_with_the_outstanding_packets() {
 }
 
 #[test]
-fn a_reason_to_tell_outlasts_packets_that_are_none() {
+fn a_due_announcement_stays_due_after_packets_that_need_none() {
     let (mut shares, mut grant) = one(80, 0);
     grant.credit();
     shares.drain_one(&mut grant, 40, true, at(1));

@@ -317,7 +317,7 @@ fn a_used_up_limit_is_reported_once_the_limit_rises() {
 
 /// An ended grant's limit is the highest number sent, which proves no need of more.
 #[test]
-fn of_a_grant_that_ended_nothing_is_told() {
+fn an_ended_grant_reports_no_used_up_limit() {
     let mut credit = sender(9, 64);
     credit.on_sent(0, at(0), true);
     credit.on_used_up(at(1));
@@ -440,7 +440,7 @@ fn a_live_grant_counts_control_from_its_limit() {
 }
 
 #[test]
-fn a_grant_below_what_was_sent_does_not_end_the_asking() {
+fn a_grant_below_the_numbers_sent_does_not_end_blocked() {
     let mut credit = sender(9, 64);
     credit.on_sent(30, at(1), true);
     credit.on_waiting(at(1), PTO);
@@ -475,7 +475,7 @@ fn f21_whoever_runs_out_of_reserve_asks_at_once() {
 /// Two ends that have nothing but a reserve, with a packet under way in each direction, each know
 /// of one number less than the other used, so their reserves are always low.
 #[test]
-fn f21_who_asked_does_not_ask_again_before_an_answer_can_be_there() {
+fn f21_a_peer_asks_again_only_after_an_answer_could_arrive() {
     let mut credit = sender(9, 2);
     let asked = at(1);
     credit.ask_for_reserve(11, asked, PTO);

@@ -676,7 +676,7 @@ fn a_peer_that_stopped_waiting_delays_no_other() {
 }
 
 #[test]
-fn a_zero_buffer_serves_nobody() {
+fn a_zero_buffer_serves_no_peer() {
     let mut shares = Shares::new(1_000);
     assert!(shares.admit(0, ETHERNET_MTU, at(0)).is_none());
     assert_eq!(shares.peers(), 0);

@@ -274,7 +274,7 @@ fn f20_both_close_and_one_packet_is_lost_late_or_doubled() {
 
 /// The lost packets may include all answers to CLOSE that its receiver gives while it lingers.
 #[test]
-fn f20_both_close_and_packets_in_a_row_are_lost() {
+fn f20_both_sides_close_and_consecutive_packets_are_lost() {
     for messages in [0, 1, 4] {
         check_each(messages, &[Fault::Burst(1), Fault::Burst(2)]);
     }

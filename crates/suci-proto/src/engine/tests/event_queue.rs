@@ -181,7 +181,7 @@ fn f02_f04_a_program_that_takes_no_events_serves_strangers_without_end() {
 /// flush that reported failures does not report them again, whether the program takes their events
 /// or not.
 #[test]
-fn f04_of_ends_that_are_told_together_the_outcomes_that_were_asked_for_stay() {
+fn f04_merged_ends_keep_the_outcomes_that_were_asked_for() {
     let mut world = World::new(2);
     let failed = |world: &World| world.engines[0].untold_failures(id(1));
     for round in 0..10 {
@@ -245,7 +245,7 @@ fn announcements_go_with_their_session_and_with_their_answer() {
 
 /// The suspension of a session that never began ends with that session, and the program is told.
 #[test]
-fn a_suspension_without_a_session_ends_with_a_word() {
+fn a_suspension_without_a_session_ends_with_an_event() {
     let mut world = World::new(2);
     let (node, by) = (id(1), crate::event::Side::Here);
     let now = world.now;
@@ -264,7 +264,7 @@ fn a_suspension_without_a_session_ends_with_a_word() {
 
 /// A stranger for which the program changed a setting is not forgotten.
 #[test]
-fn f02_a_stranger_of_whom_the_program_said_something_is_not_forgotten() {
+fn f02_a_stranger_with_options_is_not_forgotten() {
     use crate::{ControllerChoice, Decision, Observation, Priority, Steer};
     struct Never;
     impl Steer for Never {

@@ -216,7 +216,7 @@ fn send_large(world: &mut World, from: usize, length: usize) {
 /// A peer that cannot send keeps no memory for large messages, and does not delay the peers behind
 /// it in the queue.
 #[test]
-fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
+fn f32_a_suspended_peer_delays_no_peer_that_waits_for_memory() {
     let mut world = frugal_world(3);
     // One peer holds most of the memory; the next wants more than is left, the last would fit.
     send_large(&mut world, 1, 300_000);
@@ -239,7 +239,7 @@ fn f32_a_suspended_peer_holds_nobody_up_who_waits_for_memory() {
 /// A sender whose next large message always waits already does not keep the memory of the one
 /// before: a larger message of another peer, which asked earlier, comes first.
 #[test]
-fn f32_memory_that_a_large_message_held_goes_to_who_waited_longest() {
+fn f32_freed_memory_of_a_large_message_goes_to_the_longest_waiting_peer() {
     let mut world = frugal_world(3);
     for _ in 0..6 {
         send_large(&mut world, 1, 300_000);
@@ -345,7 +345,7 @@ pub(super) fn hello(from: usize, to: usize, token: u64) -> Packet {
 /// F02: with the smallest usual socket buffer, one client that repeats HELLO for ever and never
 /// sends its INIT keeps one place, and new peers find the others.
 #[test]
-fn f02_a_client_that_only_repeats_its_hello_keeps_nobody_out() {
+fn f02_a_client_that_only_repeats_its_hello_keeps_no_node_out() {
     let mut world = World::new(2);
     let engine = world.start(0, 2, 212_992);
     world.engines[0] = engine;
@@ -404,7 +404,7 @@ fn f02_a_flood_of_strangers_keeps_no_known_node_out() {
 /// F02, F12: the flood uses the ID of a node of the book, from changing addresses: that node and
 /// another of the book are answered all the same, and strangers keep their half.
 #[test]
-fn f02_a_flood_in_the_name_of_a_known_node_keeps_nobody_out() {
+fn f02_a_flood_in_the_name_of_a_known_node_keeps_no_node_out() {
     let mut world = World::new(3);
     let engine = world.start(0, 3, 212_992);
     world.engines[0] = engine;
@@ -534,7 +534,7 @@ pub(super) fn run_without(world: &mut World, dead: &[usize], span: Duration) {
 /// A sender dies in the middle of a large message. That is noticed; messages that fit beside its
 /// memory go on, and the memory is freed when its session ends.
 #[test]
-fn f17_f32_who_dies_in_the_middle_of_a_large_message_is_noticed_and_holds_nobody_up() {
+fn f17_f32_a_peer_that_dies_during_a_large_message_is_noticed_and_delays_no_other() {
     let mut world = frugal_world(4);
     for peer in 1..=3 {
         world.send(peer, 0).unwrap();
@@ -593,7 +593,7 @@ fn f17_f32_sessions_of_the_dead_end_when_newcomers_find_no_room() {
 /// Strangers of one address get half of the table, and those that left are forgotten to make room
 /// for more.
 #[test]
-fn f02_strangers_of_one_address_who_left_make_room_for_others_of_it() {
+fn f02_departed_strangers_of_an_address_make_room_for_others_of_it() {
     let mut world = super::strangers::one_server(7, 8, BUFFER);
     for peer in 1..=6 {
         world.send(peer, 0).unwrap();
@@ -610,7 +610,7 @@ fn f02_strangers_of_one_address_who_left_make_room_for_others_of_it() {
 /// Data on an INIT is taken, and so are the packets that its sender sends on the old connection
 /// until ACCEPT comes: the old connection stays on the books.
 #[test]
-fn f10_f21_what_rides_on_an_init_does_not_end_the_old_connections_credit() {
+fn f10_f21_data_on_an_init_does_not_end_the_old_connections_credit() {
     let mut world = connected();
     let now = world.now;
     world.peer(1, 0).open(now, 7);
@@ -681,7 +681,7 @@ fn f15_nonsense_after_close_ends_the_connection_and_not_the_next_session() {
 /// An attacker that pretends to be node 2 and claims any number of ended sessions does not harm the
 /// real node 2, neither when that calls nor when it is called.
 #[test]
-fn f14_no_epoch_that_anybody_claims_locks_a_node_out() {
+fn f14_no_claimed_epoch_locks_a_node_out() {
     let (half, most) = (1 << 63, u64::MAX);
     for claims in [
         [most, most],

@@ -34,7 +34,7 @@ fn a_message_of_a_few_packets_finds_how_large_packets_may_be() {
 /// The old connection can send nothing again: the next one must be opened although no timer of the
 /// old one runs.
 #[test]
-fn f15_what_was_lost_with_the_last_number_goes_on_the_next_connection() {
+fn f15_a_loss_of_the_last_number_is_repaired_on_the_next_connection() {
     let mut world = connected();
     let now = world.now;
     let connection = world.peer(0, 1).connection.as_mut().unwrap();

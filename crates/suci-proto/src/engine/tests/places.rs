@@ -97,7 +97,7 @@ fn f01_f02_a_hello_that_waits_hears_no_more_than_it_said() {
 /// F01, F02: a stranger whose HELLO waits hears from the second one on that there is no room yet,
 /// so that it does not take the node for lost.
 #[test]
-fn f01_f02_a_stranger_that_waits_hears_that_the_node_lives() {
+fn f01_f02_a_waiting_stranger_is_told_that_the_node_lives() {
     let mut world = narrow(2, 2);
     take_places(&mut world, 2);
     let mut call = hello(9, 0, 77);
@@ -243,7 +243,7 @@ fn f21_a_message_of_nearly_a_packet_does_not_wait_for_a_packet_without_credit() 
 /// The peer's INIT arrived during our own attempt, and there is no room for it: our attempt
 /// continues.
 #[test]
-fn f31_who_finds_no_room_for_a_caller_still_calls_it() {
+fn f31_a_node_without_room_for_a_caller_still_calls_it() {
     let mut world = World::new(2);
     world.send(1, 0).unwrap();
     world.send(0, 1).unwrap();
@@ -416,7 +416,7 @@ fn ignores_for(give_up_after: Duration) -> Duration {
 
 /// The peer lives, but answers no RECLAIM: its place would be lost to others for ever.
 #[test]
-fn f31_who_keeps_its_place_in_spite_of_all_asking_is_sent_away() {
+fn f31_a_peer_that_keeps_its_place_against_every_reclaim_is_removed() {
     for (give_up_after, least) in [(60, 240), (300, 300), (900, 900)] {
         let took = ignores_for(give_up_after * SECOND);
         let range = least * SECOND..(least + 30) * SECOND;

@@ -195,7 +195,7 @@ impl Rogue {
 /// for an acknowledgement, does not make us remember more and more. Once it acknowledges, it is
 /// answered again.
 #[test]
-fn f04_what_a_peer_provokes_and_acknowledges_late_is_bounded() {
+fn f04_provoked_packets_that_are_acknowledged_late_are_bounded() {
     for what in ALL {
         let mut rogue = Rogue::new();
         if what == Blocked {

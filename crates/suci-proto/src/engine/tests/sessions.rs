@@ -102,7 +102,7 @@ fn f14_a_higher_epoch_does_not_end_a_session_that_the_peer_never_had() {
 
 /// Data on an earlier INIT was taken, and its session is over: it is sent in no other session.
 #[test]
-fn f14_what_an_earlier_init_may_have_brought_is_not_sent_in_another_session() {
+fn f14_data_of_an_earlier_init_is_not_sent_in_another_session() {
     let mut world = World::new(2);
     let init = init_of(&mut world, 1, 0);
     world.deliver(&init);
@@ -218,7 +218,7 @@ fn run_claim(world: &mut World, span: Duration) -> (Vec<Packet>, usize) {
 /// While a process with this node ID is alive, another one is refused. When it is admitted at last,
 /// its messages are sent: none of them was taken before.
 #[test]
-fn f12_f14_what_rode_on_refused_inits_arrives_when_the_peer_accepts() {
+fn f12_f14_data_on_refused_inits_arrives_when_the_peer_accepts() {
     let mut world = claimed();
     raise_floor(&mut world, 0, 1);
     world.send(1, 0).unwrap();

@@ -59,7 +59,7 @@ fn ended(world: &mut World) -> bool {
 /// come at once, and there is no place for most of them. A stranger that is refused takes no
 /// memory; a node of the book keeps its window.
 #[test]
-fn f02_f32_who_finds_no_place_takes_no_memory_but_for_the_book() {
+fn f02_f32_a_refused_stranger_takes_no_memory_unlike_a_node_of_the_book() {
     let (places, callers) = (3, 6);
     for in_book in [false, true] {
         let mut world = one_server(1 + callers, 100, places * 6_656);
@@ -186,7 +186,7 @@ fn f02_a_stranger_that_finds_the_table_full_ends_no_session_of_the_books_nodes()
 /// A stranger that finds no room in the table causes no question to nodes of the book: they stay
 /// idle.
 #[test]
-fn f02_strangers_that_find_the_table_full_disturb_nobody_of_the_book() {
+fn f02_strangers_at_a_full_table_disturb_no_node_of_the_book() {
     let mut world = one_server(3, 2, BUFFER);
     for node in [1, 2] {
         let now = world.now;

@@ -28,7 +28,7 @@ fn a_buffer_goes_home_with_the_last_reference_and_is_used_again() {
 }
 
 #[test]
-fn f32_what_is_kept_has_a_cap() {
+fn f32_unused_buffers_have_a_cap() {
     let pool = Pool::new(20_000);
     let buffers: Vec<_> = (0..10).map(|_| pool.take(8_192)).collect();
     drop(buffers);

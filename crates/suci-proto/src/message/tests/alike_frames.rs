@@ -256,7 +256,7 @@ proptest! {
 }
 
 #[test]
-fn alike_and_side_by_side_they_are_one_however_they_leave() {
+fn alike_adjacent_messages_are_one_segment_however_they_are_sent() {
     let mut both = Both::new();
     for step in [
         Step::Push {

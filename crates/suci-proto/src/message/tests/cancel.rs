@@ -185,7 +185,7 @@ fn a_channel_that_is_finished_ends_once_cancelled_numbers_were_told() {
 
 /// The message behind it needs less credit.
 #[test]
-fn cancelling_lets_go_what_waited_behind() {
+fn cancelling_unblocks_messages_behind() {
     let mut outbox = Outbox::new(limits());
     outbox.set_initial_channel_limit(600);
     outbox.set_session_limit(600);

@@ -161,7 +161,7 @@ fn f04_an_end_that_contradicts_the_messages_is_refused() {
 
 /// Channels are idle most of the time. They go on where they were.
 #[test]
-fn a_cold_channel_goes_on_where_it_was() {
+fn a_cold_channel_continues_where_it_was() {
     let (mut outbox, mut inbox) = (outbox(), inbox());
     for round in 0..4 {
         for channel in (0..500).map(ChannelId) {
@@ -241,7 +241,7 @@ fn f04_channels_and_gaps_between_finished_ones_are_bounded() {
 
 /// A program that takes no events holds nothing up, and costs little.
 #[test]
-fn f04_ends_that_nobody_hears_are_few_ranges() {
+fn f04_untaken_channel_ends_are_few_ranges() {
     let mut inbox = inbox();
     for channel in 0..200_000 {
         inbox.on_fin(ChannelId(channel), 0).unwrap();

@@ -86,7 +86,7 @@ fn cost_of_batches(count: u64, len: usize, tag: u64) -> usize {
 }
 
 #[test]
-fn f03_no_run_costs_much_more_than_its_charge() {
+fn f03_no_batch_costs_much_more_than_its_charge() {
     let shapes = [
         (1, 0, 0),
         (1, 1, 0),
@@ -159,7 +159,7 @@ fn f03_a_long_message_or_an_empty_one_shares_no_memory() {
 }
 
 #[test]
-fn f03_messages_that_nobody_cuts_come_whole() {
+fn f03_short_messages_that_are_never_cut_arrive_whole() {
     let gaps = Err(ProtocolError::Limit("gaps in a message"));
     let filler = [0; 128];
     for piece in [

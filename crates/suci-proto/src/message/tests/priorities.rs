@@ -40,7 +40,7 @@ fn a_higher_class_overtakes_at_the_next_packet() {
 }
 
 #[test]
-fn a_higher_class_without_credit_holds_up_nobody() {
+fn a_higher_class_without_credit_delays_no_other() {
     let mut outbox = Outbox::new(limits());
     outbox.set_session_limit(1 << 30);
     outbox.set_initial_channel_limit(10_000);

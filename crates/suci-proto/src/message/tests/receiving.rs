@@ -82,7 +82,7 @@ fn f07_overlapping_fragments_first_bytes_win() {
 }
 
 #[test]
-fn f07_the_length_is_pinned_by_who_tells_it_first() {
+fn f07_the_first_piece_that_states_the_length_pins_it() {
     let error = Err(ProtocolError::Contradiction {
         channel: 0,
         message: 0,
@@ -311,7 +311,7 @@ fn f32_long_messages_use_memory_again() {
 /// Buffers of other lengths, from an earlier part of a job, do not keep the pool from serving the
 /// next part.
 #[test]
-fn f32_memory_of_lengths_that_nobody_uses_makes_room() {
+fn f32_buffers_of_unused_lengths_make_room() {
     const KEPT: usize = 1 << 20;
     let pool = Pool::new(KEPT);
     let of = |len: usize, count: usize| (0..count).map(|_| pool.take(len)).collect::<Vec<_>>();
@@ -410,7 +410,7 @@ fn a_message_in_pieces_begins_with_nothing_of_the_one_before() {
 /// While a message is not complete, a session that lies idle does not forget that it has a place in
 /// a chunk.
 #[test]
-fn f03_a_session_at_rest_lends_no_second_place() {
+fn f03_an_idle_session_lends_no_second_place() {
     let mut inbox = inbox();
     let bytes = content(0, 1_400);
     let piece = |channel, offset: usize, end: usize| Frag {

@@ -286,7 +286,7 @@ fn the_budget_is_granted_in_the_order_of_requests() {
 }
 
 #[test]
-fn another_budget_grants_what_waits_and_takes_nothing_back() {
+fn a_larger_budget_grants_waiting_messages_and_a_smaller_one_revokes_none() {
     let mut inbox = granting(1_000, 1_000);
     inbox.set_large_budget(100);
     inbox.on_rts(&rts(0, 600)).unwrap();

@@ -161,7 +161,7 @@ fn every_field_arrives() {
 }
 
 #[test]
-fn f26_the_queue_is_bounded_and_gives_back_what_it_does_not_take() {
+fn f26_the_queue_is_bounded_and_returns_messages_that_it_refuses() {
     let limits = OutboxLimits {
         max_queued_bytes: 1_000,
         max_queued_messages: 3,
@@ -556,7 +556,7 @@ fn no_answer_is_awaited_once_all_messages_are_in_flight() {
 }
 
 #[test]
-fn f04_messages_that_had_to_ask_leave_no_frame_behind() {
+fn f04_messages_that_asked_first_leave_no_frame() {
     let (mut outbox, mut inbox) = (
         outbox(),
         Inbox::new(
@@ -636,7 +636,7 @@ fn messages_of_one_class_use_no_room_of_others() {
 }
 
 #[test]
-fn f04_what_was_acknowledged_behind_a_message_that_was_not_counts_in_the_queue() {
+fn f04_messages_acknowledged_behind_an_open_one_count_in_the_queue() {
     let limits = OutboxLimits {
         max_queued_bytes: 10_000,
         max_queued_messages: 150,

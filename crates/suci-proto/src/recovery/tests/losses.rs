@@ -287,7 +287,7 @@ fn f16_a_pause_is_no_persistent_congestion() {
 }
 
 #[test]
-fn drop_all_gives_everything_up_without_blame() {
+fn drop_all_gives_everything_up_without_a_sign_of_congestion() {
     let mut bench = Bench::measured();
     bench.send(1, 100);
     bench.send_kind(2, 100, 60, ACK_ONLY);
@@ -448,7 +448,7 @@ fn f16_measuring_resumes_with_packets_sent_after_the_pause() {
 
 /// It computes for a minute, looks in for a moment, and computes again: every visit comes late.
 #[test]
-fn f16_who_is_always_late_repairs_what_a_visit_before_the_last_had_sent() {
+fn f16_a_program_that_is_always_late_repairs_losses_from_two_visits_ago() {
     let mut bench = Bench::measured();
     (1..=5).for_each(|number| bench.send(number, 200));
     bench.recovery.on_resumed_after_gap(at(60_000), DELAY);
@@ -474,7 +474,7 @@ fn f16_who_is_always_late_repairs_what_a_visit_before_the_last_had_sent() {
 
 /// It looks in more often than a probe timeout (305 ms), and is late each time.
 #[test]
-fn f16_who_is_late_again_and_again_within_a_timeout_repairs_in_the_end() {
+fn f16_a_program_with_repeated_pauses_within_a_timeout_repairs_losses_in_the_end() {
     let mut bench = Bench::measured();
     (1..=5).for_each(|number| bench.send(number, 200));
     for visit in 0..8 {

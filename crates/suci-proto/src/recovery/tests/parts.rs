@@ -235,7 +235,7 @@ fn f06_ledger_is_empty_again_when_all_is_acknowledged() {
 }
 
 #[test]
-fn f06_ledger_memory_follows_what_is_open() {
+fn f06_memory_of_sent_packets_follows_the_open_ones() {
     let mut sent_packets = SentPackets::new(0);
     let frames = [SentFrame::Close; 2];
     // A window of 100 that slides: frames keep their owners although places are reused.

@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn f07_a_run_says_what_its_frames_say(
+    fn f07_a_batch_equals_its_frames(
         rows in prop::collection::vec(row(), 1..4),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in prop::option::of(any::<prop::sample::Index>()),

@@ -136,7 +136,7 @@ fn f20_a_train_while_the_receiver_closes() {
 
 /// F20: a sender that continues after it closed the session.
 #[test]
-fn f20_a_train_after_the_sender_closed_is_no_run() {
+fn f20_a_train_after_the_senders_close_is_taken_packet_by_packet() {
     let (mut both, train) = begun(&Setting::usual());
     both.each(|trio| {
         let now = trio.world.now;
