@@ -223,7 +223,7 @@ impl Programs {
             .collect();
         let mut client = site.command(0, &self.suci);
         client.args(["perf", "--plain", "--json", "--rounds", "1"]);
-        client.args(["--pin", &pins.join(","), "--wait", entrant.wait.name()]);
+        client.args(["--pin", &pins.join(","), "--wait", entrant.wait.policy()]);
         client.args(["--workload", workload, "--seconds", &seconds.to_string()]);
         client.args(["--size", &task.size.max(1).to_string()]);
         client.args(["--data", &task.data.to_string()]);

@@ -90,6 +90,14 @@ impl Wait {
             Self::Spin => "spin",
         }
     }
+
+    /// The word for it on the command line of `suci perf`.
+    pub(crate) fn policy(self) -> &'static str {
+        match self {
+            Self::Block => "sleep",
+            other => other.name(),
+        }
+    }
 }
 
 /// One task, which is one table of the report.

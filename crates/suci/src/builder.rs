@@ -15,7 +15,7 @@ use crate::reach::{check_plain, in_book, reachable};
 use crate::shared::{SharedNode, owner};
 use crate::statistics::{NodeInfo, Publisher, StatFile};
 use crate::sys;
-use crate::wait::Wait;
+use crate::wait::WaitPolicy;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub struct NodeBuilder {
     allow_insecure_network: bool,
     faults: Option<FaultSpec>,
     udp: UdpOptions,
-    wait: Wait,
+    wait: WaitPolicy,
     statistics: bool,
     metrics: Option<SocketAddr>,
 }
@@ -65,7 +65,7 @@ impl Default for NodeBuilder {
             allow_insecure_network: false,
             faults: None,
             udp: UdpOptions::default(),
-            wait: Wait::default(),
+            wait: WaitPolicy::default(),
             statistics: true,
             metrics: None,
         }
@@ -247,9 +247,9 @@ impl NodeBuilder {
         self
     }
 
-    /// How blocking calls wait. Default: [`Wait::Adaptive`].
+    /// How blocking calls wait. Default: [`WaitPolicy::Adaptive`].
     #[must_use]
-    pub fn wait(mut self, wait: Wait) -> Self {
+    pub fn wait(mut self, wait: WaitPolicy) -> Self {
         self.wait = wait;
         self
     }
@@ -606,6 +606,6 @@ pub(crate) struct Opened {
     pub(crate) budget: Budget,
     pub(crate) birth: Birth,
     pub(crate) config: Config,
-    pub(crate) wait: Wait,
+    pub(crate) wait: WaitPolicy,
     pub(crate) allow_insecure_network: bool,
 }

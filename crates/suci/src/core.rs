@@ -7,7 +7,6 @@ use crate::error::Error;
 use crate::fork::Birth;
 use crate::hold::Holds;
 use crate::sys::{self, Alarm, Bell, Known};
-use crate::wait::Spinner;
 use crate::waker::Wakes;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -189,13 +188,12 @@ impl Turn<'_> {
         &mut self,
         now: Option<Instant>,
         deadline: Deadline,
-        spinner: &mut Spinner,
     ) -> Result<(), Error> {
         if self.core.is_exposed() {
-            self.work.driver.wait(deadline, spinner)?;
+            self.work.driver.wait(deadline)?;
             self.work.driver.look_through()
         } else {
-            self.work.driver.wait_for_message(now, deadline, spinner)
+            self.work.driver.wait_for_message(now, deadline)
         }
     }
 

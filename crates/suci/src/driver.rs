@@ -1,6 +1,5 @@
 //! Keeps the engine's driving contract over a backend: input, then time, then output.
 
-use crate::backoff::Backoff;
 use crate::calls::CallIds;
 use crate::clock::{Clock, Deadline, Stamps};
 use crate::error::Error;
@@ -11,7 +10,7 @@ use crate::names::Names;
 use crate::shared::CrossShardQueue;
 use crate::statistics::Publisher;
 use crate::sys;
-use crate::wait::{SpinPolicy, Spinner, Wait};
+use crate::wait::{Awaited, WaitPolicy, Waiter};
 use crate::waker::Wakes;
 use std::io;
 use std::net::SocketAddr;
@@ -29,19 +28,11 @@ mod input;
 mod output;
 mod sends;
 mod takes;
-mod timed_sleep;
 mod waits;
 
 use coalescer::SendCoalescer;
+use input::LastLook;
 use takes::Takes;
-use timed_sleep::TimedSleep;
-
-/// A socket that was readable sooner than this had something waiting: more is likely to follow.
-const AT_ONCE: Duration = Duration::from_micros(5);
-
-/// Timers nearer than this are precise: acknowledgements and pacing. Later ones, such as probes,
-/// may be late by one or two of the system's ticks.
-const PRECISE: Duration = Duration::from_millis(2);
 
 /// The greatest age of the last look at the socket for a call that only sends, or only takes
 /// received messages. An older one is renewed: acknowledgements must flow both ways whatever the
@@ -59,16 +50,11 @@ pub(crate) struct Driver {
     clock: Clock,
     stamps: Stamps,
     segments: usize,
-    /// The longest that a receive of the backend blocks, if it can.
-    block_limit: Option<Duration>,
-    /// The last receive that blocked brought nothing. A much longer sleep may follow, for which the
-    /// driver sets a precise timeout.
-    undisturbed: bool,
+    /// Decides how the program's waits are done.
+    pub(crate) waiter: Waiter,
+    last_look: LastLook,
     /// Waits other than receives and the backend's own: sleeps and timed sleeps.
     sleeps: u64,
-    timed_sleep: TimedSleep,
-    /// Time at which the newest datagram of the last look arrived, if the kernel reported it.
-    newest: Option<Instant>,
     /// Buffer into which a train with too many pieces is copied.
     spill: Vec<u8>,
     /// The socket was full at the last send.
@@ -77,29 +63,9 @@ pub(crate) struct Driver {
     tx_incomplete: bool,
     /// Another thread asks this one to end its look or output for something urgent.
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// Many datagrams arrive, so the driver asks for several at once. Otherwise it takes one and
-    /// hands it on first.
-    bulk: bool,
-    /// Whether asking for several pays after a message that was already there at the first look;
-    /// and whether the next look does so.
-    crowds: Backoff,
-    expects: bool,
-    /// The last look left nothing in the socket, as far as is known.
-    drained: bool,
-    /// The last look ended early: more datagrams wait.
-    cut_short: bool,
-    /// Time at which the socket was last seen empty. A datagram found later arrived after that.
-    drained_at: Instant,
-    looked_at: Instant,
-    /// The last datagram taken had arrived after the look at the socket began.
-    late: bool,
-    /// Looks since the driver last asked the kernel how much the receive buffer is charged.
-    unchecked: u32,
     head: Option<Message>,
     /// Names of the program's calls.
     pub(crate) call_ids: CallIds,
-    /// How long the program's waits for answers poll before they sleep.
-    pub(crate) spin_policy: SpinPolicy,
     /// The way to the other shards of the node, if there are any.
     cross_shard: Option<CrossShardQueue>,
     /// The launcher's pipe, which reports ended processes, and the reports not yet handed on.
@@ -132,11 +98,9 @@ impl Driver {
         let now = clock.now();
         Self {
             segments: backend.capabilities().max_segments,
-            block_limit: backend.capabilities().block_limit,
-            undisturbed: false,
+            waiter: Waiter::new(backend.capabilities().block_limit),
+            last_look: LastLook::new(now),
             sleeps: 0,
-            timed_sleep: TimedSleep::default(),
-            newest: None,
             engine,
             backend,
             socket,
@@ -146,18 +110,8 @@ impl Driver {
             want_write: false,
             tx_incomplete: false,
             interrupt: Arc::default(),
-            bulk: false,
-            crowds: Backoff::new(3),
-            expects: false,
-            drained: false,
-            cut_short: false,
-            drained_at: now,
-            looked_at: now,
-            late: false,
-            unchecked: 0,
             head: None,
             call_ids: CallIds::default(),
-            spin_policy: SpinPolicy::default(),
             cross_shard: None,
             launcher: None,
             told: Vec::new(),
@@ -243,7 +197,7 @@ impl Driver {
     /// Runs a full cycle: takes input (as much as [`Driver::drain`] takes at once), runs timers
     /// that are due, and sends as much as one output may.
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
-        self.bulk = true;
+        self.last_look.bulk = true;
         self.step(true)
     }
 
@@ -277,11 +231,11 @@ impl Driver {
     /// Takes the datagrams that the last look left in the socket, if it is known to have left some.
     /// Acknowledgements still wait for the program's next message.
     pub(crate) fn look_through(&mut self) -> Result<(), Error> {
-        if self.drained {
+        if self.last_look.drained {
             return Ok(());
         }
         let now = self.clock.now();
-        self.bulk = true;
+        self.last_look.bulk = true;
         self.engine.begin_keeping_acks(now);
         let now = self.look(now)?;
         self.output_at(now)?;
@@ -293,10 +247,10 @@ impl Driver {
     /// helper sends them.
     pub(crate) fn look_to_answer(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
-        if now.since(self.looked_at) <= STALE {
+        if now.since(self.last_look.at) <= STALE {
             return Ok(());
         }
-        self.bulk = true;
+        self.last_look.bulk = true;
         self.engine.begin_cycle(now);
         self.look(now)?;
         if self.engine.has_output() && !self.tx_incomplete {
@@ -308,7 +262,7 @@ impl Driver {
 
     /// Runs a cycle if the last look is too long ago.
     pub(crate) fn refresh(&mut self, now: Instant) -> Result<(), Error> {
-        if now.since(self.looked_at) > STALE {
+        if now.since(self.last_look.at) > STALE {
             self.turn()
         } else {
             Ok(())
@@ -328,8 +282,8 @@ impl Driver {
             self.take_notices(now);
         }
         if self.is_due(now) {
-            if !self.drained {
-                self.bulk = true;
+            if !self.last_look.drained {
+                self.last_look.bulk = true;
                 now = self.drain(now, false)?;
             }
             self.engine.handle_timeout(now);
@@ -345,7 +299,7 @@ impl Driver {
     /// Whether the last cycle ended before everything was sent or taken: the next one is due at
     /// once.
     fn is_unfinished(&self) -> bool {
-        self.tx_incomplete || self.cut_short
+        self.tx_incomplete || self.last_look.cut_short
     }
 
     /// How long the driver may sleep if nothing arrives; without a value, for ever.
@@ -383,9 +337,10 @@ impl Driver {
         }
     }
 
-    /// Waits until something may have happened, at most until `deadline`, then runs a cycle.
-    pub(crate) fn wait(&mut self, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
-        let now = self.await_input(self.clock.now(), deadline, spinner)?;
+    /// Waits until something may have happened, at most until `deadline`, then runs a cycle. The
+    /// wait has [begun](Waiter::begin).
+    pub(crate) fn wait(&mut self, deadline: Deadline) -> Result<(), Error> {
+        let now = self.await_input(self.clock.now(), deadline)?;
         self.output_at(now)?;
         Ok(())
     }
@@ -397,37 +352,14 @@ impl Driver {
         &mut self,
         now: Option<Instant>,
         deadline: Deadline,
-        spinner: &mut Spinner,
     ) -> Result<(), Error> {
         let now = now.unwrap_or_else(|| self.clock.now());
-        let now = self.await_input(now, deadline, spinner)?;
-        if !self.bulk && self.engine.defer_output(now) {
+        let now = self.await_input(now, deadline)?;
+        if !self.last_look.bulk && self.engine.defer_output(now) {
             return Ok(());
         }
         self.output_at(now)?;
         Ok(())
-    }
-
-    /// Sleeps until the socket is ready, `bell` is rung, a timer is due, or `deadline`.
-    pub(crate) fn sleep(
-        &mut self,
-        bell: Option<RawFd>,
-        deadline: Deadline,
-    ) -> Result<sys::Ready, Error> {
-        let interest = self.interest();
-        let before = self.clock.now();
-        let idle = self.idle_time(before);
-        let limit = idle.into_iter().chain(deadline.left()).min();
-        self.sleeps += 1;
-        let ready = sys::sleep_on(interest, bell, limit).map_err(Error::io("waiting"))?;
-        self.on_slept(ready);
-        if ready.rung
-            && let Some(wakes) = &self.wakes
-        {
-            wakes.on_rung();
-        }
-        self.bulk = ready.input && self.clock.now().since(before) < AT_ONCE;
-        Ok(ready)
     }
 
     /// Before sleeping: sends acknowledgements that found no packet to ride on. Returns the time,
@@ -514,10 +446,8 @@ impl Driver {
 
     /// Blocks until every peer has everything and knows of the end, for at most `patience`.
     pub(crate) fn close(&mut self, patience: Duration) -> Result<(), Error> {
-        let mut sleeper = Spinner::new(Wait::Block);
-        self.close_with(patience, |driver, deadline| {
-            driver.wait(deadline, &mut sleeper)
-        })
+        self.waiter.begin(WaitPolicy::Sleep, Awaited::Progress);
+        self.close_with(patience, Self::wait)
     }
 
     /// As [`Driver::close`], with a `wait` that may also wait for other things than the socket.

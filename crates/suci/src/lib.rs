@@ -168,5 +168,5 @@ pub use suci_proto::{
     RefusedReason, ShareStats, Side, Steer, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited,
     Waits,
 };
-pub use wait::Wait;
+pub use wait::WaitPolicy;
 pub use waker::Waker;

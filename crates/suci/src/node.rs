@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::helper;
 use crate::message::{Message, OutgoingMessage};
 use crate::reach::check_peer;
-use crate::wait::{Spinner, Wait};
+use crate::wait::{Awaited, WaitPolicy};
 use crate::waker::Waker;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -53,7 +53,7 @@ pub struct Node {
     id: NodeId,
     local: SocketAddr,
     pub(crate) budget: Budget,
-    wait: Wait,
+    wait: WaitPolicy,
     allow_insecure_network: bool,
     closed: bool,
 }
@@ -266,8 +266,8 @@ impl Node {
         let deadline = Deadline::after(limit);
         let mut message = message.into();
         message.check()?;
-        let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_to_send()?;
+        turn.waiter.begin(self.wait, Awaited::Progress);
         loop {
             match turn.send(None, message.len(), |driver, now| {
                 driver.try_push(now, to, message)
@@ -284,7 +284,7 @@ impl Node {
                 };
                 return Err(turn.want_room(to, error));
             }
-            wait_on(&mut turn, deadline, &mut spinner)?;
+            wait_on(&mut turn, deadline)?;
         }
     }
 
@@ -341,11 +341,11 @@ impl Node {
     /// session ended before: once, unless the program has taken the event that tells it.
     pub fn flush(&mut self, limit: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(limit);
-        let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_open()?;
+        turn.waiter.begin(self.wait, Awaited::Progress);
         turn.turn()?;
         while !turn.is_flushed() && !deadline.is_over() {
-            pause(&mut turn, deadline, &mut spinner)?;
+            pause(&mut turn, deadline)?;
         }
         turn.flushed()
     }
@@ -462,12 +462,12 @@ impl Node {
     pub fn poll(&mut self, limit: Duration) -> Result<bool, Error> {
         let deadline = Deadline::after(limit);
         let mut turn = self.enter_open()?;
-        let mut spinner = turn.spin_policy.message(self.wait);
+        turn.waiter.begin(self.wait, Awaited::Message);
         turn.turn()?;
         while !turn.has_news() && !deadline.is_over() {
-            pause(&mut turn, deadline, &mut spinner)?;
+            pause(&mut turn, deadline)?;
         }
-        turn.spin_policy.learn(&spinner);
+        turn.waiter.end();
         Ok(turn.has_news())
     }
 
@@ -493,15 +493,15 @@ impl Node {
             return Ok(Some(event));
         }
         let deadline = Deadline::after(limit);
-        let mut spinner = Spinner::new(self.wait);
         let mut turn = self.enter_open()?;
+        turn.waiter.begin(self.wait, Awaited::Progress);
         turn.turn()?;
         loop {
             let event = turn.poll_event();
             if event.is_some() || deadline.is_over() {
                 return Ok(event);
             }
-            pause(&mut turn, deadline, &mut spinner)?;
+            pause(&mut turn, deadline)?;
         }
     }
 
@@ -568,16 +568,16 @@ fn serve(turn: &mut Turn<'_>) {
 }
 
 /// Waits a little: sleeps, or polls once more while it may spin; not at all after a wake.
-fn pause(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
+fn pause(turn: &mut Turn<'_>, deadline: Deadline) -> Result<(), Error> {
     if turn.take_wake() {
         return Err(Error::Woken);
     }
-    wait_on(turn, deadline, spinner)
+    wait_on(turn, deadline)
 }
 
 /// Waits a little. The helper sees that a call lasts.
-fn wait_on(turn: &mut Turn<'_>, deadline: Deadline, spinner: &mut Spinner) -> Result<(), Error> {
-    turn.wait(deadline, spinner)?;
+fn wait_on(turn: &mut Turn<'_>, deadline: Deadline) -> Result<(), Error> {
+    turn.wait(deadline)?;
     turn.show_life();
     Ok(())
 }

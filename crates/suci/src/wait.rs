@@ -1,279 +1,284 @@
-//! How blocking calls wait.
+//! How a node waits: the policy that the program chooses, and the state machine that carries it
+//! out.
+//!
+//! A wait is a sequence of steps ([`Step`]) until something arrives, is due, or the call's time is over.
+//! [`Waiter`] decides each step, from the policy and from how the last waits ended:
+//!
+//! 1. *Polling.* With [`WaitPolicy::Spin`] a wait polls for as long as it is told. With
+//!    [`WaitPolicy::Adaptive`] a wait for an answer polls for up to [`ANSWER`], if that paid of
+//!    late. Polling for as long as a sleep costs never takes more than twice what the better choice
+//!    would have cost (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning",
+//!    1991).
+//! 2. *A sleep beside the socket* (`ppoll`), if something else than input ends the sleep: a timer
+//!    that is due soon, the call's own limit, or a full socket that takes packets again.
+//! 3. *A timed sleep* in the middle of a stream. A receiver that is faster than its sender sleeps
+//!    after each train, and waking it costs as much as the rest of the sender's system call without
+//!    the copy. A timed sleep ends by itself: the sender wakes nobody, and some trains are there
+//!    when it is over. Network cards moderate their interrupts in the same way.
+//! 4. *A sleep in a receive that blocks*: one system call, without a timer to set.
 
 use crate::backoff::Backoff;
+use crate::clock::Deadline;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// Looks before a spinning thread yields to others. If each thread has a processor, the awaited
-/// message has come by then; otherwise spinning on keeps the peer from answering.
-const UNDISTURBED: u32 = 64;
-
 /// How long to poll for an answer before sleeping: as long as waking up costs on both sides, with
-/// some room. Polling for as long as a sleep costs never takes more than twice what the better
-/// choice would have cost (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive
-/// Spinning", 1991).
+/// some room.
 const ANSWER: Duration = Duration::from_micros(50);
+
+/// Polls before a thread that was told to spin lets others run. If each thread has a processor, the
+/// awaited message has come by then; otherwise polling on keeps the peer from answering.
+const POLLS_BEFORE_YIELD: u32 = 64;
 
 /// The most unanswered messages that are counted. A program that sent more counts as one that only
 /// receives after it took this many.
-const MANY: u32 = 64;
+const MOST_UNANSWERED: u32 = 64;
+
+/// Timers nearer than this are precise: acknowledgements and pacing. Later ones, such as probes,
+/// may be late by one or two of the system's ticks.
+pub(crate) const PRECISE: Duration = Duration::from_millis(2);
+
+/// A sleep that was over this soon, with the time to wake up, lay between two trains of a stream.
+const DENSE: Duration = Duration::from_micros(25);
+
+/// How long a timed sleep lasts: two or three trains at 40 Gbit/s. Anything else that arrives
+/// meanwhile waits for as long, hardly more than a process takes to wake up.
+pub(crate) const TIMED_SLEEP: Duration = Duration::from_micros(30);
+
+/// If a timed sleep lasts this long, it does not pay: the system's timers are coarse, or other
+/// processes use the processor.
+const TOO_LONG: Duration = Duration::from_micros(200);
 
 /// How a blocking call waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wait {
-    /// Sleeps until something happens, with two exceptions. A call that waits for an answer (the
-    /// program sent something after the last message it took) first polls for up to 50 us, if
-    /// polling paid lately: a round trip within a rack is over before a sleeping process would be
-    /// awake. It sleeps at once like [`Block`](Self::Block) if answers take longer, if many
-    /// processes share a processor, and in [`SharedNode`](crate::SharedNode). A call that receives
-    /// a stream, whose next part comes before the process would sleep, sleeps for 30 us whatever
-    /// comes: waking a sleeper for each part costs its sender more than sending it.
+pub enum WaitPolicy {
+    /// Polls the socket for this long, then sleeps. Saves the time of waking up (microseconds) at
+    /// the price of one processor.
+    Spin(Duration),
+    /// Sleeps until something happens, with two exceptions in a [`Node`](crate::Node); a
+    /// [`SharedNode`](crate::SharedNode) has none.
+    ///
+    /// A call that waits for an answer (the program sent more messages than it took) first polls
+    /// for up to 50 us, as long as answers mostly come by then: a round trip within a rack is over
+    /// before a sleeping process would be awake.
+    ///
+    /// A call that receives a stream, whose next part comes before the process would sleep, sleeps
+    /// for 30 us whatever comes: waking a sleeper for each part costs its sender more than sending
+    /// it.
     #[default]
     Adaptive,
     /// Sleeps until something happens. Costs no processor time.
-    Block,
-    /// Polls for this long, then sleeps. Saves the time of waking up (microseconds) at the price of
-    /// one processor.
-    Spin(Duration),
+    Sleep,
 }
 
-impl Wait {
+impl WaitPolicy {
     /// Spinning for up to 5 ms: longer than any round trip of a local network.
     pub const SPIN: Self = Self::Spin(Duration::from_millis(5));
 }
 
-/// One wait: polls at first, sleeps later.
-#[derive(Debug)]
-pub(crate) struct Spinner {
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// The next message, which may be an answer or the next part of a stream.
+    Message,
+    /// Anything else: room in a queue, acknowledgements, events, work of other threads.
+    Progress,
+}
+
+/// The next step of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Poll the socket once more.
+    Poll,
+    /// The same, after other threads had a chance to run.
+    YieldAndPoll,
+    /// Sleep for [`TIMED_SLEEP`], whatever arrives.
+    TimedSleep,
+    /// Sleep in a receive that blocks.
+    SleepInReceive,
+    /// Sleep on descriptors, with a precise limit.
+    SleepBeside,
+}
+
+/// What a sleep has to heed beside input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heed {
+    /// How soon a timer is due, if any is.
+    pub(crate) due: Option<Duration>,
+    /// The end of the call's time.
+    pub(crate) deadline: Deadline,
+    /// The socket was full: it may become writable.
+    pub(crate) want_write: bool,
+    /// The last look left nothing in the socket.
+    pub(crate) drained: bool,
+}
+
+/// The wait that goes on.
+#[derive(Debug, Default)]
+struct Current {
+    /// How long it polls before it sleeps.
     bound: Duration,
-    /// It may use timed sleeps, which last their time whatever arrives.
-    may_sleep: bool,
-    /// Looks before other threads may run in between.
-    undisturbed: u32,
+    /// It polls for an answer, and learns whether that paid. It never yields: if the peer shares
+    /// this processor, the answer would come because of the yield, and polling would seem to pay.
+    for_answer: bool,
+    /// It may use timed sleeps.
+    for_stream: bool,
     until: Option<Instant>,
-    looks: u32,
+    polls: u32,
     /// It polled for as long as it may, and nothing came.
     over: bool,
 }
 
-/// The step that a wait takes between two looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Pause,
-    LetOthersRun,
-    Sleep,
+/// Decides how the next wait is done.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    /// The longest that a receive of the backend blocks, if it can.
+    block_limit: Option<Duration>,
+    current: Current,
+    /// Messages that the program sent minus those that it took: as many answers may still come. At
+    /// most [`MOST_UNANSWERED`].
+    unanswered: u32,
+    /// Whether polling for answers pays.
+    polls: Backoff,
+    /// The last sleep lay between two trains of a stream.
+    in_stream: bool,
+    /// Whether timed sleeps pay.
+    timed_sleeps: Backoff,
+    /// The last receive that blocked brought nothing, and nothing came since. A much longer sleep
+    /// may follow: in receives that block it would become many short ones.
+    silent: bool,
 }
 
-impl Spinner {
-    pub(crate) fn new(wait: Wait) -> Self {
-        Self::bounded(match wait {
-            Wait::Adaptive | Wait::Block => Duration::ZERO,
-            Wait::Spin(bound) => bound,
-        })
+impl Waiter {
+    pub(crate) fn new(block_limit: Option<Duration>) -> Self {
+        Self {
+            block_limit,
+            current: Current::default(),
+            unanswered: 0,
+            polls: Backoff::new(6),
+            in_stream: false,
+            timed_sleeps: Backoff::new(6),
+            silent: false,
+        }
     }
 
-    fn bounded(bound: Duration) -> Self {
-        Self {
+    // ---- one wait
+
+    /// Begins a wait. A wait for a message has an [`end`](Self::end).
+    pub(crate) fn begin(&mut self, policy: WaitPolicy, awaited: Awaited) {
+        let adapts = policy == WaitPolicy::Adaptive && awaited == Awaited::Message;
+        let for_answer = adapts && self.unanswered > 0 && self.polls.take();
+        let bound = match policy {
+            WaitPolicy::Spin(bound) => bound,
+            _ if for_answer => ANSWER,
+            _ => Duration::ZERO,
+        };
+        self.current = Current {
             bound,
-            may_sleep: false,
-            undisturbed: UNDISTURBED,
-            until: None,
-            looks: 0,
-            over: false,
-        }
-    }
-
-    /// A wait for an answer, if [`SpinPolicy`] finds polling worth while. It never yields: if the
-    /// peer shares this processor, the answer would come because of the yield, and polling would
-    /// seem to pay.
-    fn for_answer() -> Self {
-        Self {
-            undisturbed: u32::MAX,
-            ..Self::bounded(ANSWER)
-        }
-    }
-
-    /// Whether a timed sleep may be used although a datagram may arrive meanwhile.
-    pub(crate) fn may_sleep(&self) -> bool {
-        self.may_sleep
-    }
-
-    /// Whether it looked exactly once.
-    pub(crate) fn looked_once(&self) -> bool {
-        self.looks == 1
-    }
-
-    /// The awaited message came: the next wait begins.
-    pub(crate) fn restart(&mut self) {
-        *self = Self {
-            may_sleep: self.may_sleep,
-            undisturbed: self.undisturbed,
-            ..Self::bounded(self.bound)
+            for_answer,
+            for_stream: adapts && self.unanswered == 0,
+            ..Current::default()
         };
     }
 
-    /// Pauses for a moment and returns true if the caller should look again, false if it should
-    /// sleep.
-    pub(crate) fn pauses(&mut self, now: Instant) -> bool {
-        match self.next(now) {
-            Step::Pause => std::hint::spin_loop(),
-            Step::LetOthersRun => std::thread::yield_now(),
-            Step::Sleep => return false,
+    /// Returns how to poll once more, if the wait polls still. Otherwise it sleeps.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Step> {
+        let current = &mut self.current;
+        if current.bound.is_zero() {
+            return None;
         }
-        true
-    }
-
-    fn next(&mut self, now: Instant) -> Step {
-        if self.bound.is_zero() {
-            return Step::Sleep;
+        if now >= *current.until.get_or_insert(now + current.bound) {
+            current.over = true;
+            return None;
         }
-        if now >= *self.until.get_or_insert(now + self.bound) {
-            self.over = true;
-            return Step::Sleep;
-        }
-        self.looks = self.looks.saturating_add(1);
-        if self.looks <= self.undisturbed {
-            Step::Pause
+        current.polls = current.polls.saturating_add(1);
+        let yields = !current.for_answer && current.polls > POLLS_BEFORE_YIELD;
+        Some(if yields {
+            Step::YieldAndPoll
         } else {
-            Step::LetOthersRun
+            Step::Poll
+        })
+    }
+
+    /// Returns how to sleep.
+    pub(crate) fn sleep(&mut self, heed: Heed) -> Step {
+        let blocks = |limit| {
+            !heed.want_write
+                && !self.silent
+                && heed.due.is_none_or(|due| due >= PRECISE)
+                && heed.deadline.left().is_none_or(|left| left >= limit)
+        };
+        if !self.block_limit.is_some_and(blocks) {
+            return Step::SleepBeside;
+        }
+        let in_stream = self.current.for_stream && self.in_stream && heed.drained;
+        if in_stream && self.timed_sleeps.take() {
+            Step::TimedSleep
+        } else {
+            Step::SleepInReceive
         }
     }
-}
 
-/// Decides if polling for answers pays, from how the last ones came.
-#[derive(Debug)]
-pub(crate) struct SpinPolicy {
-    /// The program sent something after the last message that it took: the next one may be the
-    /// answer.
-    asked: bool,
-    /// Messages that the program sent minus those that it took: as many answers may still come. At
-    /// most [`MANY`].
-    open: u32,
-    looks: Backoff,
-}
-
-impl Default for SpinPolicy {
-    fn default() -> Self {
-        Self {
-            asked: false,
-            open: 0,
-            looks: Backoff::new(6),
+    /// A wait for a message ended.
+    pub(crate) fn end(&mut self) {
+        let Current { over, polls, .. } = self.current;
+        if self.current.for_answer && (over || polls > 0) {
+            self.polls.learn(!over);
         }
     }
-}
 
-impl SpinPolicy {
-    /// The program sent a message.
-    pub(crate) fn on_sent(&mut self) {
-        self.on_sent_many(1);
-    }
+    // ---- what it learns
 
-    /// The program sent this many messages: at least one.
-    pub(crate) fn on_sent_many(&mut self, messages: u64) {
-        self.asked = true;
+    /// The program sent this many messages.
+    pub(crate) fn on_sent(&mut self, messages: u64) {
         let sent = u32::try_from(messages).unwrap_or(u32::MAX);
-        self.open = self.open.saturating_add(sent).min(MANY);
+        self.unanswered = self.unanswered.saturating_add(sent).min(MOST_UNANSWERED);
     }
 
-    /// The program took this many messages: at least one.
+    /// The program took this many messages.
     pub(crate) fn on_taken(&mut self, messages: usize) {
-        self.asked = false;
         let taken = u32::try_from(messages).unwrap_or(u32::MAX);
-        self.open = self.open.saturating_sub(taken);
+        self.unanswered = self.unanswered.saturating_sub(taken);
     }
 
-    /// Begins a wait for the next message. [`SpinPolicy::learn`] follows it.
-    pub(crate) fn message(&mut self, wait: Wait) -> Spinner {
-        if wait != Wait::Adaptive || !self.asked {
-            return Spinner {
-                may_sleep: wait == Wait::Adaptive && self.open == 0,
-                ..Spinner::new(wait)
-            };
-        }
-        if self.looks.take() {
-            Spinner::for_answer()
-        } else {
-            Spinner::bounded(Duration::ZERO)
+    /// A look at the socket found something.
+    pub(crate) fn on_input(&mut self) {
+        self.silent = false;
+    }
+
+    /// A sleep in a receive ended: after this time by a datagram, or without one.
+    pub(crate) fn on_receive(&mut self, slept: Option<Duration>) {
+        self.silent = slept.is_none();
+        if self.current.for_stream {
+            self.in_stream = slept.is_some_and(|slept| slept < DENSE);
         }
     }
 
-    /// Takes note of how that wait ended.
-    pub(crate) fn learn(&mut self, spinner: &Spinner) {
-        if spinner.over || spinner.looks > 0 {
-            self.looks.learn(!spinner.over);
+    /// A timed sleep lasted from `began` to `woke`. The newest datagram then found had arrived at
+    /// `newest`. If that was in the first half, the stream was over, or its sender waited for an
+    /// acknowledgement or credit that the sleep delayed.
+    pub(crate) fn on_timed_sleep(
+        &mut self,
+        began: Instant,
+        woke: Instant,
+        newest: Option<Instant>,
+    ) {
+        let slept = woke.since(began);
+        let till_end = newest.is_some_and(|newest| woke.since(newest) < slept / 2);
+        self.in_stream = till_end && slept < TOO_LONG;
+        self.timed_sleeps.learn(self.in_stream);
+    }
+}
+
+impl Step {
+    /// Waits for as long as a step takes that polls.
+    pub(crate) fn pause(self) {
+        match self {
+            Self::YieldAndPoll => std::thread::yield_now(),
+            _ => std::hint::spin_loop(),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Polls until a message comes or the time is over. Returns whether it polled at all.
-    fn look(spin_policy: &mut SpinPolicy, comes_after: Duration) -> bool {
-        spin_policy.on_sent();
-        let mut spinner = spin_policy.message(Wait::Adaptive);
-        spin_policy.on_taken(1);
-        let start = Instant::ZERO;
-        let looked = spinner.pauses(start);
-        if looked {
-            spinner.pauses(start + comes_after);
-        }
-        spin_policy.learn(&spinner);
-        looked
-    }
-
-    #[test]
-    fn who_sent_as_much_as_it_took_expects_nothing_more() {
-        let mut spin_policy = SpinPolicy::default();
-        (0..5).for_each(|_| spin_policy.on_sent());
-        for (taken, may_sleep) in [(4, false), (3, true)] {
-            spin_policy.on_taken(taken);
-            assert_eq!(spin_policy.message(Wait::Adaptive).may_sleep(), may_sleep);
-        }
-    }
-
-    #[test]
-    fn answers_that_come_late_are_looked_for_less_and_less() {
-        let (soon, late) = (ANSWER / 2, ANSWER * 2);
-        let mut spin_policy = SpinPolicy::default();
-        assert!(!spin_policy.message(Wait::Adaptive).pauses(Instant::ZERO));
-        assert!((0..100).all(|_| look(&mut spin_policy, soon)));
-        let looks = (0..1_000).filter(|_| look(&mut spin_policy, late)).count();
-        assert!((10..30).contains(&looks), "{looks} of 1000");
-        // A single answer in time, and every wait looks again.
-        while !look(&mut spin_policy, soon) {}
-        assert!((0..100).all(|_| look(&mut spin_policy, soon)));
-    }
-
-    /// A peer that shares the processor answers only while this process sleeps.
-    #[test]
-    fn who_looks_for_an_answer_lets_nobody_run_in_between() {
-        let mut spin_policy = SpinPolicy::default();
-        spin_policy.on_sent();
-        let mut spinner = spin_policy.message(Wait::Adaptive);
-        let looks = 10 * UNDISTURBED;
-        assert!((0..looks).all(|_| spinner.next(Instant::ZERO) == Step::Pause));
-        assert_eq!(spinner.next(Instant::ZERO + ANSWER), Step::Sleep);
-        let mut spinner = Spinner::new(Wait::SPIN);
-        assert_eq!(
-            (0..looks)
-                .filter(|_| spinner.next(Instant::ZERO) == Step::LetOthersRun)
-                .count(),
-            (looks - UNDISTURBED) as usize
-        );
-    }
-
-    #[test]
-    fn spins_for_its_bound_then_sleeps_until_restarted() {
-        let start = Instant::ZERO;
-        let mut spinner = Spinner::new(Wait::Spin(Duration::from_millis(1)));
-        assert!(spinner.pauses(start));
-        assert!(spinner.pauses(start + Duration::from_micros(999)));
-        assert!(!spinner.pauses(start + Duration::from_millis(1)));
-        spinner.restart();
-        assert!(spinner.pauses(start + Duration::from_millis(2)));
-        assert!(!Spinner::new(Wait::Block).pauses(start));
-        assert!(!Spinner::new(Wait::Adaptive).pauses(start));
-    }
-}
+mod tests;

@@ -88,7 +88,7 @@ pub(super) const LINES: &[Line] = &[
     Line {
         name: "lone",
         must: "a lone 32 B message takes the time of the 64 B ping (at most 1.10 x)",
-        run: |ctx| lone(ctx, "block"),
+        run: |ctx| lone(ctx, "sleep"),
     },
     Line {
         name: "kill",
@@ -281,7 +281,7 @@ fn stream(ctx: &Ctx) -> Result<Figure> {
 /// of the processors.
 fn median_beside_tcp(ctx: &Ctx, workload: &str, size: u64) -> Result<[f64; 2]> {
     const TIMES: usize = 9;
-    let settings = ["--vs", "tcp", "--rounds", "2", "--wait", "block"];
+    let settings = ["--vs", "tcp", "--rounds", "2", "--wait", "sleep"];
     let (pair, placement) = (Pair::new()?, Placement::usual()?);
     let (mut suci, mut tcp) = (Vec::new(), Vec::new());
     for _ in 0..TIMES {
@@ -320,7 +320,7 @@ fn batch_packets(ctx: &Ctx) -> Result<Figure> {
 
 /// Two figures of one row of `suci perf` between namespaces, over all its rounds.
 fn counted(ctx: &Ctx, workload: &str, size: &str, names: [&str; 2]) -> Result<[f64; 2]> {
-    let settings = ["--rounds", "9", "--wait", "block"];
+    let settings = ["--rounds", "9", "--wait", "sleep"];
     let rows = perf_rows(ctx, &Pair::new()?, workload, size, &settings)?;
     let row = rows.first().context("suci perf printed no row")?;
     let figure = |name: &str| row[name].as_f64().context(format!("suci perf: no {name}"));

@@ -354,7 +354,7 @@ enum suci_controller {
 /* How blocking calls wait. */
 enum suci_wait {
     SUCI_WAIT_ADAPTIVE = 0,       /* Polls for up to 50 us for answers if that paid; then sleeps. */
-    SUCI_WAIT_BLOCK = 1,          /* Sleeps at once. */
+    SUCI_WAIT_SLEEP = 1,          /* Sleeps at once. */
     SUCI_WAIT_SPIN = 2            /* Polls for `spin`, then sleeps. Takes one processor. */
 };
 

@@ -71,7 +71,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, default_value = "0.3", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
     pub(crate) seconds: Duration,
     /// How contenders wait for messages
-    #[arg(long, value_enum, default_value_t = Waiting::Block)]
+    #[arg(long, value_enum, default_value_t = Waiting::Sleep)]
     pub(crate) wait: Waiting,
     /// Processors for client and servers, as `0,1`; servers beyond the last one share it
     #[arg(long, value_name = "A,B,...", value_parser = pin)]
@@ -209,7 +209,7 @@ pub(crate) enum Waiting {
     /// Asleep; Suci looks for an answer for up to 50 us first, as is its default
     Adaptive,
     /// Asleep
-    Block,
+    Sleep,
     /// Looking again and again
     Spin,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use suci::{Bytes, Error, Event, Message, Node, NodeId, OutgoingMessage, Wait, WaitReason};
+use suci::{Bytes, Error, Event, Message, Node, NodeId, OutgoingMessage, WaitPolicy, WaitReason};
 
 use super::control::{PATIENCE, Waited, check_servers};
 use super::wire::{Mark, Received, Wire, touch};
@@ -19,11 +19,11 @@ const LOOKS: u32 = 300;
 const _: () = assert!(LOOK.as_millis() * LOOKS as u128 == PATIENCE.as_millis());
 
 /// How the library waits.
-pub(super) fn wait(wait: Waiting) -> Wait {
+pub(super) fn wait(wait: Waiting) -> WaitPolicy {
     match wait {
-        Waiting::Adaptive => Wait::Adaptive,
-        Waiting::Block => Wait::Block,
-        Waiting::Spin => Wait::Spin(PATIENCE),
+        Waiting::Adaptive => WaitPolicy::Adaptive,
+        Waiting::Sleep => WaitPolicy::Sleep,
+        Waiting::Spin => WaitPolicy::Spin(PATIENCE),
     }
 }
 

@@ -28,7 +28,7 @@ fn bash_completes_commands_options_and_values() {
     for (words, expected) in [
         (&["p"][..], "ping perf"),
         (&["cat", "--give"], "--give-up-after"),
-        (&["perf", "--wait", "s"], "spin"),
+        (&["perf", "--wait", "sp"], "spin"),
         (&["completions", "z"], "zsh"),
     ] {
         let ask = "COMP_WORDS=(suci \"$@\"); COMP_CWORD=$#; \

@@ -794,7 +794,7 @@ fn perf_refuses_more_than_the_command_line_would_ask_for() {
         control.set_read_timeout(Some(PATIENCE)).unwrap();
         let lines = format!(
             "{}\n{}{data}{}\n",
-            r#"{"hello":{"node":16,"caller":9,"wait":"block","pin":null}}"#,
+            r#"{"hello":{"node":16,"caller":9,"wait":"sleep","pin":null}}"#,
             r#"{"round":{"contender":"suci","workload":"all-to-all","prefer":"adaptive","size":64,"data":"#,
             r#","udp_port":null}}"#
         );

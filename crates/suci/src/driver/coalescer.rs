@@ -5,7 +5,7 @@
 //! makes a call that waits, finds no message, or changes anything; else with a send that comes
 //! 20 us after the first of them, or with which they reach 1 MiB. If the program stays away, the
 //! node's helper sends them within 2 ms. The program must then make twice as many quick sends, up
-//! to 2,048, before a message waits again; each wait that ends in time makes that one less.
+//! to 2,048, before a message waits again; each wait that ends in time makes that a 64th less.
 //!
 //! Waiting pays because a message that leaves alone costs a system call and a pass through the
 //! kernel: the program would make its next call before that system call returned. Short bursts
@@ -38,6 +38,9 @@ const QUICK_SENDS: u32 = 32;
 
 /// ... and the most that late holds make of it.
 const MOST_QUICK_SENDS: u32 = 2_048;
+
+/// A hold that ends in time makes the number needed less by this part of it.
+const RECOVERY: u32 = 64;
 
 /// Quick sends that a lone message between two waits takes back.
 const LONE: u32 = 2;
@@ -147,7 +150,8 @@ impl SendCoalescer {
             self.quick = 0;
             self.needed = (2 * self.needed).min(MOST_QUICK_SENDS);
         } else {
-            self.needed = (self.needed - 1).max(QUICK_SENDS);
+            let less = self.needed.div_ceil(RECOVERY);
+            self.needed = (self.needed - less).max(QUICK_SENDS);
         }
     }
 

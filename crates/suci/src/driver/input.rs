@@ -37,6 +37,48 @@ const CHECK_EVERY: u32 = 64;
 /// ... and whenever the last look is this long ago.
 const CHECK_AFTER: Duration = Duration::from_millis(20);
 
+/// What the last look at the socket told.
+pub(super) struct LastLook {
+    /// Time at which it began.
+    pub(super) at: Instant,
+    /// Many datagrams arrive, so the next look asks for several at once. Otherwise it takes one and
+    /// hands it on first.
+    pub(super) bulk: bool,
+    /// It left nothing in the socket, as far as is known.
+    pub(super) drained: bool,
+    /// It ended early: more datagrams wait.
+    pub(super) cut_short: bool,
+    /// Time at which the socket was last seen empty. A datagram found later arrived after that.
+    pub(super) drained_at: Instant,
+    /// Time at which its newest datagram arrived, if the kernel reported it.
+    pub(super) newest: Option<Instant>,
+    /// Looks since the driver last asked the kernel how much the receive buffer is charged.
+    unchecked: u32,
+}
+
+impl LastLook {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self {
+            at: now,
+            bulk: false,
+            drained: false,
+            cut_short: false,
+            drained_at: now,
+            newest: None,
+            unchecked: 0,
+        }
+    }
+
+    /// A receive that blocked ended `now`, with this many datagrams or without any.
+    pub(super) fn on_receive(&mut self, now: Instant, got: Option<usize>) {
+        self.at = now;
+        self.drained = got.is_none();
+        if self.drained {
+            self.drained_at = now;
+        }
+    }
+}
+
 impl Driver {
     /// Hands datagrams to the engine until the socket is empty, [`PER_TURN`] datagrams were taken,
     /// or the look has lasted long ([`Driver::is_long`]). While few arrive, it takes one datagram
@@ -45,38 +87,40 @@ impl Driver {
     pub(super) fn drain(&mut self, began: Instant, prompt: bool) -> Result<Instant, Error> {
         let mut now = began;
         self.check_charge(began);
-        self.looked_at = began;
         let unread = self.has_message();
+        let mut ask = if self.last_look.bulk { BULK } else { 1 };
+        self.last_look.at = began;
+        self.last_look.cut_short = false;
+        self.last_look.newest = None;
         let mut total = 0;
-        self.cut_short = false;
-        let expects = std::mem::take(&mut self.expects);
-        let mut ask = if self.bulk || expects { BULK } else { 1 };
         loop {
-            let got = self.take(&mut now, began, ask, prompt)?;
+            let (got, late) = self.take(&mut now, began, ask)?;
             total += got;
-            self.drained = got < ask;
-            if self.drained || (got == 1 && ask == 1) {
+            self.last_look.drained = got < ask;
+            if self.last_look.drained || (got == 1 && ask == 1) {
                 break;
             }
-            let held_up = !prompt && total < AT_LEAST && !self.late;
-            if total >= PER_TURN || (!held_up && self.is_long(began, prompt, unread)) {
-                self.cut_short = true;
+            let held_up = !prompt && total < AT_LEAST && !late;
+            if total >= PER_TURN || (!held_up && self.is_long(began, prompt, unread, late)) {
+                self.last_look.cut_short = true;
                 break;
             }
             ask = BULK;
         }
-        self.bulk = total > 1;
-        if expects {
-            self.crowds.learn(self.bulk);
+        self.last_look.bulk = total > 1;
+        if self.last_look.drained {
+            self.last_look.drained_at = began;
         }
-        if self.drained {
-            self.drained_at = began;
+        if total > 0 {
+            self.waiter.on_input();
         }
-        self.undisturbed &= total == 0;
         if let Some(cross_shard) = &mut self.cross_shard {
             cross_shard.wake();
         }
-        Ok(if self.bulk { self.clock.now() } else { now })
+        Ok(match self.last_look.bulk {
+            true => self.clock.now(),
+            false => now,
+        })
     }
 
     /// Hands datagrams and reports from other shards' sockets to the engine. Returns the time
@@ -128,7 +172,7 @@ impl Driver {
         {
             self.launcher = None;
         }
-        if !self.drained {
+        if !self.last_look.drained {
             return;
         }
         let Self {
@@ -155,7 +199,7 @@ impl Driver {
     /// or once the program has a message and had none before: a program that leaves messages
     /// `unread` waits for none, and each of its looks would end at once. Otherwise it ends when
     /// everything is taken that was there as it began.
-    fn is_long(&self, began: Instant, prompt: bool, unread: bool) -> bool {
+    fn is_long(&self, began: Instant, prompt: bool, unread: bool, late: bool) -> bool {
         let (enough, most) = match prompt {
             true => {
                 let message = !unread && self.engine.has_message();
@@ -164,7 +208,7 @@ impl Driver {
                 }
                 (message || self.engine.has_call(), PER_LOOK)
             }
-            false => (self.late, BEFORE_TIME),
+            false => (late, BEFORE_TIME),
         };
         self.clock.now().since(began) >= if enough { PROMPT } else { most }
     }
@@ -173,44 +217,44 @@ impl Driver {
     /// peers. It does so whenever the last look was long ago, when most lies there, and else once
     /// in many looks, since it costs a system call.
     pub(super) fn check_charge(&mut self, now: Instant) {
-        self.unchecked += 1;
-        if self.unchecked < CHECK_EVERY && now.since(self.looked_at) < CHECK_AFTER {
+        let look = &mut self.last_look;
+        look.unchecked += 1;
+        if look.unchecked < CHECK_EVERY && now.since(look.at) < CHECK_AFTER {
             return;
         }
-        self.unchecked = 0;
+        look.unchecked = 0;
         if let Some(charged) = self.backend.charged() {
             self.engine.on_charged(charged);
         }
     }
 
     /// Hands at most `max` datagrams to the engine, in a look that `began` then. Moves `now`
-    /// forward if one of them arrived later.
+    /// forward if one of them arrived later. Returns their number, and whether the last of them had
+    /// arrived after the look began.
     fn take(
         &mut self,
         now: &mut Instant,
         began: Instant,
         max: usize,
-        prompt: bool,
-    ) -> Result<usize, Error> {
+    ) -> Result<(usize, bool), Error> {
         let Self {
             backend,
             engine,
             clock,
             stamps,
-            drained_at,
-            late,
-            newest,
+            last_look,
             cross_shard,
             ..
         } = self;
+        let mut late = false;
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
             let at = match meta.arrived {
                 Some(wall) => stamps.arrival(wall, *now),
                 None => clock.now(),
             };
-            *late = !prompt && at > began;
-            *newest = meta.arrived.map(|_| at);
-            let at = arrived_by(*clock, now, at.max(*drained_at));
+            late = at > began;
+            last_look.newest = meta.arrived.map(|_| at);
+            let at = arrived_by(*clock, now, at.max(last_look.drained_at));
             #[cfg(suci_plant)]
             if suci_proto::plant::active("stale-clock") {
                 *now = began;
@@ -218,9 +262,10 @@ impl Driver {
             }
             hand(engine, cross_shard, *now, at, meta, bytes);
         };
-        backend
+        let got = backend
             .recv(max, &mut sink)
-            .map_err(Error::io("receiving from the socket"))
+            .map_err(Error::io("receiving from the socket"))?;
+        Ok((got, late))
     }
 
     /// Receives and blocks until datagrams arrive. Returns their number and the time; no number if
@@ -231,7 +276,7 @@ impl Driver {
             engine,
             clock,
             stamps,
-            drained_at,
+            last_look,
             cross_shard,
             ..
         } = self;
@@ -243,7 +288,7 @@ impl Driver {
                 now
             });
             let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
-            let at = at.max(*drained_at).min(now);
+            let at = at.max(last_look.drained_at).min(now);
             hand(engine, cross_shard, now, at, meta, bytes);
         };
         let got = backend

@@ -7,7 +7,7 @@ use crate::node::Accepted;
 use bytes::Bytes;
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
-use suci_proto::{CallId, Lease, Outgoing, SMALL, Side};
+use suci_proto::{CallId, Lease, Outgoing, SMALL, SendError, Side};
 
 impl Driver {
     /// Accepts a message; [`Driver::output`] sends it. The time matters only if a connection is to
@@ -18,10 +18,8 @@ impl Driver {
         to: NodeId,
         message: Outgoing,
     ) -> Result<MessageNumber, Error> {
-        self.spin_policy.on_sent();
-        self.engine
-            .send(now, to, message)
-            .map_err(|error| Error::from_send(to, error))
+        let sent = self.engine.send(now, to, message);
+        self.note_sent(to, sent)
     }
 
     /// As [`Driver::try_push`]. If there is no room, the program hears when there is.
@@ -84,10 +82,8 @@ impl Driver {
         id: CallId,
         message: Outgoing,
     ) -> Result<(), Error> {
-        self.spin_policy.on_sent();
-        self.engine
-            .call(now, to, id, message)
-            .map_err(|error| Error::from_send(to, error))
+        let sent = self.engine.call(now, to, id, message);
+        self.note_sent(to, sent)
     }
 
     /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where
@@ -102,13 +98,22 @@ impl Driver {
             return self.push(now, to, OutgoingMessage::new(Bytes::copy_from_slice(bytes)));
         }
         let message = message::small(bytes);
-        self.spin_policy.on_sent();
-        match self.engine.send_small(*now, to, &message) {
-            Ok(number) => Ok(number),
-            Err(error) => {
-                let pushed = self.push_again(now, to, Error::from_send(to, error));
-                pushed.map_err(|error| self.want_room(to, error))
+        let sent = self.engine.send_small(*now, to, &message);
+        self.note_sent(to, sent).or_else(|error| {
+            let pushed = self.push_again(now, to, error);
+            pushed.map_err(|error| self.want_room(to, error))
+        })
+    }
+
+    /// Takes note of the result of offering the engine a message for `to`.
+    #[inline]
+    fn note_sent<T>(&mut self, to: NodeId, sent: Result<T, SendError>) -> Result<T, Error> {
+        match sent {
+            Ok(sent) => {
+                self.waiter.on_sent(1);
+                Ok(sent)
             }
+            Err(error) => Err(Error::from_send(to, error)),
         }
     }
 
@@ -119,10 +124,7 @@ impl Driver {
 
     /// Takes back a lease, with the messages that it accepted.
     pub(crate) fn give_back(&mut self, now: Instant, lease: Lease) {
-        let accepted = lease.accepted().messages;
-        if accepted > 0 {
-            self.spin_policy.on_sent_many(accepted);
-        }
+        self.waiter.on_sent(lease.accepted().messages);
         self.engine.give_back(now, lease);
     }
 

@@ -59,7 +59,7 @@ impl Driver {
             return self.head.take();
         }
         let (from, message) = self.engine.recv()?;
-        self.spin_policy.on_taken(1);
+        self.waiter.on_taken(1);
         Some(Message::new(from, message))
     }
 
@@ -109,9 +109,7 @@ impl Driver {
         // SAFETY: the first `written` places behind the `before` messages were written just now,
         // each once, in their order; and there are no more of them than the memory has.
         unsafe { messages.set_len(before + written) };
-        if written > 0 {
-            self.spin_policy.on_taken(written);
-        }
+        self.waiter.on_taken(written);
         written
     }
 
@@ -125,7 +123,7 @@ impl Driver {
             return Some(Ok(head));
         }
         if let Some((from, message)) = self.engine.recv_from(wanted) {
-            self.spin_policy.on_taken(1);
+            self.waiter.on_taken(1);
             return Some(Ok(Message::new(from, message)));
         }
         let node = wanted.node()?;
@@ -159,7 +157,7 @@ impl Driver {
         while let Some((other, result)) = self.engine.poll_call() {
             debug_assert_eq!(other, id, "one at a time");
             if other == id {
-                self.spin_policy.on_taken(1);
+                self.waiter.on_taken(1);
                 return Some(result);
             }
         }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::message::OutgoingMessage;
 use crate::statistics::NodeInfo;
+use crate::wait::PRECISE;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -255,8 +256,8 @@ fn while_much_is_sent_others_are_heard() {
             assert_eq!(slow(3 * STALE), 1);
             assert!(a.tx_incomplete && !a.engine.has_message());
             assert_eq!(a.idle_time(a.now()), Some(Duration::ZERO));
-            let mut spinner = Spinner::new(Wait::Block);
-            a.wait(Deadline::NEVER, &mut spinner).unwrap();
+            a.waiter.begin(WaitPolicy::Sleep, Awaited::Progress);
+            a.wait(Deadline::NEVER).unwrap();
         } else {
             a.output().unwrap();
             assert_eq!(slow(3 * STALE), 1);
@@ -508,8 +509,8 @@ fn f27_a_route_too_narrow_for_any_packet_is_told_once() {
 /// Receives that might have blocked while `driver` waited once, for at most `limit`.
 fn blocking_of_a_wait(driver: &mut Driver, script: &Mutex<Script>, limit: Duration) -> usize {
     let before = script.lock().unwrap().blocking;
-    let mut spinner = Spinner::new(Wait::Block);
-    driver.wait(Deadline::after(limit), &mut spinner).unwrap();
+    driver.waiter.begin(WaitPolicy::Sleep, Awaited::Progress);
+    driver.wait(Deadline::after(limit)).unwrap();
     script.lock().unwrap().blocking - before
 }
 
@@ -551,27 +552,36 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
 /// A timed sleep that brought nothing is the last one for a while. A program that chose how to wait
 /// takes none.
 #[test]
-fn the_receiver_of_a_stream_naps_until_it_is_over() {
+fn the_receiver_of_a_stream_takes_timed_sleeps_until_it_is_over() {
     let (mut a, script, _b) = settled();
+    let in_stream = || {
+        let mut waiter = Waiter::new(Some(LIMIT));
+        waiter.begin(WaitPolicy::Adaptive, Awaited::Message);
+        waiter.on_receive(Some(Duration::ZERO));
+        waiter
+    };
+    a.waiter = Waiter::new(Some(LIMIT));
     let wait = |a: &mut Driver, way| {
         let before = script.lock().unwrap().blocking;
-        a.undisturbed = false;
-        let mut spinner = SpinPolicy::default().message(way);
+        a.waiter.begin(way, Awaited::Message);
         let limit = Deadline::after(3 * LIMIT);
-        a.await_input(a.now(), limit, &mut spinner).unwrap();
+        a.await_input(a.now(), limit).unwrap();
         script.lock().unwrap().blocking - before
     };
-    assert_eq!(wait(&mut a, Wait::Adaptive), 1, "nothing is known yet");
-    for (way, blocking) in [(Wait::Block, 1), (Wait::Adaptive, 0)] {
-        a.timed_sleep.on_slept(Some(Duration::ZERO));
+    assert_eq!(
+        wait(&mut a, WaitPolicy::Adaptive),
+        1,
+        "nothing is known yet"
+    );
+    for (way, blocking) in [(WaitPolicy::Sleep, 1), (WaitPolicy::Adaptive, 0)] {
+        a.waiter = in_stream();
         assert_eq!(wait(&mut a, way), blocking, "{way:?}");
     }
-    assert_eq!(wait(&mut a, Wait::Adaptive), 1, "it is over");
+    assert_eq!(wait(&mut a, WaitPolicy::Adaptive), 1, "it is over");
     // A datagram that is already there is taken at once.
-    a.timed_sleep = TimedSleep::default();
-    a.timed_sleep.on_slept(Some(Duration::ZERO));
-    a.drained = false;
-    assert_eq!(wait(&mut a, Wait::Adaptive), 1);
+    a.waiter = in_stream();
+    a.last_look.drained = false;
+    assert_eq!(wait(&mut a, WaitPolicy::Adaptive), 1);
 }
 
 #[test]
@@ -581,8 +591,8 @@ fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_ne
     b.output().unwrap();
     script.lock().unwrap().attempts.clear();
     let limit = Deadline::after(3 * LIMIT);
-    let mut spinner = Spinner::new(Wait::Block);
-    a.wait_for_message(None, limit, &mut spinner).unwrap();
+    a.waiter.begin(WaitPolicy::Sleep, Awaited::Message);
+    a.wait_for_message(None, limit).unwrap();
     assert!(a.take_message().is_some());
     assert_eq!(script.lock().unwrap().attempts.len(), 0);
     a.settle().unwrap();
@@ -638,16 +648,16 @@ fn numbers_to_be_shown_soon_keep_no_receive_from_blocking() {
 fn what_is_not_handed_on_does_not_show_an_empty_socket() {
     let (mut a, script, _b) = settled();
     script.lock().unwrap().reports = 1;
-    a.drained = true;
-    let seen_empty = a.drained_at;
+    a.last_look.drained = true;
+    let seen_empty = a.last_look.drained_at;
     assert_eq!(blocking_of_a_wait(&mut a, &script, 3 * LIMIT), 1);
-    assert!(!a.drained && a.drained_at == seen_empty);
+    assert!(!a.last_look.drained && a.last_look.drained_at == seen_empty);
     assert_eq!(
         blocking_of_a_wait(&mut a, &script, 3 * LIMIT),
         1,
         "the last one did not last to its end"
     );
-    assert!(a.drained && a.drained_at > seen_empty);
+    assert!(a.last_look.drained && a.last_look.drained_at > seen_empty);
 }
 
 /// Sends `count` messages, each of which fills a packet, and takes them.
@@ -673,7 +683,7 @@ fn exchange(
 fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Duration) -> usize {
     let (now, before) = (a.now(), a.engine.counters().datagrams_in);
     a.engine.begin_cycle(now);
-    a.bulk = true;
+    a.last_look.bulk = true;
     script.lock().unwrap().slowness = lasts;
     a.drain(now, prompt).unwrap();
     script.lock().unwrap().slowness = Duration::ZERO;
@@ -700,7 +710,7 @@ fn a_look_ends_when_the_program_has_something_to_do() {
             for _ in 0..unread {
                 let now = a.now();
                 a.engine.begin_cycle(now);
-                a.bulk = false;
+                a.last_look.bulk = false;
                 a.drain(now, true).unwrap();
                 assert!(a.engine.has_message());
             }
@@ -730,7 +740,7 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
             assert!(b.take_message().is_some());
             b.turn().unwrap();
             a.engine.begin_cycle(began);
-            a.bulk = true;
+            a.last_look.bulk = true;
             a.drain(began, true).unwrap();
             until(&mut a, &mut b, |a, _| a.is_flushed());
             let stats = a.engine.peer_stats(NodeId(1)).unwrap();
@@ -754,7 +764,7 @@ fn a_look_before_time_ends_with_what_was_there_when_it_began() {
         2 * input::BULK
     );
     script.lock().unwrap().noise = 0;
-    until(&mut a, &mut b, |a, _| a.drained);
+    until(&mut a, &mut b, |a, _| a.last_look.drained);
 }
 
 /// Datagrams may be made to cost much, and calls have time limits.
@@ -776,5 +786,5 @@ fn a_look_ends_after_a_while_whatever_comes() {
             "the next turn takes the rest"
         );
     }
-    until(&mut a, &mut b, |a, _| a.drained);
+    until(&mut a, &mut b, |a, _| a.last_look.drained);
 }

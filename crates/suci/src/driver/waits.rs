@@ -1,13 +1,16 @@
-//! One wait for input: looks, timed sleeps, or sleeps in a receive or beside it.
+//! One wait for input: carries out the steps that the [`Waiter`](crate::wait::Waiter) decides.
 
-use super::timed_sleep::TIMED_SLEEP;
-use super::{AT_ONCE, Driver, PRECISE};
+use super::Driver;
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::sys;
-use crate::wait::Spinner;
-use std::os::fd::AsRawFd;
+use crate::wait::{Heed, Step, TIMED_SLEEP};
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
 use suci_proto::time::Instant;
+
+/// A socket that was readable sooner than this had something waiting: more is likely to follow.
+const AT_ONCE: Duration = Duration::from_micros(5);
 
 impl Driver {
     /// Waits, then takes input and runs the timers that are due. Returns the time afterwards.
@@ -15,41 +18,67 @@ impl Driver {
         &mut self,
         now: Instant,
         deadline: Deadline,
-        spinner: &mut Spinner,
     ) -> Result<Instant, Error> {
         self.coalescer.on_wait();
-        let now = if self.is_unfinished() {
-            self.bulk = true;
-            self.input(now, true)?
-        } else if spinner.pauses(now) {
-            let now = self.input(now, true)?;
-            // A message that was there at the first look is sometimes followed by more.
-            if spinner.looked_once() && (self.engine.has_message() || self.engine.has_call()) {
-                self.expects = self.crowds.take();
+        if self.is_unfinished() {
+            self.last_look.bulk = true;
+            return self.input(now, true);
+        }
+        match self.next_step(now, deadline) {
+            step @ (Step::Poll | Step::YieldAndPoll) => {
+                step.pause();
+                self.input(now, true)
             }
-            now
-        } else if !self.may_block(now, deadline) {
-            let bell = self.wakes.as_ref().map(|wakes| wakes.as_raw_fd());
-            self.sleep(bell, deadline)?;
-            self.input(self.clock.now(), true)?
-        } else if spinner.may_sleep() && self.drained && self.timed_sleep.pays() {
-            self.sleep_for(now)?
-        } else {
-            self.wait_in_recv(now, spinner.may_sleep())?
-        };
-        Ok(now)
+            Step::TimedSleep => self.sleep_for(now),
+            Step::SleepInReceive => self.wait_in_recv(now),
+            Step::SleepBeside => {
+                let bell = self.wakes.as_ref().map(|wakes| wakes.as_raw_fd());
+                self.sleep(bell, deadline)?;
+                self.input(self.clock.now(), true)
+            }
+        }
     }
 
-    /// Whether to wait in a receive that blocks: no precise timer is due, nothing waits to be sent,
-    /// and the last such receive did not time out. Otherwise a long sleep would become a row of
-    /// short ones.
-    fn may_block(&self, now: Instant, deadline: Deadline) -> bool {
-        let Some(limit) = (self.block_limit).filter(|_| !self.want_write && !self.undisturbed)
-        else {
-            return false;
+    fn next_step(&mut self, now: Instant, deadline: Deadline) -> Step {
+        if let Some(step) = self.waiter.poll(now) {
+            return step;
+        }
+        let heed = Heed {
+            due: self.punctual_time(now),
+            deadline,
+            want_write: self.want_write,
+            drained: self.last_look.drained,
         };
-        self.punctual_time(now).is_none_or(|idle| idle >= PRECISE)
-            && deadline.left().is_none_or(|left| left >= limit)
+        self.waiter.sleep(heed)
+    }
+
+    /// Pauses for a moment and returns true if the wait polls still, false if it should sleep: for
+    /// a thread that also waits for other things than the socket.
+    pub(crate) fn polls(&mut self) -> bool {
+        let step = self.waiter.poll(self.clock.now());
+        step.inspect(|step| step.pause()).is_some()
+    }
+
+    /// Sleeps until the socket is ready, `bell` is rung, a timer is due, or `deadline`.
+    pub(crate) fn sleep(
+        &mut self,
+        bell: Option<RawFd>,
+        deadline: Deadline,
+    ) -> Result<sys::Ready, Error> {
+        let interest = self.interest();
+        let before = self.clock.now();
+        let idle = self.idle_time(before);
+        let limit = idle.into_iter().chain(deadline.left()).min();
+        self.sleeps += 1;
+        let ready = sys::sleep_on(interest, bell, limit).map_err(Error::io("waiting"))?;
+        self.on_slept(ready);
+        if ready.rung
+            && let Some(wakes) = &self.wakes
+        {
+            wakes.on_rung();
+        }
+        self.last_look.bulk = ready.input && self.clock.now().since(before) < AT_ONCE;
+        Ok(ready)
     }
 
     /// Sleeps for [`TIMED_SLEEP`], then takes input and runs the timers that are due.
@@ -57,37 +86,28 @@ impl Driver {
         self.sleeps += 1;
         sys::sleep_for(TIMED_SLEEP);
         let woke = self.clock.now();
-        self.newest = None;
-        self.bulk = true;
+        self.last_look.bulk = true;
         let now = self.input(woke, true)?;
         // Datagrams that are still in the socket arrived later than all that were taken.
-        let newest = if self.drained {
-            self.newest
-        } else {
-            Some(woke)
+        let newest = match self.last_look.drained {
+            true => self.last_look.newest,
+            false => Some(woke),
         };
-        self.timed_sleep.on_sleep(since, woke, newest);
+        self.waiter.on_timed_sleep(since, woke, newest);
         Ok(now)
     }
 
     /// Waits in a receive that blocks, takes the rest of the input, and runs the timers that are
     /// due.
-    fn wait_in_recv(&mut self, since: Instant, may_sleep: bool) -> Result<Instant, Error> {
+    fn wait_in_recv(&mut self, since: Instant) -> Result<Instant, Error> {
         self.check_charge(since);
         let (got, mut now) = self.take_blocking()?;
-        self.looked_at = now;
-        self.undisturbed = got.is_none();
-        self.drained = got.is_none();
-        if self.drained {
-            self.drained_at = now;
-        }
-        if may_sleep {
-            self.timed_sleep.on_slept(got.map(|_| now.since(since)));
-        }
+        self.last_look.on_receive(now, got);
+        self.waiter.on_receive(got.map(|_| now.since(since)));
         let got = got.unwrap_or(0);
         // A datagram that was already there is often followed by more.
-        self.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);
-        if self.bulk {
+        self.last_look.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);
+        if self.last_look.bulk {
             now = self.drain(now, true)?;
         }
         self.expire(now)

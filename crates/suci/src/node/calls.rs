@@ -6,7 +6,7 @@ use crate::calls::CALL;
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::message::{Message, OutgoingMessage};
-use crate::wait::Spinner;
+use crate::wait::Awaited;
 use std::time::Duration;
 use suci_proto::types::NodeId;
 
@@ -41,7 +41,7 @@ impl Node {
         message.check_request()?;
         let wait = self.wait;
         let mut turn = self.enter_to_send()?;
-        let mut spinner = Spinner::new(wait);
+        turn.waiter.begin(wait, Awaited::Progress);
         let id = loop {
             let sent = turn.send(None, message.len(), |driver, now| {
                 driver.push_call(now, to, message)
@@ -56,7 +56,7 @@ impl Node {
                 }
                 Err(error) => return Err(error),
             }
-            pause(&mut turn, deadline, &mut spinner)?;
+            pause(&mut turn, deadline)?;
         };
         let result = wait_to_take(&mut turn, deadline, wait, |driver| driver.take_call(id));
         match result {

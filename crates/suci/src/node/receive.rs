@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
-use crate::wait::Wait;
+use crate::wait::{Awaited, WaitPolicy};
 use std::time::Duration;
 use suci_proto::Data;
 
@@ -179,7 +179,7 @@ impl Node {
 pub(super) fn wait_to_take<T>(
     turn: &mut Turn<'_>,
     deadline: Deadline,
-    wait: Wait,
+    wait: WaitPolicy,
     mut take: impl FnMut(&mut Driver) -> Option<T>,
 ) -> Result<Option<T>, Error> {
     let mut now = turn.settle()?;
@@ -187,16 +187,16 @@ pub(super) fn wait_to_take<T>(
     if let Some(taken) = take(turn) {
         return Ok(Some(taken));
     }
-    let mut spinner = turn.spin_policy.message(wait);
+    turn.waiter.begin(wait, Awaited::Message);
     loop {
         if turn.take_wake() {
             return Err(Error::Woken);
         }
-        turn.wait_for_message(now.take(), deadline, &mut spinner)?;
+        turn.wait_for_message(now.take(), deadline)?;
         turn.show_life();
         let taken = take(turn);
         if taken.is_some() || deadline.is_over() {
-            turn.spin_policy.learn(&spinner);
+            turn.waiter.end();
             return Ok(taken);
         }
         // Something else came than the call waits for. The acknowledgement that was to ride on its

@@ -12,7 +12,7 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::sys::Ready;
-use crate::wait::{Spinner, Wait};
+use crate::wait::{Awaited, WaitPolicy};
 use account::{Account, Refused, Stashed};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
@@ -34,7 +34,7 @@ const SPARE_GATES: usize = 64;
 /// The thread's state.
 pub(super) struct Worker {
     driver: Driver,
-    spinner: Spinner,
+    wait: WaitPolicy,
     accounts: BTreeMap<NodeId, Account>,
     /// Peers whose accounts are not settled: of many only these are looked at in each turn.
     open: Vec<NodeId>,
@@ -127,13 +127,19 @@ impl Drop for ThreadGuard {
 
 impl Worker {
     /// For the shard at `place`.
-    pub(super) fn new(inner: Arc<Inner>, place: usize, mut driver: Driver, wait: Wait) -> Self {
+    pub(super) fn new(
+        inner: Arc<Inner>,
+        place: usize,
+        mut driver: Driver,
+        wait: WaitPolicy,
+    ) -> Self {
         if inner.shards.len() > 1 {
             driver.join(CrossShardQueue::new(place, Arc::clone(&inner.shards)));
         }
+        driver.waiter.begin(wait, Awaited::Progress);
         Self {
             driver,
-            spinner: Spinner::new(wait),
+            wait,
             accounts: BTreeMap::new(),
             open: Vec::new(),
             left_over: false,
@@ -186,9 +192,9 @@ impl Worker {
             }
             let active = commands > 0 || self.driver.engine.counters().datagrams_in != before;
             if active {
-                self.spinner.restart();
+                self.driver.waiter.begin(self.wait, Awaited::Progress);
             }
-            look = offered || heard || self.spinner.pauses(self.driver.now()) || self.sleep()?;
+            look = offered || heard || self.driver.polls() || self.sleep()?;
         }
     }
 

@@ -323,8 +323,8 @@ fn a_closed_session_ends_once_with_its_reason() {
 
 #[test]
 fn spinning_nodes_talk_alike() {
-    let mut a = builder(0).wait(suci::Wait::SPIN).open().unwrap();
-    let mut b = builder(1).wait(suci::Wait::SPIN).open().unwrap();
+    let mut a = builder(0).wait(suci::WaitPolicy::SPIN).open().unwrap();
+    let mut b = builder(1).wait(suci::WaitPolicy::SPIN).open().unwrap();
     introduce(&mut a, &mut b);
     let id = b.id();
     let echo = std::thread::spawn(move || {

@@ -56,7 +56,7 @@ fn every_verb_that_sends_reaches_the_own_program() {
 /// Each call that takes a message finds the next, though nothing arrives at the socket.
 #[test]
 fn many_and_long_messages_to_itself_come_in_order() {
-    for wait in [suci::Wait::Block, suci::Wait::Adaptive] {
+    for wait in [suci::WaitPolicy::Sleep, suci::WaitPolicy::Adaptive] {
         let mut a = builder(ID).wait(wait).open().unwrap();
         let own = a.id();
         let mut sent = 0_u32;

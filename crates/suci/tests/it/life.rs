@@ -130,7 +130,7 @@ fn a_program_that_computes_is_served_and_not_lost() {
 fn a_message_that_came_meanwhile_is_not_slept_on() {
     // Behind faults, though these are none, a wait does not begin with a look at the socket.
     let none = FaultSpec::default();
-    let a = builder(0).wait(suci::Wait::Block).faults(none);
+    let a = builder(0).wait(suci::WaitPolicy::Sleep).faults(none);
     let mut a = a.open().unwrap();
     let mut b = builder(1).open().unwrap();
     introduce(&mut a, &mut b);

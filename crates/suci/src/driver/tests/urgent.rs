@@ -125,7 +125,7 @@ fn whoever_interrupts_waits_for_one_batch_and_one_train() {
         a.interrupt.store(true, Ordering::Relaxed);
         let taken = long_look(a, &script, true, Duration::ZERO);
         assert_eq!(taken, input::BULK);
-        assert!(a.cut_short, "the next look is due at once");
+        assert!(a.last_look.cut_short, "the next look is due at once");
         a.interrupt.store(false, Ordering::Relaxed);
     });
     trains(&script);
