@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A call that finds what it waits for leaves the wake to the next one. These calls are ended:
 /// those that receive or take events, [`Node::poll`](crate::Node::poll), `send_timeout` (which
 /// gives its message back as if its limit were over), `flush` and `call`. `close` is not. Futures
-/// are not: their tasks have wakers of their own. The node's descriptor is readable while a wake is
-/// pending.
+/// are not: a task waits for [`SharedNode::woken_async`](crate::SharedNode::woken_async) beside
+/// others. The node's descriptor is readable while a wake is pending.
 ///
 /// ```
 /// # fn main() -> Result<(), suci::Error> {

@@ -6,11 +6,13 @@
 
 use super::SharedNode;
 use super::inner::Inner;
-use super::sleepers::Sleepers;
+use super::sleepers::{Seat, Sleepers};
 use crate::error::Error;
 use crate::waker::Waker;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 /// The mark, and the calls that wait.
 pub(super) struct WakeMark {
@@ -76,5 +78,19 @@ impl SharedNode {
     pub fn waker(&self) -> Result<Waker, Error> {
         self.inner.wakes.used.store(true, Ordering::SeqCst);
         Waker::of_shared(Arc::clone(&self.inner))
+    }
+
+    /// Waits for a wake, and takes it: for tasks, which a wake does not end by itself. If the
+    /// future is dropped before it is ready, the wake stays.
+    pub async fn woken_async(&self) {
+        self.inner.wakes.used.store(true, Ordering::SeqCst);
+        let mut seat = Seat::new(&self.inner.wakes.waiting);
+        poll_fn(|cx| {
+            seat.poll(cx, || match self.inner.take_wake() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            })
+        })
+        .await;
     }
 }

@@ -211,6 +211,16 @@ fn one_wake_ends_one_of_two_waits() {
     assert_eq!((got.len(), ended.len()), (1, 1));
 }
 
+#[tokio::test]
+async fn a_task_waits_for_a_wake() {
+    let (a, _b) = shared_pair();
+    let waker = a.waker().unwrap();
+    let thread = soon(&waker);
+    a.woken_async().await;
+    thread.join().unwrap();
+    assert!(!waker.take(), "the task took it");
+}
+
 #[test]
 fn messages_come_while_wakes_do() {
     const MESSAGES: u32 = 2_000;
