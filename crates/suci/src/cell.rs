@@ -16,7 +16,7 @@ const SPINS: u32 = 100;
 pub(crate) struct Cell<T> {
     word: AtomicU64,
     /// A thread sleeps until the word changes.
-    napping: AtomicBool,
+    watcher_sleeps: AtomicBool,
     value: UnsafeCell<T>,
 }
 
@@ -28,10 +28,10 @@ unsafe impl<T: Send> Sync for Cell<T> {}
 
 impl<T> Cell<T> {
     pub(crate) fn new(value: T) -> Self {
-        let (word, napping) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (word, watcher_sleeps) = (AtomicU64::new(0), AtomicBool::new(false));
         Self {
             word,
-            napping,
+            watcher_sleeps,
             value: UnsafeCell::new(value),
         }
     }
@@ -42,16 +42,16 @@ impl<T> Cell<T> {
     }
 
     /// Calls `sleep` if the word is still `word`, even that of a user who is inside.
-    /// [`Taken::show_life`] ends the sleep: `sleep_for` sets a mark and then reads the word,
+    /// [`Taken::show_life`] ends the sleep: `sleep_while` sets a mark and then reads the word,
     /// `show_life` changes the word and then reads the mark. Full fences lie between, so one of
     /// them sees the other.
-    pub(crate) fn sleep_for(&self, word: u64, sleep: impl FnOnce()) {
-        self.napping.store(true, Ordering::Relaxed);
+    pub(crate) fn sleep_while(&self, word: u64, sleep: impl FnOnce()) {
+        self.watcher_sleeps.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if self.word() == word {
             sleep();
         }
-        self.napping.store(false, Ordering::Relaxed);
+        self.watcher_sleeps.store(false, Ordering::Relaxed);
     }
 
     /// Takes the value if it is free.
@@ -110,7 +110,7 @@ impl<T> Taken<'_, T> {
     pub(crate) fn show_life(&self, ring: impl FnOnce()) {
         self.cell.word.fetch_add(2, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if self.cell.napping.load(Ordering::Relaxed) {
+        if self.cell.watcher_sleeps.load(Ordering::Relaxed) {
             ring();
         }
     }

@@ -34,7 +34,7 @@ const TRIES: u32 = 64;
 /// How long the helper sleeps while one call lasts. Calls that block ring the helper when they wake
 /// up. It notices other long calls (a copy of a gibibyte, a program stopped within a call) by
 /// looking.
-const TIMED_SLEEP: Duration = Duration::from_secs(1);
+const LONG_CALL: Duration = Duration::from_secs(1);
 
 /// The program's state, as the word showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,10 +104,10 @@ fn run(core: &Core) {
         match judge(seen, word) {
             Program::Active => watch.away = Duration::ZERO,
             Program::Inside if watch.looks > 0 => {}
-            // An error ends the timed sleep early, which costs one more look.
+            // An error ends the sleep early, which costs one more look.
             Program::Inside => core
                 .cell
-                .sleep_for(word, || drop(sleep_alone(core, TIMED_SLEEP))),
+                .sleep_while(word, || drop(sleep_alone(core, LONG_CALL))),
             Program::Away => {
                 watch.away += limit;
                 if watch.away >= UNATTENDED {
@@ -425,6 +425,6 @@ mod tests {
                 .into_iter()
                 .any(|event| matches!(event, Event::Delivered { .. }));
         }
-        assert!(delivered, "b's helper naps on");
+        assert!(delivered, "b's helper sleeps on");
     }
 }

@@ -1,8 +1,8 @@
 //! How a node waits: the policy that the program chooses, and the state machine that carries it
 //! out.
 //!
-//! A wait is a sequence of steps ([`Step`]) until something arrives, is due, or the call's time is over.
-//! [`Waiter`] decides each step, from the policy and from how the last waits ended:
+//! A wait is a sequence of steps ([`Step`]) until something arrives, is due, or the call's time is
+//! over. [`Waiter`] decides each step, from the policy and from how the last waits ended:
 //!
 //! 1. *Polling.* With [`WaitPolicy::Spin`] a wait polls for as long as it is told. With
 //!    [`WaitPolicy::Adaptive`] a wait for an answer polls for up to [`ANSWER`], if that paid of

@@ -238,7 +238,7 @@ fn a_dozing_thread_gets_its_work() {
                 if other.1.pop().is_some() {
                     return;
                 }
-                other.0.parker(|| other.1.is_empty(), thread::park);
+                other.0.park(|| other.1.is_empty(), thread::park);
             }
         });
         let sleeper = worker.thread().clone();
@@ -286,13 +286,13 @@ fn a_watcher_takes_the_cell_only_if_nobody_was_there() {
 }
 
 #[test]
-fn a_napping_watcher_is_woken_by_signs_of_life() {
+fn a_sleeping_watcher_is_woken_by_signs_of_life() {
     loom::model(|| {
         let cell = Arc::new(Cell::new(()));
         let taken = cell.take();
         let word = cell.word();
         let other = Arc::clone(&cell);
-        let watcher = thread::spawn(move || other.sleep_for(word, thread::park));
+        let watcher = thread::spawn(move || other.sleep_while(word, thread::park));
         let sleeper = watcher.thread().clone();
         taken.show_life(|| sleeper.unpark());
         drop(taken);
@@ -364,7 +364,7 @@ fn a_dozing_thread_gets_its_work_from_both_rings() {
             commands += usize::from(shared.1.pop().is_some());
             forwarded += usize::from(shared.2.pop().is_some());
             let idle = || commands + forwarded < 2 && shared.1.is_empty() && shared.2.is_empty();
-            shared.0.parker(idle, || shared.3.wait());
+            shared.0.park(idle, || shared.3.wait());
         }
         assert_eq!((commands, forwarded), (1, 1));
         handle.join().unwrap();

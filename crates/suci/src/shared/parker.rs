@@ -20,7 +20,7 @@ impl Parker {
     }
 
     /// Sleeps, if `idle` finds no work. Returns the result of `sleep`, if it slept.
-    pub(crate) fn parker<T>(
+    pub(crate) fn park<T>(
         &self,
         idle: impl FnOnce() -> bool,
         sleep: impl FnOnce() -> T,

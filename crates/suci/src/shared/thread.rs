@@ -73,7 +73,7 @@ impl ThreadGuard {
 
     /// Sleeps until the socket is ready, a thread leaves work, something is due, or `deadline`; not
     /// at all, if the thread is not `idle`.
-    fn parker(
+    fn park(
         &self,
         driver: &mut Driver,
         deadline: Deadline,
@@ -81,7 +81,7 @@ impl ThreadGuard {
     ) -> Result<Option<Ready>, Error> {
         let shard = self.shard();
         let sleep = || driver.sleep(Some(shard.bell.as_raw_fd()), deadline);
-        let ready = shard.parker.parker(idle, sleep).transpose()?;
+        let ready = shard.parker.park(idle, sleep).transpose()?;
         if ready.is_some_and(|ready| ready.rung) {
             shard.bell.hush();
         }
@@ -564,7 +564,7 @@ impl Worker {
         };
         let due = calls.next_due().map(|at| at.since(driver.now()));
         let due = due.map_or(Deadline::NEVER, Deadline::after);
-        let ready = ending.parker(driver, due, idle)?;
+        let ready = ending.park(driver, due, idle)?;
         Ok(ready.is_none_or(|ready| ready.input || !ready.rung))
     }
 
@@ -579,7 +579,7 @@ impl Worker {
         };
         let ending = &self.ending;
         let closed = self.driver.close_with(patience, |driver, deadline| {
-            ending.parker(driver, deadline, || ending.shard().forwarded.is_empty())?;
+            ending.park(driver, deadline, || ending.shard().forwarded.is_empty())?;
             ending.inner.forward_wake();
             driver.turn()
         });
@@ -614,7 +614,7 @@ impl Worker {
         ending.say_closed();
         let idle = || ending.shard().forwarded.is_empty() && !ending.inner.all_closed();
         while !ending.inner.all_closed() {
-            let slept = ending.parker(&mut self.driver, Deadline::NEVER, idle);
+            let slept = ending.park(&mut self.driver, Deadline::NEVER, idle);
             // The result of closing stands, even if the socket fails now.
             if slept.is_err() || self.driver.turn().is_err() {
                 return;

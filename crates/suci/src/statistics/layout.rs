@@ -218,7 +218,7 @@ pub const NODE_FIELDS: &[Field<Counters>] = &[
 pub const SOCKET_FIELDS: &[Field<SocketCounters>] = &[
     field!(Counter "send_calls", send_calls, "Calls that tried to send."),
     field!(Counter "recv_calls", recv_calls, "Calls that tried to receive."),
-    field!(Counter "wait_calls", wait_calls, "Calls that waited for something beside a receive, or napped."),
+    field!(Counter "wait_calls", wait_calls, "Calls that waited for something beside a receive, timed sleeps included."),
     field!(Counter "datagrams_sent", datagrams_sent, "Datagrams handed to the network."),
     field!(Counter "datagrams_received", datagrams_received, "Datagrams taken from it."),
     field!(Counter "bytes_sent", bytes_sent, "UDP payload handed to the network."),
