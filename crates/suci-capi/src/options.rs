@@ -7,7 +7,7 @@ use crate::pointer::{self, Growable};
 use crate::text;
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
-use suci::{AcceptPolicy, ControllerChoice, Mode, Node, NodeBuilder, NodeId, Wait};
+use suci::{AcceptPolicy, ControllerChoice, Mode, Node, NodeBuilder, NodeId, WaitPolicy};
 
 /// `SUCI_NO_LIMIT`.
 pub(crate) const NO_LIMIT: u64 = u64::MAX;
@@ -233,11 +233,11 @@ impl NodeOptions {
         }
     }
 
-    fn wait_policy(&self) -> Result<Wait, Failure> {
+    fn wait_policy(&self) -> Result<WaitPolicy, Failure> {
         match self.wait {
-            0 => Ok(Wait::Adaptive),
-            1 => Ok(Wait::Block),
-            2 => time(self.spin, "spin").map(Wait::Spin),
+            0 => Ok(WaitPolicy::Adaptive),
+            1 => Ok(WaitPolicy::Sleep),
+            2 => time(self.spin, "spin").map(WaitPolicy::Spin),
             _ => Err(out_of_range("wait", "a value of enum suci_wait")),
         }
     }

@@ -1235,13 +1235,13 @@ typedef struct suci_share_stats {
     uint32_t size;                /* Set to sizeof before the call. */
     uint32_t reserved;
     uint64_t peers;               /* Peers that hold a grant. */
-    uint64_t hungry;              /* Peers that use up their share. */
+    uint64_t unsatisfied;         /* Peers that use up their share. */
     uint64_t dormant;             /* Peers that have to ask before they send data. */
     uint64_t waiting;             /* Peers that asked and wait. */
     uint64_t granted;             /* Bytes granted, as the kernel charges them. */
     uint64_t beyond;              /* Bytes granted beyond the buffer, which long paths hold. */
     uint64_t free_bytes;          /* Bytes for data that are granted to nobody. */
-    double jain;                  /* How evenly hungry peers share: 1, or 1/n if one has all. */
+    double jain;                  /* How evenly those share: 1, or 1/n if one has all. */
 } suci_share_stats;
 
 /* Gives how the receive buffer of the socket at place `thread` is shared out (0 on a caller-driven
