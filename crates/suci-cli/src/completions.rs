@@ -16,7 +16,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Made in memory: the generator panics if it cannot write.
+/// Returns the script. It is made in memory, since the generator panics if it cannot write.
 fn script(shell: Shell, command: &Command) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut shown(command), "suci", &mut script);

@@ -35,7 +35,7 @@ impl From<suci::Error> for Failure {
 
 /// Puts the operation that failed in front of an error.
 pub(crate) trait Context<T> {
-    /// `what: error` instead of `error`.
+    /// Prefixes an error with `what`.
     fn context(self, what: impl fmt::Display) -> Result<T>;
 }
 

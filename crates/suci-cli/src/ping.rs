@@ -176,7 +176,7 @@ struct RecentTrips {
 }
 
 impl RecentTrips {
-    /// None so far. A signal that ends the command has them reported first.
+    /// Returns an empty report, which a signal that ends the command prints first.
     fn watched(args: &PingArgs) -> Result<Arc<Mutex<Self>>> {
         let trips = Arc::new(Mutex::new(Self {
             name: String::new(),

@@ -70,7 +70,7 @@ impl Signals {
         let mut caught = Vec::new();
         for (signal, pipe) in &self.pipes {
             let mut bytes = [0; 16];
-            // Nothing to read is an error here, and means that none was caught.
+            // An empty pipe is an error here, and means that no signal was caught.
             let count = (&mut &*pipe).read(&mut bytes).unwrap_or(0);
             caught.extend(bytes.iter().take(count).map(|byte| Caught {
                 signal: *signal,
@@ -93,7 +93,7 @@ impl Signals {
         self.wait_for(None)
     }
 
-    /// Returns the same, or until `terminal` has gone, which is as good as HUP.
+    /// Waits for a signal, or until `terminal` is gone, which counts as HUP.
     pub(crate) fn wait_beside(&self, terminal: impl AsFd) -> Signal {
         self.wait_for(Some(terminal.as_fd()))
     }

@@ -14,12 +14,12 @@ use crate::stats_reader::{self, short};
 /// Prints the statistics that are there.
 pub(crate) fn run(args: &StatArgs) -> Result<ExitCode> {
     loop {
-        let nodes: Vec<Snapshot> = stats_reader::look(args.pid)
+        let nodes: Vec<Snapshot> = stats_reader::read_nodes(args.pid)
             .into_iter()
             .map(|(_, now)| now)
             .collect();
         if let Some(pid) = args.pid.filter(|_| nodes.is_empty()) {
-            return Err(stats_reader::nothing(pid));
+            return Err(stats_reader::no_node_error(pid));
         }
         error::print(format_args!("{}", shown(args.json, &nodes)))?;
         let Some(pause) = args.watch else {

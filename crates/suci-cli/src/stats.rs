@@ -5,7 +5,7 @@
 pub(crate) struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Nothing if there are none.
+    /// Returns the samples in order, or `None` if there are none.
     pub(crate) fn new(mut samples: Vec<f64>) -> Option<Self> {
         samples.sort_unstable_by(f64::total_cmp);
         (!samples.is_empty()).then_some(Self(samples))

@@ -1,4 +1,4 @@
-//! Looking at the nodes of this machine through their statistics files.
+//! Reads the nodes of this machine through their statistics files.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -9,15 +9,15 @@ use suci::{Link, Mode, NodeId, PeerStats, WaitReason, Waits};
 
 use crate::error::{Failure, Result};
 
-/// A node whose numbers are older than this does nothing: it stores them ten times a second while
-/// it does.
+/// A node whose numbers are older than this does nothing: a busy node stores them ten times a
+/// second.
 const QUIET: Duration = Duration::from_millis(1_500);
 
 /// Returns all nodes of this machine that can be seen, or those of one process.
-pub(crate) fn look(pid: Option<u32>) -> Vec<(StatFile, Snapshot)> {
+pub(crate) fn read_nodes(pid: Option<u32>) -> Vec<(StatFile, Snapshot)> {
     let found = statistics::find().into_iter();
     let wanted = found.filter(|found| pid.is_none_or(|pid| pid == found.pid));
-    // A file that is removed at this moment, or that is broken, does not count.
+    // Skip a file that is removed at this moment, or that is broken.
     let open = |found: statistics::Found| {
         let file = found.open().ok()?;
         let snapshot = file.read().ok()?;
@@ -26,8 +26,8 @@ pub(crate) fn look(pid: Option<u32>) -> Vec<(StatFile, Snapshot)> {
     wanted.filter_map(open).collect()
 }
 
-/// Returns the error of looking for a process that has no node.
-pub(crate) fn nothing(pid: u32) -> Failure {
+/// Returns the error for a process that has no node.
+pub(crate) fn no_node_error(pid: u32) -> Failure {
     let found = statistics::find().into_iter();
     let broken = found.filter(|found| found.pid == pid).find_map(|found| {
         let error = found.open().and_then(|file| file.read()).err()?;
@@ -50,14 +50,14 @@ pub(crate) fn nothing(pid: u32) -> Failure {
 /// Fails early if a process was named that has no node.
 pub(crate) fn require(pid: Option<u32>) -> Result<()> {
     match pid {
-        Some(pid) if look(Some(pid)).is_empty() => Err(nothing(pid)),
+        Some(pid) if read_nodes(Some(pid)).is_empty() => Err(no_node_error(pid)),
         _ => Ok(()),
     }
 }
 
-/// The name of a peer: its process, the node and the peer's ID.
+/// The key of a peer: its process, the node and the peer's ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Name {
+pub(crate) struct PeerKey {
     pub(crate) pid: u32,
     pub(crate) node: NodeId,
     pub(crate) peer: NodeId,
@@ -66,10 +66,10 @@ pub(crate) struct Name {
 /// A peer and its recent activity.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerRow {
-    pub(crate) name: Name,
+    pub(crate) name: PeerKey,
     pub(crate) program: String,
     pub(crate) stats: PeerStats,
-    /// The mode that was asked for from outside and is not in force yet.
+    /// The mode that another process requested and that is not in force yet.
     pub(crate) asked: Option<Mode>,
     /// Payload of messages, in Mbit/s.
     pub(crate) out_rate: f64,
@@ -106,15 +106,15 @@ pub(crate) fn share(nanos: u64, span: Duration) -> f64 {
     (nanos as f64 / 1e9 / span.as_secs_f64()).min(1.0)
 }
 
-/// Remembers the last looks, to compute rates.
+/// The last two snapshots of each node, to compute rates.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct SnapshotHistory {
     /// The present and the previous snapshot, by process and node.
     seen: BTreeMap<(u32, NodeId), (Snapshot, Option<Snapshot>)>,
 }
 
-impl Memory {
-    /// Takes the present snapshots; nodes that are gone are forgotten.
+impl SnapshotHistory {
+    /// Adds the present snapshots, and drops nodes that are gone.
     pub(crate) fn take(&mut self, now: Vec<Snapshot>) {
         let mut old = std::mem::take(&mut self.seen);
         for snapshot in now {
@@ -128,12 +128,12 @@ impl Memory {
         }
     }
 
-    /// Returns how many nodes are seen.
+    /// Returns the number of nodes.
     pub(crate) fn nodes(&self) -> usize {
         self.seen.len()
     }
 
-    /// Returns how many peers their nodes know.
+    /// Returns the number of peers that these nodes know.
     pub(crate) fn peers(&self) -> u64 {
         self.seen.values().map(|(now, _)| now.peers_known).sum()
     }
@@ -168,7 +168,7 @@ fn row(now: &Snapshot, stats: &PeerStats, old: Option<(&PeerStats, Duration)>) -
     let sent = new.packets_sent.saturating_sub(old.packets_sent);
     let lost = new.packets_lost.saturating_sub(old.packets_lost);
     PeerRow {
-        name: Name {
+        name: PeerKey {
             pid: now.pid,
             node: now.node,
             peer: stats.node,
@@ -316,11 +316,11 @@ pub(crate) mod tests {
 
     #[test]
     fn rates_are_differences_by_the_nodes_own_clock() {
-        let mut memory = Memory::default();
-        memory.take(vec![snapshot(7, 1, 10)]);
-        assert_eq!(memory.rows()[0].out_rate, 0.0, "one look tells no rate");
-        memory.take(vec![snapshot(7, 1, 12)]);
-        let row = &memory.rows()[0];
+        let mut history = SnapshotHistory::default();
+        history.take(vec![snapshot(7, 1, 10)]);
+        assert_eq!(history.rows()[0].out_rate, 0.0, "one look tells no rate");
+        history.take(vec![snapshot(7, 1, 12)]);
+        let row = &history.rows()[0];
         assert_eq!(
             (row.out_rate, row.out_messages, row.in_rate),
             (8.0, 100.0, 0.0)
@@ -329,18 +329,18 @@ pub(crate) mod tests {
             (row.loss, row.worst()),
             (0.01, Some((WaitReason::SocketCredit, 0.25)))
         );
-        // Nothing new was published: the same rates, until that lasts too long.
-        memory.take(vec![snapshot(7, 1, 12)]);
-        assert_eq!(memory.rows()[0].out_rate, 8.0);
+        // If no new numbers are published, the rates stay until that lasts too long.
+        history.take(vec![snapshot(7, 1, 12)]);
+        assert_eq!(history.rows()[0].out_rate, 8.0);
         let mut stale = snapshot(7, 1, 12);
         stale.published -= Duration::from_secs(5);
-        memory.take(vec![stale]);
-        assert_eq!(memory.rows()[0].out_rate, 0.0);
-        // Another node of that name, or a node gone.
-        memory.take(vec![snapshot(7, 1, 1)]);
-        assert_eq!((memory.rows()[0].out_rate, memory.nodes()), (0.0, 1));
-        memory.take(Vec::new());
-        assert!(memory.rows().is_empty());
+        history.take(vec![stale]);
+        assert_eq!(history.rows()[0].out_rate, 0.0);
+        // Another node with that key, or a node that is gone.
+        history.take(vec![snapshot(7, 1, 1)]);
+        assert_eq!((history.rows()[0].out_rate, history.nodes()), (0.0, 1));
+        history.take(Vec::new());
+        assert!(history.rows().is_empty());
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct Name {
     pub seed: u64,
     /// The sending process.
     pub from: u32,
-    /// The node it is for.
+    /// The destination node.
     pub to: u32,
     /// The channel.
     pub channel: u32,
@@ -78,7 +78,7 @@ pub fn token_of(seed: u64, tag: u64) -> Option<u64> {
     (tag ^ key(seed)).checked_sub(1)
 }
 
-/// High bits only, so that no token makes the tag 0.
+/// Returns the key of tags. It has high bits only, so that no token makes the tag 0.
 fn key(seed: u64) -> u64 {
     mix(seed ^ 0x7461_6700) | (1 << 63)
 }

@@ -42,7 +42,7 @@ impl Hostile {
         }
     }
 
-    /// A packet passes.
+    /// Overhears a packet.
     pub fn overhear(&mut self, packet: &Packet) {
         if !self.listens || packet.fate.hostile {
             return;
@@ -121,7 +121,7 @@ impl Hostile {
         packet
     }
 
-    /// Random bytes, some behind a plausible first byte.
+    /// Returns random bytes, some behind a plausible first byte.
     fn noise(&mut self) -> Vec<u8> {
         let length = self.rng.index(0, 1_400);
         let mut bytes: Vec<u8> = (0..length)
@@ -144,7 +144,8 @@ impl Hostile {
         bytes.get(..length).unwrap_or_default().to_vec()
     }
 
-    /// A right checksum and a wrong tag: a CLOSE, an ACK of everything, data.
+    /// Returns a packet with a right checksum and a wrong tag: a CLOSE, an ACK of everything, or
+    /// data.
     fn stranger(&mut self, head: Head) -> Vec<u8> {
         let mut body = Vec::new();
         match self.rng.range(0, 3) {

@@ -9,9 +9,9 @@ use crate::node::Train;
 use crate::oracle::{Kind, Violation, broken};
 use crate::packet::ProcId;
 
-/// Cycles in a row that may find a timer due without anything coming of it. Timers are allowed to
-/// be early, not to be early for ever.
-const IDLE_TURNS: u32 = 64;
+/// Consecutive cycles that may find a timer due without anything coming of it. Timers are allowed
+/// to be early, not to be early for ever.
+const IDLE_CYCLES: u32 = 64;
 
 /// Asks the engine about its limits: memory under the cap, in flight under every window, budget
 /// never exceeded, no timer in the past.
@@ -44,7 +44,7 @@ pub fn refused(engine: &Engine) -> u64 {
     counters.duplicates + counters.unknown_connection
 }
 
-/// A packet came a second time: it must have been dropped and counted (F10).
+/// Checks that a packet that came a second time was dropped and counted (F10).
 ///
 /// # Errors
 /// The packet was taken again.
@@ -76,7 +76,7 @@ pub fn train(train: &Train, max_segments: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Returns an engine that goes on sending without time passing.
+/// Returns the violation of an engine that sends without end while no time passes.
 #[must_use]
 pub fn endless(process: ProcId) -> Violation {
     Violation {
@@ -92,7 +92,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// After a drained cycle: `due` is the next timer, `worked` whether anything happened.
+    /// Checks the progress after a drained cycle: `due` is the next timer, `worked` whether
+    /// anything happened.
     ///
     /// # Errors
     /// The engine asks to be called at once, again and again, and does nothing then.
@@ -108,7 +109,7 @@ impl Progress {
             return Ok(());
         }
         self.idle += 1;
-        if self.idle < IDLE_TURNS {
+        if self.idle < IDLE_CYCLES {
             return Ok(());
         }
         let text = format!(
@@ -127,9 +128,9 @@ mod tests {
     fn a_timer_that_stays_due_is_found() {
         let mut progress = Progress::default();
         let due = Some(Instant::from_nanos(5));
-        let found = (0..=u64::from(IDLE_TURNS)).any(|turn| {
+        let found = (0..=u64::from(IDLE_CYCLES)).any(|cycle| {
             progress
-                .check(Instant::from_nanos(10 + turn), due, false, false)
+                .check(Instant::from_nanos(10 + cycle), due, false, false)
                 .is_err()
         });
         assert!(found);
@@ -138,11 +139,11 @@ mod tests {
     #[test]
     fn a_due_timer_that_leads_to_work_is_fine() {
         let mut progress = Progress::default();
-        for turn in 0..1_000 {
-            let now = Instant::from_nanos(turn);
+        for cycle in 0..1_000 {
+            let now = Instant::from_nanos(cycle);
             assert!(
                 progress
-                    .check(now, Some(Instant::ZERO), false, turn % 2 == 0)
+                    .check(now, Some(Instant::ZERO), false, cycle % 2 == 0)
                     .is_ok()
             );
         }

@@ -29,7 +29,7 @@ pub type Arrival = (Instant, PlaceId, Packet);
 /// All links between all places.
 #[derive(Debug)]
 pub struct Network {
-    /// The properties that may change while a run goes on.
+    /// The properties that may change during a run.
     pub links: Links,
     /// The faults of packets.
     pub faults: Faults,

@@ -92,9 +92,9 @@ pub struct Process {
     pub consume: Consume,
     /// The program takes nothing until then.
     pub consumes_from: Instant,
-    /// For a node and channel, the token of the row of twins that ends with the last message sent
-    /// there, and the number that the next one would have.
-    rows: BTreeMap<(u32, u32), (u64, u64)>,
+    /// For a node and channel, the token of the sequence of twins that ends with the last message
+    /// sent there, and the number that the next one would have.
+    sequences: BTreeMap<(u32, u32), (u64, u64)>,
     /// Node, channel and token in the library of the messages that it sent last, the newest first.
     recent: VecDeque<(u32, u32, u64)>,
     /// The process is stopped until then.
@@ -122,7 +122,7 @@ pub struct Process {
     max_segments: usize,
     blocked_until: Instant,
     /// Its driver stopped transmitting although more may go: the next cycle is due at once.
-    left_off: bool,
+    tx_incomplete: bool,
     next_visit: Instant,
     progress: Progress,
     /// Nodes whose messages the program may hold back.
@@ -145,7 +145,7 @@ impl Process {
             drive: Drive::Woken(Duration::from_micros(20)),
             consume: Consume::Eager,
             consumes_from: now,
-            rows: BTreeMap::new(),
+            sequences: BTreeMap::new(),
             recent: VecDeque::new(),
             paused_until: now,
             busy_until: now,
@@ -159,7 +159,7 @@ impl Process {
             log: Vec::new(),
             max_segments: SEGMENTS,
             blocked_until: now,
-            left_off: false,
+            tx_incomplete: false,
             next_visit: now,
             progress: Progress::default(),
             withheld: BTreeSet::new(),
@@ -172,7 +172,7 @@ impl Process {
     ///
     /// # Errors
     /// The promise or invariant that broke.
-    pub fn turn(
+    pub fn run_cycle(
         &mut self,
         cx: &mut Context<'_>,
         workload: &mut Workload,
@@ -205,14 +205,14 @@ impl Process {
         }
         workload.run(now, |spec| self.send(cx, spec).map(|(sent, _)| sent))?;
         self.routes(cx);
-        self.left_off = listens && self.engine.output_yields(now);
-        if !self.left_off {
+        self.tx_incomplete = listens && self.engine.output_yields(now);
+        if !self.tx_incomplete {
             let copied = self.engine.counters().payload_copied;
             work += self.transmit(cx)?;
             // Messages to this node itself leave in no packet.
             work += usize::from(self.engine.counters().payload_copied > copied);
         }
-        if self.left_off {
+        if self.tx_incomplete {
             self.engine.end_tx(now);
         }
         if listens {
@@ -232,7 +232,7 @@ impl Process {
         let visit = self.next_visit.max(self.consumes_from);
         let visit = (visit > now).then_some(visit);
         let retry = blocked.then_some(self.blocked_until);
-        let rest = self.left_off.then_some(self.busy_until);
+        let rest = self.tx_incomplete.then_some(self.busy_until);
         let next = [due, workload.next_at(), visit, retry, rest]
             .into_iter()
             .flatten()
@@ -285,23 +285,25 @@ impl Process {
 
     /// Returns the token that a message has for the engine: its own, or of a twin the one of those
     /// before it.
-    fn row_token(&self, spec: &Spec, own: u64) -> u64 {
-        let row = self.rows.get(&(spec.to, spec.channel));
-        row.filter(|_| spec.twin).map_or(own, |(first, _)| *first)
+    fn sequence_token(&self, spec: &Spec, own: u64) -> u64 {
+        let sequence = self.sequences.get(&(spec.to, spec.channel));
+        sequence
+            .filter(|_| spec.twin)
+            .map_or(own, |(first, _)| *first)
     }
 
-    /// A message got its number. Any other message between ends a row, and no row begins with a
-    /// session: its messages are then told apart by their numbers.
-    fn in_row(&mut self, spec: &Spec, own: u64, number: u64) {
+    /// Notes the number of a message. Any other message in between ends a sequence of twins, and no
+    /// sequence begins with a session: its messages are then told apart by their numbers.
+    fn extend_sequence(&mut self, spec: &Spec, own: u64, number: u64) {
         let key = (spec.to, spec.channel);
-        let row = self.rows.remove(&key).filter(|_| spec.twin);
-        let next = match row {
+        let sequence = self.sequences.remove(&key).filter(|_| spec.twin);
+        let next = match sequence {
             Some((first, expected)) if expected == number => Some(first),
             Some(_) => None,
             None => Some(own).filter(|_| spec.twin && number > 0),
         };
         if let Some(first) = next {
-            self.rows.insert(key, (first, number + 1));
+            self.sequences.insert(key, (first, number + 1));
         }
     }
 
@@ -319,13 +321,13 @@ impl Process {
             user_header: name.header(spec.header),
             payload: name.payload(spec.length),
             notify: spec.notify,
-            token: self.row_token(&spec, name.token),
+            token: self.sequence_token(&spec, name.token),
             deadline: spec.deadline,
         };
         let token = message.token;
         match self.engine.send(cx.now, NodeId(spec.to), message) {
             Ok(number) => {
-                self.in_row(&spec, name.token, number);
+                self.extend_sequence(&spec, name.token, number);
                 cx.trace.note(
                     cx.now,
                     1 ^ number << 8,
@@ -378,8 +380,8 @@ impl Process {
         cx.oracle.cancelled(self.id, to, channel, token, count)
     }
 
-    /// Returns true if the program takes messages and events now. One that does not leaves both to
-    /// the engine, which must bound them.
+    /// Returns true if the program takes messages and events now. Otherwise both stay in the
+    /// engine, which must bound them.
     fn listens(&self, now: Instant) -> bool {
         let visits = match self.consume {
             Consume::Eager => true,
@@ -526,7 +528,7 @@ impl Process {
                 return Ok(packets);
             }
             if cost(packets) > TX_BUDGET && self.engine.has_output() {
-                self.left_off = true;
+                self.tx_incomplete = true;
                 return Ok(packets);
             }
         }

@@ -62,7 +62,7 @@ pub struct Links {
     pub route_mtu: usize,
     /// Largest UDP payload that passes.
     pub mtu: usize,
-    /// True if the sending socket says so (EMSGSIZE), or the packet vanishes.
+    /// True if the sending socket reports it (EMSGSIZE); otherwise the packet vanishes.
     pub mtu_announced: bool,
     /// The treatment of packets that are marked as ECN-capable.
     pub marks: Marks,
@@ -144,7 +144,7 @@ pub struct Traffic {
 pub enum Step {
     /// A process dies without a word; its successor starts after the time given, if any.
     Crash(usize, Option<Duration>),
-    /// A process is stopped for that long; its socket goes on filling.
+    /// A process is stopped for that long; its socket continues to fill.
     Pause(usize, Duration),
     /// A program takes no messages for that long.
     StopConsuming(usize, Duration),
@@ -274,7 +274,7 @@ pub struct Options {
 pub struct Churn {
     /// The number of places, counted from the last.
     pub places: usize,
-    /// Processes of each; the last one goes on.
+    /// Number of processes of each place; the last one keeps running.
     pub starts: u32,
     /// Longest time from a start to the close or the kill.
     pub life: Duration,
@@ -385,8 +385,8 @@ impl Options {
         outlasts && self.loses_nothing()
     }
 
-    /// Within this time a first message arrives, or its sender is told that it may not have. An
-    /// address that a dead process had is asked for `silence_timeout` first.
+    /// Returns the time within which a first message arrives, or its sender is told that it may not
+    /// have. An address of a dead process is asked for `silence_timeout` first.
     #[must_use]
     pub fn first_within(&self) -> Duration {
         const SLACK: Duration = Duration::from_secs(10);

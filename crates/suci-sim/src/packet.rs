@@ -1,4 +1,4 @@
-//! A datagram on its way, with facts about it that only the simulator knows.
+//! A datagram in transit, with facts about it that only the simulator knows.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -29,7 +29,7 @@ pub struct Carried {
     pub what: What,
 }
 
-/// The faults that a packet met on its way.
+/// The faults that a packet met in transit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
     /// The network made this copy.

@@ -200,9 +200,9 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
             .iter_mut()
             .for_each(|config| config.payload_checksum = true);
     }
-    // A node outside the book is reached where it was heard last. Who heard only a duplicate there,
-    // which died, finds the original when that calls, and not before: only nodes of the book have
-    // duplicates.
+    // A node outside the book is reached where it was heard last. A node that heard only a
+    // duplicate there, which died, finds the original only when that calls. So only nodes of the
+    // book have duplicates.
     let doubled = run.duplicates.iter().map(|duplicate| duplicate.of + 1);
     run.clients = run
         .clients
@@ -258,7 +258,7 @@ fn base(seed: u64, nodes: usize, profile: &'static str, rng: &mut Rng) -> Option
     run
 }
 
-/// In some runs a middle box does not leave marks alone, from the beginning or for a while.
+/// In some runs, lets a middle box change marks, from the beginning or for a while.
 fn marks(run: &mut Options, rng: &mut Rng) {
     if !rng.chance(150_000) {
         return;
@@ -480,7 +480,7 @@ fn swarm(run: &mut Options, rng: &mut Rng) {
     }
 }
 
-/// Channels come and go, in one session or in several.
+/// Draws a run in which channels come and go, in one session or in several.
 fn channels(run: &mut Options, rng: &mut Rng) {
     run.traffic.channels = rng.pick(&[8, 40, 400]);
     if rng.chance(700_000) {
@@ -499,7 +499,7 @@ fn channels(run: &mut Options, rng: &mut Rng) {
     finishes(run, rng);
 }
 
-/// A run that is about one kind of fault, with a little of the ordinary ones.
+/// Draws a run about one kind of fault, with a few ordinary ones.
 fn scripted(run: &mut Options, kind: Profile, rng: &mut Rng) {
     if rng.chance(500_000) {
         run.faults = lossy(rng);
@@ -552,7 +552,7 @@ fn crowd(run: &mut Options, rng: &mut Rng) {
     // Each place takes two control packets of the quarter of the buffer that is for them.
     run.recv_buffer = rng.range(8, 16) * 6_656;
     for config in &mut run.configs {
-        // A node that watches its peers keeps its place in use. A node that waits for a place is to
+        // A node that watches its peers keeps its place in use. A node that waits for a place must
         // be served, not given up.
         config.keep_alive = false;
         config.give_up_after = Duration::from_secs(3_600);

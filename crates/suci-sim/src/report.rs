@@ -115,7 +115,7 @@ impl Tally {
         ]
     }
 
-    /// All faults.
+    /// Returns the number of all faults.
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.by_kind().iter().map(|(_, count)| count).sum()

@@ -65,7 +65,7 @@ impl Rng {
         usize::try_from(self.range(low as u64, high as u64)).unwrap_or(low)
     }
 
-    /// Like [`Rng::range`], each power of two being as likely as the next.
+    /// Draws like [`Rng::range`], each power of two being as likely as the next.
     pub fn scale(&mut self, low: u64, high: u64) -> u64 {
         let low = low.max(1);
         if high <= low {

@@ -268,8 +268,8 @@ impl World {
         self.check_close()
     }
 
-    /// All processes close at once. Nothing is under way, and each hears the others: no close takes
-    /// more than a few probe timeouts.
+    /// Closes all processes at once. No packet is in transit, and each process hears the others, so
+    /// no close may take more than a few probe timeouts.
     fn check_close(&mut self) -> Result<(), Failure> {
         const PATIENCE: Duration = Duration::from_secs(60);
         const PROBES: u32 = 5;
@@ -315,7 +315,7 @@ impl World {
         (0..self.options.nodes).all(|other| !is_open(place, other) || is_open(other, place))
     }
 
-    /// No process measured a round trip shorter than the way there and back.
+    /// Checks that no process measured a round trip shorter than the way there and back.
     fn check_round_trips(&self) -> Result<(), Failure> {
         for (place, it) in self.places.iter().enumerate() {
             let Some(process) = &it.process else { continue };
@@ -369,7 +369,7 @@ impl World {
             .iter()
             .filter(|due| matches!(due, Due::Arrive(..)));
         [
-            self.oracle.turns_of_links(),
+            self.oracle.link_changes(),
             self.tally.oversized,
             self.oracle.delivered(),
             under_way.count() as u64,

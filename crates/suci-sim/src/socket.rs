@@ -63,8 +63,9 @@ impl Socket {
         }
     }
 
-    /// A datagram arrives. `excused`: no receiver could have kept room for it. `beyond`: the bytes,
-    /// as charged, that the process granted beyond the buffer to peers over long paths.
+    /// Offers a datagram that arrived. `excused`: no receiver could have kept room for it.
+    /// `beyond`: the bytes, as charged, that the process granted beyond the buffer to peers over
+    /// long paths.
     pub fn offer(
         &mut self,
         now: Instant,

@@ -142,7 +142,7 @@ pub fn credit(bytes: &[u8]) -> Said {
     said
 }
 
-/// CRC32C (RFC 3720 appendix B.4), bit by bit: only attackers here need one.
+/// Computes CRC32C (RFC 3720 appendix B.4) bit by bit: only attackers here need one.
 #[must_use]
 pub fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut crc = !0u32;
@@ -262,7 +262,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Behind the header.
+    /// Returns a cursor behind the header.
     fn new(bytes: &'a [u8], seen: bool) -> Self {
         let rest = bytes.get(HEADER..).unwrap_or(&[]);
         Self {
@@ -307,7 +307,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Target, both incarnations, epoch, index, tag, cookie, grant, parameters; then the ride.
+/// Skips target, both incarnations, epoch, index, tag, cookie, grant and parameters; then comes the
+/// ride.
 fn skip_init(cursor: &mut Cursor<'_>) -> Option<()> {
     cursor.bytes(4 + 16 + 16)?;
     cursor.varint()?;

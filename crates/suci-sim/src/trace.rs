@@ -29,7 +29,7 @@ impl Trace {
         }
     }
 
-    /// Equal for equal runs.
+    /// Returns a hash that is equal for equal runs.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash

@@ -52,10 +52,10 @@ struct Flow {
     pending: Option<Spec>,
     huge: bool,
     /// The message to repeat next, and how many times more.
-    row: Option<(Spec, u64)>,
+    sequence: Option<(Spec, u64)>,
 }
 
-/// The plan of one program. It outlives its process: a successor goes on where it was.
+/// The plan of one program. It outlives its process: a successor continues it.
 #[derive(Debug)]
 pub struct Workload {
     flows: Vec<Flow>,
@@ -90,7 +90,7 @@ impl Workload {
                 next_at: start + Duration::from_nanos(rng.range(0, gap.max(1))),
                 pending: None,
                 huge: traffic.huge_first,
-                row: None,
+                sequence: None,
             })
             .filter(|flow| flow.left > 0)
             .collect();
@@ -113,17 +113,17 @@ impl Workload {
             flow.left = 1;
             flow.pending = None;
             flow.huge = false;
-            flow.row = None;
+            flow.sequence = None;
             flow.next_at = now;
         }
     }
 
-    /// The program of a fresh process: it sends at once.
+    /// Starts the program of a new process, which sends at once.
     pub fn start_anew(&mut self, now: Instant) {
         for flow in &mut self.flows {
             flow.left = flow.left.max(1);
             flow.pending = None;
-            flow.row = None;
+            flow.sequence = None;
             flow.next_at = now;
         }
     }
@@ -133,7 +133,7 @@ impl Workload {
         self.flows.iter().map(|flow| flow.to)
     }
 
-    /// A message came: some are answered, answers never.
+    /// Notes a received message: some are answered, answers never.
     pub fn received(&mut self, from: u32, channel: u32, kind: u8) {
         if !self.stopped && kind != ANSWER && self.rng.chance(self.traffic.reply) {
             self.replies.push_back((from, channel));
@@ -145,7 +145,7 @@ impl Workload {
         !self.stopped && self.rng.chance(self.traffic.refuse)
     }
 
-    /// Any number, from the program's own stream.
+    /// Draws a number from the program's own stream.
     pub fn draw(&mut self, low: u64, high: u64) -> u64 {
         self.rng.range(low, high)
     }
@@ -230,11 +230,11 @@ fn withdraw(rng: &mut Rng, traffic: &Traffic) -> bool {
     traffic.withdraw > 0 && rng.chance(traffic.withdraw)
 }
 
-/// Draws the next message. Now and then it begins a row of messages that are alike, which the
+/// Draws the next message. Now and then it begins a sequence of messages that are alike, which the
 /// library keeps as one while they wait.
 fn draw(rng: &mut Rng, traffic: &Traffic, flow: &mut Flow) -> Spec {
-    if let Some((spec, left)) = flow.row.take_if(|(_, left)| *left > 0) {
-        flow.row = Some((spec, left - 1));
+    if let Some((spec, left)) = flow.sequence.take_if(|(_, left)| *left > 0) {
+        flow.sequence = Some((spec, left - 1));
         return spec;
     }
     let total: u32 = traffic.sizes.iter().map(|(weight, ..)| weight).sum();
@@ -291,6 +291,6 @@ fn draw(rng: &mut Rng, traffic: &Traffic, flow: &mut Flow) -> Spec {
         cancel: spec.cancel.filter(|_| rng.chance(100_000)),
         ..spec
     };
-    flow.row = Some((twin, rng.range(1, 40)));
+    flow.sequence = Some((twin, rng.range(1, 40)));
     twin
 }

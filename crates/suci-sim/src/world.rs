@@ -209,7 +209,7 @@ impl World {
         Ok(())
     }
 
-    /// A run that takes far more packets or cycles than its messages need goes round in circles.
+    /// Checks that the run does not take far more packets or cycles than its messages need.
     fn check_effort(&self) -> Result<(), Violation> {
         let (accepted, bytes) = (self.oracle.accepted_count(), self.oracle.bytes());
         let enough = 400_000 + accepted * 50 + bytes / 100;
@@ -357,11 +357,13 @@ impl World {
             self.request(place, ready);
             return Ok(());
         }
-        self.turn(place)
+        self.run_cycle(place)
     }
 
-    fn turn(&mut self, place: PlaceId) -> Result<(), Violation> {
-        let next = self.with(place, |process, workload, cx| process.turn(cx, workload));
+    fn run_cycle(&mut self, place: PlaceId) -> Result<(), Violation> {
+        let next = self.with(place, |process, workload, cx| {
+            process.run_cycle(cx, workload)
+        });
         self.flush_outbox();
         if let Some(at) = next.transpose()?.flatten() {
             self.request(place, at);
@@ -435,7 +437,7 @@ impl World {
         process.map_or(0, |process| self.oracle.held(process.id))
     }
 
-    /// Link and session events of a place's processes, the present one's last.
+    /// Returns link and session events of a place's processes, the present one's last.
     #[must_use]
     pub fn events(&self, place: PlaceId) -> Vec<(Instant, Event)> {
         let Some(it) = self.places.get(place) else {
@@ -490,7 +492,7 @@ impl World {
         self.arrivals = arrivals;
     }
 
-    /// A packet from a process to an address is lost, or will be late.
+    /// Notes that a packet from a process to an address is lost, or will be late.
     fn note_loss(&mut self, sender: ProcId, to: SocketAddr) {
         let place = self.network.owner_of(to);
         let process = place.and_then(|place| self.places.get(place)?.process.as_ref());
@@ -499,8 +501,8 @@ impl World {
         }
     }
 
-    /// A closed port answers by ICMP: the sender hears of it, and some later send of that process
-    /// fails instead.
+    /// Answers for a closed port by ICMP: the sender hears of it, and some later send of that
+    /// process fails instead.
     fn answer_unreachable(&mut self, packet: &Packet) {
         let to = self
             .network

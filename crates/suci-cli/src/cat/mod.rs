@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CatArgs) -> Result<ExitCode> {
         (None, None) => Err(Failure::new("name an address, or --listen ADDR to receive")),
     };
     while SIGNALLED.load(Ordering::SeqCst) {
-        // The signal ends the process, and nothing else is to be said.
+        // The signal ends the process, which prints nothing else.
         std::thread::park();
     }
     done?;
@@ -62,7 +62,7 @@ fn part_when_signalled(node: &SharedNode) -> Result<()> {
 enum Tag {
     /// The next bytes.
     Data,
-    /// There are no more; the payload is how many there were.
+    /// The last message; its payload is the number of bytes.
     End,
     /// All written; the payload is how many.
     Written,

@@ -28,7 +28,7 @@ impl Progress {
         }
     }
 
-    /// `bytes` more went by.
+    /// Adds `bytes` to the progress.
     pub(super) fn add(&mut self, bytes: usize) {
         if self.bytes == 0 {
             // The wait for the first bytes does not count in the rate.
@@ -48,7 +48,7 @@ impl Progress {
         self.bytes
     }
 
-    /// The last state stays on the terminal.
+    /// Leaves the last state on the terminal.
     pub(super) fn finish(&self) {
         if self.visible {
             self.show("\n");

@@ -128,7 +128,7 @@ impl Sender {
         )))
     }
 
-    /// Until everything is sent and the other side says that it has written it.
+    /// Handles answers until everything is sent and the other side has written it.
     fn listen(&self, feeder: JoinHandle<Result<u64>>) -> Result<()> {
         let (mut feeder, mut total, mut written) = (Some(feeder), None, None);
         loop {

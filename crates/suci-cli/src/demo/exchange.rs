@@ -99,7 +99,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// The next message of its channel must be exactly the one that was due.
+    /// Checks that the next message of a channel is exactly the one that was due.
     fn check(&mut self, message: &Message) -> Result<()> {
         let Message {
             from,

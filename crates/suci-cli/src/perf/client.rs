@@ -219,7 +219,8 @@ impl Client {
         }
     }
 
-    /// All rounds of one workload and size; one series for each contender that can take part.
+    /// Runs all rounds of one workload and size, with one series for each contender that can take
+    /// part.
     fn series(
         &mut self,
         args: &PerfArgs,
@@ -343,7 +344,8 @@ impl Client {
         Ok((account, theirs))
     }
 
-    /// Other failures follow if a server has gone, and it may have said why.
+    /// Returns the reason that a server gave before it ended, or `failure`: other failures follow
+    /// if a server is gone.
     fn reason(&mut self, failure: Failure) -> Failure {
         // The connections of a killed server end one after the other.
         std::thread::sleep(Duration::from_millis(50));

@@ -166,7 +166,8 @@ fn micros(nanos: u64) -> f64 {
 /// Nanoseconds for each reason, in the order of [`WaitReason::ALL`]; of several peers their sum.
 pub(super) type Waited = [u64; WaitReason::COUNT];
 
-/// Notices within half a minute that the other machine died, however long nothing is to be said.
+/// Makes the kernel notice within half a minute that the other machine died, however long the
+/// connection is silent.
 fn keep_alive(stream: &TcpStream) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(15))?;
@@ -260,8 +261,8 @@ impl Control {
             .map_err(|error| Failure::new(format!("{peer} said {line:?}: {error}; {remedy}")))
     }
 
-    /// Returns true if the other side is gone, if its machine said so. Its earlier messages can
-    /// still be read.
+    /// Returns true if the other side closed the connection. Its earlier messages can still be
+    /// read.
     pub(super) fn has_hung_up(&self) -> bool {
         has_hung_up(self.input.get_ref())
     }

@@ -12,7 +12,7 @@ use super::{suci_wire, work};
 use crate::args::Workload;
 use crate::error::{Failure, Result};
 
-/// Suci's own way: one call for all.
+/// Broadcasts in Suci's own way: one call for all.
 pub(super) fn broadcast(
     node: &mut Node,
     peers: &[NodeId],
@@ -41,8 +41,8 @@ pub(super) fn broadcast(
     })
 }
 
-/// `data` messages to all before all answer, by one node: each message by itself, or all collected
-/// ones in one batch.
+/// Sends `data` messages to all before all answer, by one node: each message by itself, or all
+/// collected ones in one batch.
 pub(super) fn n_data(
     node: &mut Node,
     peers: &[NodeId],
@@ -73,7 +73,7 @@ pub(super) fn n_data(
     })
 }
 
-/// A message with each of `marks` to all: each by itself, or all collected ones in one batch.
+/// Sends a message with each of `marks` to all: each by itself, or all collected ones in one batch.
 fn send_group(
     node: &mut Node,
     peers: &[NodeId],
@@ -139,7 +139,7 @@ pub(super) fn n_data_by<'a, W: Wire + 'a>(
 /// The end of an exchange.
 #[derive(Clone, Copy)]
 pub(super) enum Until {
-    /// It ends with the first group that begins after this time; the others are told.
+    /// Ends with the first group that begins after this time; the others are told.
     Passed(Duration),
     /// It ends with the group whose last message this node marks.
     Told(NodeId),
@@ -235,7 +235,7 @@ impl Came {
         Ok(())
     }
 
-    /// A group is over: whether it was the last one.
+    /// Notes that a group is over. Returns true if it was the last one.
     fn group(&mut self, data: usize) -> bool {
         for (_, count) in &mut self.counts {
             *count -= data;

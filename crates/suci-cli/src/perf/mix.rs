@@ -52,8 +52,8 @@ impl Messages {
     }
 }
 
-/// Size of a message: 60 % to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB, the rest to
-/// [`LONGEST`].
+/// Returns the size of a message: 60 % to 16 B, 20 % to 32, 18 % to 128, 0.3 % to 1 KiB, the rest
+/// to [`LONGEST`].
 fn size(index: u32) -> usize {
     // A bijection that spreads (splitmix's finalizer, cut to 32 bits): no generator to carry along.
     let mut hash = index.wrapping_mul(0x9e37_79b1);

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Both sides on this machine: the same command under `suci run`.
+/// Runs both sides on this machine: the same command under `suci run`.
 fn launch(args: &PerfArgs) -> Result<ExitCode> {
     let program = std::env::current_exe().context("the path of suci itself")?;
     let program = std::iter::once(program.into_os_string()).chain(std::env::args_os().skip(1));
@@ -59,7 +59,7 @@ fn launch(args: &PerfArgs) -> Result<ExitCode> {
     })
 }
 
-/// Node 0 measures, the others serve.
+/// Measures as node 0, and serves as any other node.
 fn launched(args: &PerfArgs, id: NodeId) -> Result<()> {
     let remedy = "suci run sets both SUCI_ID and SUCI_BOOK; unset SUCI_ID to measure without it";
     let path = std::env::var_os(suci::env::BOOK)

@@ -96,7 +96,7 @@ impl PlotTarget {
     }
 }
 
-/// A new file in the directory of `name`, which goes unless it takes that name.
+/// Creates a file in the directory of `name`. It is removed unless it gets that name.
 fn beside(name: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     // The mode of any file: the umask decides who reads it.
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(files(), 1);
     }
 
-    /// In a directory that goes with it.
+    /// Creates a named pipe in `dir`.
     fn fifo(dir: &Path) -> PathBuf {
         let path = dir.join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&path).status();

@@ -299,7 +299,7 @@ impl Report {
         }
     }
 
-    /// Everything printed so far.
+    /// Returns the rows printed so far.
     pub(super) fn rows(&self) -> &[Row] {
         &self.rows
     }

@@ -64,7 +64,7 @@ fn serve(listener: &TcpListener, open: impl Fn(NodeId) -> NodeBuilder) -> Result
         None => Ok(()),
     });
     if let Err(failure) = &done {
-        // A client that is gone does not hear it, which is no further news.
+        // If the client is gone, it cannot hear the reply; that needs no further report.
         let _ = control.say(&Reply::Failed(failure.to_string()));
     }
     done
@@ -200,7 +200,8 @@ impl Session {
         control.say(&Reply::Done(account))
     }
 
-    /// A caller that did not come yet is told in the next round: the first one only warms up.
+    /// Sets the mode of traffic to the caller. A caller that did not connect yet gets it in the
+    /// next round: the first one only warms up.
     fn prefer(&mut self, prefer: Prefer) -> Result<()> {
         let peer = self.node.peer(self.caller);
         let options = match peer.options() {

@@ -18,7 +18,7 @@ const LOOKS: u32 = 300;
 
 const _: () = assert!(LOOK.as_millis() * LOOKS as u128 == PATIENCE.as_millis());
 
-/// How the library waits.
+/// Returns the library's way of waiting.
 pub(super) fn wait(wait: Waiting) -> WaitPolicy {
     match wait {
         Waiting::Adaptive => WaitPolicy::Adaptive,
@@ -95,8 +95,8 @@ fn recv(node: &mut Node) -> Result<Option<(NodeId, Received)>> {
     }
 }
 
-/// Returns the next message of any peer, at least of `whom`. A peer that goes on acknowledging what
-/// it was sent is not silent: it may answer only after all of that.
+/// Returns the next message of any peer, and fails if `whom` stays silent. A peer that continues to
+/// acknowledge is not silent: it may answer only after it received everything.
 pub(super) fn await_any(node: &mut Node, whom: NodeId) -> Result<(NodeId, Received)> {
     let (mut looks, mut unacknowledged) = (0, unacknowledged(node, whom)?);
     while looks < LOOKS {
@@ -113,8 +113,8 @@ pub(super) fn await_any(node: &mut Node, whom: NodeId) -> Result<(NodeId, Receiv
     Err(silent(node, whom))
 }
 
-/// Returns the messages and bytes sent to a peer that it has not acknowledged. Nothing is sent to a
-/// peer that is unknown before it calls.
+/// Returns the unacknowledged messages and bytes for a peer. They are zero for a peer that is
+/// unknown before it calls.
 fn unacknowledged(node: &Node, peer: NodeId) -> Result<(u64, u64)> {
     match node.peer(peer).queue_len() {
         Err(Error::UnknownPeer(_)) => Ok((0, 0)),

@@ -82,7 +82,7 @@ pub(super) fn batch(size: usize) -> usize {
     (COLLECTED / size.max(1)).clamp(1, BATCH)
 }
 
-/// Messages of one size, there or there and back.
+/// Runs messages of one size, one way or with replies.
 fn same<W: Wire>(wire: &mut W, workload: Workload, payload: &Bytes, end: Instant) -> Result<Done> {
     let batch = batch(payload.len());
     let (mut done, mut last) = (Done::default(), Instant::now());

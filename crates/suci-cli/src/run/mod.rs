@@ -193,7 +193,7 @@ impl<'a> Launch<'a> {
         Ok(Ok(()))
     }
 
-    /// Until all have ended.
+    /// Waits until all processes have ended.
     fn wait(&mut self, signals: &Signals) -> Result<()> {
         while !self.children.is_empty() {
             let (caught, ended) = self.sleep(signals)?;
@@ -311,8 +311,8 @@ impl<'a> Launch<'a> {
         Ok(())
     }
 
-    /// A process failed: it is started again, or the others hear that it is gone. Failures that
-    /// follow from our own killing are not reported.
+    /// Handles the failure of a process: it is started again, or the others are told that it is
+    /// gone. Failures caused by our own killing are not reported.
     fn on_failure(&mut self, failed: Failed) -> Result<()> {
         let Failed { id, pid, .. } = failed;
         let again = self.take_restart(id);
@@ -372,7 +372,7 @@ impl<'a> Launch<'a> {
         })
     }
 
-    /// A process failed and is not started again.
+    /// Counts a failed process that is not started again.
     fn count_failure(&mut self, id: u32, status: u8) {
         self.failed.insert(id);
         if self.first_failure.is_none() {

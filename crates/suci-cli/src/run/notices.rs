@@ -24,7 +24,7 @@ struct Notice {
 }
 
 impl Notices {
-    /// The process `id` has ended; `for_good`: it is not started again.
+    /// Adds the notice that process `id` has ended; `for_good`: it is not started again.
     pub(super) fn add(&mut self, id: u32, for_good: bool) {
         self.0.push(Notice { id, for_good });
     }
@@ -54,7 +54,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Returns the pipe, if something is to be written to it.
+    /// Returns the pipe, if a notice must be written to it.
     pub(super) fn wants(&self, notices: &Notices) -> Option<&PipeWriter> {
         let pipe = self.pipe.as_ref()?;
         (self.next < notices.0.len()).then_some(pipe)

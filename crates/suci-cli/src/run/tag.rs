@@ -34,8 +34,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// Both counts. Those written are looked at first: so equal numbers mean that nothing was under
-    /// way.
+    /// Returns both counts. The count of written lines is read first, so equal counts mean that no
+    /// line was in transit.
     fn counts(&self) -> (u64, u64) {
         let written = self.written.load(Ordering::SeqCst);
         (self.read.load(Ordering::SeqCst), written)

@@ -19,7 +19,7 @@ use suci::statistics::StatFile;
 use crate::args::TopArgs;
 use crate::error::{Context, Failure, Result};
 use crate::signals::Signals;
-use crate::stats_reader::{self, Memory, Name, PeerRow};
+use crate::stats_reader::{self, PeerKey, PeerRow, SnapshotHistory};
 use columns::Key;
 
 /// How often the files are read.
@@ -66,15 +66,15 @@ fn end_by_signal(signals: Signals, ended: Arc<AtomicBool>) -> Result<()> {
 /// The state of the display, with the changes that keys made.
 pub(crate) struct App {
     pid: Option<u32>,
-    memory: Memory,
+    history: SnapshotHistory,
     files: Vec<StatFile>,
     rows: Vec<PeerRow>,
     key: Key,
-    selected: Option<Name>,
+    selected: Option<PeerKey>,
     /// The first row that is on the screen.
     offset: usize,
     /// The mode asked for last, for each peer.
-    asked: BTreeMap<Name, Mode>,
+    asked: BTreeMap<PeerKey, Mode>,
     /// The error of the last key.
     trouble: Option<String>,
 }
@@ -92,7 +92,7 @@ impl App {
     pub(crate) fn new(pid: Option<u32>) -> Self {
         Self {
             pid,
-            memory: Memory::default(),
+            history: SnapshotHistory::default(),
             files: Vec::new(),
             rows: Vec::new(),
             key: Key::Out,
@@ -128,7 +128,7 @@ impl App {
     }
 
     fn look(&mut self) {
-        let seen = stats_reader::look(self.pid).into_iter();
+        let seen = stats_reader::read_nodes(self.pid).into_iter();
         let (files, now) = seen.unzip();
         self.files = files;
         self.take(now);
@@ -136,8 +136,8 @@ impl App {
 
     /// Takes the present snapshots.
     fn take(&mut self, now: Vec<suci::statistics::Snapshot>) {
-        self.memory.take(now);
-        self.rows = self.memory.rows();
+        self.history.take(now);
+        self.rows = self.history.rows();
         self.sort();
     }
 

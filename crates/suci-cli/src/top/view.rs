@@ -41,8 +41,8 @@ fn headline(app: &App) -> String {
     let sum = |rate: fn(&PeerRow) -> f64| app.rows.iter().map(rate).sum::<f64>();
     format!(
         "suci top: {} nodes, {} peers, {} Mbit/s out, {} in; sorted by {}",
-        app.memory.nodes(),
-        app.memory.peers(),
+        app.history.nodes(),
+        app.history.peers(),
         brief(sum(|row| row.out_rate)),
         brief(sum(|row| row.in_rate)),
         app.key.name(),
@@ -98,7 +98,7 @@ fn cell(column: &Column, text: String) -> Cell<'static> {
     })
 }
 
-/// Three lines about the selected peer.
+/// Returns three lines about the selected peer.
 fn details(row: Option<&PeerRow>) -> Vec<String> {
     let Some(row) = row else { return Vec::new() };
     let (stats, traffic) = (&row.stats, &row.stats.traffic);
@@ -265,7 +265,7 @@ mod tests {
         press(&mut app, KeyCode::Home);
         press(&mut app, KeyCode::Char('k'));
         assert_eq!(chosen(&mut app), NodeId(99));
-        // The selection stays with its peer when the order changes, and goes on when the peer has
+        // The selection stays with its peer when the order changes, and moves on when the peer is
         // gone.
         while app.key != columns::Key::Name {
             press(&mut app, KeyCode::Char('s'));

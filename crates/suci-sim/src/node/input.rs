@@ -76,8 +76,8 @@ impl Process {
             return Ok(());
         };
         for packet in train {
-            // A damaged or invented packet carries nothing; a repeated packet is as good as the
-            // first.
+            // A damaged or invented packet carries no messages; a repeated packet carries the same
+            // as the first.
             cx.oracle.handed(self.id, &packet.carries);
             if !packet.fate.damaged && !packet.fate.hostile {
                 self.heard.entry(packet.sender).or_insert(cx.now);

@@ -72,7 +72,7 @@ impl Oracle {
         self.contacts.probe = Some(probe);
     }
 
-    /// Something happened that may hold up any contact, now or later: none is judged any more.
+    /// Excuses all contacts from now on, since an event may delay any of them.
     pub fn excuse_contacts(&mut self) {
         self.contacts = Contacts {
             judged: self.contacts.judged,
@@ -80,25 +80,25 @@ impl Oracle {
         };
     }
 
-    /// The program of this process takes its messages at once.
+    /// Notes that the program of this process takes its messages at once.
     pub fn takes_at_once(&mut self, process: ProcId) {
         self.contacts.eager.insert(process);
     }
 
-    /// First messages that were judged.
+    /// Returns the number of first messages that were judged.
     #[must_use]
     pub fn contacts(&self) -> u64 {
         self.contacts.judged
     }
 
-    /// A packet between these processes was lost, or will be late.
+    /// Notes that a packet between these processes was lost, or will be late.
     pub fn lost_between(&mut self, one: ProcId, other: ProcId) {
         if let Some(contact) = self.contacts.pairs.get_mut(&pair(one, other)) {
             contact.losses = contact.losses.saturating_add(1);
         }
     }
 
-    /// A process sent a message.
+    /// Notes that a process sent a message.
     pub(super) fn note_contact(&mut self, now: Instant, from: ProcId, spec: &Spec, token: u64) {
         let Some(probe) = self.contacts.probe else {
             return;

@@ -3,7 +3,7 @@
 /// A set of byte ranges of one message of known length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
-    /// Nothing.
+    /// No byte.
     #[default]
     Nothing,
     /// Some: disjoint, ascending, half-open.

@@ -20,7 +20,7 @@ pub(super) struct Returns {
 }
 
 impl Returns {
-    /// A packet reached the process `at`.
+    /// Checks a packet that reached the process `at`.
     pub(super) fn arrived(
         &mut self,
         now: Instant,

@@ -4,7 +4,8 @@
 use super::{Kind, MessageFate, Oracle, Record, Verdict, broken};
 
 impl Oracle {
-    /// The network was mended, every process that is left ran on: is everything settled?
+    /// Checks that everything is settled, after the network was mended and all remaining processes
+    /// ran.
     ///
     /// # Errors
     /// The first message that should have arrived and did not.

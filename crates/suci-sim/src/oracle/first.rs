@@ -19,7 +19,7 @@ pub(super) struct Firsts {
 #[derive(Debug)]
 struct First {
     within: Duration,
-    /// Nothing in the run loses packets, so the message must arrive.
+    /// The run loses no packets, so the message must arrive.
     arrives: bool,
     token: Option<u64>,
 }
@@ -37,7 +37,7 @@ impl Oracle {
         self.firsts.processes.insert(process, first);
     }
 
-    /// A process sent a message.
+    /// Notes that a process sent a message.
     pub(super) fn note_first(&mut self, now: Instant, process: ProcId, token: u64) {
         if let Some(first) = self.firsts.processes.get_mut(&process)
             && first.token.is_none()
@@ -47,8 +47,8 @@ impl Oracle {
         }
     }
 
-    /// Judges the first messages whose time is over. Those of processes that are gone were judged,
-    /// or need not be.
+    /// Judges the first messages whose time is over. Processes that are gone were judged before, or
+    /// need not be.
     ///
     /// # Errors
     /// The first message that did not arrive, and whose sender was not told so.
@@ -61,7 +61,7 @@ impl Oracle {
         self.judge_contacts_due(now)
     }
 
-    /// A process closed in order: every message that it sent is settled.
+    /// Checks a process that closed in order: every message that it sent must be settled.
     ///
     /// # Errors
     /// Its first message did not arrive, and its program was not told.

@@ -44,7 +44,7 @@ pub enum Kind {
     Modified,
     /// A message arrived a second time.
     Twice,
-    /// A message arrived before or after its turn.
+    /// A message arrived out of order.
     Order,
     /// An earlier message of its channel is missing.
     Gap,
@@ -136,7 +136,7 @@ pub struct Spec {
 /// How a message ended for its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageFate {
-    /// Nothing is known yet.
+    /// The outcome is unknown yet.
     Open,
     /// By the `Delivered` event or outcome.
     Delivered,
@@ -170,7 +170,7 @@ struct Record {
     cancelled: bool,
     /// Its number was sent as that of a void message.
     void: bool,
-    /// A library at its destination took a packet that says so.
+    /// A library at its destination accepted a packet with the void message.
     void_handed: bool,
     /// Its fate was told, or decided, when its session ended.
     ended: bool,
@@ -294,7 +294,7 @@ pub struct Oracle {
     by_node: BTreeMap<u32, Vec<ProcId>>,
     shaken: bool,
     /// How often the sessions of all processes came up, were lost or ended.
-    turns_of_links: u64,
+    link_changes: u64,
     delivered: u64,
     withdrawn: u64,
     bytes: u64,
@@ -311,7 +311,7 @@ impl Oracle {
         }
     }
 
-    /// A packet reached a process: its sender kept to the credit that it had.
+    /// Checks that the sender of a packet that reached a process kept to its credit.
     ///
     /// # Errors
     /// The sender used credit that it had returned.
@@ -325,7 +325,7 @@ impl Oracle {
         self.delivered
     }
 
-    /// Payload bytes received by programs.
+    /// Returns the payload bytes received by programs.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -344,13 +344,13 @@ impl Oracle {
         self.records.len() as u64
     }
 
-    /// Sessions that ended, counted at each side.
+    /// Returns the number of sessions that ended, counted at each side.
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.ended
     }
 
-    /// A process begins; its number is returned.
+    /// Notes that a process begins, and returns its number.
     pub fn process_started(&mut self, node: u32) -> ProcId {
         self.processes.push(ProcessRecord {
             node,
@@ -363,15 +363,15 @@ impl Oracle {
         id
     }
 
-    /// Nothing in this run gives a process reason to take a peer for lost.
+    /// Notes that this run gives the process no reason to report a peer as lost.
     pub fn peers_stay(&mut self, process: ProcId) {
         if let Some(process) = self.processes.get_mut(process as usize) {
             process.steady = true;
         }
     }
 
-    /// A process announces that nothing serves it while it computes: its silence is no sign of its
-    /// end.
+    /// Notes that a process announced that its engine does not run while its program computes: its
+    /// silence does not show its end.
     pub fn is_unattended(&mut self, process: ProcId) {
         if let Some(process) = self.processes.get_mut(process as usize) {
             process.unattended = true;
@@ -380,16 +380,16 @@ impl Oracle {
 
     /// Returns how often the sessions of all processes came up, were lost or ended.
     #[must_use]
-    pub fn turns_of_links(&self) -> u64 {
-        self.turns_of_links
+    pub fn link_changes(&self) -> u64 {
+        self.link_changes
     }
 
-    /// A process or the network as a whole met a fault: peers may be lost from now on.
+    /// Notes a fault of a process or of the whole network: peers may be lost from now on.
     pub fn shaken(&mut self) {
         self.shaken = true;
     }
 
-    /// A process is gone, with all that its library held.
+    /// Notes that a process is gone, with all that its library held.
     pub fn process_stopped(&mut self, process: ProcId, now: Instant) {
         if let Some(process) = self.processes.get_mut(process as usize) {
             process.stopped_at = Some(now);
@@ -409,7 +409,7 @@ impl Oracle {
         }
     }
 
-    /// `send` accepted the message that was drafted last and gave it this number.
+    /// Notes that `send` accepted the message that was drafted last and gave it this number.
     ///
     /// # Errors
     /// Numbers of a channel rise by one, or begin at 0 with a new session.
@@ -475,7 +475,8 @@ impl Oracle {
         })
     }
 
-    /// A packet with these parts was given to the network; `surely` if it took it for certain.
+    /// Notes that a packet with these parts was given to the network; `surely` if it took it for
+    /// certain.
     pub fn sent(&mut self, carries: &[Carried], surely: bool) {
         for carried in carries {
             if let Some(record) = self.record_mut(carried.token) {
@@ -495,7 +496,7 @@ impl Oracle {
         }
     }
 
-    /// An undamaged packet with these parts was given to the library of `process`.
+    /// Notes that an undamaged packet with these parts was given to the library of `process`.
     pub fn handed(&mut self, process: ProcId, carries: &[Carried]) {
         let Some(node) = self.node_of(process) else {
             return;
@@ -522,7 +523,7 @@ impl Oracle {
         }
     }
 
-    /// The library of `process` took a packet with these parts, after it was
+    /// Notes that the library of `process` took a packet with these parts, after it was
     /// [`handed`](Self::handed).
     pub fn taken(&mut self, process: ProcId, carries: &[Carried]) {
         let node = self.node_of(process);

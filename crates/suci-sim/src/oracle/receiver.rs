@@ -31,7 +31,7 @@ struct ChannelProgress {
 }
 
 impl Oracle {
-    /// `recv` of `process` returned a message.
+    /// Checks a message that `recv` of `process` returned.
     ///
     /// # Errors
     /// The promise that this breaks.
@@ -85,7 +85,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// The program of `process` refused a message before it arrived.
+    /// Notes that the program of `process` refused a message before it arrived.
     pub fn refused(&mut self, process: ProcId, from: NodeId, channel: u32, number: u64) {
         let Some(node) = self.node_of(process) else {
             return;
@@ -178,13 +178,13 @@ impl Oracle {
         unreceived.count() as u64
     }
 
-    /// `process` finished a channel to `node`.
+    /// Notes that `process` finished a channel to `node`.
     pub fn finishes(&mut self, process: ProcId, node: u32, channel: u32) {
         self.finished.insert((process, node, channel));
     }
 
-    /// `process` heard that `from` finished a channel. A message that comes later breaks the order,
-    /// and one that never comes is missed in the end.
+    /// Checks the report to `process` that `from` finished a channel. A message that comes later
+    /// breaks the order, and one that never comes is missed in the end.
     ///
     /// # Errors
     /// No process finished it, or it was told before.
@@ -213,7 +213,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// The session of `process` with `node` is over: the next message begins anew.
+    /// Notes that the session of `process` with `node` is over: the next message begins anew.
     pub(super) fn inbound_ended(&mut self, process: ProcId, node: u32) {
         self.inbound.remove(&(process, node));
     }

@@ -18,7 +18,7 @@ struct Named {
 }
 
 impl Oracle {
-    /// An event came out of the library of `process`.
+    /// Checks an event of the library of `process`.
     ///
     /// # Errors
     /// The promise that it breaks.
@@ -91,12 +91,12 @@ impl Oracle {
         }
     }
 
-    /// `process` was told to send a message to `node` later, on a channel of this class.
+    /// Notes that `process` was told to send a message to `node` later, on a channel of this class.
     pub fn wants_room(&mut self, process: ProcId, node: u32, class: u8) {
         self.wants.insert((process, node, class));
     }
 
-    /// `process` hears that there is room.
+    /// Checks the report to `process` that there is room.
     fn room(&mut self, process: ProcId, node: NodeId, class: u8) -> Verdict {
         if self.wants.remove(&(process, node.0, class)) {
             return Ok(());
@@ -111,7 +111,7 @@ impl Oracle {
         let link = self.links.entry((process, node.0)).or_default();
         let was = *link;
         *link = to;
-        self.turns_of_links += 1;
+        self.link_changes += 1;
         if from.contains(&was) {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl Oracle {
         outcomes: &[MessageOutcome],
     ) -> Verdict {
         self.ended += 1;
-        self.turns_of_links += 1;
+        self.link_changes += 1;
         self.links.insert((process, node.0), Link::Idle);
         // By channel, the last message of the session that is named.
         let mut streams = BTreeMap::new();
@@ -259,8 +259,8 @@ impl Oracle {
     }
 
     /// Names the message of an event with its own token. A twin's event has the token of the first
-    /// message of its row. Twins follow the first with consecutive numbers. Only the last may have
-    /// a lower number, if it is the first message of the next session.
+    /// message of its sequence. Twins follow the first with consecutive numbers. Only the last may
+    /// have a lower number, if it is the first message of the next session.
     fn named(
         &self,
         process: ProcId,

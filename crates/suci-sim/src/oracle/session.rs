@@ -16,7 +16,7 @@ pub(super) struct Told {
 }
 
 impl Oracle {
-    /// A program gets a message of this session, or hears that it is up.
+    /// Notes that a program gets a message of this session, or an event that it is up.
     pub(super) fn in_session(
         &mut self,
         process: ProcId,
@@ -32,7 +32,7 @@ impl Oracle {
         broken(Kind::OldSession, text)
     }
 
-    /// A program hears of the end of this session, and of those just before it without an event:
+    /// Checks the reported end of this session, and of those just before it without an event:
     /// `sessions` in all.
     pub(super) fn end_of_session(
         &mut self,

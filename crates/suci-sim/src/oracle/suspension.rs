@@ -21,14 +21,14 @@ impl Held {
 }
 
 impl Oracle {
-    /// The program of `process` suspends its session with `node`.
+    /// Notes that the program of `process` suspends its session with `node`.
     pub fn suspends(&mut self, process: ProcId, node: u32) {
         if let Some(own) = self.node_of(process) {
             self.suspended.insert((own, node));
         }
     }
 
-    /// `Suspended` or `Resumed` came.
+    /// Checks a `Suspended` or `Resumed` event.
     pub(super) fn suspension(
         &mut self,
         process: ProcId,
@@ -54,13 +54,13 @@ impl Oracle {
         broken(Kind::Suspended, text)
     }
 
-    /// The session of `process` with `node` is over, and so is its suspension.
+    /// Notes that the session of `process` with `node` is over, and so is its suspension.
     pub(super) fn suspension_ended(&mut self, process: ProcId, node: u32) {
         self.held.remove(&(process, node));
     }
 
-    /// A message was accepted. If it begins a channel, it may begin a session, too, of which the
-    /// program hears only after it took the messages of the one before.
+    /// Checks an accepted message. If it begins a channel, it may begin a session, too, of which
+    /// the program hears only after it took the messages of the one before.
     ///
     /// # Errors
     /// The process knows that the session is suspended.
@@ -71,7 +71,7 @@ impl Oracle {
         self.check_held(process, node, "accepts a message")
     }
 
-    /// A packet with these parts leaves `process` for `node`.
+    /// Checks a packet with these parts that leaves `process` for `node`.
     ///
     /// # Errors
     /// The process knows that the session is suspended.

@@ -51,7 +51,7 @@ impl Oracle {
         token: u64,
         count: u64,
     ) -> Verdict {
-        let mut row = self.row_of(token, (process, node, channel));
+        let mut sequence = self.sequence_of(token, (process, node, channel));
         let waits = |token: &u64| {
             self.record(*token).is_some_and(|record| {
                 record.is_unsent()
@@ -60,17 +60,17 @@ impl Oracle {
                     && record.fate == MessageFate::Open
             })
         };
-        row.retain(waits);
-        let kept = usize::try_from(count).map_or(None, |count| row.len().checked_sub(count));
+        sequence.retain(waits);
+        let kept = usize::try_from(count).map_or(None, |count| sequence.len().checked_sub(count));
         let Some(kept) = kept else {
             let text = format!(
                 "process {process} cancelled {count} messages to node {node} on channel {channel}, of which {} were not sent",
-                row.len()
+                sequence.len()
             );
             return broken(Kind::Withdrawn, text);
         };
         // Messages leave in order.
-        for token in row.split_off(kept) {
+        for token in sequence.split_off(kept) {
             self.withdrawn += 1;
             let Some(record) = self.record_mut(token) else {
                 continue;
@@ -84,21 +84,21 @@ impl Oracle {
     }
 
     /// Returns the messages of one stream that have this token in the library: of twins the whole
-    /// row, and the next session's first message, if that is a twin, too.
-    fn row_of(&self, token: u64, stream: (ProcId, u32, u32)) -> Vec<u64> {
+    /// sequence, and the next session's first message, if that is a twin, too.
+    fn sequence_of(&self, token: u64, stream: (ProcId, u32, u32)) -> Vec<u64> {
         let stream = self.streams.get(&stream);
         let Some((first, stream)) = self.record(token).zip(stream) else {
             return Vec::new();
         };
-        // No row begins with a session.
+        // No sequence begins with a session.
         if !first.spec.twin || first.number == 0 {
             return vec![token];
         }
         let behind = stream.tokens.get(first.position..).unwrap_or_default();
-        let mut row = Vec::new();
+        let mut sequence = Vec::new();
         for (token, number) in behind.iter().zip(first.number..) {
             match self.record(*token) {
-                Some(twin) if twin.spec.twin => row.push(*token),
+                Some(twin) if twin.spec.twin => sequence.push(*token),
                 _ => break,
             }
             if self
@@ -108,10 +108,11 @@ impl Oracle {
                 break;
             }
         }
-        row
+        sequence
     }
 
-    /// A packet with these parts is given to the network, and was built at `now`, if that is known.
+    /// Checks a packet with these parts that is given to the network. It was built at `now`, if
+    /// that is known.
     ///
     /// # Errors
     /// A message was sent that was taken back before, or taken back for no reason.
@@ -142,7 +143,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// A sender was told that this message is not delivered for this reason.
+    /// Checks the report to a sender that this message is not delivered for this reason.
     pub(super) fn check_reason(&self, token: u64, reason: u64) -> Verdict {
         let Some(record) = self.record(token) else {
             return Ok(());

@@ -6,8 +6,8 @@ use super::lossy;
 use crate::options::{Churn, Consume, Options};
 use crate::rng::Rng;
 
-/// A few nodes stay, and one or two start hundreds of times. In half of the runs nothing is lost:
-/// every first message must arrive then.
+/// Draws a run in which a few nodes stay, and one or two start hundreds of times. In half of these
+/// runs no packet is lost: every first message must arrive then.
 pub(super) fn churn(run: &mut Options, rng: &mut Rng) {
     let places = rng.index(1, 3).min(run.nodes.saturating_sub(1));
     run.clients = places;

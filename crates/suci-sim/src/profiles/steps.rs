@@ -6,7 +6,7 @@ use super::Profile;
 use crate::options::{DuplicateAt, Options, Step};
 use crate::rng::Rng;
 
-/// HELLOs without end for some seconds, in which processes may come up or start again.
+/// Adds a flood of HELLOs for some seconds, in which processes may come up or start again.
 pub(super) fn flood(run: &mut Options, rng: &mut Rng) {
     let place = rng.index(0, run.nodes);
     let (from, span) = (rng.range(0, 500), rng.range(500, 5_000));
@@ -118,7 +118,8 @@ fn close(place: usize, other: usize, rng: &mut Rng) -> Step {
     }
 }
 
-/// For a while, or until the network is mended.
+/// Returns a suspension. It ends after a while, by another step of the script, or when the network
+/// is mended.
 fn suspend(run: &mut Options, place: usize, other: usize, at: Duration, rng: &mut Rng) -> Step {
     if rng.chance(800_000) {
         let end = at + rng.duration(Duration::from_micros(100), Duration::from_secs(20));

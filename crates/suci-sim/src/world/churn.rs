@@ -13,7 +13,7 @@ use crate::packet::{PlaceId, ProcId};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl World {
-    /// Called before a process starts: the place may get another address.
+    /// Moves the place to another address, sometimes, before a process starts there.
     pub(super) fn move_before_start(&mut self, place: PlaceId) {
         let again = self.places.get(place).is_some_and(|it| it.starts > 0);
         if let Some(churn) = self.options.churn_at(place)
@@ -26,8 +26,8 @@ impl World {
         }
     }
 
-    /// A process started: its program sends a first message to each of its peers. The process
-    /// closes or is killed some time later, and the next one starts.
+    /// Begins the life of a started process: its program sends a first message to each of its
+    /// peers. The process closes or is killed some time later, and the next one starts.
     pub(super) fn begin_life(&mut self, place: PlaceId, id: ProcId) {
         let Some(churn) = self.options.churn_at(place).filter(|_| !self.mended) else {
             return;
