@@ -21,7 +21,7 @@ pub const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(1);
 /// Packets that force an acknowledgement, until the caller sets its own bound.
 pub const DEFAULT_ACK_EVERY: u32 = 16;
 
-/// Whether an acknowledgement should go.
+/// The need to send an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckNeed {
     /// No packet waits for an acknowledgement.

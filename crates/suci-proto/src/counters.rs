@@ -162,7 +162,7 @@ pub struct PeerStats {
     pub node: NodeId,
     /// Its address.
     pub address: Option<SocketAddr>,
-    /// Whether it answers.
+    /// The state of the link.
     pub link: Link,
     /// True if this side suspended the session.
     pub suspended_here: bool,
@@ -235,7 +235,7 @@ pub struct Traffic {
     pub duplicates: u64,
 }
 
-/// Whether a peer answers.
+/// The state of the link to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Link {
     /// Never needed yet, or over.

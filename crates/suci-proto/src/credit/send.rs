@@ -63,7 +63,7 @@ pub struct SendCredit {
     size: usize,
 }
 
-/// Whether the receiver was given a reason to acknowledge and to renew its grant.
+/// The state of asking the receiver to acknowledge and to renew its grant.
 #[derive(Debug)]
 struct Refresh {
     /// Numbers that the newest grant left us.

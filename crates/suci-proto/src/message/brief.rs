@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// So many bytes are shown.
+/// Number of bytes shown.
 const SHOWN: usize = 32;
 
 /// Shows the first bytes of a message, and how many there are: it may have gigabytes.

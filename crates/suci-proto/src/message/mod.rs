@@ -132,7 +132,7 @@ pub struct SmallOutgoing<'a> {
     pub channel: ChannelId,
     /// The program's tag.
     pub tag: u64,
-    /// What it means to the program.
+    /// The program's kind of message.
     pub kind: Kind,
     /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the
     /// caller).
@@ -188,7 +188,7 @@ pub struct Message {
     pub number: MessageNumber,
     /// The program's tag.
     pub tag: u64,
-    /// What it means to the program.
+    /// The program's kind of message.
     pub kind: Kind,
     /// The program's header.
     pub user_header: Bytes,

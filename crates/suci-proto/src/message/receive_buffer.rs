@@ -41,7 +41,7 @@ impl ReceiveBuffer {
         self.as_ref().len()
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.as_ref().is_empty()

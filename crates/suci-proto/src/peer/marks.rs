@@ -1,15 +1,5 @@
-//! Whether packets to a peer are marked as ECN-capable (RFC 3168), and whether such packets arrive.
-//!
-//! A middle box may break marks in two ways (RFC 9000 section 13.4.2):
-//!
-//! * It drops marked packets. Marking stops at the second probe timeout in a row.
-//! * It sets CE on each packet. Marking stops after ten CE marks in a row, if the congestion window
-//!   was no larger than the initial one: such a window cannot cause congestion that long.
-//!
-//! Marking resumes once the peer counts a packet that kept its mark: the peer was away, or packets
-//! were lost for another reason. To find that out, a PING is sent marked as soon as the peer
-//! answers again, and then every ten minutes. A path that erases marks needs no such care: no
-//! decision depends on a mark that does not arrive.
+//! The decision to mark packets to a peer as ECN-capable (RFC 3168), and the check that marked
+//! packets arrive.
 
 use crate::time::{Duration, Instant};
 use crate::wire::EcnCounts;
@@ -34,7 +24,7 @@ pub(crate) struct Marks {
     state: MarkState,
 }
 
-/// Whether packets are marked.
+/// The state of marking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum MarkState {
     Marked {

@@ -258,7 +258,7 @@ struct ProcessRecord {
     unattended: bool,
 }
 
-/// Whether a process has a peer for up.
+/// The state of a link, as a process was told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Link {
     #[default]
