@@ -238,7 +238,7 @@ impl NodeOptions {
             0 => Ok(WaitPolicy::Adaptive),
             1 => Ok(WaitPolicy::Sleep),
             2 => time(self.spin, "spin").map(WaitPolicy::Spin),
-            _ => Err(out_of_range("wait", "a value of enum suci_wait")),
+            _ => Err(out_of_range("wait", "a value of enum suci_wait_policy")),
         }
     }
 

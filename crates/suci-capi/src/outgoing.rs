@@ -115,7 +115,8 @@ impl SendOptions {
     /// Returns the message of these pieces, and the loan of their memory.
     ///
     /// # Safety
-    /// As [`SendOptions::draft`]; the pieces are readable, and stay as they are while they are lent.
+    /// As [`SendOptions::draft`]; the pieces are readable, and stay as they are while they are
+    /// lent.
     pub(crate) unsafe fn draft_of(
         &self,
         releases: &Arc<Releases>,

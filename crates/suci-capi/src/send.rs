@@ -151,14 +151,14 @@ pub unsafe extern "C" fn suci_sendv(
 }
 
 /// A message of a batch.
-struct Item<'a> {
+struct BatchItem<'a> {
     to: NodeId,
     bytes: &'a [u8],
     /// `None`: a plain copy of the bytes.
     options: Option<SendOptions>,
 }
 
-impl Item<'_> {
+impl BatchItem<'_> {
     /// Returns the message, and the loan of its memory.
     ///
     /// # Safety
@@ -194,10 +194,10 @@ unsafe fn send_together<'a>(
     node: &mut Entered,
     sent: &mut usize,
     count: usize,
-    item: &impl Fn(usize) -> Result<Item<'a>, Failure>,
+    item: &impl Fn(usize) -> Result<BatchItem<'a>, Failure>,
 ) -> Result<(), Stop> {
     let releases = Arc::clone(&node.entry().releases);
-    let mut send_all = |send: &mut dyn FnMut(&Item<'a>) -> Result<Option<Loan>, Stop>| {
+    let mut send_all = |send: &mut dyn FnMut(&BatchItem<'a>) -> Result<Option<Loan>, Stop>| {
         while *sent < count {
             let item = item(*sent).map_err(Stop::Failed)?;
             let loan = send(&item)?;
@@ -248,7 +248,7 @@ unsafe fn send_batch<'a>(
     count: usize,
     timeout: i64,
     accepted: *mut usize,
-    item: impl Fn(usize) -> Result<Item<'a>, Failure>,
+    item: impl Fn(usize) -> Result<BatchItem<'a>, Failure>,
 ) -> Result<(), Failure> {
     let mut sent = 0;
     let result = node.enter().and_then(|mut node| {
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn suci_send_many(
             let none = || Failure::argument("no such message");
             // SAFETY: as suci.h asks.
             let bytes = unsafe { outgoing::piece(messages.get(place).ok_or_else(none)?) }?;
-            Ok(Item { to, bytes, options })
+            Ok(BatchItem { to, bytes, options })
         };
         // SAFETY: as suci.h asks.
         unsafe { send_batch(node, count, timeout, accepted, item) }
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn suci_send_batch(
             let bytes = unsafe { pointer::bytes(message.data, message.length, "data") }?;
             // SAFETY: as suci.h asks.
             let options = unsafe { SendOptions::of(message.options) }?;
-            Ok(Item {
+            Ok(BatchItem {
                 to: NodeId(message.to),
                 bytes,
                 options: (!options.is_plain()).then_some(options),

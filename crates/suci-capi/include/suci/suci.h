@@ -352,7 +352,7 @@ enum suci_controller {
 };
 
 /* How blocking calls wait. */
-enum suci_wait {
+enum suci_wait_policy {
     SUCI_WAIT_ADAPTIVE = 0,       /* Polls for up to 50 us for answers if that paid; then sleeps. */
     SUCI_WAIT_SLEEP = 1,          /* Sleeps at once. */
     SUCI_WAIT_SPIN = 2            /* Polls for `spin`, then sleeps. Takes one processor. */
@@ -377,7 +377,7 @@ typedef struct suci_node_options {
     uint32_t accept;              /* enum suci_accept. Default SUCI_ACCEPT_BOOK. */
     uint32_t mode;                /* enum suci_mode for traffic to peers. Default ADAPTIVE. */
     uint32_t controller;          /* enum suci_controller. Default AUTO. */
-    uint32_t wait;                /* enum suci_wait. Default ADAPTIVE. */
+    uint32_t wait;                /* enum suci_wait_policy. Default ADAPTIVE. */
     uint64_t controller_window;   /* Bytes in flight of SUCI_CONTROLLER_FIXED. Default 0. */
     int64_t spin;                 /* How long SUCI_WAIT_SPIN polls. Default 5 ms. */
     uint64_t rate_cap;            /* Bytes per second to each peer at most. Default
@@ -1241,7 +1241,7 @@ typedef struct suci_share_stats {
     uint64_t granted;             /* Bytes granted, as the kernel charges them. */
     uint64_t beyond;              /* Bytes granted beyond the buffer, which long paths hold. */
     uint64_t free_bytes;          /* Bytes for data that are granted to nobody. */
-    double jain;                  /* How evenly those share: 1, or 1/n if one has all. */
+    double jain;                  /* How evenly those peers share: 1, or 1/n if one has all. */
 } suci_share_stats;
 
 /* Gives how the receive buffer of the socket at place `thread` is shared out (0 on a caller-driven
