@@ -12,7 +12,7 @@
 //!   queue, does not end that.
 //! * Without a queue, congestion cuts the bandwidth once between probes. If the loss goes on after
 //!   that, the rate was not its cause.
-//! * The window never falls below the product plus the allowance for acknowledgements in clumps.
+//! * The window never falls below the product plus the allowance for aggregated acknowledgements.
 //!
 //! Left out or simplified: losses are judged once a round, not packet by packet; the bound in the
 //! short term is one of bandwidth alone (`bw_lo`); the wait between probes varies with the bytes
@@ -59,8 +59,8 @@ const UP_ROUNDS: u32 = 8;
 const PROBE_RTT_EVERY: Duration = Duration::from_secs(5);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const PROBE_RTT_GAIN: f64 = 0.5;
-/// Rounds over which acknowledgements that came in clumps are remembered, in two halves.
-const CLUMP_ROUNDS: u64 = 5;
+/// Rounds over which aggregated acknowledgements are remembered, in two halves.
+const AGGREGATION_ROUNDS: u64 = 5;
 /// Bounds of the window: four packets (BBRMinPipeCwnd), and 100 Gbit/s for five seconds.
 const MIN_PACKETS: f64 = 4.0;
 const MAX_WINDOW: f64 = (1_u64 << 36) as f64;
@@ -96,7 +96,7 @@ pub struct Bbr {
     cycle_round: u64,
     cycle_wait: Duration,
     losses: Losses,
-    clumps: Clumps,
+    ack_aggregation: AckAggregation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,14 +160,14 @@ struct BbrRound {
 
 /// Bytes acknowledged at once beyond those that the bandwidth explains ("ACK aggregation").
 #[derive(Clone, Debug, Default)]
-struct Clumps {
+struct AckAggregation {
     /// When the current measurement began, and bytes acknowledged since.
     began: Option<Instant>,
     bytes: f64,
     extra: [f64; 2],
 }
 
-impl Clumps {
+impl AckAggregation {
     fn on_ack(&mut self, now: Instant, bytes: f64, bandwidth: f64) {
         let began = *self.began.get_or_insert(now);
         let expected = bandwidth * now.since(began).as_secs_f64();
@@ -214,7 +214,7 @@ impl Bbr {
             cycle_round: 0,
             cycle_wait: PROBE_BW,
             losses: Losses::default(),
-            clumps: Clumps::default(),
+            ack_aggregation: AckAggregation::default(),
         }
     }
 
@@ -255,7 +255,7 @@ impl Bbr {
         }
         self.round.delivered += sample.bytes as f64;
         self.round.app_limited |= sample.app_limited;
-        self.clumps
+        self.ack_aggregation
             .on_ack(now, sample.bytes as f64, self.max_bandwidth());
         let Some(path) = sample.path.map(|path| path.as_secs_f64()) else {
             return;
@@ -277,8 +277,8 @@ impl Bbr {
     /// Ends a round: judges its losses, whether the pipe is full, and whether the phase is over.
     fn end_round(&mut self, now: Instant, round: &BbrRound, in_flight: f64) {
         self.rounds += 1;
-        if self.rounds.is_multiple_of(CLUMP_ROUNDS) {
-            self.clumps.next_half();
+        if self.rounds.is_multiple_of(AGGREGATION_ROUNDS) {
+            self.ack_aggregation.next_half();
         }
         let grew = self.max_bandwidth() > self.best;
         self.best = self.max_bandwidth();
@@ -472,12 +472,12 @@ impl Bbr {
         } else {
             WINDOW_GAIN
         };
-        // Segmentation trains leave at once, and acknowledgements come in clumps.
+        // Segmentation trains leave at once, and acknowledgements arrive aggregated.
         let quantum = (self.model() / 1_000.0)
             .min(MAX_DATAGRAM as f64)
             .max(2.0 * self.mtu);
-        let slack = 3.0 * quantum + self.clumps.most();
-        let (target, least) = (gain * self.usual(product) + slack, product + slack);
+        let allowance = 3.0 * quantum + self.ack_aggregation.most();
+        let (target, least) = (gain * self.usual(product) + allowance, product + allowance);
         let grown = self.window + acked;
         let window = if self.filled {
             grown.min(target)

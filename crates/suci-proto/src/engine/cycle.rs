@@ -27,7 +27,7 @@ impl Engine {
     }
 
     /// As [`Engine::begin_cycle`], for a driver whose program is about to send: acknowledgements
-    /// continue to wait until [`Engine::force_acks`].
+    /// continue to wait for the next [`Engine::begin_cycle`].
     pub fn begin_keeping_acks(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);

@@ -176,7 +176,7 @@ pub(crate) struct Connection {
     pub(crate) control_at: Option<Instant>,
     /// When an unanswered RECLAIM is checked again.
     pub(crate) reclaim_at: Option<Instant>,
-    pub(crate) blame: Blame,
+    pub(crate) undo: CongestionUndo,
     /// When the controller last began anew because packets were too large for the path.
     pub(crate) anew_at: Option<Instant>,
     /// The last decision of the program's controller.
@@ -196,15 +196,15 @@ pub(crate) struct Connection {
 /// Such events overlap: when all their losses prove spurious, all reactions are undone together. A
 /// confirmed loss leaves the reactions as they are.
 #[derive(Debug, Default)]
-pub(crate) struct Blame {
+pub(crate) struct CongestionUndo {
     /// The count of confirmed losses at the first of the events that may be undone.
     since: Option<u64>,
 }
 
-impl Blame {
+impl CongestionUndo {
     /// Notes that packets were declared lost. Returns whether this event overlaps the ones before,
     /// whose reactions may still be undone.
-    pub(crate) fn charge(&mut self, recovery: &Recovery) -> bool {
+    pub(crate) fn on_losses(&mut self, recovery: &Recovery) -> bool {
         let confirmed = Some(recovery.confirmed());
         let overlaps = self.since == confirmed;
         self.since = confirmed;
@@ -213,7 +213,7 @@ impl Blame {
 
     /// Notes that a packet declared lost arrived after all. Returns true if that was the last of
     /// those losses.
-    pub(crate) fn refute(&mut self, recovery: &Recovery) -> bool {
+    pub(crate) fn on_spurious(&mut self, recovery: &Recovery) -> bool {
         let refuted = self.since == Some(recovery.confirmed()) && recovery.doubtful() == 0;
         if refuted {
             self.since = None;
@@ -299,7 +299,7 @@ impl Connection {
             capped_until: None,
             control_at: None,
             reclaim_at: None,
-            blame: Blame::default(),
+            undo: CongestionUndo::default(),
             anew_at: None,
             steered: Decision::default(),
             delivery_rate: 0,
@@ -393,7 +393,7 @@ impl Connection {
     /// Replaces the congestion controller. The new one starts as on a new connection.
     pub(crate) fn set_controller(&mut self, controller: ControllerChoice) {
         self.congestion = controller.make(self.mtu.current());
-        self.blame = Blame::default();
+        self.undo = CongestionUndo::default();
     }
 
     /// Gives back the memory for packets under way. Returns false if there are any, or frames are
@@ -490,37 +490,37 @@ mod tests {
 
     #[test]
     fn losses_of_overlapping_events_are_refuted_together() {
-        let (mut recovery, mut blame) = (
+        let (mut recovery, mut undo) = (
             Recovery::new(0, Duration::from_millis(100)),
-            Blame::default(),
+            CongestionUndo::default(),
         );
         send(&mut recovery, 0..=3, 0);
         assert_eq!(ack(&mut recovery, 100, &[3..=3]).lost.packets, 1);
-        assert!(!blame.charge(&recovery), "the first");
+        assert!(!undo.on_losses(&recovery), "the first");
         send(&mut recovery, 4..=7, 110);
         assert_eq!(ack(&mut recovery, 210, &[5..=7]).lost.packets, 3);
-        assert!(blame.charge(&recovery), "the last one's loss is in doubt");
+        assert!(undo.on_losses(&recovery), "the last one's loss is in doubt");
         assert_eq!(ack(&mut recovery, 215, &[0..=0]).spurious, 1);
-        assert!(!blame.refute(&recovery), "those of the second stand");
+        assert!(!undo.on_spurious(&recovery), "those of the second stand");
         assert_eq!(ack(&mut recovery, 220, &[4..=4, 0..=2]).spurious, 3);
-        assert!(blame.refute(&recovery));
-        assert!(!blame.refute(&recovery), "once");
+        assert!(undo.on_spurious(&recovery));
+        assert!(!undo.on_spurious(&recovery), "once");
     }
 
     #[test]
     fn a_confirmed_loss_keeps_the_reactions() {
-        let (mut recovery, mut blame) = (
+        let (mut recovery, mut undo) = (
             Recovery::new(0, Duration::from_millis(100)),
-            Blame::default(),
+            CongestionUndo::default(),
         );
         send(&mut recovery, 0..=3, 0);
         ack(&mut recovery, 100, &[3..=3]);
-        assert!(!blame.charge(&recovery));
+        assert!(!undo.on_losses(&recovery));
         send(&mut recovery, 4..=4, 9_000);
         ack(&mut recovery, 9_100, &[4..=4]);
         assert_eq!((recovery.doubtful(), recovery.confirmed()), (2, 1));
-        assert!(!blame.charge(&recovery), "1 and 2 are a new event");
+        assert!(!undo.on_losses(&recovery), "1 and 2 are a new event");
         assert_eq!(ack(&mut recovery, 9_110, &[1..=2]).spurious, 2);
-        assert!(blame.refute(&recovery));
+        assert!(undo.on_spurious(&recovery));
     }
 }

@@ -7,7 +7,7 @@
 //! for the first. The state ends up as if the packets had come one after the other; the tests
 //! compare both.
 
-use super::connection::Blame;
+use super::connection::CongestionUndo;
 use super::end::Ending;
 use super::marks::MarkSign;
 use super::{Closing, Connection, Peer};
@@ -314,7 +314,7 @@ impl Peer {
         self.heard_at = Some(address);
         connection.begin_on_path(&shared.paths, now);
         connection.marks.on_path_changed();
-        connection.blame = Blame::default();
+        connection.undo = CongestionUndo::default();
         connection.cwnd_validation.on_path_changed();
         connection.asked_at = None;
         let (recovery, mut fate) = connection.fates(&mut self.session);
@@ -556,7 +556,7 @@ impl Connection {
     ) {
         shared.counters.spurious_losses += u64::from(summary.spurious);
         self.traffic.spurious_losses += u64::from(summary.spurious);
-        if summary.spurious > 0 && self.blame.refute(&self.recovery) {
+        if summary.spurious > 0 && self.undo.on_spurious(&self.recovery) {
             self.congestion.on_spurious(now);
         }
         if let Some(sent_at) = summary.largest_newly_acked_sent_at {
@@ -615,7 +615,7 @@ impl Connection {
             self.on_too_large(now, sent_at, lost.persistent);
             return;
         }
-        let overlaps = self.blame.charge(&self.recovery);
+        let overlaps = self.undo.on_losses(&self.recovery);
         self.congestion.on_congestion(
             now,
             &CongestionEvent {
@@ -640,7 +640,7 @@ impl Connection {
         self.anew_at = Some(now);
         // Earlier losses that prove spurious from now on concern the former state of the
         // controller.
-        self.blame = Blame::default();
+        self.undo = CongestionUndo::default();
         let most = if persistent { 0 } else { u64::MAX };
         self.congestion.begin_anew(self.mtu.current(), most);
     }
@@ -664,7 +664,7 @@ impl Connection {
             }
         }
         // A reaction to a mark is never undone, nor are the reactions before it.
-        self.blame = Blame::default();
+        self.undo = CongestionUndo::default();
         self.congestion.on_congestion(
             now,
             &CongestionEvent {
