@@ -27,7 +27,7 @@ const struct name CONTROLLERS[] = {
 
 const struct name WAITS[] = {
     { "adaptive", SUCI_WAIT_ADAPTIVE },
-    { "block", SUCI_WAIT_BLOCK },
+    { "sleep", SUCI_WAIT_SLEEP },
     { "spin", SUCI_WAIT_SPIN },
     { NULL, 0 }
 };
