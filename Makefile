@@ -29,9 +29,9 @@ TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off 
 # What a build needs, as command:package pairs: linker, libc and, for rustup, curl with certificates.
 BUILD_TOOLS := cc:gcc cc:libc6-dev curl:curl curl:ca-certificates
 
-# What the namespace tests call, as command:package pairs.
+# What the tests call, as command:package pairs.
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
-	g++:g++ git:git valgrind:valgrind
+	g++:g++ git:git valgrind:valgrind swipl:swi-prolog-nox
 
 # What the contenders of the bench in C are built and run with, as file:package pairs.
 BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma/fabric.h:libfabric-dev \
@@ -41,7 +41,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants demo test sim fuzz bench bench-report doc ladders mutants show soak
+.PHONY: help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -110,6 +110,10 @@ setup-mutants:
 	@echo "== setup: cargo-mutants $(MUTANTS_VERSION)"
 	@$(CARGO) mutants --version 2>/dev/null | grep -q ' $(MUTANTS_VERSION)$$' || \
 	  $(TOOL_PROFILE) $(CARGO) install --locked --version $(MUTANTS_VERSION) cargo-mutants
+
+prolog: setup-rust setup-host ## library(suci) for SWI-Prolog: built, tested, and used by its example
+	@echo "== prolog: library(suci) installed as a pack, its tests and its programs"
+	$(XTASK) prolog
 
 demo: setup-rust ## Four processes, all to all: a file to everyone, then figures beside TCP
 	@echo "== demo: building the release command, then running the demonstration"

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Failure, Result};
 use crate::exec::{self, Process};
-use crate::{faults, fuzz, guards, layers, planted, prose};
+use crate::{faults, fuzz, guards, layers, planted, prolog, prose};
 
 /// Seeds that every change runs; `make sim` runs 10,000.
 const SEEDS: &str = "0..300";
@@ -75,6 +75,10 @@ const STEPS: &[Step] = &[
     Step {
         name: TESTS,
         run: tests,
+    },
+    Step {
+        name: "prolog",
+        run: prolog::check,
     },
     Step {
         name: "simulator",

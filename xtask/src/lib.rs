@@ -20,6 +20,7 @@ pub mod netns;
 mod perf;
 pub mod planted;
 pub mod plot;
+pub mod prolog;
 pub mod prose;
 pub mod show;
 mod signals;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
-    Result, bench, ci, demo, faults, fuzz, guards, ladders, layers, mutants, planted, prose, show,
-    soak, tableau,
+    Result, bench, ci, demo, faults, fuzz, guards, ladders, layers, mutants, planted, prolog,
+    prose, show, soak, tableau,
 };
 
 /// The project's own chores.
@@ -44,6 +44,8 @@ enum Chore {
     },
     /// The planted faults must be found by the simulator
     Planted,
+    /// Install, test and use library(suci) for SWI-Prolog
+    Prolog,
     /// Run the fuzz targets
     Fuzz {
         /// Seconds for each target
@@ -121,6 +123,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Faults { write } => faults::check(write),
         Chore::Guards { write } => guards::check(write),
         Chore::Planted => planted::check(),
+        Chore::Prolog => prolog::check(),
         Chore::Fuzz { seconds, target } => {
             fuzz::check(Duration::from_secs(seconds), target.as_deref())
         }

@@ -8,7 +8,7 @@
 
 install_t install_suci4pl(void);
 
-/* Registers the predicates in the module that loads this one, suci. */
+/* Registers the predicates in the module that loads this one, suci_foreign. */
 install_t install_suci4pl(void)
 {
     install_node();
@@ -18,4 +18,5 @@ install_t install_suci4pl(void)
     install_peer();
     install_stats();
     install_datagram();
+    install_wait();
 }

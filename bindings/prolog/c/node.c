@@ -340,7 +340,6 @@ static int open_with(struct opening *opening, suci_node *handle)
 static struct node *node_new(suci_node handle, bool trust)
 {
     struct node *node = calloc(1, sizeof *node);
-    pthread_condattr_t monotonic;
 
     if (!node)
         return NULL;
@@ -348,10 +347,7 @@ static struct node *node_new(suci_node handle, bool trust)
     node->trust = trust;
     suci_node_id(handle, &node->id);
     pthread_mutex_init(&node->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&node->left, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    init_condition(&node->left);
     return node;
 }
 
@@ -388,8 +384,7 @@ static int close_work(struct job *job)
 /* Waits until this call is the only one inside, so that the handle is given back at once. */
 static void await_others(struct node *node)
 {
-    int64_t end = clock_now() + LEAVE_TIME;
-    struct timespec until = { .tv_sec = end / 1000000000, .tv_nsec = end % 1000000000 };
+    struct timespec until = timespec_at(clock_now() + LEAVE_TIME);
     int error = 0;
 
     pthread_mutex_lock(&node->mutex);

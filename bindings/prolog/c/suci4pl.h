@@ -14,11 +14,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <SWI-Stream.h>
 #include <SWI-Prolog.h>
 
 #include <suci/suci.h>
+
+/* Other modules of the process may have functions of the same names. */
+#pragma GCC visibility push(hidden)
 
 /* ---- Nodes (node.c) ------------------------------------------------------------------------- */
 
@@ -130,13 +134,17 @@ bool record_fits(const void *bytes, size_t length);
 /* A signal handler raised an exception, which is pending. */
 #define INTERRUPTED (-1)
 
+/* The monotonic clock. */
 int64_t clock_now(void);
+struct timespec timespec_at(int64_t time);
+/* Initialises a condition that timed waits measure by the monotonic clock. */
+void init_condition(pthread_cond_t *condition);
 /* Calls `step` for slices of `timeout` until it returns something else than SUCI_E_TIMED_OUT or
  * SUCI_E_QUEUE_FULL. Between slices Prolog handles its signals. Returns the last result, or
  * INTERRUPTED. */
 int wait_in_slices(int (*step)(void *context, int64_t slice), void *context, int64_t timeout);
 
-/* A call that cannot be cut into slices. It runs in a thread of its own. */
+/* A call that cannot be cut into slices. It runs in another thread. */
 struct job {
     /* Set by the caller of job_run(). */
     int (*work)(struct job *job);
@@ -188,5 +196,8 @@ void install_receive(void);
 void install_peer(void);
 void install_stats(void);
 void install_datagram(void);
+void install_wait(void);
+
+#pragma GCC visibility pop
 
 #endif

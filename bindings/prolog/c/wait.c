@@ -5,10 +5,12 @@
  *
  * The calls of the library do not end by a signal. So a call that can be repeated runs in slices of
  * 50 ms: thread_signal/2, alarms and Ctrl-C are handled between them. A call that cannot be
- * repeated, because it sends a request or closes the node, runs in a thread of its own while the
- * Prolog thread waits in such slices. Other Prolog threads go on in both cases.
+ * repeated, because it sends a request or closes the node, runs in another thread while the Prolog
+ * thread waits in such slices. Other Prolog threads go on in both cases. The other threads are kept
+ * for a while: to start one for each call would cost several times the round trip of a request.
  */
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -28,6 +30,11 @@ int64_t clock_now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+struct timespec timespec_at(int64_t time)
+{
+    return (struct timespec){ .tv_sec = time / 1000000000, .tv_nsec = time % 1000000000 };
 }
 
 /* Returns the time at which `timeout` is over. */
@@ -65,10 +72,19 @@ int wait_in_slices(int (*step)(void *context, int64_t slice), void *context, int
     }
 }
 
+void init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
 struct job *job_new(struct node *node, int (*work)(struct job *job))
 {
     struct job *job = calloc(1, sizeof *job);
-    pthread_condattr_t monotonic;
 
     if (!job) {
         PL_resource_error("memory");
@@ -78,10 +94,7 @@ struct job *job_new(struct node *node, int (*work)(struct job *job))
     job->node = node;
     node_enter_again(node);
     pthread_mutex_init(&job->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&job->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    init_condition(&job->changed);
     return job;
 }
 
@@ -97,9 +110,9 @@ void job_free(struct job *job)
     free(job);
 }
 
-static void *job_thread(void *context)
+/* Does the work of a job and tells who waits for it. */
+static void job_work(struct job *job)
 {
-    struct job *job = context;
     int result = job->work(job);
     bool abandoned;
 
@@ -112,32 +125,123 @@ static void *job_thread(void *context)
     pthread_mutex_unlock(&job->mutex);
     if (abandoned)
         job_free(job);
+}
+
+/* A thread that runs jobs. */
+struct worker {
+    struct job *job;         /* The next one. */
+    pthread_cond_t given;    /* There is a job. */
+    struct worker *next;     /* In the list of idle workers. */
+};
+
+/* How long an idle worker waits for another job. */
+#define IDLE_TIME SUCI_SECONDS(10)
+
+/* Guards the list, and the jobs of workers that are in it. */
+static pthread_mutex_t workers_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct worker *idle_workers;
+
+static void list_remove(const struct worker *worker)
+{
+    for (struct worker **link = &idle_workers; *link; link = &(*link)->next) {
+        if (*link == worker) {
+            *link = worker->next;
+            return;
+        }
+    }
+}
+
+/* Waits for another job. Returns false if none came for some time. */
+static bool worker_idle(struct worker *worker)
+{
+    struct timespec until = timespec_at(clock_now() + IDLE_TIME);
+    int error = 0;
+    bool given;
+
+    pthread_mutex_lock(&workers_mutex);
+    worker->job = NULL;
+    worker->next = idle_workers;
+    idle_workers = worker;
+    while (!worker->job && error == 0)
+        error = pthread_cond_timedwait(&worker->given, &workers_mutex, &until);
+    given = worker->job != NULL;
+    if (!given)
+        list_remove(worker);
+    pthread_mutex_unlock(&workers_mutex);
+    return given;
+}
+
+static void *worker_thread(void *context)
+{
+    struct worker *worker = context;
+
+    do {
+        job_work(worker->job);
+    } while (worker_idle(worker));
+    pthread_cond_destroy(&worker->given);
+    free(worker);
     return NULL;
 }
 
-/* Starts the thread of a job. It handles no signals: they are for Prolog's threads. */
-static int job_start(struct job *job)
+/* Starts a worker. It handles no signals: they are for Prolog's threads. */
+static int worker_start(struct job *job)
 {
+    struct worker *worker = calloc(1, sizeof *worker);
     pthread_t thread;
     pthread_attr_t detached;
     sigset_t all, before;
     int error;
 
+    if (!worker)
+        return ENOMEM;
+    worker->job = job;
+    init_condition(&worker->given);
     sigfillset(&all);
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &detached, job_thread, job);
+    error = pthread_create(&thread, &detached, worker_thread, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&detached);
+    if (error) {
+        pthread_cond_destroy(&worker->given);
+        free(worker);
+    }
     return error;
+}
+
+/* Gives the job to an idle worker, or to a new one. */
+static int job_start(struct job *job)
+{
+    struct worker *worker;
+
+    pthread_mutex_lock(&workers_mutex);
+    worker = idle_workers;
+    if (worker) {
+        idle_workers = worker->next;
+        worker->job = job;
+        pthread_cond_signal(&worker->given);
+    }
+    pthread_mutex_unlock(&workers_mutex);
+    return worker ? 0 : worker_start(job);
+}
+
+/* The child of a fork has no workers. */
+static void forget_workers(void)
+{
+    idle_workers = NULL;
+    pthread_mutex_init(&workers_mutex, NULL);
+}
+
+void install_wait(void)
+{
+    pthread_atfork(NULL, NULL, forget_workers);
 }
 
 /* Waits for at most `time` until the job is done. */
 static bool job_await(struct job *job, int64_t time)
 {
-    int64_t end = clock_now() + time;
-    struct timespec until = { .tv_sec = end / 1000000000, .tv_nsec = end % 1000000000 };
+    struct timespec until = timespec_at(clock_now() + time);
     int error = 0;
     bool done;
 
