@@ -1,14 +1,14 @@
 //! Pacing: spreads a window over its round trip (RFC 9002 section 7.7).
 //!
 //! A token bucket in bytes. User space cannot sleep for a microsecond and should not try: the
-//! bucket may owe as much as [`SLACK`] earns, and a wait is never shorter than that. Therefore the
+//! bucket may owe as much as [`MIN_WAIT`] earns, and a wait is never shorter than that. Therefore the
 //! pacer never delays packets on paths whose round trip is about that short, and whole segmentation
 //! trains pass at high rates.
 
 use crate::time::{Duration, Instant, nanos};
 
 /// Shortest wait worth asking for; shorter ones are granted in advance.
-pub const SLACK: Duration = Duration::from_micros(100);
+pub const MIN_WAIT: Duration = Duration::from_micros(100);
 
 /// Packets that may always go back to back: the initial window of RFC 6928.
 const BURST_PACKETS: u64 = 10;
@@ -52,7 +52,7 @@ impl Pacer {
     pub fn budget(&mut self, now: Instant, rate: u64) -> u64 {
         self.tokens = self.filled(now, rate);
         self.updated = self.updated.max(now);
-        let allowed = self.tokens.saturating_add(paid(rate, SLACK)) / SCALE;
+        let allowed = self.tokens.saturating_add(paid(rate, MIN_WAIT)) / SCALE;
         u64::try_from(allowed).unwrap_or(0)
     }
 
@@ -69,19 +69,19 @@ impl Pacer {
     }
 
     /// Returns when `bytes` may be sent at `rate` bytes per second: `now` if the budget has them,
-    /// else at least [`SLACK`] later. Never before `now`. Bytes beyond the largest burst add no
+    /// else at least [`MIN_WAIT`] later. Never before `now`. Bytes beyond the largest burst add no
     /// wait.
     #[must_use]
     pub fn next_time(&self, now: Instant, rate: u64, bytes: u64) -> Instant {
         let wanted = scaled(bytes).min(self.capacity(rate));
         let missing = wanted.saturating_sub(self.filled(now, rate));
-        if missing <= paid(rate, SLACK) {
+        if missing <= paid(rate, MIN_WAIT) {
             return now;
         }
         // Positive: `paid` is never negative. Rounded up, since a wait that ends too early would be
         // repeated.
         let wait = missing.unsigned_abs().div_ceil(rate.max(1));
-        now + Duration::from_nanos(wait).max(SLACK)
+        now + Duration::from_nanos(wait).max(MIN_WAIT)
     }
 
     /// Returns the bucket at `now`. Debt is bounded as credit is: a burst at an earlier, higher

@@ -389,7 +389,7 @@ impl Options {
     /// have. An address of a dead process is asked for `silence_timeout` first.
     #[must_use]
     pub fn first_within(&self) -> Duration {
-        const SLACK: Duration = Duration::from_secs(10);
+        const ALLOWANCE: Duration = Duration::from_secs(10);
         let longest = |of: fn(&Config) -> Duration| {
             let all = self.configs.iter().map(of);
             all.max().unwrap_or_default()
@@ -397,8 +397,8 @@ impl Options {
         let silence = longest(|config| config.silence_timeout);
         let given_up = longest(|config| config.give_up_after);
         match self.loses_nothing() {
-            true => silence + SLACK,
-            false => given_up + 4 * SLACK,
+            true => silence + ALLOWANCE,
+            false => given_up + 4 * ALLOWANCE,
         }
     }
 

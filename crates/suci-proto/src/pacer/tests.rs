@@ -1,6 +1,6 @@
 //! Rates over time, whole trains, and waits that are worth sleeping for.
 
-use super::{BURST_PACKETS, Pacer, SLACK};
+use super::{BURST_PACKETS, MIN_WAIT, Pacer};
 use crate::limits::MAX_DATAGRAM;
 use crate::time::{Duration, Instant};
 use proptest::prelude::*;
@@ -21,7 +21,11 @@ fn run(pacer: &mut Pacer, rate: u64, size: u64, time: Duration) -> (u64, u64) {
             budget -= size;
         }
         let next = pacer.next_time(now, rate, size);
-        assert!(next.since(now) >= SLACK, "a wait of {:?}", next.since(now));
+        assert!(
+            next.since(now) >= MIN_WAIT,
+            "a wait of {:?}",
+            next.since(now)
+        );
         now = next;
         sleeps += 1;
     }
@@ -42,7 +46,7 @@ fn holds_the_rate() {
 }
 
 #[test]
-fn the_pacer_sleeps_at_most_once_per_timer_slack() {
+fn the_pacer_sleeps_at_most_once_per_shortest_wait() {
     let mut pacer = Pacer::new(START, MTU);
     let (_, sleeps) = run(
         &mut pacer,
@@ -156,7 +160,7 @@ proptest! {
             let rate = 1_u64 << rate_bits;
             let next = pacer.next_time(now, rate, bytes);
             prop_assert!(next >= now);
-            prop_assert!(next == now || next.since(now) >= SLACK);
+            prop_assert!(next == now || next.since(now) >= MIN_WAIT);
             prop_assert_eq!(next == now, pacer.budget(now, rate) >= bytes.min(largest(rate)));
             if obey {
                 now = next;

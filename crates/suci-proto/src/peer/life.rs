@@ -243,9 +243,9 @@ impl Life {
     /// Notes the report of this machine's kernel that the peer's port is closed. Returns true for
     /// the first report since the peer was heard.
     pub(crate) fn on_port_closed(&mut self, now: Instant) -> bool {
-        let news = self.closed_since.is_none();
+        let first = self.closed_since.is_none();
         self.closed_since.get_or_insert(now);
-        news
+        first
     }
 
     /// Notes the launcher's report that the peer's process has ended; `for_good`: that no other

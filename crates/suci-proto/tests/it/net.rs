@@ -273,9 +273,9 @@ impl Net {
     /// Lets time pass until `host`'s program has messages, and takes them.
     pub(crate) fn run_until_received(&mut self, host: usize) -> Vec<(NodeId, Message)> {
         for _ in 0..1_000_000 {
-            let news = self.received(host);
-            if !news.is_empty() {
-                return news;
+            let received = self.received(host);
+            if !received.is_empty() {
+                return received;
             }
             self.step(None);
         }

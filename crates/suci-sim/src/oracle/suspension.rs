@@ -41,13 +41,13 @@ impl Oracle {
             Side::Here => &mut held.here,
             Side::There => &mut held.there,
         };
-        let news = core::mem::replace(side, now) != now;
+        let changed = core::mem::replace(side, now) != now;
         let own = self.node_of(process).unwrap_or_default();
         let pair = match by {
             Side::Here => (own, node.0),
             Side::There => (node.0, own),
         };
-        if news && self.suspended.contains(&pair) {
+        if changed && self.suspended.contains(&pair) {
             return Ok(());
         }
         let text = format!("process {process}: {by:?} with node {node} suspended: {now}, no news");

@@ -129,11 +129,14 @@ fn the_queue_drains_when_competing_flows_end() {
     // About fifteen seconds of half the link.
     sim.add(cubic(), millis(1_000), 90_000_000);
     let beside = sim.run(millis(10_000));
-    assert!(queue(&beside[..1]) > millis(10), "the company fills it");
+    assert!(
+        queue(&beside[..1]) > millis(10),
+        "the competing flow fills it"
+    );
     sim.run(millis(25_000));
     let time = millis(5_000);
     let alone = sim.run(time);
-    assert_eq!(alone[1].sent, 0, "the company left");
+    assert_eq!(alone[1].sent, 0, "the competing flow ended");
     let queue = queue(&alone[..1]);
     assert!(queue < millis(5), "{queue:?}");
     assert!(utilisation(deep(), &alone[..1], time) >= 0.9);
@@ -460,7 +463,11 @@ fn persistent_congestion_in_competitive_mode_is_answered_at_once() {
     for _ in 0..400 {
         round_through(&mut lan, &mut now, millis(30));
     }
-    assert!(lan.window() > 20 * MTU, "in company: {}", lan.window());
+    assert!(
+        lan.window() > 20 * MTU,
+        "in competitive mode: {}",
+        lan.window()
+    );
     lose(&mut lan, now, 1, true);
     assert!(lan.window() <= 2 * MTU, "{}", lan.window());
 }

@@ -12,8 +12,8 @@ const FIRST_PACKETS: u64 = 10;
 /// ... unless they are more than this part of the free credit.
 const FIRST_PART: u64 = 16;
 
-/// Packets that stay free when the remainder of the division is handed out.
-const SLACK: u64 = 4;
+/// Packets that stay free when the remainder of the division is given to some peers.
+const KEPT_FREE: u64 = 4;
 
 /// Packets that an idle peer keeps while others need more: it can send its next request without
 /// asking...
@@ -163,23 +163,23 @@ impl Shares {
         (divided.saturating_sub(bounded), weight)
     }
 
-    /// `bytes` in packets. The remainder of the division gives some peers one packet more. They
-    /// lose it again before the last packets are gone, so that a peer that does not have its part
-    /// yet finds some.
+    /// Converts `bytes` to packets. The remainder of the division gives some peers one packet more.
+    /// They lose it again before the last packets are gone, so that a peer without its part finds
+    /// some.
     fn rounded(&self, bytes: u64, grant: &Grant) -> u64 {
         let whole = packets(bytes, grant.charge());
         let spare = self.free().saturating_sub(self.reserve());
         let kept = if grant.share() > whole {
-            SLACK
+            KEPT_FREE
         } else {
-            SLACK * 2
+            KEPT_FREE * 2
         };
         let more = spare >= kept.saturating_mul(grant.charge())
             && bytes > whole.saturating_mul(grant.charge());
         whole.saturating_add(u64::from(more))
     }
 
-    /// Returns the bytes; with fewer than this free, idle peers are asked to return their credit.
+    /// Returns the number of free bytes below which idle peers are asked to return their credit.
     pub(super) fn scarce(&self) -> u64 {
         self.reserve().saturating_mul(2)
     }
