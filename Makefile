@@ -31,7 +31,7 @@ BUILD_TOOLS := cc:gcc cc:libc6-dev curl:curl curl:ca-certificates
 
 # What the tests call, as command:package pairs.
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
-	g++:g++ git:git valgrind:valgrind swipl:swi-prolog-nox
+	g++:g++ git:git valgrind:valgrind mandoc:mandoc swipl:swi-prolog-nox
 
 # What the contenders of the bench in C are built and run with, as file:package pairs.
 BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma/fabric.h:libfabric-dev \

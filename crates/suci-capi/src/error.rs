@@ -107,9 +107,9 @@ unsafe impl Growable for ErrorInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unflushed {
-    node: u32,
-    reserved: u32,
-    messages: u64,
+    pub(crate) node: u32,
+    pub(crate) reserved: u32,
+    pub(crate) messages: u64,
 }
 
 /// Why a call fails: its result, the text, and what it is about.

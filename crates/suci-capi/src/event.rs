@@ -19,130 +19,130 @@ use suci::{
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawOutcome {
-    number: u64,
-    cookie: u64,
-    channel: u32,
-    fate: u8,
-    notify: u8,
-    reserved: [u8; 2],
+    pub(crate) number: u64,
+    pub(crate) cookie: u64,
+    pub(crate) channel: u32,
+    pub(crate) fate: u8,
+    pub(crate) notify: u8,
+    pub(crate) reserved: [u8; 2],
 }
 
 /// `suci_event_up`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UpEvent {
-    session: u32,
+    pub(crate) session: u32,
 }
 
 /// `suci_event_lost`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LostEvent {
-    code: u64,
-    cause: u32,
-    refusal: u32,
+    pub(crate) code: u64,
+    pub(crate) cause: u32,
+    pub(crate) refusal: u32,
 }
 
 /// `suci_event_side`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SideEvent {
-    here: u8,
+    pub(crate) here: u8,
 }
 
 /// `suci_event_ended`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EndedEvent {
-    session: u32,
-    sessions: u32,
-    reason: u32,
-    reserved: u32,
-    missing: u64,
-    code: u64,
-    outcomes: *const RawOutcome,
-    outcome_count: usize,
+    pub(crate) session: u32,
+    pub(crate) sessions: u32,
+    pub(crate) reason: u32,
+    pub(crate) reserved: u32,
+    pub(crate) missing: u64,
+    pub(crate) code: u64,
+    pub(crate) outcomes: *const RawOutcome,
+    pub(crate) outcome_count: usize,
 }
 
 /// `suci_event_delivery`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DeliveryEvent {
-    number: u64,
-    cookie: u64,
-    reason: u64,
-    channel: u32,
+    pub(crate) number: u64,
+    pub(crate) cookie: u64,
+    pub(crate) reason: u64,
+    pub(crate) channel: u32,
 }
 
 /// `suci_event_writable`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct WritableEvent {
-    priority_class: u8,
+    pub(crate) priority_class: u8,
 }
 
 /// `suci_event_incoming`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingEvent {
-    number: u64,
-    length: u64,
-    tag: u64,
-    user_header: *const c_void,
-    channel: u32,
-    kind: u8,
-    user_header_length: u8,
-    reserved: [u8; 2],
+    pub(crate) number: u64,
+    pub(crate) length: u64,
+    pub(crate) tag: u64,
+    pub(crate) user_header: *const c_void,
+    pub(crate) channel: u32,
+    pub(crate) kind: u8,
+    pub(crate) user_header_length: u8,
+    pub(crate) reserved: [u8; 2],
 }
 
 /// `suci_event_finished`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedEvent {
-    channel: u32,
+    pub(crate) channel: u32,
 }
 
 /// `suci_event_refused`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedEvent {
-    code: u64,
-    reason: u32,
+    pub(crate) code: u64,
+    pub(crate) reason: u32,
 }
 
 /// `suci_event_released`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ReleasedEvent {
-    cookie: u64,
+    pub(crate) cookie: u64,
 }
 
 /// The union of `suci_event`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union EventDetails {
-    up: UpEvent,
-    lost: LostEvent,
-    side: SideEvent,
-    ended: EndedEvent,
-    delivery: DeliveryEvent,
-    writable: WritableEvent,
-    incoming: IncomingEvent,
-    finished: FinishedEvent,
-    refused: RefusedEvent,
-    released: ReleasedEvent,
-    reserved: [u64; 8],
+    pub(crate) up: UpEvent,
+    pub(crate) lost: LostEvent,
+    pub(crate) side: SideEvent,
+    pub(crate) ended: EndedEvent,
+    pub(crate) delivery: DeliveryEvent,
+    pub(crate) writable: WritableEvent,
+    pub(crate) incoming: IncomingEvent,
+    pub(crate) finished: FinishedEvent,
+    pub(crate) refused: RefusedEvent,
+    pub(crate) released: ReleasedEvent,
+    pub(crate) reserved: [u64; 8],
 }
 
 /// `suci_event`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RawEvent {
-    kind: u32,
-    node: u32,
-    details: EventDetails,
+    pub(crate) kind: u32,
+    pub(crate) node: u32,
+    pub(crate) details: EventDetails,
     /// The memory to which the details point; 0 is none.
-    opaque: u64,
+    pub(crate) opaque: u64,
 }
 
 /// The memory to which an event points.
@@ -483,17 +483,17 @@ pub unsafe extern "C" fn suci_next_event(
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ItemDetails {
-    message: RawMessage,
-    event: RawEvent,
+    pub(crate) message: RawMessage,
+    pub(crate) event: RawEvent,
 }
 
 /// `suci_item`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RawItem {
-    kind: u32,
-    reserved: u32,
-    details: ItemDetails,
+    pub(crate) kind: u32,
+    pub(crate) reserved: u32,
+    pub(crate) details: ItemDetails,
 }
 
 const ITEM_NONE: u32 = 0;

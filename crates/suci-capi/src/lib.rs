@@ -29,6 +29,8 @@ pub mod error;
 pub mod event;
 pub mod guard;
 pub mod handle;
+#[cfg(test)]
+mod layout;
 pub mod lent;
 pub mod limit;
 pub mod log;

@@ -14,20 +14,20 @@ use suci::Message;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawMessage {
-    payload: *const c_void,
-    length: usize,
-    user_header: *const c_void,
+    pub(crate) payload: *const c_void,
+    pub(crate) length: usize,
+    pub(crate) user_header: *const c_void,
     pub(crate) tag: u64,
-    number: u64,
+    pub(crate) number: u64,
     pub(crate) from: u32,
-    session: u32,
+    pub(crate) session: u32,
     pub(crate) channel: u32,
     pub(crate) kind: u8,
-    user_header_length: u8,
-    is_request: u8,
-    reserved: u8,
+    pub(crate) user_header_length: u8,
+    pub(crate) is_request: u8,
+    pub(crate) reserved: u8,
     /// The batch and the place in it; 0 is none.
-    opaque: [u64; 2],
+    pub(crate) opaque: [u64; 2],
 }
 
 impl RawMessage {

@@ -20,16 +20,16 @@ const MOST_PIECES: usize = 1_024;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SendOptions {
-    size: u32,
-    flags: u32,
-    channel: u32,
-    kind: u8,
-    user_header_length: u8,
-    reserved: u16,
-    user_header: *const c_void,
+    pub(crate) size: u32,
+    pub(crate) flags: u32,
+    pub(crate) channel: u32,
+    pub(crate) kind: u8,
+    pub(crate) user_header_length: u8,
+    pub(crate) reserved: u16,
+    pub(crate) user_header: *const c_void,
     pub(crate) tag: u64,
-    cookie: u64,
-    deadline: i64,
+    pub(crate) cookie: u64,
+    pub(crate) deadline: i64,
 }
 
 impl Default for SendOptions {

@@ -71,11 +71,11 @@ pub unsafe extern "C" fn suci_remove_peer(
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawPeerInfo {
-    node: u32,
-    link: u32,
-    known: u8,
-    reserved: [u8; 7],
-    address: AddressText,
+    pub(crate) node: u32,
+    pub(crate) link: u32,
+    pub(crate) known: u8,
+    pub(crate) reserved: [u8; 7],
+    pub(crate) address: AddressText,
 }
 
 impl From<PeerInfo> for RawPeerInfo {
@@ -119,17 +119,17 @@ pub unsafe extern "C" fn suci_peers(
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawPeerOptions {
-    size: u32,
-    mode: u32,
-    controller: u32,
-    priority_class: u8,
-    priority_weight: u8,
-    keep_alive: u8,
-    manual_retransmission: u8,
-    controller_window: u64,
-    rate_cap: u64,
-    silence_timeout: i64,
-    give_up_after: i64,
+    pub(crate) size: u32,
+    pub(crate) mode: u32,
+    pub(crate) controller: u32,
+    pub(crate) priority_class: u8,
+    pub(crate) priority_weight: u8,
+    pub(crate) keep_alive: u8,
+    pub(crate) manual_retransmission: u8,
+    pub(crate) controller_window: u64,
+    pub(crate) rate_cap: u64,
+    pub(crate) silence_timeout: i64,
+    pub(crate) give_up_after: i64,
 }
 
 // SAFETY: `repr(C)`, the size comes first, and integers take any bytes.
@@ -244,9 +244,9 @@ pub extern "C" fn suci_peer_set_channel_priority(
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    window: u64,
-    pace: u64,
-    ack_interval: i64,
+    pub(crate) window: u64,
+    pub(crate) pace: u64,
+    pub(crate) ack_interval: i64,
 }
 
 impl From<Limits> for Decision {

@@ -121,10 +121,10 @@ pub unsafe extern "C" fn suci_recv_many(
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawFilter {
-    flags: u32,
-    node: u32,
-    channel: u32,
-    reserved: u32,
+    pub(crate) flags: u32,
+    pub(crate) node: u32,
+    pub(crate) channel: u32,
+    pub(crate) reserved: u32,
 }
 
 impl RawFilter {

@@ -19,11 +19,11 @@ const UNNUMBERED: u64 = u64::MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct BatchMessage {
-    to: u32,
-    reserved: u32,
-    data: *const c_void,
-    length: usize,
-    options: *const SendOptions,
+    pub(crate) to: u32,
+    pub(crate) reserved: u32,
+    pub(crate) data: *const c_void,
+    pub(crate) length: usize,
+    pub(crate) options: *const SendOptions,
 }
 
 /// Sends a message without waiting. Returns its number.

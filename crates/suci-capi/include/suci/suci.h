@@ -291,8 +291,8 @@ typedef struct suci_book {
 /* Makes an empty book. Give it back by suci_book_free(). Blocks: no. Threads: any. */
 int suci_book_new(suci_book *book);
 
-/* Makes a book from the file at `path`. Errors: SUCI_E_BOOK, with file and line. Blocks: for the
- * file and for resolving names. Threads: any. */
+/* Makes a book from the file at `path`. Errors: SUCI_E_BOOK, with file and line; a system error if
+ * the file cannot be read. Blocks: for the file and for resolving names. Threads: any. */
 int suci_book_read(const char *path, suci_book *book);
 
 /* Makes a book from `text`. Errors name `source` and the line: SUCI_E_BOOK. Blocks: for resolving
@@ -1332,6 +1332,7 @@ int suci_env_size(uint32_t *count);
  *  Node::waker                        suci_wake
  *  Waker::wake                        suci_wake
  *  Waker::take                        suci_recv and others, with a time limit of 0
+ *  SharedNode::woken_async            suci_wake, which ends any call that waits
  *
  *  Node::add_peer                     suci_add_peer
  *  Node::remove_peer                  suci_remove_peer
@@ -1369,6 +1370,7 @@ int suci_env_size(uint32_t *count);
  *  Node::call                         suci_call
  *  Node::accept                       suci_accept
  *  Node::accept_into                  suci_accept_into
+ *  ReceiveBuffer::from_owner          suci_accept_into
  *  Node::refuse                       suci_refuse
  *
  *  Node::next                         suci_next
@@ -1427,6 +1429,7 @@ int suci_env_size(uint32_t *count);
  *                                     StatFile::may_live, StatFile::prefer, StatFile::read
  *  Error::fmt                         suci_last_error_message, suci_last_error_info,
  *                                     suci_last_error_unflushed, suci_strerror
+ *  Error::is_would_block              SUCI_E_QUEUE_FULL
  *  suci::VERSION                      suci_version, suci_version_number
  * --------------------------------------------------------------------------------------------- */
 

@@ -201,7 +201,7 @@ static void copied(suci_node a, suci_node b)
 static void announced(suci_node a, suci_node b)
 {
     enum { LENGTH = 6 << 20 };
-    char *memory = malloc(LENGTH), *place = malloc(LENGTH);
+    char *memory = (char *)malloc(LENGTH), *place = (char *)malloc(LENGTH);
     struct iovec piece;
     suci_item item;
     uint64_t number = 0;

@@ -1,0 +1,7 @@
+//! The C library as C programs see it.
+
+mod header;
+mod interface;
+mod misuse;
+mod programs;
+mod toolchain;

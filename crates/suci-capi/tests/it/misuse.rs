@@ -1,0 +1,203 @@
+//! Every function with wrong arguments, from a program that is made of the header.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::header::{Function, functions};
+use crate::toolchain::{GCC, execute, scratch};
+use std::fmt::Write as _;
+
+/// The program's values: `h` is the kind of handle, `p` which pointers are null, `n` the kind of
+/// numbers.
+const PRELUDE: &str = r#"
+#include "check.h"
+
+/* What pointers point to: zeros at first, and for the larger n bytes that no size fits. */
+static union { char bytes[1 << 16]; uint64_t align; } memory[8];
+static suci_node nodes[6];
+static suci_book books[6];
+static unsigned long calls;
+
+/* A pointer, or null if its bit is set; each has memory of its own. */
+static void *pointer(unsigned p, unsigned place)
+{
+    return p & (1u << place) ? NULL : (void *)memory[place % 8].bytes;
+}
+
+static const uint64_t numbers[] = {0, 1, UINT64_MAX, (uint64_t)1 << 63, UINT32_MAX};
+/* Lengths that no memory has; 0 and 1 have no more than the memory above. */
+static const size_t lengths[] = {0, 1, SIZE_MAX, (size_t)1 << 63, SIZE_MAX - 7};
+
+/* What a function returned: nothing but known codes; an error, if the handle was wrong. */
+static void judge(const char *name, int result, int wrong_handle)
+{
+    ++calls;
+    if (strstr(suci_strerror(result), "later version") || (wrong_handle && result == SUCI_OK)) {
+        fprintf(stderr, "%s returned %d\n", name, result);
+        exit(1);
+    }
+}
+
+static suci_node open_node(uint32_t threads)
+{
+    suci_node_options options;
+    suci_node node;
+    suci_node_options_init(&options);
+    options.id = 1;
+    options.listen = "127.0.0.1:0";
+    options.threads = threads;
+    must(suci_node_open(&options, &node));
+    return node;
+}
+
+static void make_handles(void)
+{
+    uint64_t high = (uint64_t)1 << 32;
+    memset(nodes, 0, sizeof nodes);
+    memset(books, 0, sizeof books);
+    nodes[1] = open_node(0);
+    must(suci_node_free(nodes[1]));
+    must(suci_book_new(&books[1]));
+    must(suci_book_free(books[1]));
+    nodes[2].id = 0x1234567890abcdefu;
+    books[2].id = 0x1234567890abcdefu;
+    nodes[3] = open_node(1);
+    must(suci_book_new(&books[3]));
+    /* A book where a node should be, and the other way round. */
+    nodes[4].id = books[3].id;
+    books[4].id = nodes[3].id;
+    nodes[5].id = nodes[3].id + high;
+    books[5].id = books[3].id + high;
+    nodes[3].id = UINT64_MAX;
+    books[3].id = UINT64_MAX;
+}
+"#;
+
+/// The kinds of wrong handles.
+const HANDLES: usize = 6;
+
+/// Returns the argument for a parameter.
+fn argument(function: &Function, place: usize) -> String {
+    let (kind, name) = &function.parameters[place];
+    match kind.as_str() {
+        "suci_node" => "node".into(),
+        "suci_book" => "book".into(),
+        // No call waits.
+        "int64_t" if name == "timeout" || name == "patience" => "0".into(),
+        "int64_t" | "uint64_t" | "uint32_t" | "uint8_t" => format!("({kind})numbers[n]"),
+        // No descriptor of the program becomes the log.
+        "int" if name == "fd" => "n ? -1 : -2".into(),
+        "int" => "(int)numbers[n]".into(),
+        "size_t" => "lengths[n]".into(),
+        _ => format!("({kind})pointer(p, {place})"),
+    }
+}
+
+/// Returns the calls of one function with all kinds of arguments.
+fn calls(function: &Function) -> String {
+    let name = &function.name;
+    let all: Vec<_> = (0..function.parameters.len())
+        .map(|place| argument(function, place))
+        .collect();
+    let call = format!("{name}({})", all.join(", "));
+    let has_handle = function
+        .parameters
+        .iter()
+        .any(|(kind, _)| kind == "suci_node" || kind == "suci_book");
+    let wrong = if has_handle { "wrong" } else { "0" };
+    let body = match function.returns.as_str() {
+        "int" => format!("judge(\"{name}\", {call}, {wrong});"),
+        "void" => format!("{call};"),
+        "const char *" => format!("check({call} != NULL);"),
+        _ => format!("(void){call};"),
+    };
+    format!(
+        "static void try_{name}(suci_node node, suci_book book, int wrong, unsigned p, unsigned n)\n{{\n    (void)node, (void)book, (void)wrong, (void)p, (void)n;\n    {body}\n}}\n"
+    )
+}
+
+/// Functions that need handles which the others still use, or do what a test should not.
+const ENDS: &[&str] = &[
+    "suci_node_close",
+    "suci_node_free",
+    "suci_book_free",
+    "suci_wake",
+];
+
+fn program() -> String {
+    let functions = functions();
+    let mut text = String::from(PRELUDE);
+    for function in &functions {
+        text.push_str(&calls(function));
+    }
+    text.push_str("typedef void trial(suci_node, suci_book, int, unsigned, unsigned);\n");
+    text.push_str("static trial *const trials[] = {\n");
+    for function in &functions {
+        writeln!(text, "    try_{},", function.name).unwrap();
+    }
+    text.push_str("};\nstatic trial *const on_open[] = {\n");
+    for function in functions
+        .iter()
+        .filter(|it| !ENDS.contains(&it.name.as_str()))
+    {
+        writeln!(text, "    try_{},", function.name).unwrap();
+    }
+    let handles = HANDLES;
+    writeln!(
+        text,
+        r#"}};
+
+/* All functions of a list with these handles. */
+static void try_all(trial *const *list, size_t count, suci_node node, suci_book book, int wrong)
+{{
+    static const unsigned nulls[] = {{0, ~0u, 1, 2, 4, 8, 16, 32, 64}};
+    size_t f, p;
+    unsigned n, fill;
+    for (f = 0; f < count; ++f)
+        for (p = 0; p < sizeof nulls / sizeof *nulls; ++p)
+            for (n = 0; n < 5; ++n)
+                for (fill = 0; fill < 2; ++fill) {{
+                    memset(memory, 0, sizeof memory);
+                    if (fill) {{
+                        /* Sizes that no version has, and lengths that no memory has, in structs. */
+                        size_t at;
+                        for (at = 0; at < 8; ++at)
+                            memset(memory[at].bytes, 0xff, 4);
+                    }}
+                    list[f](node, book, wrong, nulls[p], n);
+                }}
+}}
+
+int main(void)
+{{
+    suci_node open[3];
+    suci_book book;
+    size_t i, count = sizeof trials / sizeof *trials;
+    make_handles();
+    for (i = 0; i < {handles}; ++i)
+        try_all(trials, count, nodes[i], books[i], 1);
+    open[0] = open_node(0);
+    open[1] = open_node(1);
+    open[2] = open_node(0);
+    must(suci_node_close(open[2], 0));
+    must(suci_book_new(&book));
+    for (i = 0; i < 3; ++i)
+        try_all(on_open, sizeof on_open / sizeof *on_open, open[i], book, 0);
+    must(suci_node_free(open[0]));
+    must(suci_node_free(open[1]));
+    must(suci_node_free(open[2]));
+    printf("%lu\n", calls);
+    return 0;
+}}"#
+    )
+    .unwrap();
+    text
+}
+
+/// A pointer that is not null is trusted, as the header says: it points to zeros here.
+#[test]
+fn wrong_arguments_are_error_codes_and_never_a_crash() {
+    let source = scratch().join("misuse.c");
+    std::fs::write(&source, program()).unwrap();
+    let made = execute(&GCC.compile(&source, "misuse", &[]));
+    let made: u32 = made.trim().parse().unwrap();
+    assert!(made > 20_000, "{made} calls");
+}

@@ -1,0 +1,145 @@
+//! Compilers, and the library to link with.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The folder of this crate.
+pub(crate) fn crate_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Reads a file of this crate.
+pub(crate) fn read(file: &str) -> String {
+    let path = crate_dir().join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Returns a folder of this test for what it makes.
+pub(crate) fn scratch() -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("suci-capi");
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Returns the folder where cargo put the libraries: that of this program, or the one above.
+fn built() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let deps = program.parent().unwrap();
+    let place = deps.parent().unwrap();
+    assert!(
+        place.join("libsuci_capi.so").exists(),
+        "no libsuci_capi.so in {}: cargo test builds it",
+        place.display()
+    );
+    place.to_owned()
+}
+
+/// Returns the static library.
+pub(crate) fn archive() -> PathBuf {
+    built().join("libsuci_capi.a")
+}
+
+/// Returns the folder of `libsuci.so`, which has the names that `make install` gives.
+pub(crate) fn library() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| {
+        let dir = scratch().join("lib");
+        std::fs::create_dir_all(&dir).unwrap();
+        for (link, to) in [
+            ("libsuci.so.0", built().join("libsuci_capi.so")),
+            ("libsuci.so", PathBuf::from("libsuci.so.0")),
+        ] {
+            let link = dir.join(link);
+            let _ = std::fs::remove_file(&link);
+            std::os::unix::fs::symlink(to, link).unwrap();
+        }
+        dir
+    })
+}
+
+/// A compiler with its language.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compiler {
+    pub(crate) program: &'static str,
+    standard: &'static [&'static str],
+}
+
+const C: &[&str] = &["-x", "c", "-std=c11"];
+const CPP: &[&str] = &["-x", "c++", "-std=c++17"];
+
+/// The compiler of the tests that need only one.
+pub(crate) const GCC: Compiler = Compiler {
+    program: "gcc",
+    standard: C,
+};
+
+/// Returns the compilers of this machine: those of gcc, which must be there, and those of clang.
+pub(crate) fn compilers() -> Vec<Compiler> {
+    let all = [("gcc", C), ("g++", CPP), ("clang", C), ("clang++", CPP)];
+    let compiler = |(program, standard)| Compiler { program, standard };
+    let all = all.map(compiler).into_iter();
+    all.filter(|compiler| compiler.program.starts_with('g') || exists(compiler.program))
+        .collect()
+}
+
+/// Whether a program is there.
+pub(crate) fn exists(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
+/// Runs a command, which must succeed. Returns what it wrote to stdout.
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{out}\n{err}",
+        output.status
+    );
+    out.into_owned()
+}
+
+impl Compiler {
+    /// Compiles a program against the library, without a warning. Returns its path.
+    pub(crate) fn compile(self, source: &Path, name: &str, flags: &[&str]) -> PathBuf {
+        let program = scratch().join(format!("{name}-{}", self.program));
+        let include = crate_dir().join("include");
+        let mut command = Command::new(self.program);
+        command
+            .args([
+                "-D_GNU_SOURCE",
+                "-g",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-pedantic",
+            ])
+            .args(self.standard)
+            .args(flags)
+            .arg("-I")
+            .arg(include)
+            .arg("-I")
+            .arg(crate_dir().join("tests/c"))
+            .arg(source)
+            .arg("-o")
+            .arg(&program)
+            .arg("-L")
+            .arg(library())
+            .args(["-lsuci", "-lpthread"])
+            .arg(format!("-Wl,-rpath,{}", library().display()));
+        run(&mut command);
+        program
+    }
+}
+
+/// Runs a compiled program within a minute.
+pub(crate) fn execute(program: &Path) -> String {
+    run(Command::new("timeout").arg("60").arg(program))
+}
