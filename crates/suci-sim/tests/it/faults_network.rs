@@ -327,6 +327,22 @@ fn f27_a_receiver_charges_for_the_size_that_the_path_carries() {
     }
 }
 
+/// F27: hosts of every MTU, and a path that carries Ethernet's size without a report.
+#[test]
+fn f27_hosts_of_every_mtu_find_the_size_of_the_path_within_a_second() {
+    for host in (1_500..=9_000).step_by(100) {
+        let mut options = Options::quiet(2);
+        options.links.latency = MS * 10;
+        options.links.rate = Some(37_500_000);
+        options.links.route_mtu = host - 28;
+        options.links.mtu = 1_472;
+        options.links.mtu_announced = false;
+        let mut world = world(options);
+        send(&mut world, 0, 5, spec(2, 0, 65_536));
+        arrive(&mut world, SECOND);
+    }
+}
+
 /// F30: every tenth packet has bits flipped past the UDP checksum.
 #[test]
 fn f30_flipped_bits_are_counted_and_never_delivered() {
