@@ -31,7 +31,7 @@ BUILD_TOOLS := cc:gcc cc:libc6-dev curl:curl curl:ca-certificates
 
 # What the tests call, as command:package pairs.
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
-	g++:g++ git:git valgrind:valgrind mandoc:mandoc swipl:swi-prolog-nox
+	g++:g++ git:git valgrind:valgrind mandoc:mandoc cmake:cmake pkg-config:pkgconf swipl:swi-prolog-nox
 
 # What the contenders of the bench in C are built and run with, as file:package pairs.
 BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma/fabric.h:libfabric-dev \
@@ -41,7 +41,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak
+.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -140,6 +140,24 @@ bench: setup-rust setup-host setup-bench ## Suci beside its alternatives; ONLY=r
 
 bench-report: setup-rust ## bench/RESULTS.md and its plots, from what make bench measured here
 	$(XTASK) bench report
+
+# Where the C library goes; see crates/suci-capi/packaging/install.sh.
+PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+DESTDIR ?=
+# The folder in which cargo builds.
+TARGET   = $(or $(CARGO_TARGET_DIR),target)
+
+install: ## The C library into PREFIX (default /usr/local): libsuci, suci.h, man pages; DESTDIR for packages
+	@echo "== install: the C library below $(DESTDIR)$(PREFIX)"
+	@# Root often has no cargo, and installs what a user built before.
+	if command -v $(CARGO) >/dev/null; then $(CARGO) build --release --locked -p suci-capi; fi
+	PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' crates/suci-capi/packaging/install.sh $(TARGET)/release
+
+deb: setup-rust ## The Debian packages libsuci0 and libsuci-dev, in target/deb
+	@echo "== deb: Debian packages of the C library into $(TARGET)/deb"
+	$(CARGO) build --release --locked -p suci-capi
+	crates/suci-capi/packaging/deb.sh $(TARGET)/release $(TARGET)/deb
 
 doc: setup-rust ## The API documentation, in target/doc
 	@echo "== doc: API documentation into target/doc"

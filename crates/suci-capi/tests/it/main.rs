@@ -3,5 +3,6 @@
 mod header;
 mod interface;
 mod misuse;
+mod packaging;
 mod programs;
 mod toolchain;
