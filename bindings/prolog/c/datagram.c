@@ -1,6 +1,6 @@
 /*
- * datagram.c - what the classic interface keeps with a node: the destination of datagram_write/2, and
- * the packets that wait for datagram_ready/3 to do all I/O.
+ * datagram.c - what the classic interface keeps with a node: the destination of datagram_write/2,
+ * and the packets that wait for datagram_ready/3 to do all I/O.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -118,9 +118,8 @@ static size_t choose(struct queued *queue, size_t begin, size_t end, struct wait
     return count;
 }
 
-/* Sends what can be sent of `queue`. What has to wait is at its front afterwards; the result is how
- * many packets that are. A packet whose peer is unknown is dropped, and `failure` tells of the first
- * such one. */
+/* Sends what can be sent of `queue`. Returns the number of packets that have to wait, which are at
+ * its front then. A packet whose peer is unknown is dropped; `failure` tells of the first one. */
 static size_t send_queue(struct node *node, struct queued *queue, size_t count,
                          suci_outgoing *messages, struct queued *chosen, struct failure *failure,
                          uint32_t *culprit)

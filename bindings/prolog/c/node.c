@@ -12,9 +12,6 @@
 /* How long suci_close/2 waits for other threads to leave the node. */
 #define LEAVE_TIME SUCI_SECONDS(1)
 
-/* How long the end of Prolog waits until the peers of a node have everything. */
-#define HALT_PATIENCE SUCI_SECONDS(1)
-
 /* All nodes whose blob exists: at the end of Prolog blobs are not released. */
 static struct node *nodes;
 static pthread_mutex_t nodes_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -54,11 +51,13 @@ static void node_unlock(struct node *node)
 {
     bool free_handle = may_free_handle(node);
     bool free_struct = node->orphan && node->users == 0;
+    suci_node handle = node->handle;
 
     pthread_cond_broadcast(&node->left);
     pthread_mutex_unlock(&node->mutex);
+    /* If garbage collection came in between, it has freed the struct. */
     if (free_handle)
-        suci_node_free(node->handle);
+        suci_node_free(handle);
     if (free_struct) {
         pthread_cond_destroy(&node->left);
         pthread_mutex_destroy(&node->mutex);
@@ -110,7 +109,8 @@ static int node_release(atom_t atom)
     return TRUE;
 }
 
-/* Closes all open nodes, so that their peers hear of the end at once. */
+/* Closes all open nodes, so that their peers hear of the end at once. Prolog ended its threads
+ * before, so that no call is inside. */
 static int close_all(int status, void *context)
 {
     struct node *node;
@@ -126,15 +126,8 @@ static int close_all(int status, void *context)
         if (!node)
             return 0;
         pthread_mutex_lock(&node->mutex);
-        if (node->freed || node->closed) {
-            pthread_mutex_unlock(&node->mutex);
-            continue;
-        }
         node->closed = true;
-        node->users++;
-        pthread_mutex_unlock(&node->mutex);
-        suci_node_close(node->handle, HALT_PATIENCE);
-        node_leave(node);
+        node_unlock(node);
     }
 }
 

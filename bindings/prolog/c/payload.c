@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * PL_recorded_external() trusts its input: wrong bytes end the process. So a receiver reads a record
- * only if its program trusts the peers. The header keeps records of other versions of Prolog out,
- * which come by accident.
+ * PL_recorded_external() trusts its input: wrong bytes end the process. So a receiver reads a
+ * record only if its program trusts the peers. The header keeps records of other versions of Prolog
+ * out, which come by accident.
  */
 
 #include <stdlib.h>

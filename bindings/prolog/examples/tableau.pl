@@ -4,9 +4,10 @@
         suci run -n 4 -- swipl tableau.pl 'g(p -> f(q)) & f(p)'      # a master and three workers
 
     A state of the tableau is a set of formulas that hold at one moment. Worker processes share the
-    states: the hash of a state says which worker expands it, so that none is expanded twice. Workers
-    send the states that they find to their owners, all to all, and report to the master, process 0,
-    which looks for a model in the complete graph.
+    states: the hash of a state says which worker expands it, so that none is expanded twice.
+    Workers send the states that they find to their owners, all to all, and report to the master,
+    process 0, which looks for a model in the complete graph. (`suci run --kill-on-failure` ends all
+    if one ends.)
 
     Formulas: ~A, A & B, A v B, A -> B, x(A) (next), f(A) (some day), g(A) (ever after), u(A, B)
     (until), r(A, B) (release), true, false, and atoms.
@@ -52,8 +53,8 @@ main(_) :-
                  *           FORMULAS           *
                  *******************************/
 
-%   normal(+Formula, -Normal): negation stands before atoms only; of the operators true, false, &, v,
-%   x, u and r are left.
+%   normal(+Formula, -Normal): negation stands before atoms only; of the operators &, v, x, u and r
+%   are left.
 
 normal(~A, N) :- !, negated(A, N).
 normal(A & B, NA & NB) :- !, normal(A, NA), normal(B, NB).
@@ -83,8 +84,8 @@ negated(P, ~P) :- atom(P).
                  *           EXPANSION          *
                  *******************************/
 
-%   expand(+State, -Edges): every edge(Next, Postponed) to a state that may follow. Postponed are the
-%   formulas u(A, B) whose B did not come yet.
+%   expand(+State, -Edges): every edge(Next, Postponed) to a state that may follow. Postponed are
+%   the formulas u(A, B) whose B did not come yet.
 
 expand(State, Edges) :-
     findall(edge(Next, Postponed), step(State, Next, Postponed), Edges0),

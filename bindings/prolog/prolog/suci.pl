@@ -92,10 +92,10 @@ The option as(Form) of the predicates that send and receive says how a term beco
     raise a type error, cyclic terms a domain error.
   - fast
     The format of fast_write/2, for sending only: several times faster, but only for the same
-    version of SWI-Prolog. *The reader of that format trusts its input: wrong bytes end the
-    process.* So suci_recv/4 and others read it only on nodes opened with trust(true); other nodes
-    raise permission_error(read, fast_term, Peer). Open a node with trust(true) only if every
-    process that can reach it is yours.
+    version of SWI-Prolog. Cyclic terms may be sent. *The reader of that format trusts its input:
+    wrong bytes end the process.* So suci_recv/4 and others read it only on nodes opened with
+    trust(true); other nodes raise permission_error(read, fast_term, Peer). Open a node with
+    trust(true) only if every process that can reach it is yours.
   - string
     Text: UTF-8. Sent from a string, an atom, or a list of codes.
   - bytes
@@ -104,9 +104,10 @@ The option as(Form) of the predicates that send and receive says how a term beco
 A receiver with as(term) takes text and, if it trusts its peers, fast terms. Reading text is safe
 whatever a peer sends: the reader has no operators but the standard ones, no flags of the program,
 calls no quasi quotation and accepts one term only. What it cannot read raises
-error(syntax_error(Why), suci_message(Peer, Payload)), where Payload is a string. A term that was read is data from a stranger
-all the same: never call it. Each new name and arity of a compound term stays in Prolog's memory
-for ever, so a hostile peer can waste memory; max_message(Bytes) bounds a single message.
+error(syntax_error(Why), suci_message(Peer, Payload)), where Payload is a string. A term that was
+read is data from a stranger all the same: never call it. Each new name and arity of a compound term
+stays in Prolog's memory for ever, so a hostile peer can waste memory; max_message(Bytes) bounds a
+single message.
 
 ## Errors {#suci-errors}
 
@@ -254,8 +255,8 @@ suci_node_property(Node, Property) :-
 %!  suci_counters(+Node, -Counters:dict) is det.
 %
 %   What the node counted since it was opened, by the names of `suci_counters` in suci.h.
-%   `Counters.sockets` is a dict of what its sockets counted: its `recv_drops` are datagrams that the
-%   kernel dropped because the receive buffer was full.
+%   `Counters.sockets` is a dict of what its sockets counted. Its `recv_drops` are datagrams that
+%   the kernel dropped because the receive buffer was full.
 
 suci_counters(Node, Counters) :-
     node_counters(Node, Pairs, SocketPairs),

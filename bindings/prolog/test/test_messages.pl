@@ -94,9 +94,21 @@ test(stream, error(type_error(suci_term, Stream))) :-
     current_output(Stream),
     with_pair({Stream}/[_,One]>>suci_send(One, 0, f([Stream]))).
 
-test(cyclic, error(_)) :-
+test(fast_stream, error(permission_error(fast_serialize, blob, Stream))) :-
+    current_output(Stream),
+    with_pair({Stream}/[_,One]>>suci_send(One, 0, f([Stream]), [as(fast)])).
+
+test(cyclic, error(domain_error(_, _))) :-
     X = f(X),
     with_pair({X}/[_,One]>>suci_send(One, 0, X)).
+
+test(fast_cyclic) :-
+    X = f(X),
+    with_pair({X}/[Zero,One]>>( suci_send(One, 0, X, [as(fast)]),
+                                soon(Zero, 1, Term),
+                                assertion(cyclic_term(Term)),
+                                assertion(Term = f(Term)) ),
+              [trust(true)]).
 
 test(unknown_form, error(domain_error(suci_form, xml))) :-
     with_pair([_,One]>>suci_send(One, 0, a, [as(xml)])).

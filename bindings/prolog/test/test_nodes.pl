@@ -5,6 +5,9 @@
 
 :- module(test_nodes, []).
 :- use_module(library(plunit)).
+:- use_module(library(pldoc)).
+:- use_module(library(pldoc/doc_process)).
+:- doc_collect(true).
 :- use_module(library(suci)).
 :- use_module(library(debug)).
 :- use_module(library(lists)).
@@ -12,6 +15,12 @@
 :- use_module(library(readutil)).
 :- use_module(library(time)).
 :- use_module(tools).
+
+%   reopen(+Address): nobody has the address.
+
+reopen(Address) :-
+    suci_open(Node, [id(7), listen(Address)]),
+    suci_close(Node).
 
 :- begin_tests(nodes).
 
@@ -80,6 +89,20 @@ test(errors_are_shown) :-
     assertion(sub_string(Text, _, _, _, "(insecure)")),
     assertion(sub_string(Text, _, _, _, "0.0.0.0")).
 
+%   PlDoc finds a description of every predicate, with modes of as many arguments.
+
+test(documentation) :-
+    forall(( member(Module, [suci, suci_datagram]),
+             module_property(Module, exports(Exports)),
+             member(Name/Arity, Exports),
+             functor(Head, Name, Arity),
+             predicate_property(Module:Head, implementation_module(Module)) ),
+           assertion(documented(Module, Name/Arity))).
+
+documented(Module, Indicator) :-
+    doc_comment(Module:Indicator, _, Summary, _),
+    Summary \== "".
+
 test(version) :-
     suci_version(Version),
     assertion(atom(Version)).
@@ -96,16 +119,17 @@ open_and_forget(address) :-
     suci_node_property(Node, address(Address)),
     thread_exit(Address).
 
-reopen(Address) :-
-    suci_open(Node, [id(7), listen(Address)]),
-    suci_close(Node).
 
-test(halt_closes, [ setup(suci_open(Node, [id(0), accept(anyone)])), cleanup(suci_close(Node)),
+%   Also while another thread waits.
+
+test(halt_closes, [ forall(member(Before, [true, 'thread_create(suci_recv(N,_,_),_),sleep(0.1)'])),
+                    setup(suci_open(Node, [id(0), accept(anyone)])), cleanup(suci_close(Node)),
                     true(Reason == closed) ]) :-
     suci_node_property(Node, address(Address)),
     format(atom(Goal),
-           '(suci_open(N,[id(1)]),suci_add_peer(N,0,"~w"),suci_send(N,0,hi),suci_recv(N,0,_),halt)',
-           [Address]),
+           '(suci_open(N,[id(1)]),suci_add_peer(N,0,"~w"),suci_send(N,0,hi),suci_recv(N,0,_),\c
+             ~w,halt)',
+           [Address, Before]),
     start_prolog(Goal, Pid, Output),
     soon(Node, 1, hi),
     suci_send(Node, 1, bye),
@@ -259,6 +283,16 @@ caught_time_limit(Goal) :-
     catch(( Goal, Ball = none ), Ball, true),
     assertion(Ball == time_limit_exceeded).
 
+test(signal_ends_close) :-
+    suci_open(Node, [id(1)]),
+    suci_add_peer(Node, 0, '127.0.0.1:9'),
+    suci_send(Node, 0, lost),
+    get_time(Begun),
+    caught_time_limit(call_with_time_limit(0.2, suci_close(Node, [patience(20)]))),
+    get_time(Ended),
+    assertion(Ended - Begun < 2),
+    assertion(\+ is_suci_node(Node)).
+
 test(thread_signal_is_handled_while_waiting) :-
     with_pair(signal_and_go_on).
 
@@ -310,6 +344,34 @@ test(close_ends_waiting_threads, true(Formal == existence_error(suci_node, Node)
     sleep(0.1),
     suci_close(Node),
     thread_join(Id, exited(Formal)).
+
+%   A thread that handles a signal amid its call is not inside the library. suci_close/1 waits for
+%   it: the port is free then.
+
+test(close_waits_for_other_threads) :-
+    suci_open(Node, [id(7), threads(0)]),
+    suci_node_property(Node, address(Address)),
+    thread_self(Main),
+    on_thread(caught(suci_recv(Node, _, _), existence_error(suci_node, Node)), Id),
+    sleep(0.2),
+    thread_signal(Id, ( thread_send_message(Main, handling), sleep(0.3) )),
+    thread_get_message(Main, handling, [timeout(5)]),
+    suci_close(Node),
+    reopen(Address),
+    join(Id).
+
+%   The wake that ends an interrupted call may reach another thread, which goes on waiting.
+
+test(interrupted_calls_end_no_other_wait) :-
+    with_pair(interrupt_beside_others).
+
+interrupt_beside_others(Zero, One) :-
+    findall(Id, ( between(1, 4, _), on_thread(soon(One, 0, hello), Id) ), Ids),
+    forall(between(1, 5, _),
+           caught_time_limit(call_with_time_limit(0.1, suci_call(One, 0, question, _)))),
+    suci_recv(Zero, 1, question),
+    forall(member(_, Ids), suci_send(Zero, 1, hello)),
+    forall(member(Id, Ids), join(Id)).
 
 test(busy, true(Formal = suci_error(busy, _))) :-
     suci_open(Node, [id(7), threads(0)]),

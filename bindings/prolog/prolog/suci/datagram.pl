@@ -62,8 +62,8 @@ table_entry(Line, ID-Address) :-
 %
 %   Opens the UDP socket of this process, which has the node ID `ID` and the local Address and Port.
 %   AddressDB tells where the others are. The socket works only while it is called: see
-%   datagram_ready/3. For other options, as allow_insecure_network(true), open it by suci_open/2 with
-%   threads(0).
+%   datagram_ready/3. For other options, as allow_insecure_network(true), open it by suci_open/2
+%   with threads(0).
 
 datagram(AddressDB, Address, Port, ID, Socket) :-
     must_be(between(0, 65535), Port),
