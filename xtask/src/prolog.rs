@@ -39,6 +39,7 @@ pub fn check() -> Result<()> {
         "suci-cli",
     ]))?;
     let place = Place::new()?;
+    place.build_in_tree()?;
     place.install()?;
     for (name, command, program) in programs()? {
         fs::write(place.path().join(&name), program)?;
@@ -63,8 +64,30 @@ impl Place {
         self.dir.path()
     }
 
-    /// Has Prolog copy the folder, build the module, run the tests and install the pack.
+    /// Builds the module as in a clone: with the static library of the tree.
+    fn build_in_tree(&self) -> Result<()> {
+        let pack = exec::root().join(PACK);
+        let built = exec::target_dir().join("debug");
+        let (pack, built) = (pack.display(), built.display());
+        let module = self.path().join("module");
+        let module = module.display();
+        self.run(
+            "make",
+            &format!("make -C {pack} SUCI_TARGET={built} SWIPL_MODULE_DIR={module}"),
+        )?;
+        let goal = "use_module(library(suci)), suci_open(_, [id(1)])";
+        let paths = format!("-p foreign={module} -p library={pack}/prolog");
+        self.run("swipl", &format!("swipl {paths} -g \"{goal}\" -t halt"))?;
+        Ok(())
+    }
+
+    /// Installs the C library, then has Prolog copy the folder, build the module with pkg-config, run
+    /// the tests and install the pack.
     fn install(&self) -> Result<()> {
+        let script = exec::root().join("crates/suci-capi/packaging/install.sh");
+        let built = exec::target_dir().join("debug");
+        let (script, built) = (script.display(), built.display());
+        self.run("install.sh", &format!("{script} {built}"))?;
         let pack = exec::root().join(PACK);
         // A module that was built before would be copied, too.
         let source = self.path().join("source");
@@ -107,8 +130,7 @@ impl Place {
         println!("   {command}");
         let built = exec::target_dir().join("debug");
         let path = std::env::var("PATH").unwrap_or_default();
-        let library = built.join("libsuci_capi.a");
-        let header = exec::root().join("crates/suci-capi/include");
+        let prefix = self.path().join("prefix");
         let output = self.path().join("output");
         let file = File::create(&output)?;
         let mut shell = Command::new("sh");
@@ -117,14 +139,9 @@ impl Place {
             .current_dir(self.path())
             .env("PATH", format!("{}:{path}", built.display()))
             .env("XDG_DATA_HOME", self.path().join("data"))
-            .env("SUCI_CFLAGS", format!("-I{}", header.display()))
-            .env(
-                "SUCI_LIBS",
-                format!(
-                    "{} -Wl,--exclude-libs,ALL -lpthread -ldl -lm",
-                    library.display()
-                ),
-            )
+            .env("PREFIX", &prefix)
+            .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
+            .env("LD_LIBRARY_PATH", prefix.join("lib"))
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file);
