@@ -4,6 +4,7 @@
 //! allocates once for all its messages; batches of the thread are used again.
 
 use crate::guard::contain;
+use crate::pointer;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr;
@@ -141,30 +142,52 @@ pub(crate) unsafe fn give(message: Message, raw: *mut RawMessage) {
     unsafe { batch.give(raw) };
 }
 
-/// Releases a message; nothing, if it is released.
+/// Drops a message where it is. Returns its batch; null, if it was released before.
 #[inline]
-pub(crate) fn release(raw: &mut RawMessage) {
+fn drop_message(raw: &mut RawMessage) -> *mut Batch {
     let [batch, place] = raw.opaque;
     *raw = RawMessage::RELEASED;
-    if batch == 0 {
-        return;
-    }
     let batch = batch as *mut Batch;
-    // SAFETY: the struct came from `Batch::give` and was not released before, as suci.h asks: the
-    // batch lives, and the message at this place does. The vector itself does not change meanwhile.
+    if !batch.is_null() {
+        // SAFETY: the struct came from `Batch::give` and was not released before, as suci.h asks:
+        // the batch lives, and so does the message at this place. The vector does not change.
+        unsafe { ptr::drop_in_place((*batch).messages.as_ptr().add(place as usize).cast_mut()) };
+    }
+    batch
+}
+
+/// Takes note that `count` messages of a batch were dropped.
+///
+/// # Safety
+/// They were, and not counted before.
+#[inline]
+unsafe fn count_dropped(batch: *mut Batch, count: usize) {
+    // SAFETY: the batch lives until its last message was counted. A thread that finds as many left
+    // as it dropped is the only one that has any.
     unsafe {
-        let message = (*batch).messages.as_ptr().add(place as usize).cast_mut();
-        ptr::drop_in_place(message);
-        if (*batch).left.fetch_sub(1, Ordering::Release) != 1 {
+        let left = &(*batch).left;
+        if left.load(Ordering::Acquire) != count
+            && left.fetch_sub(count, Ordering::Release) != count
+        {
             return;
         }
     }
     fence(Ordering::Acquire);
-    // SAFETY: this was the last message: nobody else has the batch.
+    // SAFETY: all messages are dropped: nobody else has the batch.
     let mut batch = unsafe { Box::from_raw(batch) };
-    // SAFETY: all messages were dropped where they are.
+    // SAFETY: the messages were dropped where they are.
     unsafe { batch.messages.set_len(0) };
     batch.put_back();
+}
+
+/// Releases a message; nothing, if it is released.
+#[inline]
+pub(crate) fn release(raw: &mut RawMessage) {
+    let batch = drop_message(raw);
+    if !batch.is_null() {
+        // SAFETY: the message was just dropped.
+        unsafe { count_dropped(batch, 1) };
+    }
 }
 
 /// Releases a message.
@@ -174,6 +197,34 @@ pub unsafe extern "C" fn suci_message_release(message: *mut RawMessage) {
         // SAFETY: as suci.h asks.
         if let Some(message) = unsafe { message.as_mut() } {
             release(message);
+        }
+    });
+}
+
+/// Releases many messages. Those of one batch that follow each other are counted together.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_message_release_many(messages: *mut RawMessage, count: usize) {
+    contain(|| {
+        if messages.is_null() || pointer::check_length::<RawMessage>(count, "messages").is_err() {
+            return;
+        }
+        let (mut batch, mut dropped) = (ptr::null_mut(), 0);
+        for place in 0..count {
+            // SAFETY: as suci.h asks: there are `count` messages.
+            let next = drop_message(unsafe { &mut *messages.add(place) });
+            if next == batch {
+                dropped += 1;
+                continue;
+            }
+            if !batch.is_null() {
+                // SAFETY: they were just dropped.
+                unsafe { count_dropped(batch, dropped) };
+            }
+            (batch, dropped) = (next, 1);
+        }
+        if !batch.is_null() {
+            // SAFETY: they were just dropped.
+            unsafe { count_dropped(batch, dropped) };
         }
     });
 }

@@ -13,6 +13,7 @@ pub(crate) unsafe trait Growable: Copy + Default {
     const SMALLEST: usize;
 }
 
+#[cold]
 fn null(name: &str) -> Failure {
     Failure::argument(format!("{name} is null: name memory for it"))
 }
@@ -61,6 +62,7 @@ pub(crate) unsafe fn give<T>(pointer: *mut T, value: T, name: &str) -> Result<()
 /// # Safety
 /// If `data` is not null, it points to `length` bytes that live for `'a`, and nothing changes them
 /// meanwhile.
+#[inline]
 pub(crate) unsafe fn bytes<'a, T>(
     data: *const T,
     length: usize,
@@ -74,6 +76,7 @@ pub(crate) unsafe fn bytes<'a, T>(
 ///
 /// # Safety
 /// As [`bytes`].
+#[inline]
 pub(crate) unsafe fn items<'a, T>(
     data: *const T,
     count: usize,
@@ -91,14 +94,19 @@ pub(crate) unsafe fn items<'a, T>(
 }
 
 /// Checks that memory of this many values can exist.
+#[inline]
 pub(crate) fn check_length<T>(count: usize, name: &str) -> Result<(), Failure> {
     let most = isize::MAX.cast_unsigned() / size_of::<T>().max(1);
     if count > most {
-        return Err(Failure::argument(format!(
-            "{name} has the length {count}: at most {most} are possible"
-        )));
+        return Err(too_many(count, most, name));
     }
     Ok(())
+}
+
+#[cold]
+fn too_many(count: usize, most: usize, name: &str) -> Failure {
+    let text = format!("{name} has the length {count}: at most {most} are possible");
+    Failure::argument(text)
 }
 
 /// Returns `size` if the library knows a struct `T` of that size.

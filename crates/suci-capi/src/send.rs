@@ -272,6 +272,71 @@ unsafe fn send_batch<'a>(
     result
 }
 
+/// As [`send_batch`], for copies of bytes on channel 0: without what the other messages need.
+///
+/// # Safety
+/// The pieces are readable. If `accepted` is not null, a number may be written there.
+unsafe fn send_plain(
+    node: Handle,
+    to: NodeId,
+    messages: &[libc::iovec],
+    timeout: i64,
+    accepted: *mut usize,
+) -> Result<(), Failure> {
+    let mut left = messages;
+    let result = node.enter().and_then(|mut node| {
+        let mut rest = None;
+        loop {
+            // SAFETY: the caller's promise.
+            let refused = match unsafe { send_plain_together(node.host(), to, &mut left) }? {
+                None => return Ok(()),
+                Some(refused) => refused,
+            };
+            let rest = *rest.get_or_insert_with(|| Limit::new(timeout).start());
+            finish(&mut node, to, Err(refused), rest)?;
+            left = left.get(1..).unwrap_or_default();
+        }
+    });
+    // SAFETY: the caller's promise.
+    unsafe { pointer::put(accepted, messages.len() - left.len()) };
+    result
+}
+
+/// Sends copies together until one is not taken, and returns why. `left` begins with that one then.
+///
+/// # Safety
+/// The pieces are readable.
+unsafe fn send_plain_together(
+    host: Host<'_>,
+    to: NodeId,
+    left: &mut &[libc::iovec],
+) -> Result<Option<Error>, Failure> {
+    /// Sends each of the pieces by `send`.
+    #[inline]
+    unsafe fn send_each<T>(
+        left: &mut &[libc::iovec],
+        mut send: impl FnMut(&[u8]) -> Result<T, Error>,
+    ) -> Result<Option<Error>, Failure> {
+        while let Some((first, others)) = left.split_first() {
+            // SAFETY: the caller's promise.
+            let bytes = unsafe { outgoing::piece(first) }?;
+            if let Err(refused) = send(bytes) {
+                return Ok(Some(refused));
+            }
+            *left = others;
+        }
+        Ok(None)
+    }
+    match host {
+        Host::Alone(node) => node.batch(|batch| {
+            // SAFETY: the caller's promise.
+            unsafe { send_each(left, |bytes| batch.send_copy(to, bytes)) }
+        })?,
+        // SAFETY: the caller's promise.
+        Host::Shared(node) => unsafe { send_each(left, |bytes| node.send_copy(to, bytes)) },
+    }
+}
+
 /// Sends many messages to one peer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn suci_send_many(
@@ -294,8 +359,12 @@ pub unsafe extern "C" fn suci_send_many(
             let text = "suci_send_many copies its messages: use suci_send_batch for SUCI_SEND_BY_REFERENCE";
             return Err(Failure::argument(text));
         }
-        let options = (!options.is_plain()).then_some(options);
         let to = NodeId(to);
+        if options.is_plain() {
+            // SAFETY: as suci.h asks.
+            return unsafe { send_plain(node, to, messages, timeout, accepted) };
+        }
+        let options = Some(options);
         let item = |place: usize| {
             let none = || Failure::argument("no such message");
             // SAFETY: as suci.h asks.

@@ -674,7 +674,7 @@ typedef struct suci_message {
 int suci_recv(suci_node node, suci_message *message, int64_t timeout);
 
 /* Waits for a message, then takes all that are there, at most `capacity`, into `messages`. *count
- * becomes their number, 1 or more. Release each. For many small messages this costs less than
+ * becomes their number, 1 or more. Release all. For many small messages this costs less than
  * taking them one by one. Blocks: timeout. Threads: node. */
 int suci_recv_many(suci_node node, suci_message *messages, size_t capacity, size_t *count,
                    int64_t timeout);
@@ -712,6 +712,11 @@ int suci_recv_copy(suci_node node, void *buffer, size_t capacity, suci_message *
  * A message keeps up to 16 KiB of memory that it shares with others. Null, and a released message,
  * are allowed. Blocks: no. Threads: any. */
 void suci_message_release(suci_message *message);
+
+/* Releases `count` messages, as suci_message_release() does each. For those of one suci_recv_many()
+ * it costs less. Null is allowed, and messages among them that are released. Blocks: no.
+ * Threads: any. */
+void suci_message_release_many(suci_message *messages, size_t count);
 
 /* ------------------------------------------------------------------------------------------------
  *  Events
@@ -1364,7 +1369,7 @@ int suci_env_size(uint32_t *count);
  *  Node::recv_from                    suci_recv_from
  *  Node::recv_from_timeout            suci_recv_from, timeout
  *  Node::try_recv_from                suci_recv_from, timeout 0
- *  drop(Message)                      suci_message_release
+ *  drop(Message)                      suci_message_release, suci_message_release_many
  *  Message::is_request                message.is_request
  *  Message::reply                     suci_reply
  *  Node::call                         suci_call
