@@ -163,6 +163,11 @@ hostile("a ===> b", syntax_error(_)).
 hostile("'unclosed", syntax_error(_)).
 hostile("<stream>(0x1)", syntax_error(_)).
 hostile("{|string(x)||abc|}", syntax_error(_)).
+hostile("{|-[|}", syntax_error(_)).
+hostile("a{x:1, x:2}", syntax_error(_)).
+hostile("1e99999999999", syntax_error(_)).
+hostile("1r0", syntax_error(_)).
+hostile("'\\x110000\\'", syntax_error(_)).
 hostile("foo. :- halt.", syntax_error(_)).
 
 nested(Open, Count, Text) :-
@@ -228,7 +233,7 @@ test(fast_term_of_another_version) :-
               [trust(true)]).
 
 test(flags_of_the_program, [ setup(set_prolog_flag(user:double_quotes, atom)),
-                             cleanup(set_prolog_flag(user:double_quotes, codes)),
+                             cleanup(set_prolog_flag(user:double_quotes, string)),
                              true(Term == "text") ]) :-
     with_pair({Term}/[Zero,One]>>( suci_send(One, 0, "\"text\"", [as(string)]),
                                    soon(Zero, 1, Term) )).

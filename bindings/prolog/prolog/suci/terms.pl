@@ -106,7 +106,11 @@ read_text(Text, Term) :-
     string_concat(Text, "\n.", Clause),
     setup_call_cleanup(
         open_string(Clause, In),
-        read_single(In, Term),
+        (   read_single(In, Term)
+        ->  true
+        ;   %   read_term/3 fails for some faulty quasi quotations, as of "{|-[|}".
+            throw(error(syntax_error(illegal_term), _))
+        ),
         close(In)).
 
 read_single(In, Term) :-
