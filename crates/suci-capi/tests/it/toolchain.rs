@@ -23,17 +23,33 @@ pub(crate) fn scratch() -> PathBuf {
     dir
 }
 
-/// Returns the folder where cargo put the libraries: that of this program, or the one above.
-fn built() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    let deps = program.parent().unwrap();
-    let place = deps.parent().unwrap();
-    assert!(
-        place.join("libsuci_capi.so").exists(),
-        "no libsuci_capi.so in {}: cargo test builds it",
-        place.display()
-    );
-    place.to_owned()
+/// Builds the libraries, which no test links as Rust, and returns their folder.
+fn built() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let program = std::env::current_exe().unwrap();
+        let deps = program.parent().unwrap();
+        let place = deps.parent().unwrap().to_owned();
+        let profile = place.file_name().unwrap();
+        let mut build = Command::new(env!("CARGO"));
+        build.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--lib",
+            "--package",
+            "suci-capi",
+        ]);
+        if profile == "release" {
+            build.arg("--release");
+        }
+        build
+            .arg("--target-dir")
+            .arg(place.parent().unwrap())
+            .current_dir(crate_dir());
+        run(&mut build);
+        place
+    })
 }
 
 /// Returns the static library.
