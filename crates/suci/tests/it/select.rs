@@ -4,7 +4,7 @@
 use crate::common::{LONG, builder, introduce, pair, shared_pair, take};
 use std::future::Future;
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use suci::{
     ChannelId, EndReason, Error, Event, Next, Node, NodeId, OutgoingMessage, SharedNode, WaitReason,
 };
@@ -33,21 +33,21 @@ fn a_receiver_hears_which_messages_of_others_fill_its_memory() {
     let mut peer = builder(1).open().unwrap();
     introduce(&mut node, &mut peer);
     let sender = std::thread::spawn(move || {
-        for (channel, length) in [(5, 1_000), (6, 1_000), (7, 0)] {
-            for _ in 0..3_000 {
+        // The empty ones fill what is too little for another long one.
+        for (channel, length, count) in [(5, 1_000, 3_000), (6, 1_000, 3_000), (7, 0, 20_000)] {
+            for _ in 0..count {
                 let draft = OutgoingMessage::new(vec![1; length]).channel(ChannelId(channel));
                 peer.send(NodeId(0), draft).unwrap();
             }
         }
-        // Before, it would be sent among the others. Memory that was granted late is not full: the
-        // reason must last.
-        let mut full_for = 0;
-        while full_for < 10 {
+        // Before, it would be sent among the others. The first grant of memory is small: the reason
+        // must last.
+        let mut full_since = Instant::now();
+        while full_since.elapsed() < 10 * SHORT {
             let waiting = peer.peer(NodeId(0)).stats().unwrap().unwrap().waiting;
-            full_for = match waiting {
-                Some(WaitReason::SessionMemory) => full_for + 1,
-                _ => 0,
-            };
+            if waiting != Some(WaitReason::SessionMemory) {
+                full_since = Instant::now();
+            }
             peer.poll(SHORT).unwrap();
         }
         let last = OutgoingMessage::new("at last").channel(ChannelId(9));
@@ -77,7 +77,7 @@ fn a_receiver_hears_which_messages_of_others_fill_its_memory() {
         assert!(text.contains(&channels), "{text}");
     }
     assert!(node.try_recv_from(wanted).unwrap().is_none());
-    let taken: Vec<_> = (0..9_001).map(|_| take(&mut node)).collect();
+    let taken: Vec<_> = (0..26_001).map(|_| take(&mut node)).collect();
     let last = taken.iter().filter(|m| m.channel == wanted.1);
     assert_eq!(last.count(), 1, "it comes once the others are taken");
     drop(sender.join().unwrap());
