@@ -40,12 +40,15 @@ fn a_receiver_hears_which_messages_of_others_fill_its_memory() {
                 peer.send(NodeId(0), draft).unwrap();
             }
         }
-        // Before, it would be sent among the others. The first grant of memory is small: the reason
-        // must last.
+        // Before, it would be sent among the others. The first grant of memory is small, so the
+        // reason must last; or the receiver has begun to take them.
         let mut full_since = Instant::now();
         while full_since.elapsed() < 10 * SHORT {
-            let waiting = peer.peer(NodeId(0)).stats().unwrap().unwrap().waiting;
-            if waiting != Some(WaitReason::SessionMemory) {
+            let stats = peer.peer(NodeId(0)).stats().unwrap().unwrap();
+            if stats.queued_messages == 0 {
+                break;
+            }
+            if stats.waiting != Some(WaitReason::SessionMemory) {
                 full_since = Instant::now();
             }
             peer.poll(SHORT).unwrap();
@@ -69,9 +72,9 @@ fn a_receiver_hears_which_messages_of_others_fill_its_memory() {
         };
         assert_eq!((*from, *channel), wanted);
         assert!(*bytes > 10_000, "{bytes}");
-        // Both wait for memory; either may hold more.
+        // Those that hold most come first.
         let [first, second] = [unread[0].0, unread[1].0];
-        assert_eq!([first.min(second), first.max(second)], [5, 6]);
+        assert!(first != second && (5..8).contains(&first) && (5..8).contains(&second));
         let text = error.to_string();
         let channels = format!("on channel(s) {first}, {second}");
         assert!(text.contains(&channels), "{text}");
