@@ -81,8 +81,8 @@ impl Place {
         Ok(())
     }
 
-    /// Installs the C library, then has Prolog copy the folder, build the module with pkg-config, run
-    /// the tests and install the pack.
+    /// Installs the C library, then has Prolog copy the folder, build the module with pkg-config,
+    /// run the tests and install the pack.
     fn install(&self) -> Result<()> {
         let script = exec::root().join("crates/suci-capi/packaging/install.sh");
         let built = exec::target_dir().join("debug");

@@ -1,9 +1,9 @@
 //! Pacing: spreads a window over its round trip (RFC 9002 section 7.7).
 //!
 //! A token bucket in bytes. User space cannot sleep for a microsecond and should not try: the
-//! bucket may owe as much as [`MIN_WAIT`] earns, and a wait is never shorter than that. Therefore the
-//! pacer never delays packets on paths whose round trip is about that short, and whole segmentation
-//! trains pass at high rates.
+//! bucket may owe as much as [`MIN_WAIT`] earns, and a wait is never shorter than that. Therefore
+//! the pacer never delays packets on paths whose round trip is about that short, and whole
+//! segmentation trains pass at high rates.
 
 use crate::time::{Duration, Instant, nanos};
 

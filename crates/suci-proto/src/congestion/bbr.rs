@@ -567,8 +567,8 @@ impl Controller for Bbr {
             return pace(self.window(), rtt, 277);
         }
         let rate = (MARGIN * self.pacing_gain() * model).min(MAX_WINDOW) as u64;
-        // The least window leaves within a round trip, as the window permits. Otherwise a model of a
-        // few bytes, as of a path that dropped all full packets, would send one packet per second.
+        // The least window leaves within a round trip, as the window permits. A model of a few
+        // bytes, as of a path that dropped all full packets, would send one packet per second.
         let least = pace((MIN_PACKETS * self.mtu) as u64, rtt, 100);
         Some(least.map_or(rate, |least| rate.max(least)))
     }
