@@ -65,7 +65,8 @@ fn with_book<T>(
     })
 }
 
-fn insert(book: AddressBook) -> Result<Handle, Failure> {
+/// Keeps a book. Returns its handle.
+pub(crate) fn insert(book: AddressBook) -> Result<Handle, Failure> {
     with_books(|books| {
         if books.books.len() >= MOST / 2 {
             return Err(Failure::new(
@@ -204,15 +205,18 @@ pub unsafe extern "C" fn suci_book_text(
     })
 }
 
+/// Gives a book back.
+pub(crate) fn free(book: Handle) -> Result<(), Failure> {
+    with_book(book, |_| Ok(()))?;
+    with_books(|books| {
+        let index = book.parts(BOOK).map(|(_, index)| index as u32);
+        drop(index.and_then(|index| books.books.remove(&index)));
+        Ok(())
+    })
+}
+
 /// Frees a book.
 #[unsafe(no_mangle)]
 pub extern "C" fn suci_book_free(book: Handle) -> c_int {
-    guard(|| {
-        with_book(book, |_| Ok(()))?;
-        with_books(|books| {
-            let index = book.parts(BOOK).map(|(_, index)| index as u32);
-            drop(index.and_then(|index| books.books.remove(&index)));
-            Ok(())
-        })
-    })
+    guard(|| free(book))
 }

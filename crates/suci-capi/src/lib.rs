@@ -17,12 +17,14 @@
 //! | `outgoing`, `send`, `requests` | sending |
 //! | `message`, `receive`, `event` | what the program receives |
 //! | `log`, `environment`, `version` | what is not about one node |
+//! | `classic` | the classic interface, `datagram.h` |
 #![expect(
     clippy::missing_safety_doc,
     reason = "suci.h says once what the pointers of all functions have to be"
 )]
 
 pub mod book;
+pub mod classic;
 pub mod entry;
 pub mod environment;
 pub mod error;

@@ -44,9 +44,10 @@
  *   datagram_reconnect() and datagram_close().
  *
  * MESSAGES arrive complete, unmodified, in order for each sender, and at most once. Sender and
- *   receiver each have a limit of their length: `max_message` of the options, by default 64 MiB. A
- *   receiver with a lower one refuses the message; the sender's next datagram_ready() then fails
- *   with EMSGSIZE.
+ *   receiver each have a limit of their length: `max_message` of the options, by default 64 MiB,
+ *   and at least 256 KiB. A receiver with a lower one refuses the message; the sender's next
+ *   datagram_ready() then fails with EMSGSIZE. Up to 64 messages that datagram_ready() found count
+ *   no longer in `memory` of the options.
  *
  * RETRANSMISSION is automatic. It is the program's on a socket that was opened with
  *   DATAGRAM_MANUAL: lost messages are sent again only by datagram_retransmission() and by
@@ -291,8 +292,8 @@ enum datagram_connection {
 };
 
 /* Disconnects the node `id`: no messages flow in either direction, and writes to it fail with
- * ENOTCONN on both sides. What was queued is kept on both sides. Also if the peer's process starts
- * anew it stays disconnected. */
+ * ENOTCONN on both sides. What was queued is kept on both sides; what was on its way can still be
+ * read. If the peer's process starts anew, its new connection is disconnected, too. */
 int datagram_disconnect(datagram_socket *sock, uint32_t id);
 
 /* Undoes datagram_disconnect(): what was queued flows. Opens a connection if there is none. */

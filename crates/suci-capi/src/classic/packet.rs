@@ -1,0 +1,356 @@
+//! Packets: messages in memory of the library, handed to C without a copy.
+//!
+//! C sees a `datagram_packet`, the public part of a [`Slot`]. Slots are never deallocated: a freed
+//! one waits in a pool for its next use. So the state of a packet that was freed can be read, and a
+//! second free is an error instead of undefined behaviour.
+
+use crate::error::{ERRNO_BIT, Failure};
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use suci::{Bytes, Data, Message, NodeId};
+
+/// Packets that one list may have. A list that is a ring has more.
+pub(super) const MOST_IN_LIST: usize = 1 << 20;
+
+/// Payloads of up to this many bytes are copied when they are put: the engine copies them in any
+/// case, and a copy is cheaper than counting references.
+pub(super) const COPIED: usize = 256;
+
+/// `datagram_packet`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Packet {
+    data: *mut c_void,
+    length: usize,
+    next: *mut Packet,
+    id: u32,
+    reserved: u32,
+}
+
+/// The states of a slot: two words that other memory hardly has.
+const LIVE: u32 = 0x5ca1_ab1e;
+const FREE: u32 = 0xdead_10cc;
+
+/// A packet, and what belongs to the library. The public part comes first.
+#[repr(C)]
+struct Slot {
+    public: UnsafeCell<Packet>,
+    state: AtomicU32,
+    memory: UnsafeCell<Option<Arc<Memory>>>,
+}
+
+/// The bytes of a packet.
+enum Memory {
+    /// The program's, until it puts the packet: `length` bytes from `calloc`.
+    Own { start: NonNull<u8>, length: usize },
+    /// Those of a received message.
+    Received(Data),
+}
+
+// SAFETY: memory from `calloc` belongs to no thread. While more than one reference exists it is
+// only read: the program must not change the bytes of a packet that it put.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn zeroed(length: usize) -> Result<Self, Failure> {
+        if isize::try_from(length).is_err() {
+            let text = format!("a packet of {length} bytes: at most {} are possible", isize::MAX);
+            return Err(Failure::argument(text));
+        }
+        // SAFETY: the call takes any sizes. One byte at least, so that null always is a failure.
+        let start = unsafe { libc::calloc(length.max(1), 1) };
+        let Some(start) = NonNull::new(start.cast()) else {
+            let text = format!("there is no memory for a packet of {length} bytes: free others");
+            return Err(Failure::new(ERRNO_BIT | libc::ENOMEM, text));
+        };
+        Ok(Self::Own { start, length })
+    }
+
+    fn start(&self) -> *mut c_void {
+        match self {
+            Self::Own { start, .. } => start.as_ptr().cast(),
+            Self::Received(data) => data.as_ptr().cast_mut().cast(),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            // SAFETY: `calloc` gave `length` bytes, which `drop` alone frees, and which the program
+            // does not change while the library reads them.
+            Self::Own { start, length } => unsafe {
+                std::slice::from_raw_parts(start.as_ptr(), *length)
+            },
+            Self::Received(data) => data,
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Self::Own { start, .. } = self {
+            // SAFETY: it comes from `calloc`, and nothing refers to it any more.
+            unsafe { libc::free(start.as_ptr().cast()) };
+        }
+    }
+}
+
+/// A part of a packet's memory that a queued message refers to.
+struct Shared(Arc<Memory>, usize);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes().get(..self.1).unwrap_or_default()
+    }
+}
+
+/// Slots that wait for their next use.
+static POOL: Mutex<Vec<SlotPointer>> = Mutex::new(Vec::new());
+
+struct SlotPointer(NonNull<Slot>);
+
+// SAFETY: a free slot belongs to no thread.
+unsafe impl Send for SlotPointer {}
+
+/// Returns the pool. In the child of a fork the lock may never be released; then there is none, and
+/// slots are made anew.
+fn pool() -> Option<MutexGuard<'static, Vec<SlotPointer>>> {
+    for _ in 0..10_000 {
+        match POOL.try_lock() {
+            Ok(pool) => return Some(pool),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(PoisonError::into_inner(poisoned)),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+    None
+}
+
+/// Makes a packet of `memory`, whose first `length` bytes are its message.
+fn make(memory: Memory, length: usize, id: NodeId) -> *mut Packet {
+    // A short message lies in the memory itself: its address counts from here on.
+    let memory = Arc::new(memory);
+    let public = Packet {
+        data: memory.start(),
+        length,
+        next: ptr::null_mut(),
+        id: id.0,
+        reserved: 0,
+    };
+    let memory = Some(memory);
+    let free = pool().and_then(|mut pool| pool.pop());
+    let slot = match free {
+        Some(SlotPointer(slot)) => {
+            // SAFETY: slots are never deallocated. This one was free and in the pool, so that
+            // nothing else uses it.
+            unsafe {
+                *slot.as_ref().public.get() = public;
+                *slot.as_ref().memory.get() = memory;
+                slot.as_ref().state.store(LIVE, Ordering::Release);
+            }
+            slot
+        }
+        None => NonNull::from(Box::leak(Box::new(Slot {
+            public: UnsafeCell::new(public),
+            state: AtomicU32::new(LIVE),
+            memory: UnsafeCell::new(memory),
+        }))),
+    };
+    slot.as_ptr().cast()
+}
+
+/// Makes a packet of `size` zeros.
+pub(super) fn new(size: usize, id: NodeId) -> Result<*mut Packet, Failure> {
+    Ok(make(Memory::zeroed(size)?, size, id))
+}
+
+/// Makes a packet of a received message.
+pub(super) fn from_message(message: Message) -> *mut Packet {
+    let (from, length) = (message.from, message.payload.len());
+    make(Memory::Received(message.payload), length, from)
+}
+
+/// A packet that is live.
+#[derive(Clone, Copy)]
+struct Live(NonNull<Slot>);
+
+impl Live {
+    /// Checks a pointer from C.
+    ///
+    /// # Safety
+    /// It is null or came from `datagram_new_packet` or `datagram_packet_get`, and its packet is
+    /// used by this thread alone.
+    unsafe fn new(packet: *const Packet) -> Result<Self, Failure> {
+        let slot = NonNull::new(packet.cast_mut().cast::<Slot>());
+        let slot = slot.ok_or_else(|| Failure::argument("the packet is null: pass one"))?;
+        // SAFETY: slots are never deallocated.
+        match unsafe { slot.as_ref() }.state.load(Ordering::Acquire) {
+            LIVE => Ok(Self(slot)),
+            _ => Err(Failure::argument(
+                "the packet was freed before: make a new one, and free each one once",
+            )),
+        }
+    }
+
+    fn slot(&self) -> &Slot {
+        // SAFETY: slots are never deallocated.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn next(self) -> *mut Packet {
+        // SAFETY: the packet belongs to this thread, which is in here.
+        unsafe { (*self.slot().public.get()).next }
+    }
+
+    /// Returns the length that the program wants, and the memory.
+    fn content(self) -> Result<(usize, Arc<Memory>), Failure> {
+        // SAFETY: as in `next`.
+        let (length, memory) = unsafe {
+            let memory: &Option<Arc<Memory>> = &*self.slot().memory.get();
+            ((*self.slot().public.get()).length, memory.clone())
+        };
+        let memory = memory.ok_or_else(Failure::internal)?;
+        let size = memory.bytes().len();
+        if length > size {
+            let text = format!("the packet has room for {size} bytes, not for {length}: lower `length`");
+            return Err(Failure::argument(text));
+        }
+        Ok((length, memory))
+    }
+
+    /// Gives the packet back.
+    fn free(self) {
+        let slot = self.slot();
+        if slot.state.swap(FREE, Ordering::AcqRel) != LIVE {
+            return;
+        }
+        // SAFETY: the swap made this call the one that frees; the packet belongs to this thread.
+        let memory = unsafe { (*slot.memory.get()).take() };
+        drop(memory);
+        if let Some(mut pool) = pool() {
+            pool.push(SlotPointer(self.0));
+        }
+    }
+}
+
+/// Returns the messages of a list, in its order.
+///
+/// # Safety
+/// As [`Live::new`], for each packet of the list.
+pub(super) unsafe fn messages(list: *const Packet) -> Result<Vec<Bytes>, Failure> {
+    let mut messages = Vec::new();
+    let mut at = list;
+    loop {
+        // SAFETY: the caller's promise.
+        let packet = unsafe { Live::new(at) }?;
+        let (length, memory) = packet.content()?;
+        messages.push(match length {
+            0..=COPIED => Bytes::copy_from_slice(&memory.bytes()[..length]),
+            _ => Bytes::from_owner(Shared(memory, length)),
+        });
+        at = packet.next();
+        if at.is_null() {
+            return Ok(messages);
+        }
+        if messages.len() == MOST_IN_LIST {
+            let text = format!("the list has more than {MOST_IN_LIST} packets: end it by a null `next`");
+            return Err(Failure::argument(text));
+        }
+    }
+}
+
+/// Returns true while a queued message refers to the packet's memory.
+///
+/// # Safety
+/// As [`Live::new`].
+pub(super) unsafe fn is_busy(packet: *const Packet) -> Result<bool, Failure> {
+    // SAFETY: the caller's promise.
+    let packet = unsafe { Live::new(packet) }?;
+    // SAFETY: the packet belongs to this thread, which is in here.
+    let memory: &Option<Arc<Memory>> = unsafe { &*packet.slot().memory.get() };
+    let busy = memory.as_ref().is_some_and(|memory| Arc::strong_count(memory) > 1);
+    // Whoever released the memory on another thread had read it before.
+    std::sync::atomic::fence(Ordering::Acquire);
+    Ok(busy)
+}
+
+/// Gives the packets of a list back.
+///
+/// # Safety
+/// As [`messages`]; null is allowed.
+pub(super) unsafe fn free(list: *mut Packet) -> Result<(), Failure> {
+    let mut at = list;
+    while !at.is_null() {
+        // SAFETY: the caller's promise. A ring ends at its first packet, which is free then.
+        let packet = unsafe { Live::new(at) }?;
+        at = packet.next();
+        packet.free();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freed_packet_is_told_apart_and_used_again() {
+        let packet = new(10, NodeId(1)).unwrap();
+        // SAFETY: the packet comes from `new`, and no other thread knows it.
+        unsafe {
+            free(packet).unwrap();
+            assert!(free(packet).is_err());
+            assert!(messages(packet).is_err());
+            assert!(is_busy(packet).is_err());
+        }
+    }
+
+    #[test]
+    fn puts_share_the_memory_and_keep_it() {
+        let packet = new(1000, NodeId(1)).unwrap();
+        // SAFETY: as above; the data has 1,000 bytes and nothing reads them yet.
+        unsafe {
+            (*packet).data.cast::<u8>().write(7);
+            (*packet).length = 900;
+            let first = messages(packet).unwrap();
+            let second = messages(packet).unwrap();
+            assert_eq!(first[0].as_ptr(), second[0].as_ptr(), "no copy");
+            assert_eq!((first[0].len(), first[0][0]), (900, 7));
+            assert!(is_busy(packet).unwrap());
+            drop(first);
+            assert!(is_busy(packet).unwrap());
+            free(packet).unwrap();
+            assert_eq!(second[0][0], 7, "the queued message keeps the memory");
+        }
+    }
+
+    #[test]
+    fn the_memory_is_the_programs_again_when_no_message_refers_to_it() {
+        let packet = new(1000, NodeId(1)).unwrap();
+        // SAFETY: as above.
+        unsafe {
+            drop(messages(packet).unwrap());
+            assert!(!is_busy(packet).unwrap());
+            free(packet).unwrap();
+        }
+    }
+
+    #[test]
+    fn lists_that_are_rings_or_too_long_packets_are_refused() {
+        let packet = new(10, NodeId(1)).unwrap();
+        // SAFETY: as above.
+        unsafe {
+            (*packet).length = 11;
+            assert!(messages(packet).is_err());
+            (*packet).length = 0;
+            (*packet).next = packet;
+            assert!(messages(packet).is_err());
+            (*packet).next = ptr::null_mut();
+            free(packet).unwrap();
+        }
+        assert!(new(usize::MAX, NodeId(1)).is_err());
+    }
+}
