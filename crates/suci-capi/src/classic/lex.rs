@@ -17,7 +17,9 @@ const AT_ONCE: usize = 64 << 10;
 /// If `file` is not null, it is a stream that is open for reading.
 pub(super) unsafe fn read(file: *mut libc::FILE) -> Result<AddressBook, Failure> {
     if file.is_null() {
-        return Err(Failure::argument("fp is null: open the file of the host table first"));
+        return Err(Failure::argument(
+            "fp is null: open the file of the host table first",
+        ));
     }
     // SAFETY: the caller's promise, here and below.
     let name = name_of(unsafe { libc::fileno(file) });
@@ -32,7 +34,9 @@ pub(super) unsafe fn read(file: *mut libc::FILE) -> Result<AddressBook, Failure>
             break;
         }
         if text.len() > MOST {
-            return Err(Failure::argument(format!("{name} is longer than {MOST} bytes")));
+            return Err(Failure::argument(format!(
+                "{name} is longer than {MOST} bytes"
+            )));
         }
     }
     // SAFETY: as above.

@@ -8,15 +8,15 @@
 //! |---|---|
 //! | `table` | sockets by handle, one call at a time |
 //! | `socket` | one socket: what it keeps beside its node |
-//! | `waiting` | messages that the node did not accept yet |
+//! | `pending` | messages that the node did not accept yet |
 //! | `packet` | messages in memory of the library |
 //! | `lex` | reading the host table |
 
 mod lex;
 mod packet;
+mod pending;
 mod socket;
 mod table;
-mod waiting;
 
 use crate::entry::Entry;
 use crate::error::{self, Failure};
@@ -26,13 +26,13 @@ use crate::limit::Limit;
 use crate::options::NodeOptions;
 use crate::{book, pointer, text};
 use packet::Packet;
+use pending::NOTIFY_FROM;
 use socket::{Bounds, Socket};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::net::SocketAddr;
 use std::ptr;
 use suci::{Mode, NodeId};
 use table::SocketPointer;
-use waiting::NOTIFY_FROM;
 
 /// `addressdb`.
 #[repr(C)]
@@ -103,7 +103,9 @@ fn done(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
 /// As [`answer`], for functions that return a length or -1.
 fn length(body: impl FnOnce() -> Result<usize, Failure>) -> isize {
     // No memory is longer.
-    answer(-1, || body().map(|length| isize::try_from(length).unwrap_or(isize::MAX)))
+    answer(-1, || {
+        body().map(|length| isize::try_from(length).unwrap_or(isize::MAX))
+    })
 }
 
 fn limit(sec: c_int, msec: c_int) -> Result<Limit, Failure> {
@@ -139,7 +141,14 @@ pub unsafe extern "C" fn addressdb_free(db: *mut AddressDb) -> c_int {
         // SAFETY: as datagram.h asks.
         let freed = book::free(unsafe { pointer::input(db, "db") }?.book);
         // SAFETY: as datagram.h asks.
-        unsafe { pointer::put(db, AddressDb { book: Handle::default() }) };
+        unsafe {
+            pointer::put(
+                db,
+                AddressDb {
+                    book: Handle::default(),
+                },
+            )
+        };
         freed
     })
 }
@@ -162,10 +171,7 @@ pub unsafe extern "C" fn datagram(
 ///
 /// # Safety
 /// As datagram.h asks.
-unsafe fn own_address(
-    myaddr: *const c_char,
-    myport: c_int,
-) -> Result<Option<SocketAddr>, Failure> {
+unsafe fn own_address(myaddr: *const c_char, myport: c_int) -> Result<Option<SocketAddr>, Failure> {
     // SAFETY: the caller's promise.
     let Some(name) = unsafe { text::optional(myaddr, "myaddr") }? else {
         return match myport {
@@ -259,7 +265,9 @@ pub extern "C" fn datagram_ready(sock: SocketPointer, sec: c_int, msec: c_int) -
 /// Returns the node of a socket.
 #[unsafe(no_mangle)]
 pub extern "C" fn datagram_node(sock: SocketPointer) -> Handle {
-    answer(Handle::default(), || table::with(sock, |socket| Ok(socket.node())))
+    answer(Handle::default(), || {
+        table::with(sock, |socket| Ok(socket.node()))
+    })
 }
 
 /// Returns the text of this thread's last failure.

@@ -1,8 +1,8 @@
 //! Packets: messages in memory of the library, handed to C without a copy.
 //!
-//! C sees a `datagram_packet`, the public part of a [`Slot`]. Slots are never deallocated: a freed
-//! one waits in a pool for its next use. So the state of a packet that was freed can be read, and a
-//! second free is an error instead of undefined behaviour.
+//! C sees a `datagram_packet`, the public part of a [`PacketSlot`]. Slots are never deallocated: a
+//! freed one waits in a pool for its next use. So the state of a packet that was freed can be read,
+//! and a second free is an error instead of undefined behaviour.
 
 use crate::error::{ERRNO_BIT, Failure};
 use std::cell::UnsafeCell;
@@ -36,7 +36,7 @@ const FREE: u32 = 0xdead_10cc;
 
 /// A packet, and what belongs to the library. The public part comes first.
 #[repr(C)]
-struct Slot {
+struct PacketSlot {
     public: UnsafeCell<Packet>,
     state: AtomicU32,
     memory: UnsafeCell<Option<Arc<Memory>>>,
@@ -59,7 +59,10 @@ unsafe impl Sync for Memory {}
 impl Memory {
     fn zeroed(length: usize) -> Result<Self, Failure> {
         if isize::try_from(length).is_err() {
-            let text = format!("a packet of {length} bytes: at most {} are possible", isize::MAX);
+            let text = format!(
+                "a packet of {length} bytes: at most {} are possible",
+                isize::MAX
+            );
             return Err(Failure::argument(text));
         }
         // SAFETY: the call takes any sizes. One byte at least, so that null always is a failure.
@@ -109,20 +112,22 @@ impl AsRef<[u8]> for Shared {
 }
 
 /// Slots that wait for their next use.
-static POOL: Mutex<Vec<SlotPointer>> = Mutex::new(Vec::new());
+static POOL: Mutex<Vec<FreeSlot>> = Mutex::new(Vec::new());
 
-struct SlotPointer(NonNull<Slot>);
+struct FreeSlot(NonNull<PacketSlot>);
 
 // SAFETY: a free slot belongs to no thread.
-unsafe impl Send for SlotPointer {}
+unsafe impl Send for FreeSlot {}
 
 /// Returns the pool. In the child of a fork the lock may never be released; then there is none, and
 /// slots are made anew.
-fn pool() -> Option<MutexGuard<'static, Vec<SlotPointer>>> {
+fn pool() -> Option<MutexGuard<'static, Vec<FreeSlot>>> {
     for _ in 0..10_000 {
         match POOL.try_lock() {
             Ok(pool) => return Some(pool),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(PoisonError::into_inner(poisoned)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                return Some(PoisonError::into_inner(poisoned));
+            }
             Err(TryLockError::WouldBlock) => std::thread::yield_now(),
         }
     }
@@ -143,7 +148,7 @@ fn make(memory: Memory, length: usize, id: NodeId) -> *mut Packet {
     let memory = Some(memory);
     let free = pool().and_then(|mut pool| pool.pop());
     let slot = match free {
-        Some(SlotPointer(slot)) => {
+        Some(FreeSlot(slot)) => {
             // SAFETY: slots are never deallocated. This one was free and in the pool, so that
             // nothing else uses it.
             unsafe {
@@ -153,7 +158,7 @@ fn make(memory: Memory, length: usize, id: NodeId) -> *mut Packet {
             }
             slot
         }
-        None => NonNull::from(Box::leak(Box::new(Slot {
+        None => NonNull::from(Box::leak(Box::new(PacketSlot {
             public: UnsafeCell::new(public),
             state: AtomicU32::new(LIVE),
             memory: UnsafeCell::new(memory),
@@ -175,7 +180,7 @@ pub(super) fn from_message(message: Message) -> *mut Packet {
 
 /// A packet that is live.
 #[derive(Clone, Copy)]
-struct Live(NonNull<Slot>);
+struct Live(NonNull<PacketSlot>);
 
 impl Live {
     /// Checks a pointer from C.
@@ -184,7 +189,7 @@ impl Live {
     /// It is null or came from `datagram_new_packet` or `datagram_packet_get`, and its packet is
     /// used by this thread alone.
     unsafe fn new(packet: *const Packet) -> Result<Self, Failure> {
-        let slot = NonNull::new(packet.cast_mut().cast::<Slot>());
+        let slot = NonNull::new(packet.cast_mut().cast::<PacketSlot>());
         let slot = slot.ok_or_else(|| Failure::argument("the packet is null: pass one"))?;
         // SAFETY: slots are never deallocated.
         match unsafe { slot.as_ref() }.state.load(Ordering::Acquire) {
@@ -195,7 +200,7 @@ impl Live {
         }
     }
 
-    fn slot(&self) -> &Slot {
+    fn slot(&self) -> &PacketSlot {
         // SAFETY: slots are never deallocated.
         unsafe { self.0.as_ref() }
     }
@@ -215,7 +220,8 @@ impl Live {
         let memory = memory.ok_or_else(Failure::internal)?;
         let size = memory.bytes().len();
         if length > size {
-            let text = format!("the packet has room for {size} bytes, not for {length}: lower `length`");
+            let text =
+                format!("the packet has room for {size} bytes, not for {length}: lower `length`");
             return Err(Failure::argument(text));
         }
         Ok((length, memory))
@@ -231,7 +237,7 @@ impl Live {
         let memory = unsafe { (*slot.memory.get()).take() };
         drop(memory);
         if let Some(mut pool) = pool() {
-            pool.push(SlotPointer(self.0));
+            pool.push(FreeSlot(self.0));
         }
     }
 }
@@ -256,7 +262,8 @@ pub(super) unsafe fn messages(list: *const Packet) -> Result<Vec<Bytes>, Failure
             return Ok(messages);
         }
         if messages.len() == MOST_IN_LIST {
-            let text = format!("the list has more than {MOST_IN_LIST} packets: end it by a null `next`");
+            let text =
+                format!("the list has more than {MOST_IN_LIST} packets: end it by a null `next`");
             return Err(Failure::argument(text));
         }
     }
@@ -271,7 +278,9 @@ pub(super) unsafe fn is_busy(packet: *const Packet) -> Result<bool, Failure> {
     let packet = unsafe { Live::new(packet) }?;
     // SAFETY: the packet belongs to this thread, which is in here.
     let memory: &Option<Arc<Memory>> = unsafe { &*packet.slot().memory.get() };
-    let busy = memory.as_ref().is_some_and(|memory| Arc::strong_count(memory) > 1);
+    let busy = memory
+        .as_ref()
+        .is_some_and(|memory| Arc::strong_count(memory) > 1);
     // Whoever released the memory on another thread had read it before.
     std::sync::atomic::fence(Ordering::Acquire);
     Ok(busy)
@@ -295,6 +304,20 @@ pub(super) unsafe fn free(list: *mut Packet) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `tests/classic/packets.c` asserts the same of C.
+    #[test]
+    fn the_packet_is_laid_out_as_in_c() {
+        use std::mem::offset_of;
+        let fields = [
+            offset_of!(Packet, data),
+            offset_of!(Packet, length),
+            offset_of!(Packet, next),
+            offset_of!(Packet, id),
+            size_of::<Packet>(),
+        ];
+        assert_eq!(fields, [0, 8, 16, 24, 32]);
+    }
 
     #[test]
     fn a_freed_packet_is_told_apart_and_used_again() {

@@ -1,6 +1,6 @@
 //! One socket: a node, and what the classic interface keeps beside it.
 
-use super::waiting::Waiting;
+use super::pending::PendingMessages;
 use crate::entry::Host;
 use crate::error::{
     BUFFER_TOO_SHORT, BUSY, ENDED, ERRNO_BIT, Failure, NOT_FLUSHED, QUEUE_FULL, SUSPENDED,
@@ -58,7 +58,7 @@ pub(super) struct Socket {
     destination: Option<NodeId>,
     /// The sender of the message that was read last.
     source: Option<NodeId>,
-    waiting: Waiting,
+    pending: PendingMessages,
     found: VecDeque<Message>,
     /// Nodes that this program disconnected, and those whose program did.
     disconnected: BTreeSet<NodeId>,
@@ -67,7 +67,7 @@ pub(super) struct Socket {
     failures: VecDeque<Failure>,
 }
 
-fn alone<'a>(entered: &'a mut Entered) -> Result<&'a mut Node, Failure> {
+fn alone(entered: &mut Entered) -> Result<&mut Node, Failure> {
     match entered.host() {
         Host::Alone(node) => Ok(node),
         Host::Shared(_) => Err(Failure::internal()),
@@ -82,7 +82,9 @@ impl Socket {
         let id = own.id();
         if manual {
             for peer in own.peers()? {
-                set_options(own, peer.node, |options| options.manual_retransmission = true)?;
+                set_options(own, peer.node, |options| {
+                    options.manual_retransmission = true
+                })?;
             }
         }
         Ok(Self {
@@ -92,7 +94,7 @@ impl Socket {
             manual,
             destination: None,
             source: None,
-            waiting: Waiting::default(),
+            pending: PendingMessages::default(),
             found: VecDeque::new(),
             disconnected: BTreeSet::new(),
             disconnected_there: BTreeSet::new(),
@@ -145,7 +147,9 @@ impl Socket {
         let accepted = self.accepted(to)?;
         let most = self.bounds.max_message;
         if length as u64 > most {
-            let text = format!("a message of {length} bytes: at most {most}; raise max_message of the options at both ends");
+            let text = format!(
+                "a message of {length} bytes: at most {most}; raise max_message of the options at both ends"
+            );
             return Err(Failure::new(TOO_LONG, text));
         }
         let by = if self.disconnected.contains(&to) {
@@ -166,11 +170,14 @@ impl Socket {
         accepted: (u64, u64),
     ) -> Result<(), Failure> {
         let most = self.bounds.send_queue;
-        match self.waiting.push(to, messages, accepted, most) {
+        match self.pending.push(to, messages, accepted, most) {
             true => Ok(()),
             false => Err(Failure::new(
                 QUEUE_FULL,
-                format!("the queue to node {} is full ({most} bytes): call datagram_ready()", to.0),
+                format!(
+                    "the queue to node {} is full ({most} bytes): call datagram_ready()",
+                    to.0
+                ),
             )),
         }
     }
@@ -184,12 +191,12 @@ impl Socket {
     /// Returns the number of messages to a node that it did not acknowledge.
     pub(super) fn queue_length(&self, to: NodeId) -> Result<u64, Failure> {
         let (accepted, _) = self.accepted(to)?;
-        Ok(accepted.saturating_add(self.waiting.count(to)))
+        Ok(accepted.saturating_add(self.pending.count(to)))
     }
 
     /// Hands the waiting messages to the node, which sends them together.
     fn hand_over(&mut self, node: &mut Node) -> Result<(), Failure> {
-        for error in self.waiting.hand_over(node)? {
+        for error in self.pending.hand_over(node)? {
             self.fail(error.into());
         }
         Ok(())
@@ -209,7 +216,7 @@ impl Socket {
         }
         loop {
             let node = alone(&mut entered)?;
-            if !self.waiting.is_empty() {
+            if !self.pending.is_empty() {
                 self.hand_over(node)?;
             }
             let polled = node.poll(rest.left().duration());
@@ -256,29 +263,51 @@ impl Socket {
     fn take_event(&mut self, node: &mut Node, event: Event) -> Result<(), Failure> {
         match event {
             Event::Up { node: peer, .. } => self.begin(node, peer),
-            Event::Suspended { node: peer, by: Side::There } => {
+            Event::Suspended {
+                node: peer,
+                by: Side::There,
+            } => {
                 self.disconnected_there.insert(peer);
                 Ok(())
             }
-            Event::Resumed { node: peer, by: Side::There } => {
+            Event::Resumed {
+                node: peer,
+                by: Side::There,
+            } => {
                 self.disconnected_there.remove(&peer);
                 Ok(())
             }
-            Event::Ended { node: peer, reason, outcomes, .. } => {
+            Event::Ended {
+                node: peer,
+                reason,
+                outcomes,
+                ..
+            } => {
                 self.disconnected_there.remove(&peer);
                 let ended = Error::Ended { node: peer, reason };
                 self.note_undelivered(&ended, &outcomes);
                 self.begin(node, peer)
             }
-            Event::NotDelivered { node: peer, token, reason, .. } => {
-                let text = format!("node {} refused a message of {token} bytes: it takes at most {reason}", peer.0);
+            Event::NotDelivered {
+                node: peer,
+                token,
+                reason,
+                ..
+            } => {
+                let text = format!(
+                    "node {} refused a message of {token} bytes: it takes at most {reason}",
+                    peer.0
+                );
                 self.fail(Failure::new(TOO_LONG, text));
                 Ok(())
             }
             // The sender learns the limit as the reason.
-            Event::Incoming { node: peer, channel, number, .. } => {
-                Ok(node.refuse(peer, channel, number, self.bounds.max_message)?)
-            }
+            Event::Incoming {
+                node: peer,
+                channel,
+                number,
+                ..
+            } => Ok(node.refuse(peer, channel, number, self.bounds.max_message)?),
             _ => Ok(()),
         }
     }
@@ -334,7 +363,9 @@ impl Socket {
     pub(super) fn take_within(&mut self, size: usize) -> Result<Message, Failure> {
         let length = self.next_length()?;
         if length > size {
-            let text = format!("the next message has {length} bytes, the buffer {size}: pass a longer one");
+            let text = format!(
+                "the next message has {length} bytes, the buffer {size}: pass a longer one"
+            );
             return Err(Failure::new(BUFFER_TOO_SHORT, text));
         }
         self.take()
@@ -445,15 +476,17 @@ impl Socket {
         let node = alone(&mut entered)?;
         if self.manual {
             for peer in node.peers()? {
-                set_options(node, peer.node, |options| options.manual_retransmission = false)?;
+                set_options(node, peer.node, |options| {
+                    options.manual_retransmission = false
+                })?;
             }
         }
         loop {
             self.hand_over(node)?;
             // Messages to nodes that stay disconnected wait in vain.
             let may_go = |to: NodeId| !self.disconnected.contains(&to);
-            if !self.waiting.destinations().any(may_go) || rest.left() == Limit::Now {
-                let counts = self.waiting.destinations().map(|to| self.waiting.count(to));
+            if !self.pending.destinations().any(may_go) || rest.left() == Limit::Now {
+                let counts = self.pending.destinations().map(|to| self.pending.count(to));
                 return Ok(counts.sum());
             }
             match node.poll(rest.left().duration().min(ROUND)) {

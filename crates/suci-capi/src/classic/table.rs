@@ -19,7 +19,7 @@ const SLOTS: usize = 4_096;
 /// The mark of a socket's handle.
 const SOCKET: u32 = 0x4400_0000;
 
-struct Slot {
+struct SocketSlot {
     /// The number of forks before the socket was opened: see `handle::forks`.
     forks: AtomicU32,
     held: Mutex<Held>,
@@ -31,8 +31,8 @@ struct Held {
     socket: Option<Box<Socket>>,
 }
 
-static TABLE: [Slot; SLOTS] = [const {
-    Slot {
+static TABLE: [SocketSlot; SLOTS] = [const {
+    SocketSlot {
         forks: AtomicU32::new(0),
         held: Mutex::new(Held {
             generation: 0,

@@ -3,6 +3,13 @@
 
 #define LONG (1 << 20)
 
+/* A unit test asserts the same of Rust. */
+_Static_assert(offsetof(datagram_packet, data) == 0, "data");
+_Static_assert(offsetof(datagram_packet, length) == 8, "length");
+_Static_assert(offsetof(datagram_packet, next) == 16, "next");
+_Static_assert(offsetof(datagram_packet, id) == 24, "id");
+_Static_assert(sizeof(datagram_packet) == 32, "the whole packet");
+
 static uint64_t copied(datagram_socket *sock)
 {
     suci_counters counters = {.size = sizeof counters};

@@ -1,4 +1,4 @@
-//! Reads suci.h: its functions and structs.
+//! Reads the headers: their functions and structs.
 
 use crate::toolchain::read;
 
@@ -18,9 +18,12 @@ pub(crate) struct Struct {
     pub(crate) fields: Vec<String>,
 }
 
-/// The text of the header without comments and lines for the preprocessor.
-fn code() -> String {
-    let text = read("include/suci/suci.h");
+/// The header of the library.
+const SUCI: &str = "include/suci/suci.h";
+
+/// The text of a header without comments and lines for the preprocessor.
+fn code(header: &str) -> String {
+    let text = read(header);
     let mut code = String::new();
     let mut rest = text.as_str();
     while let Some((before, comment)) = rest.split_once("/*") {
@@ -38,8 +41,8 @@ fn code() -> String {
 }
 
 /// Splits the code at the ends of declarations and function bodies. Each keeps its braces.
-fn declarations() -> Vec<String> {
-    let code = code();
+fn declarations(header: &str) -> Vec<String> {
+    let code = code(header);
     let start = code
         .find("extern \"C\" {")
         .map_or(0, |at| at + "extern \"C\" {".len());
@@ -67,10 +70,21 @@ fn typed(text: &str) -> (String, String) {
     (kind.trim().to_owned(), name.to_owned())
 }
 
-/// Returns the functions that are not inline.
+/// Returns the functions of suci.h that are not inline.
 pub(crate) fn functions() -> Vec<Function> {
+    let all = functions_of(SUCI);
+    assert!(
+        all.len() > 70,
+        "{} functions: the header is not understood",
+        all.len()
+    );
+    all
+}
+
+/// Returns the functions of a header that are not inline.
+pub(crate) fn functions_of(header: &str) -> Vec<Function> {
     let mut all = Vec::new();
-    for text in declarations() {
+    for text in declarations(header) {
         let Some((head, rest)) = text.split_once('(') else {
             continue;
         };
@@ -89,18 +103,13 @@ pub(crate) fn functions() -> Vec<Function> {
             parameters,
         });
     }
-    assert!(
-        all.len() > 70,
-        "{} functions: the header is not understood",
-        all.len()
-    );
     all
 }
 
 /// Returns the structs, without those inside others. Fields of a union count as the struct's.
 pub(crate) fn structs() -> Vec<Struct> {
     let mut all = Vec::new();
-    for text in declarations() {
+    for text in declarations(SUCI) {
         let Some(rest) = text.strip_prefix("typedef struct ") else {
             continue;
         };

@@ -1,7 +1,7 @@
 //! Header, library, committed lists, mapping table and man pages agree.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::header::{functions, structs};
+use crate::header::{functions, functions_of, structs};
 use crate::toolchain::{GCC, archive, crate_dir, execute, library, read, run, scratch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -35,8 +35,10 @@ fn exported(arguments: &[&str], library: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_library_exports_what_the_header_declares_and_the_list_names() {
-    let declared: BTreeSet<String> = functions().into_iter().map(|it| it.name).collect();
+fn the_library_exports_what_the_headers_declare_and_the_list_names() {
+    let classic = functions_of("include/suci/datagram.h");
+    let all = functions().into_iter().chain(classic);
+    let declared: BTreeSet<String> = all.map(|it| it.name).collect();
     let mut list = String::new();
     for name in &declared {
         writeln!(list, "{name}").unwrap();
@@ -84,18 +86,23 @@ const TYPES: &[(&str, &[&str])] = &[
     ("bool", &["bool"]),
     ("c_char", &["char"]),
     ("c_int", &["int"]),
+    ("c_long", &["long"]),
     ("c_void", &["void"]),
     ("f64", &["double"]),
     ("i64", &["int64_t"]),
+    ("isize", &["ssize_t"]),
+    ("libc::FILE", &["FILE"]),
     ("libc::iovec", &["struct iovec"]),
     ("u8", &["uint8_t"]),
     ("u32", &["uint32_t"]),
     ("u64", &["uint64_t"]),
     ("usize", &["size_t"]),
+    ("AddressDb", &["addressdb"]),
     ("BatchMessage", &["suci_outgoing"]),
     ("ErrorInfo", &["suci_error_info"]),
     ("Limits", &["suci_limits"]),
     ("NodeOptions", &["suci_node_options"]),
+    ("Packet", &["datagram_packet"]),
     ("RawCounters", &["suci_counters"]),
     ("RawEvent", &["suci_event"]),
     ("RawFilter", &["suci_filter"]),
@@ -107,6 +114,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("RawShareStats", &["suci_share_stats"]),
     ("RawSocketCounters", &["suci_socket_counters"]),
     ("SendOptions", &["suci_send_options"]),
+    ("SocketPointer", &["datagram_socket *"]),
     ("Unflushed", &["suci_unflushed"]),
 ];
 
@@ -128,8 +136,11 @@ fn in_c(rust: &str) -> Vec<String> {
 /// Returns the parameters (type and name) and result of each exported function of the sources.
 fn rust_functions() -> BTreeMap<String, (Vec<(String, String)>, String)> {
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir(crate_dir().join("src")).unwrap() {
-        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+    let dirs = [crate_dir().join("src"), crate_dir().join("src/classic")];
+    let entries = dirs.iter().flat_map(|dir| fs::read_dir(dir).unwrap());
+    let paths = entries.map(|entry| entry.unwrap().path());
+    for path in paths.filter(|path| path.is_file()) {
+        let text = fs::read_to_string(path).unwrap();
         for part in text.split("extern \"C\" fn ").skip(1) {
             let (name, rest) = part.split_once('(').unwrap();
             let (inside, rest) = rest.split_once(')').unwrap();
@@ -140,7 +151,8 @@ fn rust_functions() -> BTreeMap<String, (Vec<(String, String)>, String)> {
                 Some((kind.to_owned(), name.to_owned()))
             };
             let parameters = inside.split(',').filter_map(parameter).collect();
-            if name.starts_with("suci_") {
+            let prefixes = ["suci_", "datagram", "addressdb_", "ack_"];
+            if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
                 all.insert(name.to_owned(), (parameters, result));
             }
         }
@@ -151,7 +163,8 @@ fn rust_functions() -> BTreeMap<String, (Vec<(String, String)>, String)> {
 #[test]
 fn the_functions_of_c_and_rust_have_the_same_parameters() {
     let mut rust = rust_functions();
-    for function in functions() {
+    let classic = functions_of("include/suci/datagram.h");
+    for function in functions().into_iter().chain(classic) {
         let name = &function.name;
         let (parameters, result) = rust
             .remove(name)

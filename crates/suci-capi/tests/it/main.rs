@@ -1,5 +1,6 @@
 //! The C library as C programs see it.
 
+mod classic;
 mod header;
 mod interface;
 mod misuse;

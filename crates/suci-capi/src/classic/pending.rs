@@ -1,8 +1,8 @@
 //! Messages that the program queued and that the node did not accept yet.
 
 use super::packet::COPIED;
-use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use suci::{Bytes, Error, Node, NodeId, OutgoingMessage};
 
 /// What a message counts in the send queue beside its payload.
@@ -13,30 +13,32 @@ pub(super) const NOTIFY_FROM: usize = 256 * 1024;
 
 /// The messages to one destination, in order.
 #[derive(Default)]
-struct Line {
+struct DestinationQueue {
     messages: VecDeque<Bytes>,
     bytes: u64,
 }
 
 /// Messages by destination.
 #[derive(Default)]
-pub(super) struct Waiting {
-    lines: BTreeMap<NodeId, Line>,
+pub(super) struct PendingMessages {
+    queues: BTreeMap<NodeId, DestinationQueue>,
 }
 
-impl Waiting {
+impl PendingMessages {
     pub(super) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.queues.is_empty()
     }
 
     /// The destinations that messages wait for.
     pub(super) fn destinations(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.lines.keys().copied()
+        self.queues.keys().copied()
     }
 
     /// The number of messages to `to`.
     pub(super) fn count(&self, to: NodeId) -> u64 {
-        self.lines.get(&to).map_or(0, |line| line.messages.len() as u64)
+        self.queues
+            .get(&to)
+            .map_or(0, |queue| queue.messages.len() as u64)
     }
 
     /// Queues `messages` to `to`, if they have room in a queue of `most` bytes, of which the node
@@ -48,18 +50,19 @@ impl Waiting {
         accepted: (u64, u64),
         most: u64,
     ) -> bool {
-        let charge = |count: u64, bytes: u64| count.saturating_mul(PER_MESSAGE).saturating_add(bytes);
+        let charge =
+            |count: u64, bytes: u64| count.saturating_mul(PER_MESSAGE).saturating_add(bytes);
         let bytes: u64 = messages.iter().map(|message| message.len() as u64).sum();
-        let here = self.lines.get(&to);
-        let here = here.map_or(0, |line| charge(line.messages.len() as u64, line.bytes));
+        let here = self.queues.get(&to);
+        let here = here.map_or(0, |queue| charge(queue.messages.len() as u64, queue.bytes));
         let held = here.saturating_add(charge(accepted.0, accepted.1));
         let wanted = charge(messages.len() as u64, bytes);
         if held > 0 && held.saturating_add(wanted) > most {
             return false;
         }
-        let line = self.lines.entry(to).or_default();
-        line.messages.extend(messages.drain(..));
-        line.bytes = line.bytes.saturating_add(bytes);
+        let queue = self.queues.entry(to).or_default();
+        queue.messages.extend(messages.drain(..));
+        queue.bytes = queue.bytes.saturating_add(bytes);
         true
     }
 
@@ -70,10 +73,10 @@ impl Waiting {
         let destinations: Vec<NodeId> = self.destinations().collect();
         node.batch(|batch| {
             for to in destinations {
-                let Entry::Occupied(mut line) = self.lines.entry(to) else {
+                let Entry::Occupied(mut queue) = self.queues.entry(to) else {
                     continue;
                 };
-                while let Some(message) = line.get().messages.front() {
+                while let Some(message) = queue.get().messages.front() {
                     let sent = match message.len() {
                         0..=COPIED => batch.send_copy(to, message),
                         length => batch.send(to, outgoing(message, length)),
@@ -88,10 +91,10 @@ impl Waiting {
                         ) => break,
                         Err(error) => failed.push(error),
                     }
-                    line.get_mut().pop();
+                    queue.get_mut().pop();
                 }
-                if line.get().messages.is_empty() {
-                    line.remove();
+                if queue.get().messages.is_empty() {
+                    queue.remove();
                 }
             }
         })?;
@@ -108,7 +111,7 @@ fn outgoing(message: &Bytes, length: usize) -> OutgoingMessage {
     }
 }
 
-impl Line {
+impl DestinationQueue {
     fn pop(&mut self) {
         if let Some(message) = self.messages.pop_front() {
             self.bytes = self.bytes.saturating_sub(message.len() as u64);
@@ -122,20 +125,23 @@ mod tests {
 
     const TO: NodeId = NodeId(7);
 
-    fn push(waiting: &mut Waiting, bytes: usize, accepted: (u64, u64)) -> bool {
+    fn push(pending: &mut PendingMessages, bytes: usize, accepted: (u64, u64)) -> bool {
         let mut messages = vec![Bytes::from(vec![0; bytes])];
-        waiting.push(TO, &mut messages, accepted, 1000)
+        pending.push(TO, &mut messages, accepted, 1000)
     }
 
     #[test]
     fn the_bound_counts_what_waits_here_and_in_the_node() {
-        let mut waiting = Waiting::default();
-        assert!(push(&mut waiting, 5000, (0, 0)), "an empty queue takes any message");
-        assert!(!push(&mut waiting, 1, (0, 0)));
-        let mut waiting = Waiting::default();
-        assert!(push(&mut waiting, 400, (1, 300)));
-        assert!(push(&mut waiting, 44, (1, 300)), "400 + 300 + 44 + 4 x 64");
-        assert!(!push(&mut waiting, 1, (1, 300)));
-        assert_eq!(waiting.count(TO), 2);
+        let mut pending = PendingMessages::default();
+        assert!(
+            push(&mut pending, 5000, (0, 0)),
+            "an empty queue takes any message"
+        );
+        assert!(!push(&mut pending, 1, (0, 0)));
+        let mut pending = PendingMessages::default();
+        assert!(push(&mut pending, 400, (1, 300)));
+        assert!(push(&mut pending, 44, (1, 300)), "400 + 300 + 44 + 4 x 64");
+        assert!(!push(&mut pending, 1, (1, 300)));
+        assert_eq!(pending.count(TO), 2);
     }
 }
