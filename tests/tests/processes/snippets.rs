@@ -207,7 +207,7 @@ fn scene() -> TempDir {
         for name in stems("crates/suci/examples") {
             symlink(example(&name), at(profile).join(name)).unwrap();
         }
-        for name in stems("examples") {
+        for name in programs() {
             symlink(exec::built(&name).unwrap(), at(profile).join(name)).unwrap();
         }
     }
@@ -232,6 +232,15 @@ fn stems(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(exec::root().join(folder)).unwrap();
     let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
     entries.map(|entry| stem(entry.unwrap().path())).collect()
+}
+
+/// The examples that are Rust programs of their own.
+fn programs() -> Vec<String> {
+    let is_program = |name: &String| {
+        let folder = exec::root().join("examples").join(name);
+        folder.join("Cargo.toml").is_file()
+    };
+    stems("examples").into_iter().filter(is_program).collect()
 }
 
 /// A line that runs; killed when dropped, with all that it started.
@@ -380,7 +389,7 @@ fn own() -> Vec<PathBuf> {
 
 /// The READMEs of the examples.
 fn of_examples() -> Vec<PathBuf> {
-    let mut documents: Vec<PathBuf> = stems("examples")
+    let mut documents: Vec<PathBuf> = programs()
         .iter()
         .map(|name| Path::new("examples").join(name).join("README.md"))
         .collect();
