@@ -320,18 +320,6 @@ mod tests {
     }
 
     #[test]
-    fn a_freed_packet_is_told_apart_and_used_again() {
-        let packet = new(10, NodeId(1)).unwrap();
-        // SAFETY: the packet comes from `new`, and no other thread knows it.
-        unsafe {
-            free(packet).unwrap();
-            assert!(free(packet).is_err());
-            assert!(messages(packet).is_err());
-            assert!(is_busy(packet).is_err());
-        }
-    }
-
-    #[test]
     fn puts_share_the_memory_and_keep_it() {
         let packet = new(1000, NodeId(1)).unwrap();
         // SAFETY: as above; the data has 1,000 bytes and nothing reads them yet.
