@@ -15,10 +15,12 @@ use core::ops::RangeInclusive;
 use dedup::Dedup;
 use spans::Spans;
 
-/// How long an acknowledgement waits for a packet that carries it, until negotiated otherwise.
+/// How long an acknowledgement waits for a packet that carries it, until
+/// [`Received::set_max_ack_delay`] is called. A connection calls it at once.
 pub const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(1);
 
-/// Packets that force an acknowledgement, until the caller sets its own bound.
+/// Number of unacknowledged packets that forces an acknowledgement, until
+/// [`Received::set_ack_every`] is called. A connection calls it at once.
 pub const DEFAULT_ACK_EVERY: u32 = 16;
 
 /// The need to send an acknowledgement.
@@ -26,7 +28,7 @@ pub const DEFAULT_ACK_EVERY: u32 = 16;
 pub enum AckNeed {
     /// No packet waits for an acknowledgement.
     None,
-    /// It should go with the next packet that is sent anyway.
+    /// It should go with the next packet, which is sent for another reason.
     Ride,
     /// It should be sent at once, in a packet of its own if necessary.
     Now,
@@ -43,14 +45,16 @@ pub struct Received {
     ecn: EcnCounts,
     /// True if the last packet that counted carried the congestion mark.
     marked: bool,
-    /// Eliciting packets since the last ACK frame.
+    /// Ack-eliciting packets since the last ACK frame.
     unacked: u32,
     /// When the first of them arrived.
     waiting_since: Instant,
+    /// The acknowledgement should be sent at once.
     urgent: bool,
+    /// As many unacknowledged packets make it urgent.
     ack_every: u32,
     max_ack_delay: Duration,
-    /// The program's own bound for the wait of acknowledgements.
+    /// The program's own bound of the delay.
     bound: Option<Duration>,
 }
 
@@ -80,8 +84,11 @@ impl Received {
         }
     }
 
-    /// Sets how many eliciting packets force an acknowledgement (at least 1). The sender, which
-    /// knows its window, asks by PING earlier.
+    /// Sets how many ack-eliciting packets force an acknowledgement (at least 1). Usually the
+    /// sender, which knows its window, asks earlier, by PING.
+    ///
+    /// Packets that [`on_packets`](Self::on_packets) takes together count together: one
+    /// acknowledgement follows them, however many they are.
     pub const fn set_ack_every(&mut self, packets: u32) {
         self.ack_every = packets;
     }
@@ -91,7 +98,7 @@ impl Received {
         self.max_ack_delay = delay;
     }
 
-    /// Sets the program's own bound for that wait; `None` for none.
+    /// Sets the program's own bound of that time; `None` for none.
     pub const fn set_ack_bound(&mut self, bound: Option<Duration>) {
         self.bound = bound;
     }
@@ -109,8 +116,8 @@ impl Received {
     }
 
     /// Notes fresh, authentic packets with consecutive `numbers`, which arrived together and have
-    /// the same mark. `arrival` is the system's time stamp; `eliciting`: each of them asks for an
-    /// acknowledgement.
+    /// the same mark. `arrival` is the system's time stamp. `eliciting` is true if each of them is
+    /// ack-eliciting (RFC 9000 section 13.2).
     pub fn on_packets(
         &mut self,
         numbers: RangeInclusive<PacketNumber>,
@@ -186,8 +193,8 @@ impl Received {
 
     /// Appends an ACK frame of at most `room` bytes to `buf`, with the highest range and as many
     /// others as fit, first those that changed since they were last sent. Returns the highest
-    /// number that it acknowledges. Nothing is pending afterwards. `None`, and nothing appended, if
-    /// nothing was received or not even one range fits.
+    /// number that it acknowledges. No acknowledgement waits afterwards. Returns `None` and appends
+    /// nothing if no packet was received or not even one range fits.
     pub fn write_ack(
         &mut self,
         buf: &mut Vec<u8>,
@@ -199,7 +206,7 @@ impl Received {
         let delay = now.since(self.highest_arrival);
         let counts = self.ecn;
         let ecn = (counts.ect0 | counts.ect1 | counts.ce != 0).then_some(counts);
-        let ranges = self.spans.to_tell(MAX_ACK_RANGES);
+        let ranges = self.spans.to_report(MAX_ACK_RANGES);
         #[cfg(suci_plant)]
         let ranges = ranges.map(|range| match range.end() {
             end if *end == largest && crate::plant::active("ack-off-by-one") => {
@@ -211,7 +218,7 @@ impl Received {
         if written == 0 {
             return None;
         }
-        self.spans.on_told(MAX_ACK_RANGES, written);
+        self.spans.on_reported(MAX_ACK_RANGES, written);
         self.unacked = 0;
         self.urgent = false;
         Some(largest)

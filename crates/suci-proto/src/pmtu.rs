@@ -155,7 +155,8 @@ impl PathMtu {
         narrow && self.on_floor_refused(self.current)
     }
 
-    /// Returns the size of a probe to send now. The result
+    /// Returns the size of a probe to send now. Returns `None` while a probe is unanswered, and if
+    /// no larger size is worth a probe.
     #[must_use]
     pub fn probe_due(&self, now: Instant) -> Option<usize> {
         if self

@@ -1,9 +1,9 @@
 //! The train: packets for one destination, gathered without copying large payloads.
 //!
-//! Headers, frame heads and small payloads stand in one pooled block; large payloads are
-//! referenced. All packets but the last have the same length, so that the kernel can cut the train
-//! itself (UDP_SEGMENT). A train lives until the driver reports its result: a full socket costs
-//! only time.
+//! The *head block* holds headers, frame heads and small payloads. A *body* is a large payload,
+//! which is referenced and not copied. All packets but the last have the same length, so that the
+//! kernel can cut the train itself (UDP_SEGMENT). A train lives until the socket has taken it: if
+//! the socket is full, the same train is sent later.
 
 use crate::event::Unreachable;
 use crate::types::{Ecn, PacketNumber};
@@ -224,9 +224,10 @@ impl Train {
         }
     }
 
-    /// Adds the packets of `run`. They begin as the newest packet, which is a head and a piece of a
-    /// body, and carry the next pieces of that body. Returns false and changes nothing if the
-    /// newest packet is of another kind.
+    /// Adds the packets of `run`, which carry the next pieces of the body that the newest packet
+    /// has a piece of. Their heads are copies of its head with other numbers, offsets and
+    /// checksums. Returns false and changes nothing if the newest packet is not one head and one
+    /// piece of a body.
     pub(crate) fn follow(&mut self, run: &Following) -> bool {
         let Some((like, body)) = self.newest().filter(|(h, _)| run.lead <= h.len as usize) else {
             return false;

@@ -48,7 +48,9 @@ pub(crate) struct Core {
 /// The driver, and the state of the node's descriptor.
 pub(crate) struct Work {
     pub(crate) driver: Driver,
+    /// `bell` is rung: a message or an event waits.
     rung: bool,
+    /// The time for which `alarm` is set.
     armed: Option<Instant>,
     /// The kernel had no memory to watch the socket. The node looks at it from time to time
     /// instead.
@@ -57,15 +59,15 @@ pub(crate) struct Work {
 
 impl Core {
     pub(crate) fn new(driver: Driver, birth: Birth) -> Result<Self, Error> {
-        let trouble = Error::io("making descriptors to wait on");
+        let io_error = Error::io("making descriptors to wait on");
         let socket = driver.interest().socket;
-        let alarm = Alarm::new().map_err(&trouble)?;
-        let bell = Bell::new().map_err(&trouble)?;
-        let helper_bell = Bell::new().map_err(&trouble)?;
+        let alarm = Alarm::new().map_err(&io_error)?;
+        let bell = Bell::new().map_err(&io_error)?;
+        let helper_bell = Bell::new().map_err(&io_error)?;
         let ours = [&alarm as &dyn AsRawFd, &bell, &helper_bell].map(AsRawFd::as_raw_fd);
         let copies = ours.into_iter().chain([socket]).chain(driver.descriptors());
         let copies = copies.map(Known::new).collect();
-        let epoll = sys::epoll_of(&[alarm.as_raw_fd(), bell.as_raw_fd()]).map_err(&trouble)?;
+        let epoll = sys::epoll_of(&[alarm.as_raw_fd(), bell.as_raw_fd()]).map_err(&io_error)?;
         Ok(Self {
             cell: Cell::new(Work {
                 driver,
@@ -99,7 +101,7 @@ impl Core {
         })
     }
 
-    /// Takes the driver for the helper, unless it was used since its word was `word`.
+    /// Takes the driver for the helper, unless it was used since the cell's word was `word`.
     pub(crate) fn enter_at(&self, word: u64) -> Option<Turn<'_>> {
         Some(Turn {
             core: self,
@@ -130,8 +132,8 @@ impl Core {
             return Ok(Arc::clone(wakes));
         }
         let wakes = Arc::new(Wakes::new()?);
-        let trouble = Error::io("watching the descriptor that wakes the node");
-        sys::watch(&self.epoll, wakes.as_raw_fd()).map_err(trouble)?;
+        let io_error = Error::io("watching the descriptor that wakes the node");
+        sys::watch(&self.epoll, wakes.as_raw_fd()).map_err(io_error)?;
         turn.wakes = Some(Arc::clone(&wakes));
         Ok(wakes)
     }

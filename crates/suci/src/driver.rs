@@ -1,4 +1,18 @@
-//! Keeps the engine's driving contract over a backend: input, then time, then output.
+//! Keeps the engine's driving contract over a backend: input, then timers, then output.
+//!
+//! A cycle has several forms, because a call should do no more than it needs:
+//!
+//! | method | reads the socket | sends |
+//! |---|---|---|
+//! | [`turn`](Driver::turn) | yes | yes |
+//! | [`step`](Driver::step) | if told to, or if a timer is due | yes |
+//! | [`refresh`](Driver::refresh) | if the last look is older than [`STALE`] | then, too |
+//! | [`look_to_answer`](Driver::look_to_answer) | if the last look is older than [`STALE`] | no |
+//! | [`look_through`](Driver::look_through) | if the last look left something there | then, too |
+//! | [`settle`](Driver::settle) | if a timer is due | yes |
+//! | [`wait`](Driver::wait) | yes, after a wait | yes |
+//! | [`wait_for_message`](Driver::wait_for_message) | yes, after a wait | unless only an acknowledgement waits |
+//! | [`output`](Driver::output) | no | yes |
 
 use crate::calls::CallIds;
 use crate::clock::{Clock, Deadline, Stamps};
@@ -34,9 +48,9 @@ use coalescer::SendCoalescer;
 use input::LastLook;
 use takes::Takes;
 
-/// The greatest age of the last look at the socket for a call that only sends, or only takes
-/// received messages. An older one is renewed: acknowledgements must flow both ways whatever the
-/// program calls.
+/// The greatest age of the last look at the socket in a call that only sends, or only takes
+/// received messages. After a longer time the call looks again: acknowledgements must flow both
+/// ways whatever the program calls.
 const STALE: Duration = Duration::from_micros(200);
 
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
@@ -49,6 +63,7 @@ pub(crate) struct Driver {
     socket: RawFd,
     clock: Clock,
     stamps: Stamps,
+    /// The largest number of segments that a train may have.
     segments: usize,
     /// Decides how the program's waits are done.
     pub(crate) waiter: Waiter,
@@ -59,10 +74,11 @@ pub(crate) struct Driver {
     spill: Vec<u8>,
     /// The socket was full at the last send.
     want_write: bool,
-    /// Output stopped early, to look at the socket first: more may be sent.
+    /// The last output stopped early, to look at the socket first: more may be sent.
     tx_incomplete: bool,
-    /// Another thread asks this one to end its look or output for something urgent.
+    /// Another thread asks this one to end its input or output, since something urgent waits.
     pub(crate) interrupt: Arc<AtomicBool>,
+    /// A message that the program put back: it is the next one.
     head: Option<Message>,
     /// Names of the program's calls.
     pub(crate) call_ids: CallIds,
@@ -81,7 +97,7 @@ pub(crate) struct Driver {
     pub(crate) wakes: Option<Arc<Wakes>>,
 }
 
-/// The parts that show the node's numbers to others: an HTTP responder and a statistics file.
+/// The parts that publish the node's counters: an HTTP responder and a statistics file.
 #[derive(Default)]
 pub(crate) struct Outlook {
     pub(crate) responder: Option<Responder>,
@@ -123,7 +139,7 @@ impl Driver {
         }
     }
 
-    /// Shows the node's numbers to others from now on.
+    /// Publishes the node's counters from now on.
     pub(crate) fn show(&mut self, outlook: Outlook) {
         self.outlook = outlook;
     }
@@ -184,8 +200,7 @@ impl Driver {
         responder.chain(launcher).collect()
     }
 
-    /// Whether a look or an output should end, since another thread has something urgent for this
-    /// one.
+    /// Whether input or output should end, since another thread has something urgent for this one.
     fn is_interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }
@@ -330,7 +345,7 @@ impl Driver {
         }
     }
 
-    /// Takes note of the result of a sleep on the [interest](Self::interest).
+    /// Notes which descriptors of the [interest](Self::interest) a sleep found ready.
     pub(crate) fn on_slept(&mut self, ready: sys::Ready) {
         if let Some(launcher) = self.launcher.as_mut().filter(|_| ready.told) {
             launcher.on_readable();
@@ -416,8 +431,8 @@ impl Driver {
         Ok(true)
     }
 
-    /// Peers that have not acknowledged everything, or of whose failed messages the program was not
-    /// told yet. Each comes with the number of those messages.
+    /// Peers with messages that are not acknowledged, or that failed without an event that the
+    /// program took. Each comes with the number of those messages.
     pub(crate) fn unflushed(&self) -> Vec<(NodeId, u64)> {
         let all = self.engine.unflushed();
         let mut peers: Vec<_> = all
@@ -432,8 +447,8 @@ impl Driver {
         self.engine.unflushed().all(|(_, open, _)| open == 0)
     }
 
-    /// Returns an error, and counts it as told, if a peer did not get everything and the program
-    /// was not told so before.
+    /// Returns an error if a peer did not get everything and the program does not know it yet. From
+    /// then on it counts as known.
     pub(crate) fn flushed(&mut self) -> Result<(), Error> {
         let peers = self.unflushed();
         if peers.is_empty() {

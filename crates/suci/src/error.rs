@@ -12,7 +12,7 @@ use suci_proto::{
 
 use crate::OutgoingMessage;
 
-/// Why a call failed. Each names the thing, its value and the remedy.
+/// Why a call failed. Each text names the thing, its value and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -83,11 +83,11 @@ pub enum Error {
         limit: Duration,
     },
     /// A [`Waker`](crate::Waker) ended the wait of a call.
-    #[error("the wait was ended by a waker: call again to go on waiting")]
+    #[error("a waker ended the wait: call again to go on waiting")]
     Woken,
     /// A call or a reply with a tag, a kind or a wish of its own.
     #[error(
-        "{what} of {of} is the library's: leave it out, and put what the receiver should know into the payload or the \
+        "the library sets {what} of {of}: leave it out, and put what the receiver should know into the payload or the \
          user header"
     )]
     Reserved {
@@ -98,7 +98,7 @@ pub enum Error {
     },
     /// A message is no request, so that no caller waits for a reply.
     #[error(
-        "the message from node {0} is no request: answer it by a message, or let its sender use call"
+        "the message from node {0} is no request: answer it by a message, or have its sender use call"
     )]
     NotARequest(NodeId),
     /// The session with the peer ended before the reply, or the message that was asked for, came.
@@ -172,7 +172,7 @@ pub enum Error {
     /// whose numbers do not follow one another count, too: each gap is as much to remember as a
     /// channel.
     #[error(
-        "node {to} lets this node have {open} channels open at once now, and so many are: finish those that are done \
+        "{open} channels to node {to} are open, as many as it allows: finish those that are done \
          (finish_channel), number new ones upwards without gaps, or give node {to} more memory (its builder's memory)"
     )]
     Channels {
@@ -193,7 +193,7 @@ pub enum Error {
         channel: ChannelId,
     },
     /// The node is closed or closing.
-    #[error("closed: open a new node to go on")]
+    #[error("the node is closed: open a new one to go on")]
     Closed,
     /// This process is the child of a fork; the node belongs to its parent.
     #[error("this process was forked from the one that opened the node: open a node of its own")]
@@ -265,7 +265,7 @@ pub enum Error {
         problem: String,
     },
     /// Some messages were not acknowledged.
-    #[error("not everything was delivered: {}; see the events for what became of it", Unflushed(.peers))]
+    #[error("not everything was delivered: {}; the events tell the outcome", Unflushed(.peers))]
     NotFlushed {
         /// Peers, and how many messages each had not acknowledged or will never get.
         peers: Vec<(NodeId, u64)>,
@@ -340,11 +340,11 @@ pub enum Error {
         book: String,
     },
     /// A number of threads that is not possible.
-    #[error("{0} I/O threads: 1 to 256 are possible")]
+    #[error("a node cannot have {0} I/O threads: choose 1 to 256")]
     Threads(usize),
     /// A controller, or a waker, made a call that waits for the I/O thread that runs it.
     #[error(
-        "an I/O thread of this node cannot wait for itself: call this from a thread of the program, or what does not wait"
+        "an I/O thread of this node cannot wait for itself: call this from a thread of the program, or use a call that does not wait"
     )]
     OwnThread,
     /// A thread that did the work is gone.

@@ -22,8 +22,8 @@ impl Holds {
         }
     }
 
-    /// A call ends and leaves output that waits since `hold` began. `ring` wakes the helper unless
-    /// it looks again soon. Only one call ends at a time.
+    /// Notes that a call ends and leaves output, which hold number `hold` is about. Calls `ring`,
+    /// which wakes the helper, unless the helper looks again soon. Only one call ends at a time.
     pub(crate) fn note(&self, hold: u32, ring: impl FnOnce()) {
         if self.last.load(Ordering::Relaxed) == hold {
             return;
@@ -35,8 +35,8 @@ impl Holds {
         }
     }
 
-    /// Returns the number of the last hold, which may be over. `soon` tells whether the helper
-    /// looks again soon; otherwise the next hold rings it.
+    /// Returns the number of the last hold, which may be over. `soon`: the helper looks again soon.
+    /// Otherwise the next hold wakes it.
     pub(crate) fn last(&self, soon: bool) -> u32 {
         self.watched.store(soon, Ordering::Relaxed);
         fence(Ordering::SeqCst);

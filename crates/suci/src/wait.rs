@@ -30,15 +30,15 @@ const ANSWER: Duration = Duration::from_micros(50);
 /// awaited message has come by then; otherwise polling on keeps the peer from answering.
 const POLLS_BEFORE_YIELD: u32 = 64;
 
-/// The most unanswered messages that are counted. A program that sent more counts as one that only
-/// receives after it took this many.
+/// The most unanswered messages that are counted. After a program has sent more and taken this
+/// many, it counts as one that only receives.
 const MOST_UNANSWERED: u32 = 64;
 
 /// Timers nearer than this are precise: acknowledgements and pacing. Later ones, such as probes,
 /// may be late by one or two of the system's ticks.
 pub(crate) const PRECISE: Duration = Duration::from_millis(2);
 
-/// A sleep that was over this soon, with the time to wake up, lay between two trains of a stream.
+/// A sleep no longer than this, the time to wake up included, lay between two trains of a stream.
 const DENSE: Duration = Duration::from_micros(25);
 
 /// How long a timed sleep lasts: two or three trains at 40 Gbit/s. Anything else that arrives
@@ -100,7 +100,7 @@ pub(crate) enum Step {
     SleepBeside,
 }
 
-/// What a sleep has to heed beside input.
+/// What ends a sleep beside input, and what decides its kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heed {
     /// How soon a timer is due, if any is.
@@ -144,8 +144,9 @@ pub(crate) struct Waiter {
     in_stream: bool,
     /// Whether timed sleeps pay.
     timed_sleeps: Backoff,
-    /// The last receive that blocked brought nothing, and nothing came since. A much longer sleep
-    /// may follow: in receives that block it would become many short ones.
+    /// The last receive that blocked returned nothing, and nothing came since. The next sleep is
+    /// then beside the socket: a receive blocks for a short time only, so one long sleep would
+    /// become many short ones.
     silent: bool,
 }
 
@@ -219,7 +220,7 @@ impl Waiter {
         }
     }
 
-    /// A wait for a message ended.
+    /// Notes that a wait for a message ended.
     pub(crate) fn end(&mut self) {
         let Current { over, polls, .. } = self.current;
         if self.current.for_answer && (over || polls > 0) {
@@ -229,24 +230,25 @@ impl Waiter {
 
     // ---- what it learns
 
-    /// The program sent this many messages.
+    /// Notes that the program sent this many messages.
     pub(crate) fn on_sent(&mut self, messages: u64) {
         let sent = u32::try_from(messages).unwrap_or(u32::MAX);
         self.unanswered = self.unanswered.saturating_add(sent).min(MOST_UNANSWERED);
     }
 
-    /// The program took this many messages.
+    /// Notes that the program took this many messages.
     pub(crate) fn on_taken(&mut self, messages: usize) {
         let taken = u32::try_from(messages).unwrap_or(u32::MAX);
         self.unanswered = self.unanswered.saturating_sub(taken);
     }
 
-    /// A look at the socket found something.
+    /// Notes that a look at the socket found something.
     pub(crate) fn on_input(&mut self) {
         self.silent = false;
     }
 
-    /// A sleep in a receive ended: after this time by a datagram, or without one.
+    /// Notes that a sleep in a receive ended: after this time, by a datagram, or without one
+    /// (`None`).
     pub(crate) fn on_receive(&mut self, slept: Option<Duration>) {
         self.silent = slept.is_none();
         if self.current.for_stream {

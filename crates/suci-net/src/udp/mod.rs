@@ -1,10 +1,8 @@
-//! The Linux fast path: one UDP socket, gathering `sendmsg` with segmentation
-//! offload, one cache-hot receive buffer with GRO.
+//! One UDP socket of Linux, with segmentation offload (UDP_SEGMENT) and receive offload (UDP_GRO).
 //!
-//! One `sendmsg` per train (`sendto`, if all of it lies together) and one `recvmsg` per received
-//! train is what makes it fast; `sendmmsg` saves nothing that lasts
-//! (docs/decisions/26-system-calls.md). Receiving into one buffer that stays in cache beats
-//! scattering over many.
+//! It makes one system call for each train: `sendmsg`, or `sendto` if the train is one slice, and
+//! `recvmsg`. It receives into one buffer, which stays in the processor's cache.
+//! docs/decisions/26-system-calls.md says why `sendmmsg` and several buffers are not used.
 
 mod addr;
 mod cmsg;
@@ -29,8 +27,8 @@ use crate::{
     SendOutcome, Train,
 };
 
-/// Errors that one `recv` swallows before it gives the caller a turn. Each stands for one ICMP
-/// message, so a flood of them must not hold the caller.
+/// Errors after which one `recv` returns to the caller. Each stands for one ICMP message, and a
+/// flood of them must not hold the caller up.
 const MAX_RECV_ERRORS: usize = 64;
 
 /// Repetitions of a send after an error that may be the report of an earlier datagram. Another
@@ -168,8 +166,8 @@ impl Udp {
         self.counters.send_calls += 1;
         let mut result = sys::send(self.socket.as_fd(), dest, train.slices, &mut control);
         for _ in 0..RETRIES {
-            // Perhaps the report of an earlier datagram, to another peer: then this train was not
-            // looked at, and reading the report cleared it.
+            // The error may be the report of an earlier datagram, to another peer. Then the kernel
+            // did not try to send this train, and reading the report has cleared the error.
             if !may_be_report(&result) || self.take_reports() {
                 break;
             }
@@ -238,7 +236,7 @@ impl Udp {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Got::Nothing),
             Err(error) if is_unusable(&error) => Err(error),
             Err(_) => {
-                // An ICMP report about some earlier datagram: a hint, not this socket's death.
+                // An ICMP report about an earlier datagram: the socket itself still works.
                 self.counters.recv_errors += 1;
                 self.take_reports();
                 Ok(Got::Report)

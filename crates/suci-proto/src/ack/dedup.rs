@@ -30,7 +30,8 @@ impl Dedup {
         self.highest
     }
 
-    /// Returns the number that comes next if none is missing; `None` behind the last number of all.
+    /// Returns the number that comes next if none is missing; `None` after the highest possible
+    /// one.
     pub(super) fn expected(&self) -> Option<PacketNumber> {
         self.highest
             .map_or(Some(self.first), |highest| highest.checked_add(1))

@@ -1,4 +1,4 @@
-//! The received packet numbers of which the sender may not know.
+//! The received packet numbers that the sender may not know to be received.
 
 use crate::limits::MAX_TRACKED_RANGES;
 use crate::types::PacketNumber;
@@ -11,26 +11,26 @@ use std::collections::VecDeque;
 struct ReceivedSpan {
     start: PacketNumber,
     end: PacketNumber,
-    /// Only ACK frames that reach at least this number are sure to contain the whole span: a late
-    /// packet filled a hole in it when the highest number was one below this.
-    told_from: PacketNumber,
+    /// An ACK frame whose largest number is below this may lack a part of the span: a late packet
+    /// joined the span when the highest number received was one below this.
+    reported_from: PacketNumber,
     /// An ACK frame contained the whole span. Never true of the last span, which grows.
-    told: bool,
+    reported: bool,
 }
 
-/// The spans that an ACK frame has room for: the number told before, and the number of others.
+/// How many spans an ACK frame has room for: of those reported before, and of all others.
 struct Places {
-    told: usize,
-    untold: usize,
+    reported: usize,
+    unreported: usize,
 }
 
 impl Places {
     /// Takes a place for the next span. Returns whether there was one.
-    const fn take(&mut self, told: bool) -> bool {
-        let left = if told {
-            &mut self.told
+    const fn take(&mut self, reported: bool) -> bool {
+        let left = if reported {
+            &mut self.reported
         } else {
-            &mut self.untold
+            &mut self.unreported
         };
         let found = *left > 0;
         *left = left.saturating_sub(1);
@@ -59,10 +59,10 @@ impl Spans {
     }
 
     /// Returns the ranges for an ACK frame with at most `most` of them, the newest first. It
-    /// chooses the highest span, then spans that changed since they were last told, then others. If
-    /// more than `most` packets are late at a time, the newest ranges alone would never report an
-    /// older packet that arrived.
-    pub(super) fn to_tell(
+    /// chooses the highest span, then spans that changed since they were last reported, then
+    /// others. The newest ranges alone would never report an older packet that arrived while more
+    /// than `most` packets are late.
+    pub(super) fn to_report(
         &self,
         most: usize,
     ) -> impl Iterator<Item = RangeInclusive<PacketNumber>> + '_ {
@@ -71,23 +71,24 @@ impl Spans {
             .0
             .iter()
             .rev()
-            .filter(move |span| places.take(span.told));
+            .filter(move |span| places.take(span.reported));
         chosen.map(|span| span.start..=span.end)
     }
 
-    /// Notes that the first `count` spans of [`to_tell`](Self::to_tell) are in an ACK frame now.
-    pub(super) fn on_told(&mut self, most: usize, count: usize) {
+    /// Notes that the first `count` spans of [`to_report`](Self::to_report) are in an ACK frame
+    /// now.
+    pub(super) fn on_reported(&mut self, most: usize, count: usize) {
         if self.0.len() < 2 {
             return;
         }
         let next = self.highest().map_or(0, |last| last.saturating_add(1));
         let (mut places, mut left, mut is_last) = (self.places(most), count, true);
         for span in self.0.iter_mut().rev() {
-            if places.take(span.told) && left > 0 {
+            if places.take(span.reported) && left > 0 {
                 left = left.saturating_sub(1);
-                span.told = !is_last;
+                span.reported = !is_last;
             } else {
-                span.told_from = next;
+                span.reported_from = next;
             }
             is_last = false;
         }
@@ -96,14 +97,19 @@ impl Spans {
     fn places(&self, most: usize) -> Places {
         if self.0.len() <= most {
             return Places {
-                told: most,
-                untold: most,
+                reported: most,
+                unreported: most,
             };
         }
-        let untold = self.0.iter().filter(|span| !span.told).count().min(most);
+        let unreported = self
+            .0
+            .iter()
+            .filter(|span| !span.reported)
+            .count()
+            .min(most);
         Places {
-            told: most.saturating_sub(untold),
-            untold,
+            reported: most.saturating_sub(unreported),
+            unreported,
         }
     }
 
@@ -114,14 +120,14 @@ impl Spans {
         match self.0.back_mut() {
             Some(newest) if newest.end.checked_add(1) == Some(first) => newest.end = last,
             Some(newest) if first < newest.end => {
-                let told_from = newest.end.saturating_add(1);
-                self.insert_late(first, last, told_from);
+                let reported_from = newest.end.saturating_add(1);
+                self.insert_late(first, last, reported_from);
             }
             _ => self.0.push_back(ReceivedSpan {
                 start: first,
                 end: last,
-                told_from: first,
-                told: false,
+                reported_from: first,
+                reported: false,
             }),
         }
         if self.0.len() > MAX_TRACKED_RANGES {
@@ -132,15 +138,20 @@ impl Spans {
     /// Adds numbers below the highest: to the span below, to the span above, as a span between, or
     /// as the link that makes both one.
     #[inline(never)]
-    fn insert_late(&mut self, first: PacketNumber, last: PacketNumber, told_from: PacketNumber) {
+    fn insert_late(
+        &mut self,
+        first: PacketNumber,
+        last: PacketNumber,
+        reported_from: PacketNumber,
+    ) {
         let at = self.0.partition_point(|span| span.start < first);
         let start_above = self.0.get(at).map(|span| span.start);
         let joins_above = start_above.is_some() && start_above == last.checked_add(1);
         let below = at.checked_sub(1).and_then(|below| self.0.get_mut(below));
         match below.filter(|below| below.end.checked_add(1) == Some(first)) {
             Some(below) => {
-                below.told_from = told_from;
-                below.told = false;
+                below.reported_from = reported_from;
+                below.reported = false;
                 below.end = last;
                 if joins_above && let Some(above) = self.0.remove(at) {
                     self.extend(at, above.end);
@@ -149,8 +160,8 @@ impl Spans {
             None if joins_above => {
                 if let Some(above) = self.0.get_mut(at) {
                     above.start = first;
-                    above.told_from = told_from;
-                    above.told = false;
+                    above.reported_from = reported_from;
+                    above.reported = false;
                 }
             }
             None => self.0.insert(
@@ -158,8 +169,8 @@ impl Spans {
                 ReceivedSpan {
                     start: first,
                     end: last,
-                    told_from,
-                    told: false,
+                    reported_from,
+                    reported: false,
                 },
             ),
         }
@@ -172,7 +183,7 @@ impl Spans {
         }
     }
 
-    /// Forgets the spans in an ACK frame up to `largest` that is known to have arrived.
+    /// Forgets the spans that an ACK frame up to `largest` contained: that frame arrived.
     pub(super) fn forget(&mut self, largest: PacketNumber) {
         if self.0.len() < 2 {
             return;
@@ -181,7 +192,7 @@ impl Spans {
             return;
         };
         self.0
-            .retain(|span| span.end > largest || span.told_from > largest);
+            .retain(|span| span.end > largest || span.reported_from > largest);
         self.0.push_back(last);
     }
 }

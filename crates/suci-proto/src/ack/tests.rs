@@ -511,7 +511,7 @@ proptest! {
             prop_assert_eq!(received.highest(), seen.last().copied());
             front = seen.last().map_or(first, |highest| highest.saturating_add(1));
         }
-        let told: Vec<_> = received.spans.to_tell(usize::MAX).collect();
+        let told: Vec<_> = received.spans.to_report(usize::MAX).collect();
         let expected = spans_of(&seen);
         prop_assert_eq!(&told[..], &expected[..told.len()]);
         prop_assert!(told.len() == expected.len() || told.len() == MAX_TRACKED_RANGES);
@@ -546,7 +546,7 @@ proptest! {
                 received.on_ack_acked(frames[confirmable.remove(0)].0);
             }
             // All numbers that the sender does not know are still tracked.
-            let tracked: BTreeSet<_> = received.spans.to_tell(usize::MAX).flatten().collect();
+            let tracked: BTreeSet<_> = received.spans.to_report(usize::MAX).flatten().collect();
             for number in 0..sent_below {
                 if !received.is_fresh(number) {
                     prop_assert!(known.contains(&number) || tracked.contains(&number), "{}", number);

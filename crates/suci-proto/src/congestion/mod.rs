@@ -1,7 +1,7 @@
 //! Congestion control: how many bytes may be in flight to one peer.
 //!
 //! A controller sees sizes, times and marks, never packets or peers. [`ControllerChoice`] lists the
-//! controllers; a new one implements [`Controller`] and is made there.
+//! controllers, and [`ControllerChoice::make`] makes them. A new one implements [`Controller`].
 
 mod bbr;
 mod choice;
@@ -43,9 +43,10 @@ pub struct AckSample<'a> {
     pub path: Option<Duration>,
     /// The delivery rate measured now.
     pub rate: Option<RateSample>,
-    /// Neither the window nor its pace limited the sender: it had nothing to send, or no credit.
+    /// The sender had no message to send, or no credit, or the program's controller or rate cap
+    /// limited it. Neither the window nor its pace did.
     pub app_limited: bool,
-    /// The sender waits for its pace.
+    /// The sender waits for the pacer, at the pace of this controller and no lower one.
     pub paced: bool,
 }
 
@@ -112,8 +113,9 @@ pub trait Controller: Send + Debug {
     fn on_mtu(&mut self, mtu: usize);
     /// Returns the bytes that may be in flight.
     fn window(&self) -> u64;
-    /// Returns the bytes per second at which to spread the window; `None` while the round trip is
-    /// unknown.
+    /// Returns the bytes per second at which to spread the window. `None` means no pacing: the
+    /// round trip is unknown, or the controller does not pace. The caller may send more slowly:
+    /// while the window is not the limit, a recent delivery rate bounds the pace (RFC 7661).
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64>;
     /// Returns its name in settings and statistics.
     fn name(&self) -> &'static str;
@@ -132,7 +134,8 @@ pub(crate) fn initial_window(mtu: usize) -> f64 {
     (10.0 * mtu).min((2.0 * mtu).max(most))
 }
 
-/// Returns `percent` of a window per round trip of the path, in
+/// Returns the pace, in bytes per second, that sends `percent` percent of `window` in each round
+/// trip of the path. Returns `None` while no round trip is measured.
 fn pace(window: u64, rtt: &Rtt, percent: u64) -> Option<u64> {
     if !rtt.has_sample() {
         return None;

@@ -9,8 +9,8 @@ use crate::time::{Duration, Instant, earlier};
 /// computing, a stopped process, or a paused machine.
 const GAP: Duration = Duration::from_millis(100);
 
-/// After an absence longer than this without a deadline, the driver may have been stopped instead
-/// of asleep.
+/// A driver that did not run for longer than this may have been stopped, even if no timer was due
+/// in that time.
 const ABSENCE: Duration = Duration::from_secs(10);
 
 /// Longest time that a driver transmits before it reads its socket and hands messages over. With
@@ -45,7 +45,7 @@ impl Engine {
                 continue;
             };
             peer.ack_waits = false;
-            // An answer has carried most of them since.
+            // Most acknowledgements left with an answer since.
             if peer.owes_ack() {
                 if let Some(connection) = &mut peer.connection {
                     connection.received.force();

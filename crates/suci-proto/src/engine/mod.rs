@@ -68,8 +68,8 @@ use urgent::Ranks;
 /// Most bytes of unused receive buffers kept for the next large messages...
 const POOL: usize = 64 << 20;
 
-/// ... and the part of the memory for messages that they may be: several shards then keep no more
-/// than one does.
+/// ... and at most this part (a quarter) of the memory for messages: so several shards together
+/// keep no more than one shard does.
 const POOL_PART: u64 = 4;
 
 /// UNKNOWN hints per second at most.
@@ -106,6 +106,7 @@ pub struct Engine {
     answered: Scheduler,
     /// Peers whose acknowledgements wait for the next cycle.
     ack_waits: Vec<usize>,
+    /// Buffer for the peers whose timers expired.
     due: Vec<usize>,
     train: Train,
     /// The peer whose packets are in the train; `None` for handshake packets.
@@ -116,7 +117,7 @@ pub struct Engine {
     yields_since: Option<Instant>,
     /// A message waits that should leave without waiting for others.
     flush: bool,
-    /// The time until which the driver said it would sleep, and the time when it last ran.
+    /// The time by which the driver should run again, and the time when it last ran.
     expected: Option<Instant>,
     last_run: Instant,
     /// When the driver last came back after it may have been stopped.
@@ -126,6 +127,7 @@ pub struct Engine {
     /// HELLOs of known nodes and of strangers that wait for room.
     known_callers: Backlog,
     strange_callers: Backlog,
+    /// The current second, and the UNKNOWN hints that were sent in it.
     hints: (u64, u64),
     /// The current second, and the reports of undelivered datagrams that were handled in it: from
     /// the network, and from this machine's kernel.
@@ -244,9 +246,9 @@ impl Engine {
         self.handle_train(now, arrival, bytes.len(), bytes);
     }
 
-    /// Takes datagrams of one sender that arrived together, each of `segment` bytes but the last,
-    /// which may be shorter: as [`handle_datagram`](Self::handle_datagram) would take one after the
-    /// other, in less time where they carry messages.
+    /// Takes datagrams of one sender that arrived together. Each has `segment` bytes; the last one
+    /// may be shorter. The effect is that of one [`handle_datagram`](Self::handle_datagram) for
+    /// each, but datagrams that carry messages take less time.
     pub fn handle_train(&mut self, now: Instant, arrival: &Arrival, segment: usize, bytes: &[u8]) {
         let segment = segment.max(1);
         let datagrams = bytes.len().div_ceil(segment).max(1);
@@ -262,7 +264,8 @@ impl Engine {
         }
     }
 
-    /// Takes a datagram, and those of `rest` that continue it. Returns the others.
+    /// Takes a datagram, and the first datagrams of `rest` as far as [`Peer::receive`] handles them
+    /// together with it. Returns the others.
     fn take_first<'a>(
         &mut self,
         now: Instant,
@@ -317,8 +320,8 @@ impl Engine {
         self.on_received(key);
     }
 
-    /// Notes that a packet of a connection was taken: its acknowledgement may wait for the next
-    /// turn.
+    /// Notes that a packet of a connection was taken. Its acknowledgement may wait for the next
+    /// driver cycle, and it may let the peer send or give the program a message.
     fn on_received(&mut self, key: usize) {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
@@ -341,8 +344,8 @@ impl Engine {
         }
     }
 
-    /// Tells the sender of a packet for an unknown connection so, at a bounded rate. Not if the
-    /// packet is `early`: the connection is known once ACCEPT comes.
+    /// Sends UNKNOWN to the sender of a packet for an unknown connection, at a bounded rate. Sends
+    /// nothing if the packet is `early`: the connection is known once ACCEPT comes.
     fn hint_unknown(&mut self, now: Instant, arrival: &Arrival, header: &Header, early: bool) {
         self.shared.counters.unknown_connection += 1;
         let reason = match early {

@@ -34,7 +34,7 @@ pub enum SendError {
     Unread(Outgoing),
     /// The message is longer than any may be.
     #[error(
-        "message of {length} bytes: at most {} are possible",
+        "message of {length} bytes: at most {} are possible; send it in parts",
         limits::MAX_MESSAGE
     )]
     TooLong {
@@ -43,7 +43,7 @@ pub enum SendError {
     },
     /// The user header is too long.
     #[error(
-        "user header of {length} bytes: at most {} are possible",
+        "user header of {length} bytes: at most {} are possible; put the rest into the payload",
         limits::MAX_USER_HEADER
     )]
     HeaderTooLong {
@@ -51,9 +51,7 @@ pub enum SendError {
         length: usize,
     },
     /// The peer allows no more open channels.
-    #[error(
-        "the peer lets {open} channels be open at once now, and so many are: finish some (finish_channel)"
-    )]
+    #[error("{open} channels are open, as many as the peer allows: finish some (finish_channel)")]
     Channels {
         /// How many may be open at once.
         open: u64,
@@ -82,7 +80,7 @@ pub enum SendError {
     #[error("the session is closing: wait for the event Ended, then send again")]
     Closing(Outgoing),
     /// The engine is being closed.
-    #[error("closing: nothing more can be sent")]
+    #[error("the engine is closing: it accepts no more messages")]
     Closed,
 }
 
@@ -106,7 +104,7 @@ pub enum PeerError {
     #[error("node {0} is this node: leave it out")]
     Itself(NodeId),
     /// The cap on peers is reached.
-    #[error("more than {0} peers: raise max_peers")]
+    #[error("max_peers ({0}) peers are known: raise max_peers, or remove a peer")]
     TooMany(usize),
 }
 
@@ -164,7 +162,7 @@ fn check_header(header: &[u8]) -> Result<(), SendError> {
     Ok(())
 }
 
-/// A peer that accepts messages, and the engine state to update when one is queued.
+/// A peer that a message may be queued for, and the engine state to update when one is queued.
 pub(super) struct Willing<'a> {
     key: usize,
     pub(super) peer: &'a mut Peer,
@@ -292,7 +290,7 @@ impl Engine {
         self.send_and(now, node, message, |_| ())
     }
 
-    /// As [`Engine::send`]. Once the message is queued, `then` is called with the peer.
+    /// As [`Engine::send`]. Calls `then` with the peer once the message is queued.
     #[inline(always)]
     pub(super) fn send_and(
         &mut self,
@@ -325,8 +323,8 @@ impl Engine {
     /// As [`Engine::send`], for a message whose bytes stay the caller's: copied once if it is
     /// small, and into memory of its own if it is longer than [`SMALL`].
     ///
-    /// Inlined, as is everything that it calls: a function call for each step would be half of the
-    /// cost of a small message.
+    /// It is inlined, and so is everything that it calls: one function call for each step would be
+    /// half of the cost of a small message.
     ///
     /// # Errors
     /// As [`Engine::send`].
@@ -350,10 +348,10 @@ impl Engine {
         queued.map_err(|refusal| refusal.of(|| message.to_outgoing()))
     }
 
-    /// Cancels the messages to `node` on `channel` that were sent with this token, as far as no
-    /// byte of them, nor an RTS, was sent. Returns how many. They will never be sent, their outcome
-    /// is [`Outcome::NotDelivered`](crate::Outcome), and the queue has their room again. Takes time
-    /// proportional to the messages that wait on the channel.
+    /// Cancels the messages to `node` on `channel` that the program sent with this token and of
+    /// which no packet carried a byte or an RTS yet. Returns their number. They will never be sent,
+    /// their outcome is [`Outcome::NotDelivered`](crate::Outcome), and the queue has their room
+    /// again. Takes time proportional to the messages that wait on the channel.
     ///
     /// # Errors
     /// `UnknownPeer`.

@@ -141,7 +141,10 @@ impl Assembly {
 
     /// Returns the memory credit that the message would take with this piece. Changes nothing.
     ///
-    /// The piece contradicts earlier pieces, or cuts a message that no honest sender cuts.
+    /// # Errors
+    /// [`Fault::Contradiction`] if the piece contradicts earlier pieces. [`Fault::Gaps`] if it is
+    /// part of a message that honest senders do not cut, because it is not longer than
+    /// [`MIN_PIECE`].
     pub(super) fn charge_with(&self, part: &Frag<'_>) -> Result<u64, Fault> {
         let total = match (self.total, part.total()) {
             (Some(known), Some(said)) if known != said => return Err(Fault::Contradiction),

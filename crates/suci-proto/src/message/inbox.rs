@@ -74,27 +74,29 @@ pub struct Inbox {
     /// The present budget of large messages.
     large_budget: u64,
     accounts: Accounts,
-    /// Consumption that moved the session's limit: equal to `accounts.taken` unless a fault is
-    /// planted.
+    /// Charges of taken messages, as far as they moved the session's limit: equal to
+    /// `accounts.taken` unless a fault is planted.
     consumed: u64,
     /// Messages that the program received or refused.
     decided: u64,
     /// Channels with full state: all that have something to do, and some idle ones.
     channels: Slab<IncomingChannel>,
     by_id: BTreeMap<ChannelId, usize>,
-    /// Open channels that are idle and cold.
+    /// Open channels that are idle and of which only a few numbers are kept.
     cold: BTreeMap<ChannelId, IdleIncoming>,
     /// The newest request of each cold channel, if the program refused it.
     refusals: BTreeMap<ChannelId, Request>,
     /// Channels that the peer finished and whose messages the program took.
     finished: Finished,
+    /// Those of them of which the program was not told yet.
     untold: Finished,
-    /// The number of channels that the peer ever opened, the bound of open ones, and the number of
-    /// openings that the peer was permitted.
+    /// The number of channels that the peer ever opened.
     opened: u64,
+    /// The bound of open channels.
     max_channels: u64,
+    /// The number of channels that the last MAX_CHANNELS lets the peer open in all.
     channels_told: u64,
-    /// The last announcement of that number was lost.
+    /// The packet with that MAX_CHANNELS was lost.
     channels_untold: bool,
     /// The channel used last, since most frames belong to it.
     recent: Option<(ChannelId, usize)>,
@@ -111,8 +113,11 @@ pub struct Inbox {
     priorities: BTreeMap<ChannelId, Priority>,
     /// Channels whose RTS waits for the budget of large messages, in order.
     waiting: VecDeque<usize>,
+    /// Channels whose CTS or REFUSE must be sent.
     answers: VecDeque<ChannelId>,
+    /// Channels whose MAX_CHANNEL must be sent.
     updates: VecDeque<ChannelId>,
+    /// Messages about which the program must decide, and was not asked yet.
     incoming: VecDeque<IncomingInfo>,
 }
 
@@ -181,7 +186,8 @@ impl Inbox {
 
     /// Handles a batch of frames, as [`on_frag`](Self::on_frag) handles its frames one by one.
     ///
-    /// As `on_frag`. Frames before the faulty one were handled.
+    /// # Errors
+    /// As [`on_frag`](Self::on_frag). Frames before the faulty one were handled.
     #[inline]
     pub fn on_batch(&mut self, batch: &FrameBatch<'_>) -> Result<(), ProtocolError> {
         let Some(place) = self.find_or_open(batch.channel())? else {

@@ -29,14 +29,16 @@ pub(super) struct Request {
     verdict: RequestVerdict,
 }
 
-/// The decision about an RTS.
+/// The state of the decision about an RTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestVerdict {
     /// The program must decide.
     Asked,
     /// Accepted; waits for the budget of large messages.
     Waiting,
+    /// CTS is the answer.
     Granted,
+    /// REFUSE with this reason is the answer.
     Refused(u64),
 }
 
@@ -68,12 +70,16 @@ pub(super) struct IncomingChannel {
     slots: VecDeque<Slot>,
     /// Number of settled slots at the front.
     settled: usize,
+    /// Memory credit that all messages known so far took.
     known: u64,
+    /// Memory credit of the messages that the program took.
     consumed: u64,
+    /// Memory credit that may be in use at once.
     window: u64,
+    /// Memory credit granted so far.
     limit: u64,
     request: Option<Request>,
-    /// The channel was cold, so its earlier granted requests are forgotten.
+    /// The channel was cold, and the requests that it granted before are forgotten.
     thawed: bool,
     /// The number of its messages, once its sender finished it.
     end: Option<MessageNumber>,
@@ -127,8 +133,8 @@ impl IncomingChannel {
         self.slots.get(place).unwrap_or(&Slot::Unseen)
     }
 
-    /// Charges message `place` with `charge` in all, and the unseen messages before it. Changes
-    /// nothing if that exceeds the credit.
+    /// Charges the message at `place` until it has taken `charge` in all, and the unseen messages
+    /// before it. Changes nothing if that exceeds the credit.
     fn book(
         &mut self,
         place: usize,
@@ -175,10 +181,10 @@ impl IncomingChannel {
         }
     }
 
-    /// Handles a fragment. Returns what it frees, if it completes a void message.
+    /// Handles a fragment. Returns the credit that becomes free, if it completes a void message.
     ///
     /// # Errors
-    /// The peer broke a rule; its connection is to be closed.
+    /// The peer broke a rule; its session is to be ended.
     pub(super) fn on_frag(
         &mut self,
         frag: &Frag<'_>,

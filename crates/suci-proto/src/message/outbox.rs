@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The bounds of an [`Outbox`].
 #[derive(Clone, Copy, Debug)]
 pub struct OutboxLimits {
-    /// Messages longer than this many bytes ask first.
+    /// Messages longer than this many bytes ask by RTS before their bytes are sent.
     pub rts_threshold: u64,
     /// Bound of the sizes ([`Held::charge`](super::Held)) of messages [`Queued`] on channels of one
     /// class. One longer message is accepted if the class has nothing else queued.
@@ -42,8 +42,8 @@ pub struct OutboxLimits {
     /// Bound of messages on channels of one class that are unacknowledged, or behind an
     /// unacknowledged one.
     pub max_queued_messages: usize,
-    /// Memory credit per channel and in all that every receiver grants before the handshake: the
-    /// bytes that may ride on the INIT.
+    /// Memory credit of each channel, and of the session, that every receiver grants before the
+    /// handshake: the bytes that the INIT may carry.
     pub ride: u64,
     /// Memory credit of the session that only replies may use.
     pub reply_reserve: u64,
@@ -85,16 +85,17 @@ pub struct Outbox {
     by_id: BTreeMap<ChannelId, usize>,
     /// The channel used last, since most calls are about it.
     recent: Option<(ChannelId, Opened)>,
-    /// Open channels that are idle and cold.
+    /// Open channels that are idle and of which only a few numbers are kept.
     cold: BTreeMap<ChannelId, IdleOutgoing>,
-    /// A position above those of all messages of cold channels. A channel that is restored begins
-    /// here, since a packet declared lost may still be acknowledged.
+    /// A position above those of all messages of cold channels. A restored channel begins here: a
+    /// packet that was declared lost may still be acknowledged, and must not name new bytes.
     cold_end: u64,
     finished: Finished,
     /// Channels whose FIN must be sent.
     fins: VecDeque<ChannelId>,
-    /// The number of channels that were ever opened, and the number that the peer permits.
+    /// The number of channels that were ever opened.
     opened: u64,
+    /// The number of channels that the peer lets this side open in all.
     max_channels: u64,
     /// Channels that may have something to send.
     scheduler: Scheduler,
@@ -112,18 +113,21 @@ pub struct Outbox {
     /// Messages above this length ask first, whatever our own threshold is, since the peer asks its
     /// program about them.
     peer_max_message: u64,
-    /// Messages up to this length do not ask first over the present path, whatever our own
-    /// threshold is.
+    /// Over the present path, messages up to this length need no RTS, whatever our own threshold
+    /// is.
     unasked: u64,
     /// The memory credit that every channel starts with.
     channel_limit: u64,
+    /// The same, once the handshake has set it.
     window: Option<u64>,
+    /// The memory credit of the session: granted, and used.
     session_limit: u64,
     session_used: u64,
     /// The messages that count against the bounds of the queue.
     queued: ByClass,
     /// The part of them that is acknowledged or refused: [`Queued::over`].
     over: Held,
+    /// The number of messages accepted in this session.
     accepted: u64,
     /// Void messages that the peer has not acknowledged. They do not count in the queue.
     voids: u64,
@@ -291,8 +295,8 @@ impl Outbox {
         !self.scheduler.is_empty() && self.find_ready().is_some()
     }
 
-    /// Returns true if a packet with `room` bytes for messages takes all that waits: no lost bytes,
-    /// and the new ones of a single channel.
+    /// Returns true if all that waits fits a packet with `room` bytes for messages: only one
+    /// channel has something to send, and none of it was lost.
     #[must_use]
     pub fn fits(&self, room: usize) -> bool {
         let only = self.scheduler.only();

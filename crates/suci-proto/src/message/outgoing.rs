@@ -2,8 +2,9 @@
 //! ask first.
 //!
 //! A message is first charged (it takes memory credit), then sent, then over (acknowledged or
-//! refused). At most one RTS is unanswered. The next RTS may be sent while the bytes of the message
-//! before are still being sent, which hides its round trip.
+//! refused). A message *asks* if its RTS is sent before its bytes. At most one RTS is unanswered.
+//! It may be sent while the bytes of the message before it are still being sent: then they do not
+//! wait for its round trip.
 
 use super::segment::{Filling, SendSegment};
 use super::send_queue::{Cancelled, Released, SendQueue};
@@ -92,9 +93,11 @@ struct OpenRequest {
 pub(super) struct OutgoingChannel {
     id: ChannelId,
     pub(super) queue: SendQueue,
-    /// The first message that was not charged: the first unsent message, or one of the next two.
+    /// The number of the first message that is not charged. The first unsent message has this
+    /// number or one of the two before.
     charged: MessageNumber,
     asked: Option<OpenRequest>,
+    /// The channel's memory credit: granted, and used.
     limit: u64,
     used: u64,
     pub(super) turn: Turn,
@@ -211,7 +214,7 @@ impl OutgoingChannel {
         }
     }
 
-    /// Returns true if this message asks first even if the credit suffices.
+    /// Returns true if this message asks although the credit suffices.
     fn asks_first(segment: &SendSegment, terms: Terms) -> bool {
         let half = terms.window.map_or(u64::MAX, |window| window / 2);
         segment.total() > terms.rts_threshold
@@ -220,8 +223,8 @@ impl OutgoingChannel {
 
     /// Returns whether message `number`, the next to be charged, asks first; or what it waits for.
     ///
-    /// A window may have become smaller than a message that is not large enough to ask by itself.
-    /// It asks once all before it arrived, so that none waits for credit that cannot come.
+    /// A window may have become smaller than a message that is too short to ask. Such a message
+    /// asks when it is the first of the queue: otherwise it would wait for credit that cannot come.
     fn admit(
         &self,
         number: MessageNumber,

@@ -38,7 +38,7 @@ pub(super) struct SendSegment {
     each: u64,
     /// How many messages.
     pub(super) count: u32,
-    /// True if the program wants to hear of the delivery.
+    /// True if the program asked for the event of delivery.
     pub(super) notify: bool,
     /// An RTS was sent for the message. The segment has only this message.
     pub(super) asked: bool,
@@ -120,7 +120,7 @@ impl Payloads {
     }
 }
 
-/// The messages that a channel puts into a packet, and the room that is left there.
+/// What a channel has put into a packet so far, and the room that is left there.
 #[derive(Debug)]
 pub(super) struct Filling {
     /// The packet carries the positions from `start` to `end`...
@@ -136,10 +136,9 @@ pub(super) struct Filling {
     pub(super) payload: u64,
     /// Bytes left in the packet.
     room: usize,
-    /// Bytes that the channel may still send in its round. A frame begins within them, and may end
-    /// behind them.
+    /// Bytes that the channel may still send in its round. The last frame may exceed them.
     pub(super) left_in_round: usize,
-    /// The packet has no room for a part of the next message.
+    /// The packet has no room for the next message, nor for a part of it.
     pub(super) full: bool,
     /// The last frame reaches to the packet's end: nothing may follow it.
     pub(super) closed: bool,
@@ -147,7 +146,7 @@ pub(super) struct Filling {
     pub(super) reference: Option<(MessageNumber, Range<usize>)>,
     /// Memory credit that the messages took.
     pub(super) charged: u64,
-    /// A deadline that no longer counts, and its message, of which some is sent now.
+    /// A deadline that no longer counts, and its message: a part of that message is in the packet.
     pub(super) deadline: Option<(Instant, MessageNumber)>,
 }
 
@@ -199,7 +198,8 @@ impl Filling {
         fits
     }
 
-    /// Returns how many of `count` frames with `frame` bytes each may follow.
+    /// Returns how many of `count` frames of `frame` bytes each fit, and notes whether the packet
+    /// is full.
     fn fitting(&mut self, count: u64, frame: u64) -> u64 {
         let room = len64(self.room) / frame.max(1);
         let in_round = len64(self.left_in_round.saturating_sub(self.bytes)).div_ceil(frame.max(1));

@@ -1,8 +1,9 @@
-//! The messages of one channel that wait or are on their way, in order.
+//! The messages of one channel that are not acknowledged, in order.
 //!
-//! The queue counts in positions ([`SendSegment`]). One position divides the sent bytes from those
-//! that wait. One set of positions tells which bytes arrived, another one which bytes were lost. So
-//! the content of a packet is one range, whatever messages it carried, and however much of each.
+//! Each byte has a position ([`SendSegment`]). The position `next` divides the bytes that were sent
+//! from those that were not. The set `acked` has the positions that arrived, the set `lost` those
+//! that must be sent again. So one range of positions is the content of a packet, whatever messages
+//! it carried, and however much of each.
 
 use super::buffer_cache::BufferCache;
 use super::frames::{ChannelLease, FrameBufferCache, FrameQueue, OpenBlock};
@@ -45,14 +46,15 @@ pub(super) struct SendQueue {
     /// The number of the next message, and its position.
     end_number: MessageNumber,
     end: u64,
-    /// Positions that arrived or were refused, none of them before the first message.
+    /// Positions that were acknowledged or refused, none of them before the first message.
     acked: RangeSet,
     /// Positions that were lost and not sent again, none of them before the first message. Disjoint
     /// from `acked`.
     lost: RangeSet,
     /// The receiver's reasons for messages that it refused.
     refused: BTreeMap<MessageNumber, u64>,
-    /// Void segments made since [`join_voids`](Self::join_voids) last joined all.
+    /// Void segments that are not joined: those made since the last
+    /// [`join_voids`](Self::join_voids).
     loose: usize,
 }
 
@@ -63,12 +65,12 @@ pub(super) struct Released {
     pub(super) messages: u64,
     /// Bytes that are no longer held.
     pub(super) freed: u64,
-    /// Messages that are resolved now, and their bytes that stay until all messages before them are
-    /// resolved, too.
+    /// Messages that are resolved now, and their bytes that the queue keeps until all messages
+    /// before them are resolved. Void messages do not count.
     pub(super) over: Held,
-    /// Messages that left the queue, and their bytes that had stayed until then.
+    /// Messages that left the queue, and their bytes that it had kept. Void messages do not count.
     pub(super) left: Held,
-    /// Void messages that left the queue. `over` and `left` do not count them.
+    /// Void messages that left the queue.
     pub(super) voids: u64,
 }
 
@@ -256,9 +258,10 @@ impl SendQueue {
         self.extend(1)
     }
 
-    /// Lends room for messages like the last one: at most as many as `most` returns for one of
-    /// them. None unless the last message is small, waits, and the heads of others follow from its
-    /// own. No other method may be called until the room is [back](Self::put_back).
+    /// Lends room for messages like the last one. `most` takes the size of one of them and returns
+    /// their largest number. Returns `None` unless the last message is small and unsent, and the
+    /// frame heads of others follow from its own. No other method may be called until
+    /// [`put_back`](Self::put_back) takes the room back.
     pub(super) fn lend(
         &mut self,
         channel: ChannelId,
@@ -340,7 +343,7 @@ impl SendQueue {
         place.saturating_add(1)
     }
 
-    /// Moves `unsent` over the segments that were sent or refused as a whole.
+    /// Moves `unsent` past the segments that were completely sent or refused.
     fn settle(&mut self) {
         while let Some(segment) = self.segments.get(self.unsent) {
             let end = segment.end();
@@ -408,8 +411,8 @@ impl SendQueue {
     }
 
     /// Returns the message that is being sent, and the range of its bytes that were never sent.
-    /// None unless packets refer to its payload, it was sent up to position `end`, `start` lies
-    /// behind its first byte, and nothing was lost.
+    /// Returns `None` unless packets refer to its payload, it was sent up to position `end`,
+    /// `start` lies behind its first byte, and no byte of the queue is lost.
     pub(super) fn rest(&self, start: u64, end: u64) -> Option<(MessageNumber, Range<u64>)> {
         let segment = self.segments.get(self.unsent)?;
         let total = segment.total();
@@ -444,7 +447,7 @@ impl SendQueue {
             self.lost.remove(range.clone());
         }
         if self.acked.is_empty() && range.start == start {
-            // In order: all messages that are over leave. The set keeps the positions behind them.
+            // In order: all acknowledged messages leave. The set keeps the positions behind them.
             self.pop_over(&range, channel, out, &mut released);
             released.over = released.left;
             released.messages = released.left.messages.saturating_add(released.voids);
@@ -489,8 +492,8 @@ impl SendQueue {
         self.acked.remove(0..first);
     }
 
-    /// Completes messages: all positions of `span` are resolved, of which those of `new` were not
-    /// before. Counts the messages that this resolves. Returns the position behind the last message
+    /// Counts the messages that become resolved: all positions of `span` are resolved now, and
+    /// those of `new`, a part of it, were not before. Returns the position behind the last message
     /// that `new` overlaps.
     fn complete(&mut self, new: Range<u64>, span: &Range<u64>, released: &mut Released) -> u64 {
         let mut place = self.place(new.start);
@@ -517,8 +520,8 @@ impl SendQueue {
         end
     }
 
-    /// Removes the first messages of the queue that lie within `over`, whose positions are all
-    /// over. Appends their outcomes to `out`, as far as the program wants to hear of them.
+    /// Removes the first messages of the queue that lie within `over`, a range of acknowledged or
+    /// refused positions. Appends their outcomes to `out`, if the program asked for them.
     fn pop_over(
         &mut self,
         over: &Range<u64>,

@@ -1,8 +1,9 @@
 //! Building packets: selects the content of the next packet, and decides whether it may be sent.
 //!
 //! A packet carries, in this order: acknowledgement, credit, control, then data until it is full.
-//! Data is limited by the congestion window, pacing, socket credit and the program's cap; the
-//! outbox itself applies memory credit. Control is limited by the socket credit's reserve.
+//! Data is limited by the congestion window, the pacer, socket credit, the program's controller and
+//! its rate cap; the outbox itself applies memory credit. Control frames need only socket credit,
+//! which has a reserve for them.
 
 mod control;
 mod data;
@@ -30,24 +31,24 @@ const PING: usize = 1;
 /// a frame.
 pub(super) const OVERHEAD: usize = PLAIN_OVERHEAD + PING + 16;
 
-/// A queue of more bytes than this is long, however large the window is.
+/// A queue of more bytes than this counts as long, however large the window is.
 const LONG_QUEUE: u64 = 1 << 20;
 
-/// Longest time of a train on the wire, by the pacing rate: no packet can overtake a train that the
-/// socket has. On faster wires the bounds of a train apply first.
+/// Longest time of a train on the wire at the pacing rate: no packet can overtake a train that the
+/// socket has taken. At higher rates a train reaches its largest number of packets or bytes first.
 const TRAIN: Duration = Duration::from_micros(50);
 
 /// The same if urgent data may follow: the peer prefers response, or a higher class is in use.
 const SHORT_TRAIN: Duration = Duration::from_micros(25);
 
-/// Packets that a train may have on any wire, however slow.
+/// Packets that a train may have at any pacing rate, however low.
 const SHORTEST_TRAIN: usize = 2;
 
 /// Packets of the window (at most an eighth of it) and of the pacer's budget that a class leaves to
 /// higher classes on the same connection.
 const RESERVE: u64 = 2;
 
-/// Bytes of frames that ride on an INIT. With its own fields the INIT stays below
+/// Bytes of frames that an INIT carries at most. With its own fields the INIT stays below
 /// [`limits::MIN_MTU`].
 const RIDE: usize = 900;
 
@@ -79,11 +80,12 @@ struct Permit {
     size: usize,
     /// The packet may carry messages.
     data: bool,
-    /// The packet is within the socket credit's limit, so it may carry control frames of any kind.
+    /// The packet is within the limit of socket credit, not in the reserve beyond it, so it may
+    /// carry control frames of any kind.
     free: bool,
-    /// If set, the packet follows a packet of messages at the same moment, so it carries messages
-    /// only, and this many more may follow it. `None` if all conditions were checked for this
-    /// packet.
+    /// Set if this packet follows one that carried only messages, at the same `now`: then it
+    /// carries only messages, too, and so many more may follow it. `None` if all conditions were
+    /// checked for this packet.
     more: Option<u64>,
 }
 
@@ -93,8 +95,8 @@ struct Newest {
     len: usize,
     /// As [`Contents::plain`].
     plain: bool,
-    /// Number of packets that may follow it if it is plain, if an earlier packet of the train
-    /// determined that.
+    /// Number of packets that may follow it if it is plain. `None` until [`Peer::may_follow`] has
+    /// counted them.
     more: Option<u64>,
 }
 
@@ -104,14 +106,14 @@ struct Contents {
     eliciting: bool,
     data: bool,
     path_probe: bool,
-    /// It elicits an acknowledgement and is sent outside the congestion window.
+    /// It elicits an acknowledgement, and the congestion window does not limit it.
     control: bool,
     /// It contains a PING.
     ping: bool,
     /// Some frames that wait did not fit into it.
     leaves_some: bool,
-    /// It contains only messages, except for padding and a PING at its end, and nothing else
-    /// waited.
+    /// It contains messages, perhaps padding or a PING at its end, and no other frame; and no other
+    /// frame waited.
     plain: bool,
 }
 

@@ -22,8 +22,9 @@ use crate::transmit::Destination;
 use crate::types::{Ecn, PacketNumber};
 use crate::wire::{Credit, EXTENSION_MODE, Mode, Params};
 
-/// Packets that force an acknowledgement although their sender did not ask for one at once. This is
-/// only a bound: senders ask with a PING in every quarter of their window.
+/// Number of unacknowledged packets that forces an acknowledgement although no PING asked for one.
+/// It is only a bound: senders put a PING into one packet of each quarter of their window
+/// (`wants_ping` in `peer/build/control.rs`).
 const ACK_EVERY: u32 = 256;
 
 /// The same for a peer in [`Mode::Throughput`], and for one in [`Mode::Response`].
@@ -126,12 +127,12 @@ pub(crate) struct Agreement {
     pub(crate) address: Destination,
 }
 
-/// The configuration of our acknowledgements.
+/// How long our acknowledgements wait for a packet that carries them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckSettings {
     /// Longest time that they may wait, as announced.
     pub(crate) max_delay: Duration,
-    /// They wait for the next cycle instead of a timer.
+    /// They wait for the next driver cycle instead of a timer.
     pub(crate) on_poll: bool,
 }
 
@@ -164,9 +165,9 @@ pub(crate) struct Connection {
     pub(crate) marks: Marks,
     /// Session memory limit last announced to the peer.
     pub(crate) memory_told: u64,
-    /// Bytes sent since a packet last asked for an acknowledgement at once.
+    /// Bytes sent since the last packet with a PING.
     pub(crate) unasked: u64,
-    /// When the last packet that asked so was sent, until it or a later one is acknowledged.
+    /// When the last packet with a PING was sent, until it or a later one is acknowledged.
     pub(crate) asked_at: Option<Instant>,
     /// The time until which sending waits for the pacer.
     pub(crate) paced_until: Option<Instant>,
@@ -183,7 +184,7 @@ pub(crate) struct Connection {
     pub(crate) steered: Decision,
     /// Bytes per second that the path delivered when last measured.
     pub(crate) delivery_rate: u64,
-    /// The pace while messages or credit, and not the window, are the limit.
+    /// Bounds the pace while messages or credit, and not the window, are the limit.
     pub(crate) cwnd_validation: CwndValidation,
     /// True if sending last stopped for lack of messages or credit, not of window.
     pub(crate) app_limited: bool,

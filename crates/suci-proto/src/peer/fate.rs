@@ -11,11 +11,11 @@ pub(super) struct FrameFates<'a> {
     modes: &'a mut mode::Modes,
     received: &'a mut crate::ack::Received,
     credit: &'a mut crate::credit::SendCredit,
-    /// Data of one channel that arrived and of which the outbox was not told yet: packets in a row
-    /// carried what adjoins.
+    /// A range of data that arrived and of which the outbox was not told yet. The next packet often
+    /// carried the range that follows it, and both are then reported together.
     arrived: Option<SentFrame>,
     pub(super) close_acked: bool,
-    /// Lost messages wait until the program asks to send them again.
+    /// Lost messages are not sent again until the program asks for it.
     pub(super) withhold: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Receiving packets of an established connection: frames one by one, the records once for packets
-//! that came together.
+//! Receiving packets of an established connection: each frame is handled by itself, but packets
+//! that came together are recorded once.
 //!
 //! Packets that arrive together (GRO) and follow one another under the next numbers are received as
 //! one range. The first of them is processed frame by frame. Those behind it join its range as long
@@ -31,10 +31,10 @@ use std::net::SocketAddr;
 /// Effects of a packet beyond those of its single frames.
 #[derive(Default)]
 struct Effects {
-    /// Its source address, if that is not the path's.
+    /// Its source address, if that is not the address of the path.
     elsewhere: Option<SocketAddr>,
     eliciting: bool,
-    /// The peer asks for an acknowledgement at once.
+    /// It must be acknowledged at once: it held a PING, or the peer gave up its place.
     ask: bool,
     /// When the packet arrived in the socket.
     arrived: Instant,
@@ -116,15 +116,15 @@ impl Peer {
         }
     }
 
-    /// Returns true if packets may join the range of one that had these effects.
+    /// Returns true if the packets behind one that had these effects may join its range.
     fn may_join(&self, arrival: &Arrival, effects: &Effects) -> bool {
         let same_address = |c: &Connection| c.path.address() == arrival.from;
         let goes_on = effects.close.is_none() && !effects.close_acked && self.lingering.is_none();
         effects.eliciting && goes_on && self.connection.as_deref().is_some_and(same_address)
     }
 
-    /// Updates the records for packets that were received together, `bytes` in all. Each of them
-    /// asks for an acknowledgement if the first one does.
+    /// Updates the records for packets that were received together, `bytes` in all. All of them are
+    /// ack-eliciting, or the only one is not.
     fn note_received(
         &mut self,
         now: Instant,

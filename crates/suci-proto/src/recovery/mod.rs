@@ -39,8 +39,8 @@ pub struct Recovery {
     loss_time: Option<Instant>,
     /// Time at which the process last resumed from a pause that it did not choose.
     resumed_at: Option<Instant>,
-    /// End of the first pause of the present group. Pauses within one probe timeout of each other
-    /// count as one group, for at most two probe timeouts; then a new group begins.
+    /// End of the first pause of the present group. A pause joins the group if it comes within one
+    /// probe timeout of the last one. After two probe timeouts a new group begins.
     held_since: Instant,
     /// Packets sent before this time were already exempted from loss detection during one pause.
     /// They are not exempted again.
@@ -121,6 +121,7 @@ impl Recovery {
     /// remembered, also when a peer repeats the range (F06). Packets that were sent as one batch
     /// and are newly acknowledged cost O(1); each newly lost packet costs O(1).
     ///
+    /// # Errors
     /// [`ProtocolError::NeverSent`] if a range names a number that was skipped or not yet sent
     /// (F05). Nothing was applied then.
     pub fn on_ack(

@@ -30,7 +30,7 @@ const FULL: u64 = 1 << 20;
 /// takes as long.
 const SOON: Duration = Duration::from_micros(5);
 
-/// A hold that lasted this long was not ended by a program that goes on sending.
+/// A hold that lasted this long was ended by the helper, or by a program that had stopped sending.
 const LATE: Duration = Duration::from_micros(100);
 
 /// Quick sends before the first hold...
@@ -39,7 +39,7 @@ const QUICK_SENDS: u32 = 32;
 /// ... and the most that late holds make of it.
 const MOST_QUICK_SENDS: u32 = 2_048;
 
-/// A hold that ends in time makes the number needed less by this part of it.
+/// A hold that ends in time lowers the number of quick sends needed by this part of it (a 64th).
 const RECOVERY: u32 = 64;
 
 /// Quick sends that a lone message between two waits takes back.
@@ -106,8 +106,8 @@ impl SendCoalescer {
         self.held.is_some_and(is_over)
     }
 
-    /// Decides if messages of `bytes` in all wait. The program `called`, and the messages were
-    /// accepted `now`.
+    /// Notes that messages of `bytes` in all were accepted at `now`, in a call that began at
+    /// `called`. Returns true if they wait for the program's next call.
     pub(super) fn keeps(&mut self, called: Instant, now: Instant, bytes: u64) -> bool {
         // A wait before this call says nothing about how quick the program is.
         if self.burst > 0 {
@@ -136,12 +136,12 @@ impl SendCoalescer {
         self.burst > 1 || self.quick > 0
     }
 
-    /// A call that sent its message ended.
+    /// Notes that a call that sent its message ended.
     pub(super) fn on_end(&mut self, now: Instant) {
         self.last_end = Some(now);
     }
 
-    /// Everything that may leave now does.
+    /// Notes that an output begins: the messages that wait leave with it.
     pub(super) fn on_output(&mut self, now: Instant) {
         let Some(held) = self.held.take() else {
             return;
@@ -155,7 +155,7 @@ impl SendCoalescer {
         }
     }
 
-    /// The program waits for something.
+    /// Notes that the program waits.
     pub(super) fn on_wait(&mut self) {
         if core::mem::take(&mut self.burst) == 1 {
             self.quick = self.quick.saturating_sub(LONE);

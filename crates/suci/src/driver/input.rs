@@ -11,13 +11,13 @@ use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{Arrival, Engine, Undelivered, Unreachable};
 
-/// Datagrams taken in one turn before output has its turn too...
+/// Most datagrams that one look takes before output follows...
 const PER_TURN: usize = 1_024;
 
-/// ... and how long that may take, whatever those datagrams hold: calls have time limits, and
-/// others wait. A look before timers may last longer, and takes at least `AT_LEAST` datagrams even
-/// if this process was held up: an acknowledgement that is still unread would count as lost. (Tests
-/// are held up for longer.)
+/// ... and the longest time of a look, whatever those datagrams hold: calls have time limits, and
+/// output waits. A look before timers may last longer (`BEFORE_TIME`). It takes at least `AT_LEAST`
+/// datagrams even if this process was held up: if an acknowledgement stayed in the socket, its
+/// packets would count as lost. (Tests have longer limits, because they are held up for longer.)
 pub(super) const PER_LOOK: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 1 });
 pub(super) const BEFORE_TIME: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10 });
 pub(super) const AT_LEAST: usize = 8 * BULK;
@@ -25,10 +25,10 @@ pub(super) const AT_LEAST: usize = 8 * BULK;
 /// Datagrams asked of the socket at once while many arrive.
 pub(super) const BULK: usize = 8;
 
-/// How long a look at the socket may go on although the program got a message to take, or all
-/// datagrams are taken that were there when it began. While packets arrive about as fast as they
-/// are taken, the socket is never empty, and a peer that asked among them would wait for its answer
-/// until the others pause.
+/// How long a look at the socket goes on although the program has a message to take, or although
+/// all datagrams that were there when it began are taken. It must end: while packets arrive about
+/// as fast as they are taken, the socket is never empty, and a peer that sent a request would wait
+/// for its reply until the others pause.
 pub(super) const PROMPT: Duration = Duration::from_micros(50);
 
 /// The charge of the receive buffer is checked once in this many looks...
@@ -37,7 +37,7 @@ const CHECK_EVERY: u32 = 64;
 /// ... and whenever the last look is this long ago.
 const CHECK_AFTER: Duration = Duration::from_millis(20);
 
-/// What the last look at the socket told.
+/// The result of the last look at the socket.
 pub(super) struct LastLook {
     /// Time at which it began.
     pub(super) at: Instant,
@@ -213,9 +213,9 @@ impl Driver {
         self.clock.now().since(began) >= if enough { PROMPT } else { most }
     }
 
-    /// Compares now and then the kernel's charge of the receive buffer with the credit granted to
-    /// peers. It does so whenever the last look was long ago, when most lies there, and else once
-    /// in many looks, since it costs a system call.
+    /// Compares the kernel's charge of the receive buffer with the credit granted to peers. It
+    /// costs a system call, so it is done once in [`CHECK_EVERY`] looks, and whenever the last look
+    /// was long ago, when the buffer holds most.
     pub(super) fn check_charge(&mut self, now: Instant) {
         let look = &mut self.last_look;
         look.unchecked += 1;
@@ -330,23 +330,23 @@ fn hand(
         ecn: ecn_in(meta.ecn),
         at: arrived,
     };
-    let strays = |cross_shard: &CrossShardQueue| {
+    let has_misdirected = |cross_shard: &CrossShardQueue| {
         meta.datagrams(bytes)
             .any(|d| cross_shard.other_owner(d).is_some())
     };
     match cross_shard
         .as_mut()
-        .filter(|cross_shard| strays(cross_shard))
+        .filter(|cross_shard| has_misdirected(cross_shard))
     {
         None => engine.handle_train(now, &arrival, meta.segment, bytes),
         Some(cross_shard) => meta
             .datagrams(bytes)
-            .for_each(|datagram| sort(engine, cross_shard, now, &arrival, datagram)),
+            .for_each(|datagram| hand_or_forward(engine, cross_shard, now, &arrival, datagram)),
     }
 }
 
 /// Hands one datagram to the engine, or forwards it to the shard that owns its peer.
-fn sort(
+fn hand_or_forward(
     engine: &mut Engine,
     cross_shard: &mut CrossShardQueue,
     now: Instant,
@@ -364,7 +364,7 @@ fn sort(
     engine.on_misdirected(forwarded);
 }
 
-/// Hands a report of a datagram that was not delivered to the engine.
+/// Hands the engine a report that a datagram was not delivered.
 #[cold]
 fn undelivered(engine: &mut Engine, now: Instant, report: &Report) {
     let report = Undelivered {

@@ -23,7 +23,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Sends all that may go, at most until `end`.
+    /// Sends all that may be sent, at most until `end`.
     pub(crate) fn output_until(&mut self, end: Deadline) -> Result<(), Error> {
         self.output()?;
         while self.tx_incomplete && !end.is_over() {
@@ -62,7 +62,7 @@ impl Driver {
         Ok(busy)
     }
 
-    /// Output stops although more may go.
+    /// Notes that output stops although more may be sent.
     fn end_tx(&mut self, now: Instant) {
         self.engine.end_tx(now);
         self.tx_incomplete = true;
@@ -94,9 +94,9 @@ impl Driver {
         waits.then(|| self.coalescer.last_hold())
     }
 
-    /// Sends the rest of the last output, and output that has come up since: a message that the
-    /// program took makes room, of which its sender waits to hear. Sends nothing if the socket is
-    /// full. Returns whether there is an event now.
+    /// Sends the rest of the last output, and output that has come up since, such as memory credit
+    /// for the sender of a message that the program took. Sends nothing if the socket is full.
+    /// Returns whether there is an event now.
     pub(crate) fn send_rest(&mut self) -> Result<bool, Error> {
         if self.want_write || !self.engine.has_output() {
             return Ok(false);
@@ -105,8 +105,8 @@ impl Driver {
         Ok(self.engine.has_event())
     }
 
-    /// Publishes the node's numbers, and does requests from outside. It takes longer than a
-    /// message, so none waits for it.
+    /// Publishes the node's counters, and serves requests of other processes. That takes longer
+    /// than sending a message, so it comes after all output.
     #[cold]
     fn publish(&mut self, now: Instant) -> Result<(), Error> {
         let counters = self.backend_counters();
@@ -118,9 +118,12 @@ impl Driver {
         Ok(())
     }
 
-    /// Each train has a time of its own: sending many takes milliseconds, which are not the
-    /// network's. A window may take longer to send than to be acknowledged, and the program or a
-    /// peer may have something urgent: so sending stops after [`TX_BUDGET`].
+    /// Sends trains until none is left, the socket is full, or [`TX_BUDGET`] is over. Returns
+    /// whether it sent any.
+    ///
+    /// The clock is read for each train: sending many takes milliseconds, which must not count as
+    /// time on the network. Sending stops after [`TX_BUDGET`], because a window may take longer to
+    /// send than to be acknowledged, and the program or a peer may have something urgent.
     fn transmit(&mut self, mut now: Instant) -> Result<bool, Error> {
         let mut sent = false;
         if self.tx_incomplete {
@@ -169,7 +172,7 @@ impl Driver {
     }
 }
 
-/// Hands a gather list over as it is.
+/// Hands a gather list to the backend, in a list of slices as short as possible.
 fn send(
     backend: &mut dyn Backend,
     spill: &mut Vec<u8>,
@@ -182,8 +185,8 @@ fn send(
     }
 }
 
-/// The same with a list for at most `N` slices. A train with more slices than a system call takes
-/// is copied into `spill`: its slices are all tiny, so that copying costs little.
+/// As [`send`], with a list of at most `N` slices. A train with more slices than a system call
+/// takes is first copied into `spill`. Its slices are small, so the copy costs little.
 #[inline(never)]
 fn send_slices<const N: usize>(
     backend: &mut dyn Backend,

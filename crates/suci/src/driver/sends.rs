@@ -22,7 +22,7 @@ impl Driver {
         self.note_sent(to, sent)
     }
 
-    /// As [`Driver::try_push`]. If there is no room, the program hears when there is.
+    /// As [`Driver::try_push`]. If there is no room, an event says when there is.
     pub(crate) fn push(
         &mut self,
         now: &mut Instant,
@@ -33,7 +33,7 @@ impl Driver {
         pushed.map_err(|error| self.want_room(to, error))
     }
 
-    /// If the queue is full, as this error says, the program hears when there is room.
+    /// If the error says that the queue is full, asks for the event that says when there is room.
     #[cold]
     pub(crate) fn want_room(&mut self, to: NodeId, error: Error) -> Error {
         if let Error::WouldBlock { message, .. } = &error {

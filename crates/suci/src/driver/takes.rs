@@ -1,4 +1,4 @@
-//! Received messages: how the program takes them, and how seldom the clock is read meanwhile.
+//! How the program takes received messages. While it takes many, the clock is read seldom.
 
 use super::{Driver, STALE};
 use crate::error::Error;
@@ -36,7 +36,7 @@ impl Takes {
         self.untimed >= self.most
     }
 
-    /// The clock was read.
+    /// Notes that the clock was read.
     pub(super) fn note(&mut self, now: Instant) {
         let fast = now.since(self.timed_at) < STALE / 8;
         *self = Self {
@@ -52,7 +52,7 @@ impl Takes {
 }
 
 impl Driver {
-    /// The next message.
+    /// Takes the next message.
     pub(crate) fn take_message(&mut self) -> Option<Message> {
         // Mostly there is none. Taking `None` would move as many bytes as a message has.
         if self.head.is_some() {

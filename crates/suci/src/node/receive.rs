@@ -199,8 +199,8 @@ pub(super) fn wait_to_take<T>(
             turn.waiter.end();
             return Ok(taken);
         }
-        // Something else came than the call waits for. The acknowledgement that was to ride on its
-        // answer goes now.
+        // What came is not what the call waits for. Its acknowledgement waited for the program's
+        // answer, and is sent now.
         if !turn.tx_incomplete() {
             turn.send_rest()?;
         }

@@ -91,8 +91,8 @@ impl Inbox {
             if !id.carries_replies() {
                 self.untold.insert(id);
             }
-            // This many ranges need a program that takes some of these events now and then. Then
-            // drop the oldest.
+            // So many ranges arise only if the program takes some of these events and leaves
+            // others. Then drop the range of the lowest numbers.
             if len64(self.untold.ranges()) > self.max_channels {
                 self.untold.pop_first_range();
             }

@@ -13,13 +13,13 @@ pub(in crate::message) struct Accounts {
     /// Charges of the messages that the program took.
     pub(in crate::message) taken: u64,
     pub(in crate::message) session_limit: u64,
-    /// Bytes of large messages granted into our memory and not yet taken.
+    /// Bytes of large messages that were granted into our memory and that the program did not take.
     pub(in crate::message) large: u64,
     /// Messages received completely.
     pub(in crate::message) complete: u64,
     /// Large messages that were permitted and are incomplete.
     pub(in crate::message) unfinished: u64,
-    /// Bytes that these messages count in the budget, as far as they use our memory.
+    /// The part of `large` that belongs to incomplete messages.
     pub(in crate::message) owed: u64,
     pub(in crate::message) pool: Pool,
     pub(in crate::message) chunk: Chunk,

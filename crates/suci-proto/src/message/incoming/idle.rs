@@ -35,6 +35,7 @@ impl Accounts {
 impl IncomingChannel {
     /// Handles FIN: the channel had `count` messages, all of which arrived.
     ///
+    /// # Errors
     /// A message is missing, or the count contradicts the channel.
     pub(in crate::message) fn on_fin(&mut self, count: MessageNumber) -> Result<(), ProtocolError> {
         let here = self.base.saturating_add(len64(self.settled));

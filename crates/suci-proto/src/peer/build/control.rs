@@ -11,9 +11,9 @@ use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
 
-/// In Throughput mode, a packet asks for an acknowledgement only after this many packets that did
-/// not ask. Then the last packet of the queue asks, too: the end of a long message need not wait
-/// for a timer, and a single message causes no extra packets.
+/// In Throughput mode, a packet carries a PING only after this many packets without one. After as
+/// many the last packet of the queue carries one, too: the acknowledgement of a long message's end
+/// then waits for no timer, and a single message causes no extra packets.
 pub(super) const UNASKED: u64 = 8;
 
 /// Bytes kept free behind an ACK for BLOCKED, RETURN and PING of their usual sizes.
@@ -103,7 +103,7 @@ impl Peer {
         let owed = connection.received.ack_state(now) != AckNeed::None;
         if closes || owed {
             if connection.credit.reserve_ask_due(permit.number, now) && connection.may_ask() {
-                // The CREDIT that answered our PING was lost, and its sender believes that we have
+                // The CREDIT that answered our PING was lost, and the peer believes that we have
                 // it. Soon not even acknowledgements could be sent, so ask again.
                 let pto = connection.probe_timeout();
                 connection.credit.ask_for_reserve(permit.number, now, pto);
@@ -238,15 +238,14 @@ fn write_answers(
 }
 
 impl Connection {
-    /// Returns true if a packet of control frames that elicits an acknowledgement may be sent.
-    /// Otherwise it waits until one of those in flight is acknowledged or lost, or the probe timer
-    /// gives the oldest one up. No deadlock is possible: some packets are then in flight, and
-    /// packets in flight have a timer.
+    /// Returns true if an ack-eliciting packet of control frames may be sent. Otherwise it waits
+    /// until one of those in flight is acknowledged or lost, or the probe timer gives the oldest
+    /// one up. No deadlock is possible: packets in flight have a timer.
     pub(in crate::peer) fn may_ask(&self) -> bool {
         self.recovery.control_in_flight() < MAX_CONTROL
     }
 
-    /// Returns true if frames wait that may be sent beyond the data limit: acknowledgements, and
+    /// Returns true if frames wait that may use the reserve of socket credit: acknowledgements, and
     /// frames of credit, probes and closing.
     pub(super) fn wants_beyond(&self, now: Instant) -> bool {
         let asks = || {
@@ -258,16 +257,19 @@ impl Connection {
             || (asks() && self.may_ask())
     }
 
-    /// Returns true if packet `number` should ask for an acknowledgement at once (PING): because a
-    /// probe is due, because a quarter of the window (an eighth in Response mode) did not ask, or
-    /// because no more can follow until an answer arrives, for lack of credit or, if no packet
-    /// asked yet, of window.
+    /// Returns true if packet `number` should carry a PING, which asks for an acknowledgement at
+    /// once:
     ///
-    /// `last`: the packet takes all that waits. Then nothing waits for its acknowledgement, which
-    /// may ride with the peer's reply: it asks only if half of the window did not ask.
+    /// * a probe is due;
+    /// * a quarter of the window (an eighth in Response mode) was sent without a PING;
+    /// * no more packets can follow until an answer arrives, because credit or window is used up
+    ///   (in Throughput mode the window does not count while a PING is unanswered).
     ///
-    /// In Throughput mode, at least [`UNASKED`] packets precede it, up to half of the window: with
-    /// a quarter of a small window, every few packets would be answered.
+    /// `last`: the packet takes all that waits. Nothing waits for its acknowledgement, which the
+    /// peer's reply may carry. So in Adaptive mode half of the window may be sent without a PING.
+    ///
+    /// In Throughput mode a PING comes only after [`UNASKED`] packets, or half of the window if
+    /// that is less: a quarter of a small window is only a few packets.
     pub(super) fn wants_ping(
         &self,
         now: Instant,
@@ -289,8 +291,7 @@ impl Connection {
         self.unasked_room(size, part) < size || self.credit.data_allowance(number, now) <= 1
     }
 
-    /// Returns the part of the window, in bytes, of which one packet of `size` asks for an
-    /// acknowledgement.
+    /// Returns the part of the window, in bytes, that is sent with one PING, in packets of `size`.
     fn unasked_part(&self, size: u64) -> u64 {
         let window = self.window(size);
         match self.modes.ours() {
@@ -300,17 +301,16 @@ impl Connection {
         }
     }
 
-    /// Returns how many packets of `size` may be sent before one asks for an acknowledgement, by
-    /// the window.
+    /// Returns how many packets of `size` may be sent before the window requires a PING.
     pub(super) fn unasked_packets(&self, size: u64) -> u64 {
         self.unasked_room(size, self.unasked_part(size)) / size
     }
 
-    /// Returns the bytes that may be sent before a packet of `size` asks for an acknowledgement, if
-    /// `part` bytes may.
+    /// Returns the bytes that may be sent before a packet of `size` carries a PING, if one PING
+    /// covers `part` bytes.
     fn unasked_room(&self, size: u64, part: u64) -> u64 {
         let left = self.window(size).saturating_sub(self.recovery.in_flight());
-        // The last packet that fits the window asks, too.
+        // The last packet that fits the window carries a PING, too.
         let before_last = if self.awaits_answer() {
             left
         } else {
@@ -319,9 +319,9 @@ impl Connection {
         part.saturating_sub(self.unasked).min(before_last)
     }
 
-    /// Returns true if a pending answer suffices although the window is full. In Throughput mode it
-    /// does: each answer permits some packets, and if the last of them asked at once, only a few
-    /// would be sent for each answer.
+    /// Returns true if the last packet of a full window needs no PING, because an earlier PING is
+    /// unanswered and the mode is Throughput. Each acknowledgement lets a few packets go. If the
+    /// last of these carried a PING, the next acknowledgement would again cover only a few.
     fn awaits_answer(&self) -> bool {
         self.modes.ours() == Mode::Throughput && self.asked_at.is_some()
     }

@@ -44,8 +44,8 @@ impl Peer {
         closed
     }
 
-    /// Adds a PING if this packet is the last one of a long queue and the peer acknowledges seldom,
-    /// or if it is a control packet and half of the permitted control packets are in flight.
+    /// Adds a PING if this packet is the last one of a long queue in Throughput mode, or if it is a
+    /// control packet and half of the permitted control packets are in flight.
     pub(super) fn ask_at_the_end(
         &mut self,
         permit: Permit,

@@ -27,7 +27,8 @@ impl Connection {
         }
     }
 
-    /// Returns true if the pace of the congestion window, not a slower one, delays sending.
+    /// Returns true if sending waits for the pacer, at the pace of the congestion controller and no
+    /// lower one.
     pub(in crate::peer) fn is_paced_by_window(&self, now: Instant) -> bool {
         let rate = || self.rate(now, self.mtu.current() as u64);
         self.paced_until.is_some() && rate() == self.congestion.pacing_rate(self.recovery.rtt())
@@ -39,7 +40,7 @@ impl Connection {
     }
 
     /// Returns true if the program's controller, the congestion window and the pacer permit a full
-    /// packet. Probes ignore the last two; a probe whose data may not be sent is a PING.
+    /// packet. A probe needs only the controller; a probe that may carry no data is a PING.
     pub(super) fn can_send(&mut self, now: Instant, size: u64) -> bool {
         if self.is_held(size) {
             return false;
@@ -65,6 +66,7 @@ impl Connection {
         false
     }
 
+    /// Returns true if the congestion window has no room for a packet of `size`.
     pub(super) fn is_full(&self, size: u64) -> bool {
         self.recovery.in_flight().saturating_add(size) > self.usable_window()
     }

@@ -1,12 +1,12 @@
 //! Packets that follow a packet of messages in its train.
 //!
 //! A packet that carried messages and nothing else shows that no acknowledgement, credit or answer
-//! was due. At the same moment that holds for the packets after it, too, until one would ask for an
-//! acknowledgement, skip a number, or pass a limit. [`Peer::may_follow`] counts them once.
+//! was due. At the same `now` that holds for the packets after it, too, until one must carry a
+//! PING, skip a number, or pass a limit. [`Peer::may_follow`] counts them once.
 //!
-//! If the packet carried a piece of a large message, then nothing is to be sent again, and no
-//! channel comes before this one until the message or its channel's turn ends. So the full packets
-//! up to there are built in one loop.
+//! If the packet carried a piece of a large message, no bytes are to be sent again, and no other
+//! channel has its turn until the message ends or the turn of its channel does. So the full packets
+//! up to that end are built in one loop.
 //!
 //! The packets, and the state of the peer afterwards, are the same as if [`Peer::build_packet`] had
 //! built each of them; a test compares both.
@@ -22,7 +22,7 @@ use crate::wire::PLAIN_OVERHEAD;
 
 impl Peer {
     /// Returns the number of packets that may follow the `newest` if they, too, carry only
-    /// messages: none of them skips a number, asks for an acknowledgement, or passes a limit.
+    /// messages: none of them skips a number, must carry a PING, or passes a limit.
     pub(super) fn may_follow(&mut self, now: Instant, newest: &Newest) -> u64 {
         let outbox = &mut self.session.outbox;
         if !outbox.has_sendable() || outbox.has_blocked_channels() {

@@ -43,6 +43,7 @@ fn begun(setting: &Setting) -> (Both, Vec<Arriving>) {
 }
 
 /// Returns the full packets that are sent next, once some were taken together. Delivers the packets
+/// before them.
 fn next_train(both: &mut Both) -> Vec<Arriving> {
     let before = both.taken_together();
     for _ in 0..50 {
