@@ -42,8 +42,9 @@ pub const CONTROL_PACKET: usize = 128;
 /// Ack ranges of one ACK frame.
 pub const MAX_ACK_RANGES: usize = 32;
 
-/// Received ranges remembered for acknowledging; beyond it the lowest gaps are forgotten,
-/// which costs the sender a retransmission, never correctness.
+/// Ranges of received packet numbers that are remembered for acknowledging. Beyond so many the
+/// lowest range is forgotten. If no ACK reported it, its sender retransmits; nothing is delivered
+/// twice.
 pub const MAX_TRACKED_RANGES: usize = 256;
 
 /// Packet numbers that are remembered to detect duplicates once reordering is seen.
@@ -55,7 +56,7 @@ pub const SKIP_INTERVAL: u64 = 4_096;
 /// Bytes that a message counts beside its payload, so that empty ones are not free.
 pub const MESSAGE_CHARGE: u64 = 64;
 
-/// Fewest bytes of a message that are cut off to fill a packet; less room is left unused.
+/// Shortest piece that a message is cut into. If a packet has less room than this, it stays unused.
 ///
 /// It keeps the receiver's records small too: an honest sender leaves at most one gap in this many
 /// bytes.
@@ -87,8 +88,8 @@ pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
 /// Memory credit that every receiver grants without announcing it, so that INIT may carry messages.
 pub const RIDE_CREDIT: u64 = 1_024;
 
-/// Messages up to this many bytes wait for memory credit, however long that takes; longer ones may
-/// ask (RTS) instead. Every receiver's window has room for several such messages:
+/// Messages up to this many bytes wait for memory credit, however long that takes. Longer ones may
+/// send an RTS instead. Every receiver's window has room for several such messages:
 /// [`MIN_WINDOW`](crate::message::MIN_WINDOW).
 pub const ASK_INSTEAD: u64 = 4_096;
 
@@ -97,7 +98,7 @@ pub const ASK_INSTEAD: u64 = 4_096;
 /// messages, so this much always becomes free again.
 pub const REPLY_RESERVE: u64 = MESSAGE_CHARGE + MAX_USER_HEADER as u64 + ASK_INSTEAD;
 
-/// Messages queued to one peer and not yet acknowledged, or behind one that is not.
+/// Most messages queued to one peer that are unacknowledged, or that follow an unacknowledged one.
 pub const MAX_QUEUED_MESSAGES: usize = 1 << 20;
 
 /// Incarnations of one node whose next epoch is remembered after their sessions ended.

@@ -1,5 +1,5 @@
-//! Controllers written by the program. The program knows which peer is urgent and which gets bulk
-//! data; the network does not.
+//! The program's controllers, which tighten what the congestion controller allows. The program
+//! knows which peer is urgent and which gets bulk data; the network does not.
 
 use crate::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! One UDP socket of Linux, with segmentation offload (UDP_SEGMENT) and receive offload (UDP_GRO).
 //!
-//! It makes one system call for each train: `sendmsg`, or `sendto` if the train is one slice, and
-//! `recvmsg`. It receives into one buffer, which stays in the processor's cache.
+//! It makes one system call for each train: `recvmsg`; and `sendmsg`, or `sendto` for one slice
+//! without ancillary data. It receives into one buffer, which stays in the processor's cache.
 //! docs/decisions/26-system-calls.md says why `sendmmsg` and several buffers are not used.
 
 mod addr;

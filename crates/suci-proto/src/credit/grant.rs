@@ -40,7 +40,7 @@ pub struct Grant {
     limit_end: PacketNumber,
     /// Numbers below `drained_end` that may still arrive.
     late: u64,
-    /// Packets that the policy allots; 0 while the peer has to ask first.
+    /// Packets that the policy allots; 0 while the peer must first send BLOCKED.
     share: u64,
     announced: Option<Announced>,
     control: Control,
@@ -60,7 +60,7 @@ pub struct Grant {
     /// A CREDIT is due at once: the peer asked (BLOCKED), went beyond its limit, or waited until
     /// now.
     forced: bool,
-    /// Something drained since the last announcement asked for an acknowledgement.
+    /// An ack-eliciting packet was drained since the last announcement.
     eliciting: bool,
     pub(super) need: Need,
     /// The peer's ticket in the queue for credit, if it waits.
@@ -174,7 +174,7 @@ impl Grant {
         self.drained_end
     }
 
-    /// Returns the packets that the policy allots; 0 while the peer has to ask first.
+    /// Returns the packets that the policy allots; 0 while the peer must first send BLOCKED.
     #[must_use]
     pub const fn share(&self) -> u64 {
         self.share

@@ -39,8 +39,8 @@ pub enum ControlAllowance {
 #[derive(Debug)]
 pub struct SendCredit {
     generation: u64,
-    /// One past the highest number for data. When the generation ends, at most one past the highest
-    /// number sent. The numbers for control begin here.
+    /// One past the highest number that may carry data. It falls to one past the highest number
+    /// sent, if that is less, when the generation ends. The numbers for control begin here.
     limit_end: PacketNumber,
     control: u64,
     /// False once this generation was returned or lapsed.
@@ -50,12 +50,12 @@ pub struct SendCredit {
     sent_end: PacketNumber,
     /// When we sent the newest packet that the receiver acknowledged.
     acked_sent_at: Instant,
-    /// When the newest control packet beyond the limit went.
+    /// When the newest control packet beyond the limit was sent.
     beyond_at: Option<Instant>,
     refresh: Refresh,
     blocked: Option<CreditWait>,
     used_up: UsedUp,
-    /// The newest packet that asked because the reserve was low, and the time until which its
+    /// The newest packet with a PING because the reserve was low, and the time until which its
     /// answer may come.
     reserve_asked: Option<(PacketNumber, Instant)>,
     returning: Option<Returning>,
@@ -66,10 +66,11 @@ pub struct SendCredit {
 /// The state of asking the receiver to acknowledge and to renew its grant.
 #[derive(Debug)]
 struct Refresh {
-    /// Numbers that the newest grant left us.
+    /// Numbers that were unused when the newest grant came.
     window: u64,
-    /// An ack-eliciting packet went since that grant ran low.
+    /// An ack-eliciting packet was sent since that grant ran low.
     asked: bool,
+    /// When the newest ack-eliciting packet was sent.
     eliciting_at: Option<Instant>,
 }
 
@@ -190,8 +191,8 @@ impl SendCredit {
         }
     }
 
-    /// Returns true if even the numbers for control end before this one, so that one packet goes
-    /// each [`CREDIT_LAPSE`].
+    /// Returns true if even the numbers for control end before this one. Then one packet may be
+    /// sent in each [`CREDIT_LAPSE`].
     #[must_use]
     pub fn is_beyond_reserve(&self, number: PacketNumber, now: Instant) -> bool {
         number >= self.closed_end(now).saturating_add(self.control)
@@ -207,8 +208,7 @@ impl SendCredit {
         }
     }
 
-    /// Notes that packets up to the number `last` went. `eliciting`: the receiver must acknowledge
-    /// them.
+    /// Notes that packets up to the number `last` were sent. `eliciting`: they are ack-eliciting.
     pub fn on_sent(&mut self, last: PacketNumber, now: Instant, eliciting: bool) {
         self.settle(now);
         if last >= self.limit_end || !self.live {

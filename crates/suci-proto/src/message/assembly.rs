@@ -46,7 +46,7 @@ pub(super) enum Fault {
     Gaps,
 }
 
-/// How the receiver pays for the message.
+/// How the message is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Charged with its length.
@@ -56,8 +56,9 @@ pub(super) enum Way {
     Asked { granted: bool, ours: bool },
 }
 
-/// Returns the bytes that a message of `total` bytes counts in the budget of large messages. A
-/// short one counts the cost of its entry; honest senders ask only for long ones.
+/// Returns the bytes that a message of `total` bytes counts in the budget of large messages: at
+/// least the memory of its entry. Honest senders send an RTS only for messages that are much
+/// longer.
 pub(super) fn budgeted(total: u64) -> u64 {
     const LEAST: u64 = 256;
     total.max(LEAST)

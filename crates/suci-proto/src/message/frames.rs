@@ -1,9 +1,9 @@
 //! The encoded frames of a channel's small messages, side by side as they will stand in packets.
 //!
-//! A small message is encoded as a frame when it is accepted. This is its only copy before the
-//! packet: the program may use its buffer again at once, and nothing is allocated. Packets are
-//! filled by copying frames, also when messages are sent again. A queue of references, with a head
-//! encoded for each packet, took ten times as long for a message of 32 bytes as copying it does.
+//! A small message is encoded as a frame when it is accepted. This is its only copy before it is in
+//! a packet: the program may use its buffer again at once, and nothing is allocated. Packets are
+//! filled by copying frames, also when messages are sent again. A queue that referred to payloads,
+//! and encoded a head for each packet, took ten times as long for a message of 32 bytes.
 
 mod open_block;
 
@@ -20,13 +20,14 @@ use std::collections::VecDeque;
 /// Bytes of the longest payload that is copied when its message is accepted. A longer payload stays
 /// the program's until it is acknowledged. Packets copy it or refer to it (`COPIED`).
 ///
-/// A frame of so many bytes, with any header, fits every packet that messages may ride on.
+/// A frame with so many bytes of payload, and any user header, fits every packet that may carry
+/// messages.
 pub const SMALL: usize = 256;
 
 /// Memory for frames that a channel without messages keeps, in bytes.
 const OWN: usize = 1_024;
 
-/// Bytes of the first memory that a channel gets. Doubled, they come to `OWN` and to `BLOCK`.
+/// Bytes of the first memory that a channel gets. Doubling it leads to exactly `OWN` and `BLOCK`.
 const FIRST: usize = 512;
 
 /// Bytes of a block of frames. The last byte is never used, so no frame begins at the place where

@@ -1,4 +1,4 @@
-//! The buffers of received bytes, which return when the program drops its message.
+//! The buffers of received bytes, which return here when the program drops its message.
 //!
 //! Received bytes are copied exactly once, to where the program reads them. Long messages get a
 //! buffer of their own from the shelves, which keep it at full length so that it is not zeroed
@@ -32,10 +32,10 @@ const FIRST_CHUNK: usize = 1_024;
 /// A chunk's largest size.
 const CHUNK: usize = 16_384;
 
-/// Number of full chunks that are kept for reuse, at least and at most. A program that takes
-/// messages as they arrive has dropped all messages of the last chunk but one. A program that takes
-/// messages from time to time has dropped those of earlier chunks. Memory that is freed instead
-/// comes back from the kernel page by page.
+/// Bounds of the number of full chunks that are kept for reuse. A chunk can be reused once the
+/// program has dropped all its messages. If the program takes messages as they arrive, that is soon
+/// true of the last chunk but one; if it takes them from time to time, only of earlier chunks. A
+/// chunk that was freed would have to come back from the kernel page by page.
 const FULL_CHUNKS: RangeInclusive<usize> = 4..=64;
 
 /// Buffers for long messages, shared by all sessions of a node. A clone refers to the same pool.

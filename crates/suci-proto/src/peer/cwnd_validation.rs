@@ -13,16 +13,16 @@ use crate::time::{Duration, Instant, nanos};
 /// the path.
 const BULK: u64 = 32 << 10;
 
-/// Round trips, and the least time, of a span. After two spans a rate is forgotten; each span
-/// without a sample raises the bound.
+/// Length of a span: so many round trips, but no less than [`SPAN`]. After two spans a rate is
+/// forgotten. Each span without a sample raises the bound.
 const SPAN_ROUNDS: u32 = 16;
 const SPAN: Duration = Duration::from_millis(2);
 
-/// Paths with a longer round trip have no bound: a window spread over such a round trip is not a
-/// burst, and growth by a quarter in each round would take long.
+/// Paths with a round trip this long or longer have no bound: a window that is spread over it is no
+/// burst, and a bound that grows by a quarter in each round trip would rise too slowly.
 const LONG: Duration = Duration::from_millis(5);
 
-/// Spans without a sample after which there is no bound: it would have grown a thousandfold.
+/// After so many spans without a sample there is no bound: it would be a thousand times the rate.
 const OLD: u64 = 32;
 
 /// The recent delivery rate, and whether it bounds the pace.

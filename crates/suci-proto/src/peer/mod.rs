@@ -123,7 +123,7 @@ pub(crate) struct Peer {
     unattended: bool,
     /// The program took messages since the last output.
     read: bool,
-    /// One side has no place for the other now, so the wanted connection takes a while.
+    /// One side has no place for the other now, so the connection must wait.
     put_off: bool,
 }
 
@@ -176,7 +176,7 @@ impl Peer {
         self.stranger_from.is_some() || self.heard_at.is_some()
     }
 
-    /// Returns true if the session's frames may travel: up, and not merely answering CLOSEs.
+    /// Returns true if frames of the session may be sent: the link is up, and the session not over.
     pub(crate) fn is_up(&self) -> bool {
         self.life.link() == Link::Up && self.lingering.is_none()
     }
@@ -313,9 +313,9 @@ impl Peer {
         self.renew_large(shared);
     }
 
-    /// Sets the memory promised to large messages to the amount held and wanted, as far as some is
-    /// free. A peer that cannot send now (silent or suspended) wants none, and no other peer waits
-    /// for the memory that it holds.
+    /// Sets the memory promised to large messages to the amount that they hold and the next one
+    /// wants, as far as memory is free. A peer that cannot send now (silent or suspended) wants
+    /// none, and does not make other peers wait for the memory that it holds.
     pub(super) fn renew_large(&mut self, shared: &mut Shared) {
         let able = self.carries_data() && (self.is_itself || self.connection.is_some());
         let inbox = &mut self.session.inbox;

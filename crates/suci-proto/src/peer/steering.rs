@@ -9,7 +9,7 @@ use core::fmt;
 pub(crate) struct Steering {
     steer: Box<dyn Steer>,
     decision: Decision,
-    /// When it is asked at the latest.
+    /// The time at which it is asked, even if nothing is acknowledged before.
     due: Option<Instant>,
 }
 

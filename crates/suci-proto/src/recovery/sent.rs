@@ -14,13 +14,13 @@
 //! resolves. Each range is resolved once. A peer that repeats an acknowledgement of any width
 //! therefore costs at most one step for each 64 numbers in the window (F06).
 //!
-//! **Memory.** Stored are the open positions, at most [`MAX_REMEMBERED`] lost and [`MAX_SILENT`]
-//! non-eliciting packets, and the resolved positions between them. Open are the packets that the
-//! congestion window permitted, and [`MAX_CONTROL`] packets outside it. The resolved ones are
-//! bounded by [`MAX_RESOLVED`] plus the packets sent within one reordering delay; after that, the
-//! oldest open packet is itself lost. If a peer acknowledges nothing, the oldest packet stays in
-//! flight. Behind it, non-eliciting packets beyond [`MAX_SILENT`] take only their five bits in the
-//! bitmap.
+//! **Memory.** This part stores the open positions, at most [`MAX_REMEMBERED`] lost and
+//! [`MAX_SILENT`] non-eliciting packets, and the resolved positions between them. A position is
+//! open while its packet is in flight: those that the congestion window permitted, and
+//! [`MAX_CONTROL`] packets outside it. The resolved ones are bounded by [`MAX_RESOLVED`] plus the
+//! packets sent within one reordering delay; after that, the oldest open packet is itself lost. If
+//! a peer acknowledges nothing, the oldest packet stays in flight. Behind it, non-eliciting packets
+//! beyond [`MAX_SILENT`] take only their five bits in the bitmap.
 
 mod batch;
 mod frame;
@@ -41,12 +41,12 @@ use std::collections::VecDeque;
 /// Bound of lost packets whose late acknowledgement is still recognised.
 pub const MAX_REMEMBERED: usize = 4_096;
 
-/// Bound of remembered packets that elicit no acknowledgement and received none.
+/// Bound of remembered packets that elicit no acknowledgement and are not acknowledged.
 pub const MAX_SILENT: usize = 4_096;
 
-/// Bound of control packets in flight outside the congestion window. A peer can provoke such
-/// packets as often as it likes, and acknowledge them as late as it likes. Honest traffic has a few
-/// in a round trip. Control frames that find no room share the next packet.
+/// Bound of ack-eliciting control packets in flight outside the congestion window. A peer can
+/// provoke such packets as often as it likes, and acknowledge them as late as it likes. Honest
+/// traffic has a few in a round trip. At the bound control frames wait, and then share a packet.
 pub const MAX_CONTROL: u64 = 64;
 
 /// Resolved positions that a lost or non-eliciting packet may keep stored, beyond twice the number

@@ -7,8 +7,8 @@ use crate::types::{ChannelId, MessageNumber};
 use crate::wire::{FragHead, varint};
 use core::ops::Range;
 
-/// The unsent bytes of a large message. Each packet takes as many as it holds, as long as nothing
-/// else must be sent before.
+/// The unsent bytes of a large message. Each packet takes as many as it holds, until something else
+/// must be sent first.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     place: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Rest {
     first: u64,
     /// Bytes that the channel may still send in its round.
     left_in_round: i64,
-    /// Bytes of the round that were used since.
+    /// Bytes of the round that [`cut`](Self::cut) used.
     charged: usize,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Pieces {
 impl Rest {
     /// Cuts pieces of one size for at most `most` packets with `room` bytes behind their headers.
     /// Returns `None` if the channel's round is over, or if the rest fits into one packet, which
-    /// [`Outbox::next`] builds. Pieces with a longer encoding of the offset need another call.
+    /// [`Outbox::next`] builds. All pieces of a call have offsets of one encoded length.
     pub(crate) fn cut(&mut self, room: usize, most: usize) -> Option<Pieces> {
         let start = self.range.start;
         let len = self.head(start).capacity(room).filter(|len| *len > 0)?;

@@ -1,5 +1,5 @@
-//! Packets that are not part of a train: the ride of an INIT, challenges, MTU probes, the final
-//! CLOSE.
+//! Packets that are not part of a train: challenges, MTU probes, the final CLOSE. Also the frames
+//! that an INIT carries.
 
 use super::{Contents, RIDE};
 use crate::credit::ControlAllowance;
@@ -27,7 +27,7 @@ pub(super) enum PathProbe {
 }
 
 impl Peer {
-    /// Writes the frames of messages that ride on an INIT, as many as fit the smallest path.
+    /// Writes the frames of messages that an INIT carries, as many as fit the smallest path.
     pub(in crate::peer) fn write_ride(
         &mut self,
         now: Instant,
@@ -152,8 +152,8 @@ impl Peer {
         true
     }
 
-    /// Returns the path probe that is due, only while packets of messages are in flight: for larger
-    /// packets, or for ECN marks again.
+    /// Returns the path probe that is due, for larger packets or for ECN marks. There is none
+    /// unless packets of messages are in flight.
     pub(super) fn path_probe_due(&self, now: Instant) -> Option<PathProbe> {
         let connection = self.connection.as_ref()?;
         let size = connection.mtu.probe_due(now).map(PathProbe::Size);
