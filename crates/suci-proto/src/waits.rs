@@ -1,8 +1,8 @@
 //! Why messages wait: for each reason how long, and how often.
 //!
-//! A program that is slower than its network wants to know which of the many limits holds it back.
-//! The limits change within a round trip, so sampling tells little: instead a clock adds up all
-//! time by the one reason that blocked messages then.
+//! A program that sends more slowly than its network could carry wants to know which limit holds it
+//! back. The limit changes within a round trip, so samples tell little. Instead a clock counts the
+//! time of each wait for the reason that blocked the messages then.
 
 use crate::time::{Duration, Instant};
 use core::fmt;
@@ -19,17 +19,18 @@ pub enum WaitReason {
     Congestion,
     /// The pacer spreads packets over time.
     Pacing,
-    /// The receiver granted no more room in its socket buffer.
+    /// The receiver granted no more room in its socket's receive buffer.
     SocketCredit,
     /// The receiver's program has not taken enough of the earlier messages, over all channels.
     SessionMemory,
     /// The receiver's program has not taken enough of the earlier messages on this channel.
     ChannelMemory,
-    /// A large message asked first, and the receiver has not answered.
+    /// The RTS of a large message was sent, and the receiver has not answered.
     Answer,
-    /// The program's own controller holds the messages back.
+    /// The program's controller ([`Steer`](crate::Steer)) holds the messages back.
     Controller,
-    /// The cap that the program set ([`crate::Engine::change_options`]).
+    /// The rate cap that the program set holds the messages back
+    /// ([`crate::Engine::change_options`]).
     Cap,
     /// The socket of this node took no more: the device or its queue is busy.
     Socket,

@@ -113,7 +113,7 @@ impl NodeBuilder {
     }
 
     /// Allows plain mode on addresses outside of loopback. Plain mode finds accidents (checksums)
-    /// but does not keep attackers out: say this only for a trusted network.
+    /// but does not keep attackers out: call this only for a trusted network.
     #[must_use]
     pub fn allow_insecure_network(mut self) -> Self {
         self.allow_insecure_network = true;
@@ -144,12 +144,11 @@ impl NodeBuilder {
     /// single longer message is taken when the class has nothing else queued. Bulk therefore never
     /// takes the room of an urgent channel
     /// ([`Peer::set_channel_priority`](crate::Peer::set_channel_priority)); a peer's queue holds at
-    /// most this much for each of the eight classes that the program uses. Messages that are
-    /// acknowledged, but behind one of their channel that is not, count as well, as far as they are
-    /// kept until it is: those of up to 256 bytes all, longer ones 64. A program that makes no more
-    /// while [`Peer::queue_len`](crate::Peer::queue_len) says that a peer is behind may lift the
-    /// limit with `u64::MAX`; then only the number of messages is limited (a million in each
-    /// class).
+    /// most this much for each of the eight classes that the program uses. An acknowledged message
+    /// that follows an unacknowledged one of its channel still counts: with all of its bytes if it
+    /// has at most 256, otherwise with 64. `u64::MAX` lifts the limit, for a program that itself
+    /// sends no more while [`Peer::queue_len`](crate::Peer::queue_len) says that a peer is behind;
+    /// then only the number of messages is limited (a million in each class).
     #[must_use]
     pub fn send_queue(mut self, bytes: u64) -> Self {
         self.config.send_queue = bytes;
@@ -157,8 +156,8 @@ impl NodeBuilder {
     }
 
     /// Messages longer than this ask the receiver first. Default 256 KiB; 1 KiB to 1 MiB. Over a
-    /// path with a long round trip, messages that 8 Gbit/s would carry in one, up to 4 MiB, do not
-    /// ask.
+    /// path with a long round trip the threshold is higher: what 8 Gbit/s carry in one round trip,
+    /// at most 4 MiB.
     #[must_use]
     pub fn rts_threshold(mut self, bytes: u64) -> Self {
         self.config.rts_threshold = bytes;

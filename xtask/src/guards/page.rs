@@ -9,11 +9,12 @@ use crate::error::{Context, Result};
 /// The text above the tables.
 const HEAD: &str = "# What a message costs
 
-Counted, not timed: the same programs (`tests/guarded`) run under valgrind with a clock and with
-random numbers that are the same each time. Both nodes live in one thread. Every figure is for one
-of what the table names, the difference between two numbers of rounds, so that what happens once is
-not in it. Copies are calls of `memcpy` and `memmove`, whatever they move; a short one may have been
-compiled into instructions. What the kernel does is not in the instructions.
+These costs are counted, not timed: programs (`tests/guarded`) run under valgrind, with a clock and
+random numbers that are the same each time. Both nodes live in one thread. Every figure is the cost
+of one unit that the table names (a round trip, a message, a full packet). It is the difference
+between two runs with different numbers of rounds, so costs that arise once are not in it. Copies
+are calls of `memcpy` and `memmove`, whatever they move; a short copy may be compiled into
+instructions instead. Instructions of the kernel are not counted.
 
 `cargo xtask guards`, a step of `make test`, counts again and compares: instructions within 1 %,
 everything else exactly, in both directions. To accept other figures run `cargo xtask guards

@@ -2,8 +2,8 @@
 //!
 //! Messages that come in bursts, or a receiver's credit, may keep less in flight than the
 //! congestion window allows. The window then says nothing about the path (RFC 7661 calls it not
-//! validated): sent at its pace, each burst would leave at once, fill the queue of the slowest
-//! link, and delay all other traffic there. The recent delivery rate is a better bound.
+//! validated). At the pace of such a window each burst would leave at once, fill the queue of the
+//! slowest link, and delay all other traffic there. The recent delivery rate is a better bound.
 
 use crate::limits::ETHERNET_MTU;
 use crate::recovery::{RateSample, Rtt};
