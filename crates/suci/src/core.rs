@@ -98,6 +98,7 @@ impl Core {
         Ok(Turn {
             core: self,
             work: self.cell.take(),
+            by_helper: false,
         })
     }
 
@@ -106,6 +107,7 @@ impl Core {
         Some(Turn {
             core: self,
             work: self.cell.take_at(word)?,
+            by_helper: true,
         })
     }
 
@@ -174,6 +176,8 @@ impl Core {
 pub(crate) struct Turn<'a> {
     core: &'a Core,
     work: Taken<'a, Work>,
+    /// The helper took the driver, not a call of the program.
+    by_helper: bool,
 }
 
 impl Turn<'_> {
@@ -255,8 +259,12 @@ impl Drop for Turn<'_> {
             && !std::thread::panicking()
         {
             if !self.core.alone.load(Ordering::Relaxed) {
-                let helper = &self.core.helper_bell;
-                self.core.holds.note(hold, || helper.ring());
+                self.core.holds.note(hold, || {
+                    // The helper needs no bell for what it leaves itself.
+                    if !self.by_helper {
+                        self.core.helper_bell.ring();
+                    }
+                });
             } else if self.coalescer.holds_messages() {
                 self.coalescer.allowed = false;
                 self.send_on();

@@ -76,6 +76,8 @@ pub(crate) struct Driver {
     want_write: bool,
     /// The last output stopped early, to look at the socket first: more may be sent.
     tx_incomplete: bool,
+    /// Messages waited, at some output, for an answer of a peer, a timer or the socket.
+    held_up: bool,
     /// Another thread asks this one to end its input or output, since something urgent waits.
     pub(crate) interrupt: Arc<AtomicBool>,
     /// A message that the program put back: it is the next one.
@@ -125,6 +127,7 @@ impl Driver {
             spill: Vec::new(),
             want_write: false,
             tx_incomplete: false,
+            held_up: false,
             interrupt: Arc::default(),
             head: None,
             call_ids: CallIds::default(),
@@ -270,7 +273,7 @@ impl Driver {
         self.look(now)?;
         if self.engine.has_output() && !self.tx_incomplete {
             self.tx_incomplete = true;
-            self.coalescer.on_tx_incomplete();
+            self.coalescer.on_left_output();
         }
         Ok(())
     }

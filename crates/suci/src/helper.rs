@@ -7,6 +7,8 @@
 //! helper sleeps, too, and looks once a second. A program that calls often pays only for the swap.
 //! While messages wait for the program's next call
 //! ([`SendCoalescer`](crate::driver::SendCoalescer)), the helper looks a thousand times a second.
+//! It does so, too, while messages wait for an answer of a peer, for a timer or for room in the
+//! socket: the rest of a message longer than the window leaves while the program computes.
 
 use crate::core::{Core, Turn};
 use crate::error::Error;
@@ -101,7 +103,9 @@ fn run(core: &Core) {
             return;
         }
         let word = core.cell.word();
-        match judge(seen, word) {
+        let program = judge(seen, word);
+        watch.inside = program == Program::Inside;
+        match program {
             Program::Active => watch.away = Duration::ZERO,
             Program::Inside if watch.looks > 0 => {}
             // An error ends the sleep early, which costs one more look.
@@ -132,6 +136,8 @@ struct Watch {
     over: u32,
     /// How long the program has not called.
     away: Duration,
+    /// The program is in the call that it was in at the last look.
+    inside: bool,
 }
 
 impl Watch {
@@ -142,19 +148,23 @@ impl Watch {
             self.seen = hold;
             self.looks = WATCHES;
         } else if hold != self.over
+            && !self.inside
             && let Some(mut turn) = enter_between(core)
         {
             // If a call is under way, it may add to the output: the next look will tell.
-            self.over = hold;
             if turn.hold_number() != Some(hold) {
+                self.over = hold;
                 return Ok(());
             }
             turn.turn()?;
-            // More is to be sent than one cycle sends, and the program is elsewhere.
-            if turn.tx_incomplete() {
+            // More is to be sent than one cycle sends, now or when a peer answers, and the program
+            // is elsewhere. Should it come back for a moment, the next look goes on.
+            if turn.has_unsent() {
                 drop(turn);
+                self.looks = WATCHES;
                 return serve(core, core.cell.word());
             }
+            self.over = hold;
         }
         Ok(())
     }
@@ -354,6 +364,43 @@ mod tests {
         // The peer takes the message.
         let got = b.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(got.map(|message| message.payload.len()), Some(length));
+    }
+
+    /// A program that computes after it sent a message that the peer must answer first: the first
+    /// message of all waits for the handshake, a large one for the receiver's consent.
+    #[test]
+    fn messages_that_wait_for_answers_leave_while_the_program_computes() {
+        for large in [false, true] {
+            // On a busy machine any single message may be late.
+            let is_soon = (0..20).any(|_| {
+                let (mut a, mut b) = acquainted(node(0));
+                if large {
+                    a.send(b.id(), "hello").unwrap();
+                    assert!(b.recv_timeout(Duration::from_secs(30)).unwrap().is_some());
+                    a.flush(Duration::from_secs(30)).unwrap();
+                }
+                let length = if large { 1 << 20 } else { 1 };
+                let begun = Instant::now();
+                a.send(b.id(), vec![1; length]).unwrap();
+                let got = b.recv_timeout(Duration::from_secs(30)).unwrap();
+                assert_eq!(got.map(|message| message.payload.len()), Some(length));
+                begun.elapsed() < super::UNATTENDED / 2
+            });
+            assert!(is_soon, "large: {large}");
+        }
+    }
+
+    /// Only the program ends a suspension, so the helper does not wait for that.
+    #[test]
+    fn the_helper_does_not_wait_for_the_program_to_resume() {
+        let (mut a, b) = left_alone();
+        let peer = b.id();
+        a.send(peer, vec![1; 1 << 20]).unwrap();
+        assert!(a.enter().unwrap().has_unsent());
+        a.peer(peer).suspend().unwrap();
+        assert!(!a.enter().unwrap().has_unsent());
+        a.peer(peer).resume().unwrap();
+        assert!(a.enter().unwrap().has_unsent());
     }
 
     /// Calls that only ask send nothing, whatever waits to be sent, and however often they come.

@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     /// Number of announced messages, over all peers, of which no event and no receiving call told
     /// the program.
     pub(crate) unreported: usize,
+    /// Messages were found to wait for a peer, a timer or the socket since the driver asked.
+    pub(crate) found_waiting: bool,
     /// Peers whose suspension changed since the driver asked: at most every peer known, each once.
     pub(crate) resuspended: BTreeSet<NodeId>,
     /// Peers that were lost since the driver asked: at most every peer known, each once.
@@ -118,6 +120,7 @@ impl Shared {
             closing: false,
             peers_with_events: VecDeque::new(),
             unreported: 0,
+            found_waiting: false,
             resuspended: BTreeSet::new(),
             lost: BTreeSet::new(),
             calls: Calls::default(),

@@ -474,6 +474,20 @@ impl Engine {
         self.flush
     }
 
+    /// Returns true if [`Engine::poll_transmit`] found messages, since the last call of this
+    /// function, that cannot be sent yet: they wait for an answer of their peer, for a timer or for
+    /// room in the socket. A driver must take input and run timers meanwhile.
+    pub fn take_found_waiting(&mut self) -> bool {
+        core::mem::take(&mut self.shared.found_waiting)
+    }
+
+    /// Returns true if messages wait now, as [`Engine::take_found_waiting`] describes. Looks at
+    /// every active peer.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        self.peers.iter_active().any(|(_, peer)| peer.is_held_up())
+    }
+
     /// Returns true if [`Engine::recv`] is worth calling.
     #[must_use]
     pub fn has_message(&self) -> bool {

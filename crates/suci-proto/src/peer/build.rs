@@ -142,6 +142,7 @@ impl Peer {
         if built != Built::Train || self.session.outbox.is_empty() {
             let reason = self.wait_reason(now);
             self.waits.note(now, reason);
+            shared.found_waiting |= self.is_held_up();
         }
         if built == Built::Last {
             // The packets just built may await an answer.
@@ -537,6 +538,13 @@ impl Peer {
             Some(_) => WaitReason::Pacing,
             None => WaitReason::Congestion,
         })
+    }
+
+    /// Returns true if messages wait for something that the program need not do: an answer of the
+    /// peer, a timer or room in the socket.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let reason = self.waits.reason();
+        reason.is_some_and(|reason| reason != WaitReason::Suspended)
     }
 
     /// Starts asking for credit if messages wait for it, and stops otherwise.

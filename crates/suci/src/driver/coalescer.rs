@@ -91,7 +91,7 @@ impl SendCoalescer {
 
     /// Begins a hold for output that a call left unsent. The helper sends it as it sends other
     /// holds.
-    pub(super) fn on_tx_incomplete(&mut self) {
+    pub(super) fn on_left_output(&mut self) {
         self.holds = self.holds.wrapping_add(1);
     }
 

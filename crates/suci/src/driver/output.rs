@@ -36,6 +36,15 @@ impl Driver {
     /// [`tx_incomplete`](Self::tx_incomplete), and the next cycle is due at once. Returns whether
     /// anything was sent, which takes time.
     pub(super) fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
+        let busy = self.try_output(now);
+        if self.engine.take_found_waiting() {
+            self.held_up = true;
+            self.coalescer.on_left_output();
+        }
+        busy
+    }
+
+    fn try_output(&mut self, now: Instant) -> Result<bool, Error> {
         self.tx_incomplete = false;
         self.coalescer.on_output(now);
         if self.engine.output_yields(now) {
@@ -66,7 +75,7 @@ impl Driver {
     fn end_tx(&mut self, now: Instant) {
         self.engine.end_tx(now);
         self.tx_incomplete = true;
-        self.coalescer.on_tx_incomplete();
+        self.coalescer.on_left_output();
     }
 
     /// Sends only output that is more urgent than the rest of the last output. It does not wait for
@@ -87,10 +96,17 @@ impl Driver {
         self.tx_incomplete
     }
 
-    /// The number of the hold, if output waits for the program's next call: messages that wait for
-    /// more, or the rest of the last output.
+    /// Whether there is more to send, now or as soon as a peer answers, a timer ends or the socket
+    /// has room.
+    pub(crate) fn has_unsent(&mut self) -> bool {
+        self.held_up = self.held_up && self.engine.is_held_up();
+        self.tx_incomplete || self.held_up
+    }
+
+    /// The number of the hold, if output may wait for the program's next call: messages that wait
+    /// for more or are held up, or the rest of the last output.
     pub(crate) fn hold_number(&self) -> Option<u32> {
-        let waits = self.tx_incomplete || self.coalescer.holds_messages();
+        let waits = self.tx_incomplete || self.held_up || self.coalescer.holds_messages();
         waits.then(|| self.coalescer.last_hold())
     }
 

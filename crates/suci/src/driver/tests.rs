@@ -310,6 +310,7 @@ fn a_call_transmits_for_a_bounded_time() {
         b.take_message();
         a.is_flushed()
     });
+    assert!(!a.has_unsent(), "nothing waits for the peer any more");
     assert_eq!(a.hold_number(), None);
 }
 
