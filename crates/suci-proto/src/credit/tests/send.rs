@@ -414,6 +414,33 @@ fn f19_blocked_of_an_ended_generation_says_so_each_time() {
     assert!(credit.return_due(at(22)).is_some(), "with the next BLOCKED");
 }
 
+/// A hostile granter claims the highest limit again and again. No CREDIT brings it more than one
+/// small packet.
+#[test]
+fn each_grant_of_an_ended_generation_is_answered_by_at_most_one_packet() {
+    let mut credit = sender(9, 2);
+    credit.on_reclaim(0, at(1));
+    for number in 2..500 {
+        credit.on_sent(number, at(number), false);
+        credit.on_return_sent(at(number));
+        let next = credit.may_send_control(number + 1, at(number));
+        assert!(
+            number < 4 || matches!(next, ControlAllowance::No(_)),
+            "{number}"
+        );
+        assert!(!credit.return_presses(), "{number}");
+        assert!(
+            !credit.on_grant(offer(0, number, 2), at(number)),
+            "no room for one"
+        );
+        assert!(!credit.return_presses(), "{number}");
+        assert!(!credit.on_grant(offer(0, u64::MAX, 2), at(number)));
+        assert!(credit.return_presses() && !credit.may_send_data(number + 1, at(number)));
+        let next = credit.may_send_control(number + 1, at(number));
+        assert_eq!(next, ControlAllowance::Small);
+    }
+}
+
 #[test]
 fn a_reserve_that_never_arrived_is_not_used() {
     let mut credit = sender(9, 60);
