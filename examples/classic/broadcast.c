@@ -17,13 +17,25 @@
 static char buffer[LARGEST];
 static int connections[MOST_RECEIVERS + 1];
 
+/* Returns the packet of `size` bytes: the last one, once all receivers have acknowledged it. */
+static datagram_packet *packet_of(datagram_socket *sock, size_t size)
+{
+    static datagram_packet *packet;
+
+    if (packet == NULL || packet->length != size || datagram_packet_busy(packet)) {
+        datagram_free_packet(packet);
+        packet = new_packet(sock, size);
+    }
+    return packet;
+}
+
 /* Sends to nodes 1 to `others`, and waits for all answers. */
 static void send_to_all(datagram_socket *sock, enum method method, uint32_t others, size_t size)
 {
-    datagram_packet *packet = method == PACKET ? new_packet(sock, size) : NULL;
+    datagram_packet *packet = method == PACKET ? packet_of(sock, size) : NULL;
 
-    if (packet != NULL)
-        memset(packet->data, 'x', size);
+    /* The program makes its message in place. */
+    memset(packet != NULL ? packet->data : buffer, 'x', size);
     for (uint32_t id = 1; id <= others; id++) {
         if (method == WRITE)
             write_to(sock, id, buffer, size);
@@ -32,8 +44,6 @@ static void send_to_all(datagram_socket *sock, enum method method, uint32_t othe
         else
             tcp_send(connections[id], buffer, size);
     }
-    if (packet != NULL)
-        datagram_free_packet(packet);
     for (uint32_t id = 1; id <= others; id++) {
         if (method != TCP)
             take(sock, method, buffer, sizeof buffer);

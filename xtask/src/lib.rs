@@ -7,6 +7,7 @@ pub mod demo;
 pub mod distance;
 pub mod emulator;
 pub mod error;
+pub mod evaluate;
 pub mod exec;
 pub mod faults;
 pub mod figures;

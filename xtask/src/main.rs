@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
-    Result, bench, ci, demo, faults, fuzz, guards, ladders, layers, mutants, planted, prolog,
-    prose, show, soak, tableau,
+    Result, bench, ci, demo, evaluate, faults, fuzz, guards, ladders, layers, mutants, planted,
+    prolog, prose, show, soak, tableau,
 };
 
 /// The project's own chores.
@@ -104,6 +104,11 @@ enum Chore {
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
         rounds: u32,
     },
+    /// The evaluations of a paper, measured anew: `evaluate suci` writes examples/classic/results
+    Evaluate {
+        /// The system of the paper
+        system: String,
+    },
     /// Two namespaces with a cable between them, to try things in, until Ctrl-C
     Pair {
         /// Share of packets to drop each way, 0 to 1
@@ -138,6 +143,7 @@ fn run(chore: Chore) -> Result<()> {
         }),
         Chore::Soak { rounds } => soak::run(rounds),
         Chore::Tableau { rounds } => tableau::evaluate(rounds),
+        Chore::Evaluate { system } => evaluate::run(&system),
         Chore::Pair { loss, rate } => pair(loss, rate),
     }
 }

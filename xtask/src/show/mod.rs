@@ -1,6 +1,7 @@
 //! The promises of each capability: one line per promise, each measured anew and printed with its
 //! figures and its bound.
 
+mod classic;
 mod control;
 mod flow;
 mod foundation;
@@ -106,6 +107,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("users", &[users::LINES]),
     ("networks", &[networks::LINES]),
     ("house", &[house::LINES]),
+    ("classic", &[classic::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.

@@ -1,0 +1,390 @@
+//! `cargo xtask evaluate suci`: the evaluations of the Suci papers, on the classic C interface.
+//!
+//! The programs of `examples/classic` run between network namespaces whose devices are paced to 10
+//! and 100 Mbit/s, as the papers' Ethernet was, and without a limit. Each evaluation gets a table,
+//! a plot for each network, and a paragraph in `examples/classic/results`.
+
+mod findings;
+mod plan;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::error::{Context, Failure, Result};
+use crate::exec::{self, Process};
+use crate::netns::Cluster;
+use crate::plot::{self, Axes, Curve};
+
+use plan::{EVALUATIONS, Evaluation, Method};
+
+/// Hosts of a network: a sender and up to nine receivers.
+pub(crate) const HOSTS: u16 = 10;
+
+/// The port of every node.
+const PORT: u16 = 7_600;
+
+/// Longest run of one method.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// The pace of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    Mbit10,
+    Mbit100,
+    Unlimited,
+}
+
+impl Pace {
+    pub(crate) const ALL: [Self; 3] = [Self::Mbit10, Self::Mbit100, Self::Unlimited];
+
+    /// Its name for people.
+    fn shown(self) -> &'static str {
+        match self {
+            Self::Mbit10 => "10 Mbit/s",
+            Self::Mbit100 => "100 Mbit/s",
+            Self::Unlimited => "unlimited",
+        }
+    }
+
+    /// Its name in file names.
+    fn slug(self) -> &'static str {
+        match self {
+            Self::Mbit10 => "10",
+            Self::Mbit100 => "100",
+            Self::Unlimited => "unlimited",
+        }
+    }
+
+    /// Mbit/s, and milliseconds that the device's queue holds.
+    fn limit(self) -> Option<(u32, u32)> {
+        match self {
+            Self::Mbit10 => Some((10, 100)),
+            Self::Mbit100 => Some((100, 50)),
+            Self::Unlimited => None,
+        }
+    }
+}
+
+/// Hosts on one switch whose own devices are paced, as an Ethernet adapter paces a host.
+pub(crate) fn network(pace: Pace) -> Result<Cluster> {
+    let cluster = Cluster::new(HOSTS)?;
+    if let Some((mbit, queue_ms)) = pace.limit() {
+        for host in &cluster.hosts {
+            host.limit_rate(mbit, queue_ms)?;
+        }
+    }
+    Ok(cluster)
+}
+
+/// The compiled programs.
+pub(crate) struct Programs {
+    dir: PathBuf,
+}
+
+impl Programs {
+    /// Compiles every program of `examples/classic` against a release build of the C library.
+    pub(crate) fn build() -> Result<Self> {
+        let build = ["build", "-q", "--locked", "--release", "-p", "suci-capi"];
+        exec::run(&mut exec::cargo(build))?;
+        let dir = exec::target_dir().join("evaluate");
+        std::fs::create_dir_all(&dir)?;
+        let place = exec::root().join("examples/classic");
+        for entry in std::fs::read_dir(&place).context(place.display())? {
+            let source = entry?.path();
+            if source.extension().is_none_or(|kind| kind != "c") {
+                continue;
+            }
+            let name = source.file_stem().context("a file without a name")?;
+            let mut compile = Command::new("cc");
+            compile
+                .args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-I"])
+                .arg(exec::root().join("crates/suci-capi/include"))
+                .arg(&source)
+                .arg(exec::target_dir().join("release/libsuci_capi.a"))
+                .args(["-lpthread", "-ldl", "-lm", "-o"])
+                .arg(dir.join(name));
+            exec::run(&mut compile)?;
+        }
+        Ok(Self { dir })
+    }
+
+    /// Runs a program on the first `nodes` hosts, each with `args` behind table and ID. Returns
+    /// what node 0 said.
+    pub(crate) fn run(
+        &self,
+        cluster: &Cluster,
+        program: &str,
+        nodes: u16,
+        args: &[&str],
+    ) -> Result<String> {
+        let mut table = String::new();
+        for id in 0..nodes {
+            let _ = writeln!(table, "{id} {}:{PORT}", cluster.addr(id));
+        }
+        let file = self.dir.join("nodes");
+        std::fs::write(&file, table).context(file.display())?;
+        let program = self.dir.join(program);
+        let command = |id: u16| -> Result<Command> {
+            let host = cluster.hosts.get(usize::from(id)).context("no such host")?;
+            let mut command = host.command(&program);
+            command.arg(&file).arg(id.to_string()).args(args);
+            Ok(command)
+        };
+        let deadline = Instant::now() + LIMIT;
+        let mut others = Vec::new();
+        for id in 1..nodes {
+            others.push(Process::spawn(&mut command(id)?)?);
+        }
+        // `timeout` ends a program that hangs.
+        let mut first = Command::new("timeout");
+        let inner = command(0)?;
+        first
+            .arg(LIMIT.as_secs().to_string())
+            .arg(inner.get_program());
+        let said = exec::capture(first.args(inner.get_args()))?;
+        for other in &mut others {
+            other.finish_by(deadline + Duration::from_secs(5))?;
+        }
+        Ok(said)
+    }
+}
+
+/// The curves of one evaluation on one network, by the names of the methods.
+type Curves = BTreeMap<&'static str, Curve>;
+
+/// The curves of one evaluation on each network, in the order of [`Pace::ALL`].
+pub(crate) struct Measured {
+    curves: Vec<(Pace, Curves)>,
+}
+
+impl Measured {
+    /// The value of a method at `x`.
+    fn at(&self, pace: Pace, method: &str, x: f64) -> Option<f64> {
+        let (_, curves) = self.curves.iter().find(|(known, _)| *known == pace)?;
+        let point = curves.get(method)?.iter().find(|point| point.0 == x);
+        point.map(|point| point.1)
+    }
+
+    fn curve(&self, pace: Pace, method: &str) -> &[(f64, f64)] {
+        let known = self.curves.iter().find(|(known, _)| *known == pace);
+        let curve = known.and_then(|(_, curves)| curves.get(method));
+        curve.map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Parses lines of two numbers.
+fn parse(said: &str) -> Result<Curve> {
+    let point = |line: &str| {
+        let (x, y) = line.split_once(' ')?;
+        Some((x.parse().ok()?, y.parse().ok()?))
+    };
+    let points: Option<Curve> = said.lines().map(point).collect();
+    let points = points.filter(|points| !points.is_empty());
+    points.context(format!("no table: {said}"))
+}
+
+/// Measures one method of an evaluation.
+pub(crate) fn measure(
+    programs: &Programs,
+    cluster: &Cluster,
+    pace: Pace,
+    evaluation: &Evaluation,
+    method: &Method,
+) -> Result<Curve> {
+    let args = [method.argument, (evaluation.effort)(pace)];
+    parse(&programs.run(cluster, evaluation.program, evaluation.nodes, &args)?)
+}
+
+/// The evaluation that this program makes.
+pub(crate) fn of(program: &str) -> Result<&'static Evaluation> {
+    let known = EVALUATIONS.iter().find(|known| known.program == program);
+    known.context(format!("no evaluation by {program}"))
+}
+
+fn table(evaluation: &Evaluation, curves: &Curves) -> String {
+    let mut text = format!("| {} |", evaluation.across);
+    for method in evaluation.methods {
+        let _ = write!(text, " {} |", method.name);
+    }
+    text.push_str("\n|---|");
+    text.push_str(&"---|".repeat(evaluation.methods.len()));
+    text.push('\n');
+    let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for method in evaluation.methods {
+        for (x, y) in curves.get(method.name).into_iter().flatten() {
+            let shown = if *y < 10.0 {
+                format!("{y:.3}")
+            } else {
+                format!("{y:.0}")
+            };
+            rows.entry(*x as u64).or_default().push(shown);
+        }
+    }
+    for (x, row) in rows {
+        let _ = writeln!(text, "| {x} | {} |", row.join(" | "));
+    }
+    text
+}
+
+/// Writes the part of an evaluation, and its plots. Returns the part.
+fn report(dir: &Path, evaluation: &Evaluation, measured: &Measured) -> Result<String> {
+    let mut text = format!("## {}\n\n{}\n\n", evaluation.title, evaluation.about);
+    let _ = writeln!(text, "**Found.** {}\n", (evaluation.finding)(measured));
+    for (pace, curves) in &measured.curves {
+        let file = format!("{}-{}.svg", evaluation.program, pace.slug());
+        let axes = Axes {
+            across: evaluation.across,
+            up: evaluation.up,
+            logarithmic: evaluation.logarithmic,
+        };
+        let named: BTreeMap<&str, Curve> = curves
+            .iter()
+            .map(|(name, curve)| (*name, curve.clone()))
+            .collect();
+        let svg = plot::svg(axes, &named)?.context("a plot of nothing")?;
+        std::fs::write(dir.join(&file), svg).context(&file)?;
+        let _ = writeln!(
+            text,
+            "{}, in {}:\n\n![{} at {}]({file})\n\n{}",
+            pace.shown(),
+            evaluation.up,
+            evaluation.title,
+            pace.shown(),
+            table(evaluation, curves)
+        );
+    }
+    Ok(text)
+}
+
+/// Measures every evaluation on every network and writes the results.
+///
+/// # Errors
+/// There is no such system, a program fails, or namespaces cannot be made.
+pub fn run(system: &str) -> Result<()> {
+    if system != "suci" {
+        return Err(Failure::new(format!(
+            "no evaluation of `{system}`; there is suci"
+        )));
+    }
+    let begun = Instant::now();
+    let programs = Programs::build()?;
+    let mut all: Vec<Measured> = EVALUATIONS
+        .iter()
+        .map(|_| Measured { curves: Vec::new() })
+        .collect();
+    let mut weighed = String::new();
+    for pace in Pace::ALL {
+        let cluster = network(pace)?;
+        for (evaluation, measured) in EVALUATIONS.iter().zip(&mut all) {
+            let mut curves = Curves::new();
+            for method in evaluation.methods {
+                let since = Instant::now();
+                let curve = measure(&programs, &cluster, pace, evaluation, method)?;
+                let seconds = since.elapsed().as_secs_f64();
+                let (pace, title) = (pace.shown(), evaluation.title);
+                println!("{pace}, {title}: {} ({seconds:.1} s)", method.name);
+                curves.insert(method.name, curve);
+            }
+            measured.curves.push((pace, curves));
+        }
+        if pace == Pace::Unlimited {
+            weighed = findings::processor_table(&weigh(&programs, &cluster)?);
+        }
+    }
+    let dir = exec::root().join("examples/classic/results");
+    std::fs::create_dir_all(&dir)?;
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let mut page = format!(
+        "# The evaluations of the Suci papers, measured anew\n\nWritten by `make evaluate-suci` on a machine with \
+         {cores} cores. The papers' figures are of\nother hardware: compare ratios. A paced device lets \
+         3,200 bytes (10 Mbit/s) or 25,000 (100 Mbit/s)\npass at once after a pause, so short messages go faster \
+         than its rate.\n\n"
+    );
+    for (evaluation, measured) in EVALUATIONS.iter().zip(&all) {
+        page += &report(&dir, evaluation, measured)?;
+    }
+    page += &weighed;
+    let file = dir.join("README.md");
+    std::fs::write(&file, page.trim_end().to_owned() + "\n").context(file.display())?;
+    println!("{} ({} s)", file.display(), begun.elapsed().as_secs());
+    Ok(())
+}
+
+/// What broadcasts of 1 MiB to nine receivers cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weight {
+    pub(crate) method: &'static str,
+    /// Processor time of the sender, in milliseconds for each broadcast.
+    pub(crate) processor_ms: f64,
+    /// Time, in milliseconds for each broadcast.
+    pub(crate) total_ms: f64,
+    /// Payload bytes that the library copied to send.
+    pub(crate) copied: f64,
+}
+
+/// Broadcasts of one weighing, and its rounds: the least time of several counts, because other
+/// processes of the machine only add to it.
+const BROADCASTS: u32 = 50;
+const ROUNDS: usize = 5;
+
+/// Measures the processor time of the packet interface's broadcast, of nine writes, and of nine TCP
+/// streams.
+pub(crate) fn weigh(programs: &Programs, cluster: &Cluster) -> Result<Vec<Weight>> {
+    let methods = ["packet", "write", "tcp"];
+    let mut least: Vec<Option<Weight>> = vec![None; methods.len()];
+    for _ in 0..ROUNDS {
+        for (method, least) in methods.into_iter().zip(&mut least) {
+            let count = BROADCASTS.to_string();
+            let args = [method, "0", "1048576", &count];
+            let said = programs.run(cluster, "broadcast", HOSTS, &args)?;
+            let figure = |word: &str| -> Result<f64> {
+                let (_, rest) = said
+                    .split_once(word)
+                    .context(format!("no {word}: {said}"))?;
+                let number = rest.split_whitespace().next().unwrap_or_default();
+                number.parse().context(word)
+            };
+            let weight = Weight {
+                method,
+                processor_ms: figure("processor ")? * 1e3 / f64::from(BROADCASTS),
+                total_ms: figure("seconds ")? * 1e3 / f64::from(BROADCASTS),
+                copied: figure("copied ")?,
+            };
+            let is_less = |old: Weight| weight.processor_ms < old.processor_ms;
+            if least.is_none_or(is_less) {
+                *least = Some(weight);
+            }
+        }
+    }
+    Ok(least.into_iter().flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_parsed_or_refused() {
+        assert_eq!(parse("1 2.5\n10 3\n").unwrap(), [(1.0, 2.5), (10.0, 3.0)]);
+        assert!(parse("").is_err());
+        assert!(parse("1 2\nnonsense\n").is_err());
+    }
+
+    #[test]
+    fn each_finding_is_written_from_any_figures() {
+        for evaluation in EVALUATIONS {
+            let curves: Curves = evaluation
+                .methods
+                .iter()
+                .map(|method| (method.name, vec![(1.0, 2.0), (2000.0, 4.0)]))
+                .collect();
+            let all = Pace::ALL.map(|pace| (pace, curves.clone()));
+            let measured = Measured { curves: all.into() };
+            let text = (evaluation.finding)(&measured);
+            assert!(text.ends_with('.'), "{text}");
+        }
+    }
+}
