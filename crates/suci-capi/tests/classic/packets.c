@@ -143,12 +143,15 @@ static void acknowledgements(datagram_socket *a, datagram_socket *b)
 {
     int waited = 0;
 
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 20; i++) {
         check(datagram_destination(1, a) == 0 && datagram_write(a, "x", 1) == 1);
         await(b, a);
         datagram_free_packet(datagram_packet_get(b));
-        check(datagram_ready(a, 0, 1) == 0);
-        waited += datagram_queue_length(a, 1) == 1;
+        /* Every other time the call comes at once, when no other reason to send is near. */
+        if (i % 2 == 0) {
+            check(datagram_ready(a, 0, 1) == 0);
+            waited += datagram_queue_length(a, 1) == 1;
+        }
         check(ack_sync(b, 0) == 0);
         check(datagram_ready(a, 0, 5) == 0);
         check(datagram_queue_length(a, 1) == 0);
