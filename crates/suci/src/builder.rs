@@ -130,9 +130,9 @@ impl NodeBuilder {
     }
 
     /// Longest message taken without asking the program, in bytes; those that are too short to ask
-    /// ([`rts_threshold`](crate::Config::rts_threshold)) are taken in any case. Default 64 MiB, at
-    /// most half of `memory` (with several threads: of each one's part). Longer ones raise
-    /// [`Event::Incoming`](crate::Event::Incoming).
+    /// ([`rts_threshold`](crate::Config::rts_threshold)) are taken in any case. At most half of
+    /// `memory` (with several threads: of each one's part). Default 64 MiB, or that half if it is
+    /// less. Longer ones raise [`Event::Incoming`](crate::Event::Incoming).
     #[must_use]
     pub fn max_message(mut self, bytes: u64) -> Self {
         self.config.max_message = bytes;
@@ -437,12 +437,13 @@ impl NodeBuilder {
             return Err(refused("memory", &self.config.memory, allowed).into());
         }
         let most = config.memory / 2;
-        if config.max_message > most && count > 1 {
-            if config.max_message != Config::default().max_message {
+        if config.max_message > most {
+            if config.max_message == Config::default().max_message {
+                config.max_message = most;
+            } else if count > 1 {
                 let allowed = "at most half of each thread's part of memory";
                 return Err(refused("max_message", &config.max_message, allowed).into());
             }
-            config.max_message = most;
         }
         Ok(config)
     }

@@ -225,7 +225,8 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{AddressBook, Event, Node, NodeId, OutgoingMessage};
+    use crate::{AddressBook, Error, Event, Node, NodeId, OutgoingMessage};
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
     fn node(id: u32) -> Node {
@@ -448,6 +449,25 @@ mod tests {
         }
         assert_eq!(a.peer(b.id()).queue_len().unwrap(), (0, 0));
         assert!(b.try_recv().unwrap().is_some());
+    }
+
+    #[test]
+    fn a_program_whose_sends_all_fail_is_served() {
+        let (mut a, mut b) = acquainted(node(0));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let stranger = b.send(NodeId(77), "nobody");
+                    assert!(matches!(stranger, Err(Error::UnknownPeer(_))));
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            });
+            a.send(NodeId(1), "hello").unwrap();
+            let flushed = a.flush(Duration::from_secs(10));
+            over.store(true, Ordering::Relaxed);
+            flushed.unwrap();
+        });
     }
 
     /// A call may take long without sleeping, and nothing rings when it is over.

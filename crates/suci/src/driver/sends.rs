@@ -163,8 +163,9 @@ impl Driver {
     }
 
     /// Accepts a message of `bytes` bytes with `push`, and sends it, unless it waits for more
-    /// ([`SendCoalescer`](super::SendCoalescer)). `called` is when the call began, if
-    /// something that takes time came first.
+    /// ([`SendCoalescer`](super::SendCoalescer)). If `push` fails, it takes input if the last look at
+    /// the socket is too long ago. `called` is when the call began, if something that takes time came
+    /// first.
     pub(crate) fn send<T>(
         &mut self,
         called: Option<Instant>,
@@ -173,9 +174,15 @@ impl Driver {
     ) -> Result<T, Error> {
         let mut now = self.clock.now();
         let called = called.unwrap_or(now);
-        let number = push(self, &mut now)?;
-        self.send_on_or_keep(called, now, bytes as u64);
-        Ok(number)
+        let pushed = push(self, &mut now);
+        if pushed.is_ok() {
+            self.send_on_or_keep(called, now, bytes as u64);
+        } else {
+            // A program whose sends all fail keeps the helper away as well as any other. If the
+            // socket failed, the next call that needs it says so.
+            let _ = self.refresh(now);
+        }
+        pushed
     }
 
     /// Sends the accepted messages, `bytes` bytes in all, unless they wait for more. The call began

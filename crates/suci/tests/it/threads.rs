@@ -148,6 +148,10 @@ fn what_is_the_nodes_is_divided_among_its_threads() {
     assert!(says(builder(1).memory(3 << 20)).contains("1 MiB for each thread"));
     let explicit = builder(1).memory(64 << 20).max_message(9 << 20);
     assert!(says(explicit).contains("each thread's part"));
+    let mut lone = builder(4).memory(1 << 20).open().unwrap();
+    lone.close(LONG).unwrap();
+    let explicit = builder(1).memory(64 << 20).max_message(64 << 19);
+    explicit.open().unwrap();
     // By default messages that fit are taken, and longer ones are announced.
     let a = builder(0).memory(4 << 20).open_threads(4).unwrap();
     let b = node(1, 1);
