@@ -26,14 +26,14 @@ TIMES  ?= 200
 TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
 	CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
-# What a build needs, as command:package pairs: linker, libc and, for rustup, curl with certificates.
+# Needed to build, as command:package pairs: linker, libc and, for rustup, curl with certificates.
 BUILD_TOOLS := cc:gcc cc:libc6-dev curl:curl curl:ca-certificates
 
-# What the tests call, as command:package pairs.
+# Called by the tests, as command:package pairs.
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
-	g++:g++ git:git valgrind:valgrind mandoc:mandoc cmake:cmake pkg-config:pkgconf swipl:swi-prolog-nox
+	g++:g++ git:git valgrind:valgrind mandoc:mandoc cmake:cmake pkg-config:pkgconf swipl:swi-prolog-nox clang:clang
 
-# What the contenders of the bench in C are built and run with, as file:package pairs.
+# Needed by the contenders of the bench in C, as file:package pairs.
 BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma/fabric.h:libfabric-dev \
 	/usr/include/ucp/api/ucp.h:libucx-dev /usr/include/enet/enet.h:libenet-dev \
 	/usr/bin/mpiexec.mpich:mpich /usr/bin/mpicc.mpich:libmpich-dev

@@ -12,7 +12,7 @@
 
 #define SIZE 1400
 #define WINDOW 50
-/* What a packet of that message has as UDP payload, about. */
+/* UDP payload of a packet with such a message, about. */
 #define PACKET_BYTES 1452
 
 static const long COUNTS[] = {10, 25, 40, 50, 60, 75, 100, 150, 200};

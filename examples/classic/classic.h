@@ -1,4 +1,4 @@
-/* What the programs of this folder share.
+/* Helpers of the programs of this folder.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */

@@ -9,6 +9,13 @@ use crate::{exec, source};
 /// Lines of comments and prose end by this column.
 const COLUMNS: usize = 100;
 
+/// Documents that a newcomer reads first, and the most that each may have, in KiB.
+pub const DOCUMENTS: [(&str, u64); 3] = [
+    ("README.md", 12),
+    ("ARCHITECTURE.md", 32),
+    ("CONTRIBUTING.md", 8),
+];
+
 /// Words that the code once used for things that have a standard name, and that name.
 const BANNED: &[(&str, &str)] = &[
     ("Appetite", "Demand"),
@@ -45,8 +52,9 @@ const BANNED: &[(&str, &str)] = &[
     ("Turns", "Scheduler"),
 ];
 
-/// Checks the width of comments and prose, that no banned name came back, and that no two types of
-/// a crate share a name.
+/// Checks the width of comments and prose, the size of the first documents, that no comment begins
+/// with a pronoun instead of its subject, that no banned name came back, and that no two types of a
+/// crate share a name.
 ///
 /// # Errors
 /// All violations found, one per line.
@@ -59,7 +67,7 @@ pub fn check() -> Result<()> {
         let found = match file.extension().is_some_and(|kind| kind == "rs") {
             true => {
                 note_types(&file, &text, &mut types);
-                [wide_comments(&text), banned_names(&text)].concat()
+                [wide_comments(&text), riddles(&text), banned_names(&text)].concat()
             }
             false => wide_prose(&text),
         };
@@ -71,10 +79,25 @@ pub fn check() -> Result<()> {
         );
     }
     wrong.extend(doubled(&types));
+    for (name, most) in DOCUMENTS {
+        let bytes = size(name)?;
+        if bytes > most << 10 {
+            wrong.push(format!("prose: {name}: {bytes} bytes, at most {most} KiB"));
+        }
+    }
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(Failure::new(wrong.join("\n"))),
     }
+}
+
+/// Returns the bytes of a document.
+///
+/// # Errors
+/// The document is missing.
+pub fn size(name: &str) -> Result<u64> {
+    let path = exec::root().join(name);
+    Ok(std::fs::metadata(&path).context(path.display())?.len())
 }
 
 /// Documents and Rust files of the repository that exist, also those that are not committed yet.
@@ -118,6 +141,23 @@ fn wide_comments(text: &str) -> Vec<Finding> {
         } else if !fenced && !is_unbreakable(content) {
             found.extend(too_wide(line).map(|what| (number, what)));
         }
+    }
+    found
+}
+
+/// Finds comments that begin with a relative pronoun, and are no questions.
+fn riddles(text: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut before = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let comment = line.trim_start().strip_prefix("//");
+        let content = comment.map_or("", |comment| comment.trim_start_matches(['/', '!']).trim());
+        let first = content.split(' ').next().filter(|_| !before);
+        let pronoun = first.filter(|word| ["What", "Who", "Whom", "Whoever"].contains(word));
+        if let Some(word) = pronoun.filter(|_| !content.contains('?')) {
+            found.push((number, format!("`{word}` is no subject: name the thing")));
+        }
+        before = !content.is_empty();
     }
     found
 }
@@ -207,6 +247,13 @@ mod tests {
             "// {wide}\nlet a = \"{wide}\";\n/// | {wide}\n/// ```\n/// {wide}\n/// ```\n//! {wide}\n"
         );
         assert_eq!(lines(&wide_comments(&text)), [1, 7]);
+    }
+
+    #[test]
+    fn comments_that_begin_with_a_pronoun_are_found() {
+        let text = "/// Who waits?\n/// What it does.\n\n// What comes\n// Those.\n//! Whom\n";
+        assert_eq!(lines(&riddles(text)), [4]);
+        assert_eq!(lines(&riddles("let a = 1;\n    /// Who waits.\n")), [2]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ foreign_t unify_message(term_t t, suci_message *message, atom_t as, const struct
     return ok;
 }
 
-/* What a slice of a call that receives needs. */
+/* Arguments and result of a call that receives. */
 struct slice {
     const struct node *node;
     suci_filter filter;

@@ -92,7 +92,7 @@ void sending_free(struct sending *sending)
     sending->user_header = NULL;
 }
 
-/* What a slice of a send needs. */
+/* Arguments of a send. */
 struct slice {
     const struct node *node;
     uint32_t to;
@@ -308,7 +308,7 @@ static foreign_t node_broadcast(term_t t, term_t list, term_t content, term_t op
     return ok;
 }
 
-/* What a slice of a flush needs. */
+/* Arguments of a flush. */
 struct flush {
     const struct node *node;
 };

@@ -112,7 +112,7 @@ extern const struct name MODES[], CONTROLLERS[], WAITS[], ACCEPTS[], LINKS[];
 #define RECORD_HEADER 8
 #define RECORD_MAGIC 6
 
-/* What a message is made of. */
+/* The payload of a message, and the memory that holds it. */
 struct payload {
     struct iovec pieces[2];
     size_t count;

@@ -157,7 +157,7 @@ Time limits are seconds, as integers or floats, or the atom `infinite`.
 %     - trust(+Boolean)
 %       Whether peers may send terms with as(fast). Default `false`. See the top of this page.
 %     - mode(+Mode)
-%       What traffic to peers prefers: `adaptive` (default), `throughput`, or `response`.
+%       The preference of traffic to peers: `adaptive` (default), `throughput`, or `response`.
 %     - allow_insecure_network(+Boolean)
 %       Whether an address beyond loopback may be used, although messages are not encrypted.
 %       Default `false`.
@@ -254,9 +254,9 @@ suci_node_property(Node, Property) :-
 
 %!  suci_counters(+Node, -Counters:dict) is det.
 %
-%   What the node counted since it was opened, by the names of `suci_counters` in suci.h.
-%   `Counters.sockets` is a dict of what its sockets counted. Its `recv_drops` are datagrams that
-%   the kernel dropped because the receive buffer was full.
+%   The counters of the node since it was opened, by the names of `suci_counters` in suci.h.
+%   `Counters.sockets` is a dict of the counters of its sockets. Its `recv_drops` are datagrams
+%   that the kernel dropped because the receive buffer was full.
 
 suci_counters(Node, Counters) :-
     node_counters(Node, Pairs, SocketPairs),
@@ -373,7 +373,7 @@ suci_call(Node, Peer, Request, Reply, Options) :-
 %     - channel(?Channel)
 %       The channel. If it is an integer, takes messages on that channel only.
 %     - request(-Request)
-%       What suci_reply/4 answers, or `none` if the sender waits for no reply.
+%       The request for suci_reply/4, or `none` if the sender waits for no reply.
 %     - tag(-Tag), kind(-Kind), user_header(-Bytes), session(-Session), number(-Number)
 %       The sender's tag, kind and header; the session, and the number on the channel.
 %
@@ -546,7 +546,7 @@ suci_peers(Node, Peers) :-
 
 %!  suci_peer_stats(+Node, +Peer, -Stats:dict) is det.
 %
-%   What is known about a peer, by the names of `suci_peer_stats` in suci.h; times are seconds.
+%   State and counters of a peer, by the names of `suci_peer_stats` in suci.h; times are seconds.
 
 suci_peer_stats(Node, Peer, Stats) :-
     peer_stats(Node, Peer, Pairs),

@@ -101,7 +101,7 @@ state(One, Two) :-
     datagram_write(One, 2, third),
     arrives(One, Two, 1, third).
 
-%   What was accepted before a disconnection is kept, and sent afterwards.
+%   Messages accepted before a disconnection are kept, and sent afterwards.
 
 test(kept_while_disconnected) :-
     with_sockets(kept).

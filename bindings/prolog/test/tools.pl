@@ -1,4 +1,4 @@
-/*  What the tests of library(suci) share.
+/*  Helpers of the tests of library(suci).
 
     SPDX-License-Identifier: MIT OR Apache-2.0
 */

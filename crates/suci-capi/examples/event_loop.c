@@ -12,7 +12,7 @@ static int fail(const char *doing)
     return 1;
 }
 
-/* What the node has to say. Returns whether the memory came back. */
+/* Prints a message or an event. Returns 1 if it gives the memory back. */
 static int handle(suci_item *item)
 {
     int is_back = 0;

@@ -1,4 +1,4 @@
-//! What `suci run` tells the processes that it starts.
+//! The variables that `suci run` sets for the processes that it starts.
 
 use crate::error::{Failure, NOT_FOUND};
 use crate::guard::guard;

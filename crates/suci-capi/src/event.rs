@@ -503,7 +503,7 @@ const ITEM_EVENT: u32 = 2;
 /// The next message or event, also that memory was released.
 struct AnyItem;
 
-/// What such a call takes.
+/// The result of such a call.
 enum Item {
     Message(Message),
     Event(RawEvent),

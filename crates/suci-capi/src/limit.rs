@@ -70,11 +70,11 @@ pub(crate) fn woken() -> Failure {
     Failure::new(WOKEN, text)
 }
 
-/// What a call takes from a node. An implementation does not know what ends waits early.
+/// A kind of result that a call waits for. Implementations leave wakes and limits to the caller.
 pub(crate) trait Wanted {
     type Item;
 
-    /// Whether the release of memory is among it.
+    /// True if released memory is such a result.
     const HEARS_RELEASES: bool;
 
     /// Takes one from what this crate keeps itself.
@@ -138,7 +138,7 @@ fn listen<W: Wanted>(node: &mut Entered, limit: Limit, wanted: &mut W) -> Result
             Ok(Some(item)) => return Ok(item),
             Err(Error::Woken) if node.entry().take_woken() => return Err(woken()),
             Err(Error::Woken) => {}
-            // What was released in the last moment waits for the next call.
+            // Memory that was released in the last moment waits for the next call.
             Ok(None) => return Err(Failure::timed_out()),
             Err(error) => return Err(error.into()),
         }

@@ -100,7 +100,7 @@ impl Line {
 /// Sets the descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn suci_log_to(fd: c_int) -> c_int {
-    /// Whether the subscriber could be installed, which a process can do once.
+    /// True if the subscriber could be installed, which a process can do once.
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     guard(|| {
         if fd >= 0 && !INSTALLED.get_or_init(|| set_global_default(Lines).is_ok()) {

@@ -72,7 +72,7 @@ impl SendOptions {
         Ok(options)
     }
 
-    /// Whether a copy of the payload is all that the message is.
+    /// Returns true if the message is nothing but a copy of the payload.
     pub(crate) fn is_plain(&self) -> bool {
         self.flags == 0
             && self.channel == 0

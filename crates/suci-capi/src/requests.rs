@@ -67,7 +67,7 @@ pub unsafe extern "C" fn suci_reply(
         let options = unsafe { SendOptions::of(options) }?;
         // SAFETY: as suci.h asks.
         let pieces = unsafe { outgoing::pieces(pieces, count) }?;
-        // What of the request decides about the reply. C may have released the rest.
+        // The reply needs only these fields. The program may have released the payload.
         let request = Message {
             from: NodeId(raw.from),
             session: SessionNumber(0),

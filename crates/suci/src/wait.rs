@@ -76,7 +76,7 @@ impl WaitPolicy {
     pub const SPIN: Self = Self::Spin(Duration::from_millis(5));
 }
 
-/// What a call waits for.
+/// The result for which a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// The next message, which may be an answer or the next part of a stream.
@@ -100,7 +100,7 @@ pub(crate) enum Step {
     SleepBeside,
 }
 
-/// What ends a sleep beside input, and what decides its kind.
+/// Events other than input that end a sleep, and conditions that decide its kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heed {
     /// How soon a timer is due, if any is.

@@ -1,4 +1,4 @@
-//! What was found, as text made of the figures, so that no sentence outlives them.
+//! The findings, as text made of the figures, so that no sentence outlives them.
 
 use std::fmt::Write as _;
 
@@ -140,8 +140,8 @@ pub(super) fn burst(measured: &Measured) -> String {
 pub(super) fn processor_table(weights: &[Weight]) -> String {
     let mut text = String::from(
         "## Processor time of a broadcast of 1 MiB to 9 receivers\n\nOne packet that is put to nine destinations, \
-         nine writes, and nine TCP streams; unlimited. The\nleast of five rounds of 50 broadcasts each; processor \
-         time is the sender's.\n\n| method | processor, ms | time, ms | payload bytes copied |\n|---|---|---|---|\n",
+         nine writes, and nine TCP streams; unlimited. The\nmedian of nine rounds of 50 broadcasts each, in turns; \
+         processor time is the sender's.\n\n| method | processor, ms | time, ms | payload bytes copied |\n|---|---|---|---|\n",
     );
     for weight in weights {
         let _ = writeln!(

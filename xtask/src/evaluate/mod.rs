@@ -313,7 +313,7 @@ pub fn run(system: &str) -> Result<()> {
     Ok(())
 }
 
-/// What broadcasts of 1 MiB to nine receivers cost.
+/// The cost of broadcasts of 1 MiB to nine receivers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weight {
     pub(crate) method: &'static str,
@@ -325,18 +325,17 @@ pub(crate) struct Weight {
     pub(crate) copied: f64,
 }
 
-/// Broadcasts of one weighing, and its rounds: the least time of several counts, because other
-/// processes of the machine only add to it.
+/// Broadcasts of one round, and the rounds, in which the methods take turns. The median counts.
 const BROADCASTS: u32 = 50;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 
 /// Measures the processor time of the packet interface's broadcast, of nine writes, and of nine TCP
 /// streams.
 pub(crate) fn weigh(programs: &Programs, cluster: &Cluster) -> Result<Vec<Weight>> {
     let methods = ["packet", "write", "tcp"];
-    let mut least: Vec<Option<Weight>> = vec![None; methods.len()];
+    let mut rounds: Vec<Vec<Weight>> = vec![Vec::new(); methods.len()];
     for _ in 0..ROUNDS {
-        for (method, least) in methods.into_iter().zip(&mut least) {
+        for (method, weights) in methods.into_iter().zip(&mut rounds) {
             let count = BROADCASTS.to_string();
             let args = [method, "0", "1048576", &count];
             let said = programs.run(cluster, "broadcast", HOSTS, &args)?;
@@ -347,19 +346,19 @@ pub(crate) fn weigh(programs: &Programs, cluster: &Cluster) -> Result<Vec<Weight
                 let number = rest.split_whitespace().next().unwrap_or_default();
                 number.parse().context(word)
             };
-            let weight = Weight {
+            weights.push(Weight {
                 method,
                 processor_ms: figure("processor ")? * 1e3 / f64::from(BROADCASTS),
                 total_ms: figure("seconds ")? * 1e3 / f64::from(BROADCASTS),
                 copied: figure("copied ")?,
-            };
-            let is_less = |old: Weight| weight.processor_ms < old.processor_ms;
-            if least.is_none_or(is_less) {
-                *least = Some(weight);
-            }
+            });
         }
     }
-    Ok(least.into_iter().flatten().collect())
+    let median = |mut weights: Vec<Weight>| {
+        weights.sort_by(|one, two| one.processor_ms.total_cmp(&two.processor_ms));
+        weights.get(ROUNDS / 2).copied()
+    };
+    Ok(rounds.into_iter().filter_map(median).collect())
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(crate) struct Evaluation {
     pub(crate) title: &'static str,
     /// The program in `examples/classic`.
     pub(crate) program: &'static str,
-    /// What it does, as a paragraph.
+    /// A paragraph that describes it.
     pub(crate) about: &'static str,
     pub(crate) nodes: u16,
     pub(crate) methods: &'static [Method],
@@ -30,7 +30,7 @@ pub(crate) struct Evaluation {
     pub(crate) logarithmic: bool,
     /// The program's last argument.
     pub(crate) effort: fn(Pace) -> &'static str,
-    /// What was found, as a paragraph.
+    /// Writes the paragraph that says what was found.
     pub(crate) finding: fn(&Measured) -> String,
 }
 

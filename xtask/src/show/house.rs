@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::{Ctx, Figure, Line};
 use crate::error::{Context, Failure, Result};
-use crate::{bench, exec, guards, source};
+use crate::{bench, exec, guards, prose, source};
 
 pub(super) const LINES: &[Line] = &[
     Line {
@@ -87,13 +87,8 @@ fn folder_of(path: &Path) -> PathBuf {
 fn documents() -> Result<Figure> {
     let mut said = Vec::new();
     let mut holds = true;
-    for (name, most) in [
-        ("README.md", 12),
-        ("ARCHITECTURE.md", 32),
-        ("CONTRIBUTING.md", 8),
-    ] {
-        let path = exec::root().join(name);
-        let bytes = std::fs::metadata(&path).context(path.display())?.len();
+    for (name, most) in prose::DOCUMENTS {
+        let bytes = prose::size(name)?;
         holds &= bytes <= most << 10;
         said.push(format!("{name} {bytes} B"));
     }

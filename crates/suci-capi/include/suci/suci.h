@@ -217,7 +217,7 @@ const char *suci_strerror(int result);
  * the next call of this thread that fails. Threads: any. */
 const char *suci_last_error_message(void);
 
-/* What the last failure of a call in this thread was about. Values that do not apply are 0. */
+/* Details of the last failure of a call in this thread. Values that do not apply are 0. */
 typedef struct suci_error_info {
     uint32_t size;       /* Set to sizeof before the call. */
     int32_t result;      /* The result of that call. */
@@ -329,13 +329,13 @@ typedef struct suci_node {
     uint64_t id;
 } suci_node;
 
-/* Who may open a session with a node. */
+/* The nodes that may open a session with a node. */
 enum suci_accept {
     SUCI_ACCEPT_BOOK = 0,         /* Nodes of its book only. */
     SUCI_ACCEPT_ANYONE = 1        /* Any node that proves its address. */
 };
 
-/* What one direction of traffic prefers. */
+/* The preference of one direction of traffic. */
 enum suci_mode {
     SUCI_MODE_ADAPTIVE = 0,       /* The library decides from the traffic. */
     SUCI_MODE_THROUGHPUT = 1,     /* Bulk: few acknowledgements. */
@@ -1108,7 +1108,7 @@ typedef struct suci_waited {
     uint64_t times;
 } suci_waited;
 
-/* What is known about a peer. Counters only rise. */
+/* State and counters of a peer. Counters only rise. */
 typedef struct suci_peer_stats {
     uint32_t size;                /* Set to sizeof before the call. */
     uint32_t node;
@@ -1155,7 +1155,7 @@ int suci_peer_get_stats(suci_node node, uint32_t peer, suci_peer_stats *stats);
  *  Numbers of the node
  * --------------------------------------------------------------------------------------------- */
 
-/* What a node counted since it was opened. */
+/* Counters of a node since it was opened. */
 typedef struct suci_counters {
     uint32_t size;                /* Set to sizeof before the call. */
     uint32_t reserved;
@@ -1190,7 +1190,7 @@ typedef struct suci_counters {
     uint64_t late_replies;        /* Replies dropped because no call waited for them. */
 } suci_counters;
 
-/* What a node's sockets counted since it was opened. */
+/* Counters of a node's sockets since it was opened. */
 typedef struct suci_socket_counters {
     uint32_t size;                /* Set to sizeof before the call. */
     uint32_t reserved;

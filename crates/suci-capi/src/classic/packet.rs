@@ -281,7 +281,7 @@ pub(super) unsafe fn is_busy(packet: *const Packet) -> Result<bool, Failure> {
     let busy = memory
         .as_ref()
         .is_some_and(|memory| Arc::strong_count(memory) > 1);
-    // Whoever released the memory on another thread had read it before.
+    // Another thread that released the memory read it before: the program may now write to it.
     std::sync::atomic::fence(Ordering::Acquire);
     Ok(busy)
 }

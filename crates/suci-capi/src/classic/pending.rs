@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use suci::{Bytes, Error, Node, NodeId, OutgoingMessage};
 
-/// What a message counts in the send queue beside its payload.
+/// Bytes that a message counts in the send queue beside its payload.
 const PER_MESSAGE: u64 = 64;
 
 /// Messages that are longer ask the receiver first, which may refuse them.

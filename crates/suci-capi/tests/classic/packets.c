@@ -83,7 +83,7 @@ static void busy(datagram_socket *a, datagram_socket *b)
     await(b, a);
     got = datagram_packet_get(b);
     check(got->length == 1000 && *(char *)got->data == 'z');
-    /* What was got is passed on without a copy, also after a short message. */
+    /* A packet that was got is passed on without a copy, also after a short message. */
     uint64_t before = copied(b);
     check(datagram_packet_put(b, got, 0) == 1 && datagram_free_packet(got) == 0);
     await(a, b);

@@ -1,4 +1,4 @@
-/* What the test programs share: two sockets of one process. */
+/* Helpers of the test programs: two sockets of one process. */
 #ifndef PAIR_H
 #define PAIR_H
 

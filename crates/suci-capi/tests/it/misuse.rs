@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 const PRELUDE: &str = r#"
 #include "check.h"
 
-/* What pointers point to: zeros at first, and for the larger n bytes that no size fits. */
+/* Memory that pointers point to: zeros at first, and for the larger n bytes that no size fits. */
 static union { char bytes[1 << 16]; uint64_t align; } memory[8];
 static suci_node nodes[6];
 static suci_book books[6];
@@ -26,7 +26,7 @@ static const uint64_t numbers[] = {0, 1, UINT64_MAX, (uint64_t)1 << 63, UINT32_M
 /* Lengths that no memory has; 0 and 1 have no more than the memory above. */
 static const size_t lengths[] = {0, 1, SIZE_MAX, (size_t)1 << 63, SIZE_MAX - 7};
 
-/* What a function returned: nothing but known codes; an error, if the handle was wrong. */
+/* Checks a result: a known code, and an error if the handle was wrong. */
 static void judge(const char *name, int result, int wrong_handle)
 {
     ++calls;

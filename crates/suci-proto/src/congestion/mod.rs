@@ -1,7 +1,18 @@
 //! Congestion control: how many bytes may be in flight to one peer.
 //!
 //! A controller sees sizes, times and marks, never packets or peers. [`ControllerChoice`] lists the
-//! controllers, and [`ControllerChoice::make`] makes them. A new one implements [`Controller`].
+//! controllers, and [`ControllerChoice::make`] makes them.
+//!
+//! Steps to a new controller:
+//! 1. Implement [`Controller`] in a file of this folder. A controller has no clock and no
+//!    randomness. It uses only exactly rounded floating point (no `powf`, `exp`, `ln`); otherwise
+//!    seeds do not replay on other machines. Its pace is an upper bound: while the window is not
+//!    full, `peer/cwnd_validation.rs` may lower it.
+//! 2. Name it in [`ControllerChoice`] and make it in [`ControllerChoice::make`].
+//! 3. Enter it in `CHOICES` of `tests/properties.rs`, which checks the bounds, and test it on the
+//!    simulated bottleneck of `tests/link.rs`.
+//! 4. Give it a number in the C library (`controller_code` in `suci-capi/src/options.rs`), and a
+//!    name in the simulator (`suci-sim/src/steering.rs`).
 
 mod bbr;
 mod choice;

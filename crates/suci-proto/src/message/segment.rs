@@ -120,7 +120,7 @@ impl Payloads {
     }
 }
 
-/// What a channel has put into a packet so far, and the room that is left there.
+/// A packet under construction: the part of it that a channel wrote, and the room that is left.
 #[derive(Debug)]
 pub(super) struct Filling {
     /// The packet carries the positions from `start` to `end`...

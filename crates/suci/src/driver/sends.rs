@@ -163,9 +163,9 @@ impl Driver {
     }
 
     /// Accepts a message of `bytes` bytes with `push`, and sends it, unless it waits for more
-    /// ([`SendCoalescer`](super::SendCoalescer)). If `push` fails, it takes input if the last look at
-    /// the socket is too long ago. `called` is when the call began, if something that takes time came
-    /// first.
+    /// ([`SendCoalescer`](super::SendCoalescer)). If `push` fails, it takes input if the last look
+    /// at the socket is too long ago. `called` is when the call began, if something that takes time
+    /// came first.
     pub(crate) fn send<T>(
         &mut self,
         called: Option<Instant>,

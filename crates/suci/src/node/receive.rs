@@ -199,8 +199,8 @@ pub(super) fn wait_to_take<T>(
             turn.waiter.end();
             return Ok(taken);
         }
-        // What came is not what the call waits for. Its acknowledgement waited for the program's
-        // answer, and is sent now.
+        // The call does not wait for this message, so that no answer to it follows now. Its
+        // acknowledgement leaves.
         if !turn.tx_incomplete() {
             turn.send_rest()?;
         }

@@ -72,7 +72,7 @@ fn a_receiver_hears_which_messages_of_others_fill_its_memory() {
         };
         assert_eq!((*from, *channel), wanted);
         assert!(*bytes > 10_000, "{bytes}");
-        // Those that hold most come first.
+        // The channels that hold most come first.
         let [first, second] = [unread[0].0, unread[1].0];
         assert!(first != second && (5..8).contains(&first) && (5..8).contains(&second));
         let text = error.to_string();

@@ -81,7 +81,7 @@ fn a_wake_waits_for_the_next_wait_and_several_are_one() {
     assert!(b.recv_timeout(Duration::ZERO).unwrap().is_none());
     waker.wake();
     a.send(b.id(), "first").unwrap();
-    // What does not wait leaves the wake.
+    // Calls that do not wait leave the wake.
     assert!(b.id() == NodeId(1) && b.peers().unwrap().len() == 1);
     let got = loop {
         match b.recv_timeout(LONG) {
@@ -182,7 +182,7 @@ fn a_wake_ends_each_kind_of_wait_of_a_shared_node() {
     let thread = soon(&waker);
     woken(a.flush(LONG));
     thread.join().unwrap();
-    // What asks an I/O thread is not ended.
+    // A call that only asks an I/O thread is not ended.
     waker.wake();
     assert_eq!(a.peers().unwrap().len(), 2);
     assert!(waker.take());

@@ -397,7 +397,7 @@ fn a_burst_of_newcomers_is_served_within_the_budget() {
         assert!(grant.share() >= 1 || grants.len() >= 100);
         grants.push(grant);
         shares.check().unwrap();
-        // Whatever the peers hold, there is room for the next INIT, also one of an unknown node.
+        // For any grants of the peers, there is room for the next INIT, also of an unknown node.
         let rest = shares.peer_limit() - grants.len() as u64;
         assert!(shares.room_for_inits(false) >= rest.min(29));
         assert!(shares.room_for_strangers() >= rest.min(1));
