@@ -254,9 +254,12 @@ impl DerefMut for Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // After a panic, sending would call a controller that panicked again.
+        // After a panic, sending would call a controller that panicked again. The program can fork
+        // while the turn lasts (`Batch`): the child's descriptors are closed by then, and the
+        // number of the bell may name another descriptor.
         if let Some(hold) = self.work.driver.hold_number()
             && !std::thread::panicking()
+            && !self.core.is_forked()
         {
             if !self.core.alone.load(Ordering::Relaxed) {
                 self.core.holds.note(hold, || {
@@ -271,8 +274,6 @@ impl Drop for Turn<'_> {
             }
         }
         let is_exposed = self.core.is_exposed();
-        // The program can fork while the turn lasts (`Batch`): the child's descriptors are closed
-        // by then.
         if is_exposed && !std::thread::panicking() && !self.core.is_forked() {
             self.publish();
         }
