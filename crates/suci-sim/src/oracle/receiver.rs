@@ -283,7 +283,7 @@ impl Oracle {
         let streams = senders
             .iter()
             .filter_map(|s| self.streams.get(&(*s, node, message.channel.0)));
-        let tokens = streams.flat_map(|stream| stream.tokens.iter());
+        let tokens = streams.flat_map(|stream| stream.tokens.iter().rev());
         let fitting = tokens
             .filter_map(|token| Some((*token, self.record(*token)?)))
             .filter(|(_, record)| {
@@ -292,7 +292,8 @@ impl Oracle {
                     && record.held_by(process)
                     && differs(record, message).is_none()
             });
-        // Of equals, the oldest: unread messages of ended sessions come before those of later ones.
+        // Of equals, the newest. Empty messages carry no token: an unread one of an ended session
+        // is sometimes taken for that of a later session with the same number.
         fitting
             .min_by_key(|(_, record)| source.is_some_and(|source| source != record.from))
             .map(|(token, _)| token)
