@@ -263,28 +263,14 @@ impl Node {
         message: impl Into<OutgoingMessage>,
         limit: Duration,
     ) -> Result<MessageNumber, Error> {
-        let deadline = Deadline::after(limit);
-        let mut message = message.into();
+        let message = message.into();
         message.check()?;
         let mut turn = self.enter_to_send()?;
-        turn.waiter.begin(self.wait, Awaited::Progress);
-        loop {
-            match turn.send(None, message.len(), |driver, now| {
-                driver.try_push(now, to, message)
-            }) {
-                Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
-                    message = *back
-                }
-                done => return done.map_err(|error| turn.want_room(to, error)),
+        match try_send(&mut turn, to, message) {
+            Err(Error::WouldBlock { message, .. }) => {
+                send_when_possible(&mut turn, self.wait, to, *message, limit)
             }
-            if turn.take_wake() {
-                let error = Error::WouldBlock {
-                    to,
-                    message: Box::new(message),
-                };
-                return Err(turn.want_room(to, error));
-            }
-            wait_on(&mut turn, deadline)?;
+            sent => sent,
         }
     }
 
@@ -573,6 +559,39 @@ fn pause(turn: &mut Turn<'_>, deadline: Deadline) -> Result<(), Error> {
         return Err(Error::Woken);
     }
     wait_on(turn, deadline)
+}
+
+fn try_send(
+    turn: &mut Turn<'_>,
+    to: NodeId,
+    message: OutgoingMessage,
+) -> Result<MessageNumber, Error> {
+    turn.send(None, message.len(), |driver, now| {
+        driver.try_push(now, to, message)
+    })
+}
+
+/// Waits until the message is accepted, for at most `limit`. Otherwise an event says when there is
+/// room.
+#[cold]
+fn send_when_possible(
+    turn: &mut Turn<'_>,
+    policy: WaitPolicy,
+    to: NodeId,
+    mut message: OutgoingMessage,
+    limit: Duration,
+) -> Result<MessageNumber, Error> {
+    let deadline = Deadline::after(limit);
+    turn.waiter.begin(policy, Awaited::Progress);
+    while !deadline.is_over() && !turn.take_wake() {
+        wait_on(turn, deadline)?;
+        match try_send(turn, to, message) {
+            Err(Error::WouldBlock { message: back, .. }) => message = *back,
+            sent => return sent,
+        }
+    }
+    let message = Box::new(message);
+    Err(turn.want_room(to, Error::WouldBlock { to, message }))
 }
 
 /// Waits a little. The helper sees that a call lasts.

@@ -174,15 +174,18 @@ impl Driver {
     ) -> Result<T, Error> {
         let mut now = self.clock.now();
         let called = called.unwrap_or(now);
-        let pushed = push(self, &mut now);
-        if pushed.is_ok() {
-            self.send_on_or_keep(called, now, bytes as u64);
-        } else {
-            // A program whose sends all fail keeps the helper away as well as any other. If the
-            // socket failed, the next call that needs it says so.
-            let _ = self.refresh(now);
+        match push(self, &mut now) {
+            Ok(number) => {
+                self.send_on_or_keep(called, now, bytes as u64);
+                Ok(number)
+            }
+            Err(error) => {
+                // A program whose sends all fail keeps the helper away as well as any other. If the
+                // socket failed, the next call that needs it says so.
+                let _ = self.refresh(now);
+                Err(error)
+            }
         }
-        pushed
     }
 
     /// Sends the accepted messages, `bytes` bytes in all, unless they wait for more. The call began
