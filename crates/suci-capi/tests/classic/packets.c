@@ -52,8 +52,8 @@ static void one_list_for_two(datagram_socket *a, datagram_socket *b, datagram_so
         }
         fails(datagram_packet_get(receivers[r]), EAGAIN);
     }
-    /* Up to 256 bytes are copied by the program's own call; of the megabyte, nothing is. */
-    check(copied(a) - before <= 2 * 100);
+    /* Up to 256 bytes are copied each time that they are sent; of the megabyte, nothing is. */
+    check(copied(a) - before <= 10 * 2 * 100);
     flush(a, 1, b);
     flush(a, 2, c);
 }
@@ -72,7 +72,7 @@ static void busy(datagram_socket *a, datagram_socket *b)
     check(datagram_queue_length(a, 1) == 0);
     /* The same packet again, with another content and shorter. */
     memset(packet->data, 'z', LONG);
-    packet->length = 1000;
+    packet->length = 3000;
     check(datagram_packet_put(a, packet, 1) == 1);
     datagram_free_packet(packet);
     flush(a, 1, b);
@@ -82,16 +82,16 @@ static void busy(datagram_socket *a, datagram_socket *b)
     datagram_free_packet(got);
     await(b, a);
     got = datagram_packet_get(b);
-    check(got->length == 1000 && *(char *)got->data == 'z');
-    /* A packet that was got is passed on without a copy, also after a short message. */
+    check(got->length == 3000 && *(char *)got->data == 'z');
+    /* A packet that was got is passed on without a copy, also if it has to be sent twice. */
     uint64_t before = copied(b);
     check(datagram_packet_put(b, got, 0) == 1 && datagram_free_packet(got) == 0);
     await(a, b);
     got = datagram_packet_get(a);
-    check(got->id == 1 && got->length == 1000 && *(char *)got->data == 'z');
+    check(got->id == 1 && got->length == 3000 && *(char *)got->data == 'z');
     datagram_free_packet(got);
     flush(b, 0, a);
-    check(copied(b) - before <= 1000);
+    check(copied(b) == before);
 }
 
 static void short_packets(datagram_socket *a, datagram_socket *b)
