@@ -60,7 +60,8 @@ pub(super) struct Socket {
     source: Option<NodeId>,
     pending: PendingMessages,
     found: VecDeque<Message>,
-    /// Nodes that this program disconnected, and those whose program did.
+    /// Nodes that this program disconnected, and those whose program did so as far as the events
+    /// say that `datagram_ready` took.
     disconnected: BTreeSet<NodeId>,
     disconnected_there: BTreeSet<NodeId>,
     /// Failures that the next calls of `datagram_ready` tell.
@@ -428,9 +429,11 @@ impl Socket {
         if self.disconnected.contains(&to) {
             return Ok(Connection::Disconnected);
         }
+        if self.disconnected_there.contains(&to) {
+            return Ok(Connection::DisconnectedThere);
+        }
         let stats = self.with_node(|node| node.peer(to).stats())?;
         Ok(match stats {
-            Some(stats) if stats.suspended_there => Connection::DisconnectedThere,
             Some(stats) => match stats.link {
                 Link::Connecting => Connection::Connecting,
                 Link::Up => Connection::Connected,
