@@ -6,8 +6,8 @@
 //!   ECN, arrival times, and buffer sizes as the kernel charges them;
 //! * [`udp_portable`]: what `std` and `socket2` offer on every system, one datagram per call;
 //! * [`memory`]: a hub within the process, for tests and for programs without a network;
-//! * [`fault`]: a layer any backend can wear that loses, duplicates, reorders, delays and
-//!   corrupts packets as a seed commands.
+//! * [`fault`]: a wrapper around any backend that loses, duplicates, reorders, delays and corrupts
+//!   packets, as a seed decides.
 //!
 //! A backend never blocks except in [`Backend::wait`] and [`Backend::recv_blocking`], never
 //! allocates per packet in steady state, and reports everything that is not the caller's mistake as
@@ -124,8 +124,8 @@ pub struct Train<'a> {
 pub enum SendOutcome {
     /// Number of segments taken from the front of the train (at least one); the rest was not.
     Sent(usize),
-    /// No room now (`EAGAIN`; `ENOBUFS` where it speaks of the socket): keep the train and wait for
-    /// writability. Not a loss. If the socket is writable at once, try a little later.
+    /// No room now (`EAGAIN`, `ENOMEM`; in [`udp_portable`] also `ENOBUFS`): keep the train and
+    /// wait for writability. Not a loss. If the socket is writable at once, try a little later.
     Again,
     /// A segment exceeds the size that the path's first hop carries (`EMSGSIZE`): send smaller
     /// ones.
@@ -133,7 +133,7 @@ pub enum SendOutcome {
     /// Segmentation offload was refused (`EIO`, `EINVAL`). Nothing was sent, `max_segments` is 1
     /// from now on, and the segments are to be sent singly.
     NoGso,
-    /// The network said no (`ECONNREFUSED`, `ENETUNREACH`, `EPERM`, a destination this socket
+    /// The network refused (`ECONNREFUSED`, `ENETUNREACH`, `EPERM`, a destination this socket
     /// cannot reach). A hint, possibly about another peer: the train counts as sent and lost.
     Unreachable(io::ErrorKind),
 }

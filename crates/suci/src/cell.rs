@@ -41,7 +41,7 @@ impl<T> Cell<T> {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Calls `sleep` if the word is still `word`, even that of a user who is inside.
+    /// Calls `sleep` if the word is still `word`, also while the value is in use (an odd word).
     /// [`Taken::show_life`] ends the sleep: `sleep_while` sets a mark and then reads the word,
     /// `show_life` changes the word and then reads the mark. Full fences lie between, so one of
     /// them sees the other.

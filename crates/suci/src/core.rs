@@ -34,7 +34,7 @@ pub(crate) struct Core {
     /// The descriptors that the child of a fork closes: all but `epoll`, which the program may
     /// hold.
     copies: Vec<Known>,
-    /// The child of a fork closed its copies.
+    /// True once the child of a fork has closed its copies of the descriptors.
     abandoned: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
     pub(crate) helper_bell: Bell,
@@ -52,8 +52,8 @@ pub(crate) struct Work {
     rung: bool,
     /// The time for which `alarm` is set.
     armed: Option<Instant>,
-    /// The kernel had no memory to watch the socket. The node looks at it from time to time
-    /// instead.
+    /// True if the kernel had no memory to watch the socket. The node then reads it every
+    /// [`RETRY`].
     unwatched: bool,
 }
 
@@ -102,7 +102,7 @@ impl Core {
         })
     }
 
-    /// Takes the driver for the helper, unless it was used since the cell's word was `word`.
+    /// Takes the driver for the helper, unless a call used it since the helper read `word`.
     pub(crate) fn enter_at(&self, word: u64) -> Option<Turn<'_>> {
         Some(Turn {
             core: self,
@@ -126,8 +126,8 @@ impl Core {
         forked
     }
 
-    /// Returns what ends the waits of the program's calls, made on first use. It is part of the
-    /// descriptor from then on.
+    /// Returns the wake-up that ends the waits of the program's calls. The first call makes it and
+    /// adds it to the node's descriptor.
     pub(crate) fn wakes(&self) -> Result<Arc<Wakes>, Error> {
         let mut turn = self.enter()?;
         if let Some(wakes) = &turn.wakes {
@@ -145,7 +145,7 @@ impl Core {
         if !self.is_exposed()
             && let Ok(mut turn) = self.enter()
         {
-            // A program that sleeps on the descriptor makes no next call before it says so.
+            // A program that sleeps on the descriptor makes no call until that is readable.
             turn.coalescer.allowed = false;
             turn.send_on();
             turn.work.unwatched = sys::watch(&self.epoll, self.socket).is_err();
@@ -155,7 +155,7 @@ impl Core {
                 launcher.watch();
             }
             self.exposed.store(true, Ordering::Relaxed);
-            // Leaving makes the descriptor right.
+            // Dropping the turn updates the descriptor.
             drop(turn);
         }
         self.epoll.as_raw_fd()
@@ -172,7 +172,7 @@ impl Core {
     }
 }
 
-/// The right to use the driver for one call.
+/// The right to use the driver for one call. (`Driver::turn` is a driver cycle, not this.)
 pub(crate) struct Turn<'a> {
     core: &'a Core,
     work: Taken<'a, Work>,

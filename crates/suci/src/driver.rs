@@ -6,9 +6,9 @@
 //! |---|---|---|
 //! | [`turn`](Driver::turn) | yes | yes |
 //! | [`step`](Driver::step) | if told to, or if a timer is due | yes |
-//! | [`refresh`](Driver::refresh) | if the last look is older than [`STALE`] | then, too |
+//! | [`refresh`](Driver::refresh) | if the last look is older than [`STALE`] | if it reads the socket |
 //! | [`look_to_answer`](Driver::look_to_answer) | if the last look is older than [`STALE`] | no |
-//! | [`look_through`](Driver::look_through) | if the last look left something there | then, too |
+//! | [`look_through`](Driver::look_through) | if the last look left something there | if it reads the socket |
 //! | [`settle`](Driver::settle) | if a timer is due | yes |
 //! | [`wait`](Driver::wait) | yes, after a wait | yes |
 //! | [`wait_for_message`](Driver::wait_for_message) | yes, after a wait | unless only an acknowledgement waits |
@@ -68,7 +68,7 @@ pub(crate) struct Driver {
     /// Decides how the program's waits are done.
     pub(crate) waiter: Waiter,
     last_look: LastLook,
-    /// Waits other than receives and the backend's own: sleeps and timed sleeps.
+    /// Number of sleeps in `ppoll` and of timed sleeps. The backend counts sleeps in a receive.
     sleeps: u64,
     /// Buffer into which a train with too many pieces is copied.
     spill: Vec<u8>,
@@ -76,13 +76,13 @@ pub(crate) struct Driver {
     want_write: bool,
     /// The last output stopped early, to look at the socket first: more may be sent.
     tx_incomplete: bool,
-    /// Messages waited, at some output, for an answer of a peer, a timer or the socket.
+    /// An output found messages that wait for an answer of a peer, a timer or the socket.
     held_up: bool,
     /// Another thread asks this one to end its input or output, since something urgent waits.
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// A message that the program put back: it is the next one.
+    /// A message that the program put back. The next receiving call takes it first.
     head: Option<Message>,
-    /// Names of the program's calls.
+    /// The IDs of the program's requests.
     pub(crate) call_ids: CallIds,
     /// The way to the other shards of the node, if there are any.
     cross_shard: Option<CrossShardQueue>,
@@ -219,7 +219,7 @@ impl Driver {
         self.step(true)
     }
 
-    /// Runs a cycle, and looks at the socket only if `look`.
+    /// Runs a cycle. Looks at the socket only if `look`, or if a timer is due.
     pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
         self.step_at(self.clock.now(), look)
     }

@@ -1,10 +1,11 @@
 //! The sleeping helper: serves a node whose program computes instead of calling it.
 //!
-//! Ten times a second the helper looks at one word. If the word did not change, no call used the
-//! node for that long. The helper then goes on duty: it takes the driver by one compare-and-swap,
-//! answers what arrived, and sleeps on the socket. When the word is not the one that the helper
-//! left, the program is back, and the helper goes off duty. While a call of the program sleeps, the
-//! helper sleeps, too, and looks once a second. A program that calls often pays only for the swap.
+//! Ten times a second the helper reads the word of the driver's [`Cell`](crate::cell::Cell), which
+//! every use of the driver changes. If the word did not change, no call used the node for that
+//! long. The helper then serves the node: it takes the driver by one compare-and-swap, runs a
+//! cycle, and sleeps on the socket. When another use has changed the word, the program is back, and
+//! the helper stops serving. While a call of the program sleeps, the helper sleeps, too, and looks
+//! once a second. A program that calls often pays only for the swap.
 //! While messages wait for the program's next call
 //! ([`SendCoalescer`](crate::driver::SendCoalescer)), the helper looks a thousand times a second.
 //! It does so, too, while messages wait for an answer of a peer, for a timer or for room in the
@@ -56,7 +57,7 @@ pub(crate) fn spawn(core: Arc<Core>) -> Result<JoinHandle<()>, Error> {
         .map_err(Error::io("starting the helper thread"))
 }
 
-/// Ends the helper, which needs at most the time of one turn.
+/// Ends the helper and waits for it: at most for one driver cycle.
 pub(crate) fn stop(core: &Core, helper: JoinHandle<()>) {
     core.stop.store(true, Ordering::SeqCst);
     core.helper_bell.ring();

@@ -22,8 +22,8 @@ impl Holds {
         }
     }
 
-    /// Notes that a call ends and leaves output, which hold number `hold` is about. Calls `ring`,
-    /// which wakes the helper, unless the helper looks again soon. Only one call ends at a time.
+    /// Notes that a call ends and leaves output under the number `hold`. Calls `ring`, which wakes
+    /// the helper, unless the helper looks again soon. Only one call ends at a time.
     pub(crate) fn note(&self, hold: u32, ring: impl FnOnce()) {
         if self.last.load(Ordering::Relaxed) == hold {
             return;

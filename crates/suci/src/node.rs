@@ -28,23 +28,25 @@ use suci_proto::{Counters, Event, PeerInfo, ReceiveBuffer};
 /// How long dropping a node waits for what it accepted.
 pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether a broadcast was accepted for one peer, and as which message where the node tells.
+/// The result of a broadcast for one peer: the message's number ([`Node`]), or the error.
 pub type Accepted<T = MessageNumber> = (NodeId, Result<T, Error>);
 
 /// A process of the cluster, as its own program sees it: one UDP socket, a queue and channels per
 /// peer.
 ///
-/// The program's calls do all the work (input, timers, output); should it compute for long, a
-/// sleeping helper thread acknowledges on its behalf. A node can be sent to another thread but not
-/// shared; see [`SharedNode`](crate::SharedNode) for that.
+/// The program's calls do all the work (input, timers, output). If the program makes no call for
+/// 100 ms, a helper thread serves the node until the next call. A node can be sent to another
+/// thread but not shared; see [`SharedNode`](crate::SharedNode) for that.
 ///
-/// Unless a call's name or text says that it blocks, it waits for nothing. It transmits for at most
-/// about 500 us, and takes what arrived for at most about 1 ms; a call's time limit bounds its
-/// waiting, and these come on top. What is left goes with the next call, or the helper sends it
-/// within about 2 ms. Calls that only ask for something never transmit. They take what arrived, and
-/// calls that set something serve the node in full, if no other call has for 200 us. Every call may
-/// fail with [`Error::Forked`] in the child of a fork and with [`Error::Closed`] after
-/// [`Node::close`].
+/// A call blocks only if its name or text says so. Apart from blocking, a call spends at most about
+/// 500 us transmitting and at most about 1 ms reading the socket. Both come on top of a call's time
+/// limit. Output that is left goes with the next call, or the helper sends it within about 2 ms.
+///
+/// If no call read the socket for 200 us, a call that reads a setting or a statistic reads the
+/// socket, and a call that changes something reads the socket, runs timers and transmits. Calls of
+/// the first kind transmit only if the node is [`unattended`](crate::NodeBuilder::unattended), or
+/// if the program waits on its descriptor. Every call may fail with [`Error::Forked`] in the child
+/// of a fork and with [`Error::Closed`] after [`Node::close`].
 ///
 /// Dropping a node closes it with a patience of one second.
 pub struct Node {
@@ -140,8 +142,9 @@ impl Node {
         }
     }
 
-    /// Enters a call that only asks: it takes what arrived, and sends nothing, unless the node has
-    /// no helper that sends.
+    /// Enters a call that only reads state. It takes what arrived, and leaves output to the helper.
+    /// It transmits only if the helper does not send output that calls leave: the node has no
+    /// helper, or the program waits on the descriptor.
     pub(crate) fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
         let mut turn = self.enter()?;
         if !self.closed && !turn.coalescer.allowed {
@@ -209,8 +212,9 @@ impl Node {
     /// Sends a message and returns its number on its channel. A node may send to itself: its own
     /// program receives the message like any other, and no packet leaves.
     ///
-    /// Payloads of up to 256 B are copied here, of up to 2 KiB on their way to the kernel, longer
-    /// ones never; what is not copied here is released when the peer has it.
+    /// Payloads of up to 256 B are copied by this call (unless they have a deadline), those of up
+    /// to 2 KiB when a packet is built, longer ones never. A payload that this call does not copy
+    /// is released when the peer has acknowledged it.
     ///
     /// Sends at once all that may be sent. If that takes longer than about 500 us, the rest goes
     /// with the next call, or the helper sends it within about 2 ms.
@@ -279,7 +283,7 @@ impl Node {
     /// [`Response`](crate::Mode)).
     ///
     /// # Errors
-    /// None by itself; those of single messages are `fill`'s business.
+    /// No further ones. `fill` handles the errors of single messages.
     pub fn batch<R>(&mut self, fill: impl FnOnce(&mut Batch<'_>) -> R) -> Result<R, Error> {
         let mut turn = self.enter_open()?;
         let result = fill(&mut Batch::new(&self.core, &mut turn));
@@ -297,7 +301,7 @@ impl Node {
     /// all, and one of more than 2 KiB is copied for none.
     ///
     /// # Errors
-    /// None by itself; those of single peers stand in the list.
+    /// No further ones. Those of single peers stand in the list.
     pub fn broadcast(
         &mut self,
         to: &[NodeId],
@@ -309,7 +313,7 @@ impl Node {
 
     /// As [`Peer::cancel`](crate::Peer::cancel).
     pub(crate) fn cancel(&self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
-        // Before messages are sent that wait for more.
+        // Cancel before any output: messages that still wait for the next call could leave.
         let mut turn = self.enter_to_send()?;
         let cancelled = turn.engine.cancel(to, channel, token);
         let cancelled = cancelled.map_err(|error| Error::from_send(to, error))?;

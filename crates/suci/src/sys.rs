@@ -120,7 +120,7 @@ pub(crate) fn sleep_on(
     })
 }
 
-/// A counter that wakes the threads that poll it.
+/// An eventfd: a counter that wakes the threads that poll it.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
@@ -138,7 +138,7 @@ impl Bell {
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Silences it. Returns whether it had been rung.
+    /// Makes it unreadable. Returns whether it was readable.
     pub(crate) fn hush(&self) -> bool {
         let mut count = [0_u8; 8];
         // SAFETY: the buffer has room for the eight bytes that an eventfd gives. The only error is

@@ -113,7 +113,7 @@ pub(crate) struct Heed {
     pub(crate) drained: bool,
 }
 
-/// The wait that goes on.
+/// The state of the current wait.
 #[derive(Debug, Default)]
 struct Current {
     /// How long it polls before it sleeps.

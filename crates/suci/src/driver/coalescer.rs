@@ -23,7 +23,7 @@ use suci_proto::time::Instant;
 /// The longest that a message waits while the program goes on sending.
 const HOLD: Duration = Duration::from_micros(20);
 
-/// This many bytes do not wait for more messages: they fill all trains but the last of many.
+/// Messages of this many bytes do not wait: of their many trains only the last is not full.
 const FULL: u64 = 1 << 20;
 
 /// A send that begins this soon after the end of the last one is quick: a system call that sends
@@ -55,13 +55,13 @@ struct Held {
 /// Decides if messages wait for the program's next call.
 #[derive(Debug)]
 pub(crate) struct SendCoalescer {
-    /// The helper sends what waits if the program stays away.
+    /// Messages may wait: the helper sends them if the program makes no further call.
     pub(crate) allowed: bool,
     held: Option<Held>,
-    /// Holds so far, of messages or of the rest of an output.
+    /// Number of holds so far: of messages, or of the rest of an output.
     holds: u32,
     /// Quick sends, at most twice the number needed. A send that is not quick halves the number.
-    /// The first send after a wait is neither.
+    /// The first send after a wait changes nothing.
     quick: u32,
     /// Quick sends needed before a message waits.
     needed: u32,

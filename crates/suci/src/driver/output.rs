@@ -53,7 +53,7 @@ impl Driver {
         }
         let mut busy = self.transmit(now)?;
         if busy && self.take_reports(now) {
-            // Sending noticed them, and they may ask for an answer.
+            // Reports that sending noticed may require packets to be sent.
             self.transmit(self.clock.now())?;
         }
         while let Some(query) = self.engine.poll_route() {

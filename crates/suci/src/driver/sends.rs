@@ -10,8 +10,8 @@ use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{CallId, Lease, Outgoing, SMALL, SendError, Side};
 
 impl Driver {
-    /// Accepts a message; [`Driver::output`] sends it. The time matters only if a connection is to
-    /// be opened.
+    /// Accepts a message; [`Driver::output`] sends it. The time matters only for a deadline, and if
+    /// a connection is to be opened.
     pub(crate) fn offer(
         &mut self,
         now: Instant,
@@ -140,7 +140,7 @@ impl Driver {
         })
     }
 
-    /// Offers a message again that was not accepted, if a turn may have changed that.
+    /// Runs a cycle and offers a refused message again, if a cycle may remove the reason.
     fn retry<T>(
         &mut self,
         now: &mut Instant,
@@ -180,7 +180,7 @@ impl Driver {
                 Ok(number)
             }
             Err(error) => {
-                // A program whose sends all fail keeps the helper away as well as any other. If the
+                // Sends that fail keep the helper from serving the node: take input here. If the
                 // socket failed, the next call that needs it says so.
                 let _ = self.refresh(now);
                 Err(error)

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// A socket that was readable sooner than this had something waiting: more is likely to follow.
+/// If a sleep ends sooner than this, a datagram was waiting already, and more are likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
 
 impl Driver {

@@ -1,4 +1,5 @@
-//! Lets one descriptor stand for everything that may wait for the program.
+//! The state of the one descriptor that stands for everything that may wait for the program. The
+//! eventfd itself is a [`Bell`](crate::sys::Bell).
 //!
 //! The descriptor is one of the sleepers: waking it signals it, once for everything that comes
 //! until it is cleared. A reader that looked for something and found nothing clears it: it
@@ -19,7 +20,7 @@ const DARK: u8 = 1;
 /// The descriptor is being rung.
 const LIGHTING: u8 = 2;
 
-/// Whether the descriptor is readable.
+/// Whether the descriptor is readable. It holds no descriptor: callers pass functions that use it.
 #[derive(Debug)]
 pub(crate) struct EventFd {
     state: AtomicU8,
