@@ -20,7 +20,7 @@ use spans::Spans;
 pub const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(1);
 
 /// Number of unacknowledged packets that forces an acknowledgement, until
-/// [`Received::set_ack_every`] is called. A connection calls it at once.
+/// [`Received::set_ack_every`] is called. A connection calls it at once (`apply_peer_mode`).
 pub const DEFAULT_ACK_EVERY: u32 = 16;
 
 /// The need to send an acknowledgement.
@@ -28,14 +28,14 @@ pub const DEFAULT_ACK_EVERY: u32 = 16;
 pub enum AckNeed {
     /// No packet waits for an acknowledgement.
     None,
-    /// It should go with the next packet, which is sent for another reason.
+    /// It should ride on the next packet that is sent for another reason.
     Ride,
     /// It should be sent at once, in a packet of its own if necessary.
     Now,
 }
 
 /// The packets received on one connection. The caller must authenticate a packet before any call
-/// about it: the window moves with the highest number (F10).
+/// about it: the window moves with the highest number (row F10 of docs/faults.md).
 #[derive(Debug)]
 pub struct Received {
     dedup: Dedup,
@@ -43,18 +43,18 @@ pub struct Received {
     /// When the highest number arrived.
     highest_arrival: Instant,
     ecn: EcnCounts,
-    /// True if the last packet that counted carried the congestion mark.
+    /// True if the last ack-eliciting packet carried the CE mark.
     marked: bool,
     /// Ack-eliciting packets since the last ACK frame.
     unacked: u32,
-    /// When the first of them arrived.
+    /// When the first of the `unacked` packets arrived.
     waiting_since: Instant,
     /// The acknowledgement should be sent at once.
     urgent: bool,
-    /// As many unacknowledged packets make it urgent.
+    /// Number of unacknowledged packets that make the acknowledgement urgent.
     ack_every: u32,
     max_ack_delay: Duration,
-    /// The program's own bound of the delay.
+    /// The program's bound of `max_ack_delay`, set by its controller (`Steer`).
     bound: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! Every bound of the protocol, with its reason, in one place.
+//! The bounds that several parts share, with their reasons. Other bounds are in their part's file.
 //!
 //! Relations between them are asserted at compile time at the end of the file.
 

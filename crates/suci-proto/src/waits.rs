@@ -13,7 +13,7 @@ use core::fmt;
 pub enum WaitReason {
     /// There is no connection yet, or the peer is silent.
     Link,
-    /// One side suspended the peer.
+    /// One side suspended the session.
     Suspended,
     /// The congestion window is full.
     Congestion,

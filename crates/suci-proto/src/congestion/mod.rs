@@ -11,8 +11,11 @@
 //! 2. Name it in [`ControllerChoice`] and make it in [`ControllerChoice::make`].
 //! 3. Enter it in `CHOICES` of `tests/properties.rs`, which checks the bounds, and test it on the
 //!    simulated bottleneck of `tests/link.rs`.
-//! 4. Give it a number in the C library (`controller_code` in `suci-capi/src/options.rs`), and a
-//!    name in the simulator (`suci-sim/src/steering.rs`).
+//! 4. Give it a number in the C library (`controller_code` and `controller` in
+//!    `suci-capi/src/options.rs`, `enum suci_controller` in `suci.h`), and a name in the Prolog
+//!    binding (`bindings/prolog/c/values.c`). Let the simulator draw it (`controller` in
+//!    `suci-sim/src/steering.rs`), and `suci-ladder` too.
+//! 5. Describe it in `docs/decisions/15-congestion-control.md`.
 
 mod bbr;
 mod choice;

@@ -276,8 +276,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Accepts a message for `node`; returns its number on its channel. Never blocks, and copies
-    /// the payload only if it is a small one. A connection is made if there is none.
+    /// Accepts a message for `node`; returns its number on its channel. Never blocks. Copies the
+    /// payload if it has up to [`SMALL`] bytes and no deadline. Opens a connection if none is open.
     ///
     /// # Errors
     /// [`SendError`]; `WouldBlock` gives the message back.

@@ -42,7 +42,7 @@ impl Terms {
 /// The resource that a channel waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
-    /// Memory credit of the channel.
+    /// Memory credit of the channel (not the type `OutgoingChannel`).
     OutgoingChannel,
     /// Memory credit of the session.
     Session,
@@ -59,7 +59,7 @@ pub(super) enum Status {
     Idle,
 }
 
-/// The scheduling state of a channel.
+/// The scheduling state of a channel: whether it waits outside the scheduler.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// The channel was removed from the scheduler because it lacks this.

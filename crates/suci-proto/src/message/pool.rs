@@ -174,16 +174,16 @@ pub(super) struct Buffer {
 /// The memory of a buffer, at least `len` bytes.
 #[derive(Debug)]
 enum Storage {
-    /// A buffer of the message alone, and the pool to which it returns.
+    /// A buffer of the message alone, and the pool to which it returns, if any.
     Own(Vec<u8>, Option<Pool>),
-    /// Other memory of the program.
+    /// Memory of the program that is no `Vec`.
     Supplied(ReceiveBuffer),
     /// A part of a chunk. Its length covers the written bytes only.
     Shared(BytesMut),
 }
 
 impl Buffer {
-    /// Returns a buffer that the program supplied for `len` bytes; `data` is at least as long.
+    /// Returns a buffer of `len` bytes in `data`, which does not return to a pool afterwards.
     pub(super) fn supplied(data: ReceiveBuffer, len: usize) -> Self {
         Self {
             len: len.min(data.len()),

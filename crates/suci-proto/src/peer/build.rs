@@ -2,8 +2,8 @@
 //!
 //! A packet carries, in this order: acknowledgement, credit, control, then data until it is full.
 //! Data is limited by the congestion window, the pacer, socket credit, the program's controller and
-//! its rate cap; the outbox itself applies memory credit. Control frames need only socket credit,
-//! which has a reserve for them.
+//! its rate cap; the outbox itself applies memory credit. Control frames need socket credit, which
+//! has a reserve for them. Ack-eliciting ones are also bounded in number ([`Connection::may_ask`]).
 
 mod control;
 mod data;
@@ -68,7 +68,7 @@ pub(crate) enum Built {
 struct Wanted {
     /// Messages.
     data: bool,
-    /// Control frames that do not wait for messages.
+    /// Control frames that do not wait for a packet of messages.
     urgent: bool,
 }
 
@@ -83,9 +83,9 @@ struct Permit {
     /// The packet is within the limit of socket credit, not in the reserve beyond it, so it may
     /// carry control frames of any kind.
     free: bool,
-    /// Set if this packet follows one that carried only messages, at the same `now`: then it
-    /// carries only messages, too, and so many more may follow it. `None` if all conditions were
-    /// checked for this packet.
+    /// The number of packets that may follow this one, if it follows a packet of messages alone at
+    /// the same `now`: then it, too, carries messages alone. `None` if all conditions were checked
+    /// for this packet.
     more: Option<u64>,
 }
 

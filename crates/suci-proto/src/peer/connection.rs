@@ -35,7 +35,7 @@ const ACK_EVERY_RESPONSE: u32 = 8;
 const THROUGHPUT_DELAY: Duration = Duration::from_millis(2);
 
 /// Longest time that the acknowledgement for a peer in [`Mode::Response`] waits for a reply that
-/// carries it, if timers decide.
+/// carries it, in a node whose acknowledgements wait for a timer.
 const RESPONSE_DELAY: Duration = Duration::from_micros(500);
 
 /// The index and tag by which one end recognises packets of the connection.
@@ -165,7 +165,7 @@ pub(crate) struct Connection {
     pub(crate) marks: Marks,
     /// Session memory limit last announced to the peer.
     pub(crate) memory_told: u64,
-    /// Bytes sent since the last packet with a PING.
+    /// Bytes of packets with messages since the last PING sent or acknowledgement received.
     pub(crate) unasked: u64,
     /// When the last packet with a PING was sent, until it or a later one is acknowledged.
     pub(crate) asked_at: Option<Instant>,
@@ -186,7 +186,7 @@ pub(crate) struct Connection {
     pub(crate) delivery_rate: u64,
     /// Bounds the pace while messages or credit, and not the window, are the limit.
     pub(crate) cwnd_validation: CwndValidation,
-    /// True if sending last stopped for lack of messages or credit, not of window.
+    /// True if sending last stopped for messages, credit, rate cap or `Steer`, not for the window.
     pub(crate) app_limited: bool,
     /// The peer's traffic counters, handed on from connection to connection.
     pub(crate) traffic: Traffic,
@@ -357,9 +357,9 @@ impl Connection {
         self.recovery.rtt().pto(self.params.max_ack_delay)
     }
 
-    /// Starts on a path of which only the UDP payload `route` that its route carries is known, in
-    /// bytes, if the system can tell it. Packets bound to a size stay so, though this path may
-    /// carry larger ones: that needs a new connection.
+    /// Starts on a new path. `route` is the UDP payload that the route carries, in bytes, if the
+    /// system can tell. Packets bound to a size stay bound, even if this path carries larger ones:
+    /// larger ones need a new connection.
     pub(crate) fn begin_on_route(&mut self, route: Option<usize>, now: Instant) {
         let bound = self.credit.bound().unwrap_or(usize::MAX);
         let limit = bound.min(self.params.max_datagram);
@@ -397,8 +397,8 @@ impl Connection {
         self.undo = CongestionUndo::default();
     }
 
-    /// Gives back the memory for packets under way. Returns false if there are any, or frames are
-    /// pending.
+    /// Gives back the memory for packets under way. Returns false if packets are under way, frames
+    /// are pending, or a grant is live or being taken back.
     pub(crate) fn shrink(&mut self) -> bool {
         let rests = !self.pending.has_any()
             && !self.grant.is_live()

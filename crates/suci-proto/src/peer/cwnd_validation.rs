@@ -48,12 +48,12 @@ impl CwndValidation {
         self.rates[0] = self.rates[0].max(sample.per_second());
     }
 
-    /// Notes that messages or credit ran out.
+    /// Notes that the sender ran out of messages or credit.
     pub(crate) fn on_short(&mut self) {
         self.unvalidated = true;
     }
 
-    /// Notes that the window is full, and so is the limit.
+    /// Notes that the window is full: it limits the sender now.
     pub(crate) fn on_full_window(&mut self) {
         self.unvalidated = false;
     }

@@ -79,9 +79,9 @@ pub(crate) struct Peer {
     pub(crate) book: Addresses,
     /// Address from which the peer connected, if it is not in the book.
     pub(crate) stranger_from: Option<IpAddr>,
-    /// Address where the peer was last heard.
+    /// Address (not time) where the peer was last heard. `Life::heard_at` is the time.
     pub(crate) heard_at: Option<SocketAddr>,
-    /// Address of the process that another process with the same ID replaced.
+    /// Address of the earlier process of this ID, which another process replaced.
     pub(crate) heard_before: Option<SocketAddr>,
     pub(crate) session: Session,
     /// The program's controller.
@@ -109,9 +109,9 @@ pub(crate) struct Peer {
     /// The mode derived from the traffic to the peer.
     classifier: TrafficClassifier,
     pub(crate) last_refusal: Option<RefusedReason>,
-    /// In the engine's queue of peers with events.
+    /// True if the peer is in the engine's queue of peers with events.
     has_listed_events: bool,
-    /// In the engine's list of peers whose acknowledgements wait for the next cycle.
+    /// True if the peer is in the engine's list of peers whose ACKs wait for the next cycle.
     pub(crate) ack_waits: bool,
     /// When the peer was last asked for a sign of life.
     kept_alive: Instant,

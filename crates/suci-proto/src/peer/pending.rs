@@ -10,13 +10,13 @@ const MAX_RESPONSES: usize = 4;
 /// Frames that the next suitable packet must carry.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    /// An eliciting packet is wanted: a probe, a keep-alive, a contested peer.
+    /// PING is due: as a probe or keep-alive, or because another process claims the peer's ID.
     pub(crate) ping: bool,
     /// Probe packets allowed beyond the congestion window.
     pub(crate) probes: u32,
     /// CREDIT is due: the peer asked, or the program took many messages.
     pub(crate) credit: bool,
-    /// RECLAIM: a generation.
+    /// RECLAIM is due, for this generation.
     pub(crate) reclaim: Option<u64>,
     /// CLOSE is due.
     pub(crate) close: bool,

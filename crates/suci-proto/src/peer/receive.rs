@@ -123,8 +123,8 @@ impl Peer {
         effects.eliciting && goes_on && self.connection.as_deref().is_some_and(same_address)
     }
 
-    /// Updates the records for packets that were received together, `bytes` in all. All of them are
-    /// ack-eliciting, or the only one is not.
+    /// Updates the records for packets that were received together, `bytes` in all. Several packets
+    /// are all ack-eliciting; a single one may not be.
     fn note_received(
         &mut self,
         now: Instant,

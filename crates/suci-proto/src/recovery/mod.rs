@@ -33,7 +33,7 @@ pub struct Recovery {
     rtt: Rtt,
     reordering: Reordering,
     pto: Pto,
-    /// Largest position acknowledged, plus one.
+    /// Largest position (packet number counted from the first one) acknowledged, plus one.
     acked_below: u64,
     /// Time at which the oldest packet below `acked_below` counts as lost.
     loss_time: Option<Instant>,

@@ -37,7 +37,7 @@ pub const EXTENSION_CHANNELS: u64 = 4;
 /// | the receiver acknowledges unasked | after 256 packets, or as its polls and `max_ack_delay` have it | after 1,024 packets or 2 ms, however often it polls | after 8 packets, by the next poll or after 500 µs |
 /// | its share of the receiver's socket, when others want more too | normal | double | a quarter; never more than 16 packets |
 /// | the sender asks for acknowledgements | in every quarter of its window | in every quarter, or up to half of it for 8 packets, and when a long queue has gone | in every eighth |
-/// | it asks in the last packet that its window allows, too | always | if no answer is on its way | always |
+/// | the last packet that its window allows carries a PING | always | unless a PING is unanswered | always |
 /// | a train fills the wire for at most | 50 µs | 50 µs | 25 µs |
 /// | inside a batch messages leave | when the batch ends | when the batch ends | at once |
 ///

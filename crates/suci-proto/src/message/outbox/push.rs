@@ -20,10 +20,10 @@ pub enum NoRoom {
 
 /// Where a message is queued.
 struct QueueSlot {
-    /// The channel's place, and its class.
+    /// The channel's index in the slab, and its class.
     place: usize,
     class: u8,
-    /// The messages of the class with this one.
+    /// The sizes of all queued messages of the class, this message included.
     held: Held,
 }
 
@@ -100,7 +100,7 @@ impl Outbox {
         }
     }
 
-    /// Returns the slot for a message of `size` on the channel, if the queue has room for it.
+    /// Returns the slot for a message of `size` on the channel, or why it is not accepted.
     #[inline(always)]
     fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<QueueSlot, NoRoom> {
         let opened = self.find_opened(channel);
