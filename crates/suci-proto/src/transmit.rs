@@ -224,8 +224,8 @@ impl Train {
         }
     }
 
-    /// Adds the packets of `run`, which carry the next pieces of the body that the newest packet
-    /// has a piece of. Their heads are copies of its head with other numbers, offsets and
+    /// Adds the packets that `run` describes. They carry the pieces of the last body that follow
+    /// the piece in the newest packet. Their heads are its head with other numbers, offsets and
     /// checksums. Returns false and changes nothing if the newest packet is not one head and one
     /// piece of a body.
     pub(crate) fn follow(&mut self, run: &Following) -> bool {

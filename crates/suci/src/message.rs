@@ -29,8 +29,8 @@ pub struct Message {
     /// The sender's header, 0 to 255 bytes.
     pub user_header: Bytes,
     /// The bytes. Up to 32 stand here. Longer ones, up to 2 KiB, and headers may share up to 16 KiB
-    /// of memory with other messages, all of which stays as long as one is kept: copy what is to
-    /// stay for long (`Bytes::copy_from_slice`).
+    /// of memory with other messages. That memory stays as long as one of them is kept, so copy a
+    /// payload that is to stay for long (`Bytes::copy_from_slice`).
     pub payload: Data,
 }
 
@@ -59,8 +59,8 @@ impl Message {
     /// A draft of the reply to this request: send it to [`Message::from`](Message#structfield.from)
     /// by any call that sends. It goes on the request's channel, whatever the draft says, but
     /// beside the messages there: a reply waits for none of them. A draft's payload, user header,
-    /// kind and notification are free, its tag is not. The first reply counts. A later one, and one
-    /// that comes when the call is over, the caller's library drops and counts
+    /// kind and notification are free, its tag is not. The caller gets the first reply. Its library
+    /// drops and counts later replies, and replies to a call that is over
     /// ([`Counters::late_replies`](crate::Counters)).
     ///
     /// ```

@@ -56,7 +56,7 @@ const TURN: Duration = Duration::from_secs(1);
 /// RECLAIM is repeated after this until RETURN, a lapse or an emptied grant answers it.
 const RECLAIM_REPEAT: Duration = Duration::from_millis(250);
 
-/// The wait doubles this often, to 4 s: a peer that does not answer is probably gone, and its grant
+/// `RECLAIM_REPEAT` doubles so often, to 4 s: a silent peer is probably gone, and its grant
 /// lapses anyway.
 const RECLAIM_DOUBLINGS: u32 = 4;
 

@@ -242,6 +242,7 @@ impl Engine {
         self.peers.len() >= most && (self.shared.met >= most || known() >= most)
     }
 
+    /// Returns the key of the peer `node`, if messages can be sent to it.
     #[inline(always)]
     pub(super) fn reach(&mut self, node: NodeId) -> Result<usize, SendError> {
         match self.recent {

@@ -88,7 +88,7 @@ pub struct Inbox {
     refusals: BTreeMap<ChannelId, Request>,
     /// Channels that the peer finished and whose messages the program took.
     finished: Finished,
-    /// Those of them of which the program was not told yet.
+    /// Channels in `finished` of which the program was not told yet.
     untold: Finished,
     /// The number of channels that the peer ever opened.
     opened: u64,
@@ -96,7 +96,7 @@ pub struct Inbox {
     max_channels: u64,
     /// The number of channels that the last MAX_CHANNELS lets the peer open in all.
     channels_told: u64,
-    /// The packet with that MAX_CHANNELS was lost.
+    /// True if the packet with the last MAX_CHANNELS was lost.
     channels_untold: bool,
     /// The channel used last, since most frames belong to it.
     recent: Option<(ChannelId, usize)>,

@@ -32,7 +32,7 @@ pub(super) struct Request {
 /// The state of the decision about an RTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestVerdict {
-    /// The program must decide.
+    /// The program was asked, and must decide.
     Asked,
     /// Accepted; waits for the budget of large messages.
     Waiting,
@@ -70,7 +70,7 @@ pub(super) struct IncomingChannel {
     slots: VecDeque<Slot>,
     /// Number of settled slots at the front.
     settled: usize,
-    /// Memory credit that all messages known so far took.
+    /// Memory credit charged so far for the channel's messages, taken ones included.
     known: u64,
     /// Memory credit of the messages that the program took.
     consumed: u64,

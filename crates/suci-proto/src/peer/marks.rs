@@ -19,7 +19,7 @@ pub(crate) struct Marks {
     /// CE marks that the peer had counted at its last acknowledgement.
     congested: u64,
     /// Packets that the peer had counted with the mark they were sent with. `None` until it
-    /// acknowledges something, after the connection began or rested.
+    /// acknowledges something, after the connection began or was idle.
     unchanged: Option<u64>,
     state: MarkState,
 }

@@ -195,7 +195,7 @@ impl Driver {
 
     /// Whether the look that began at `began` has lasted long enough.
     ///
-    /// If `prompt`, it lasts up to a millisecond. It ends earlier if another thread interrupts it,
+    /// If `prompt` (not the look before timers), it lasts up to 1 ms: less if a thread interrupts,
     /// or once the program has a message and had none before: a program that leaves messages
     /// `unread` waits for none, and each of its looks would end at once. Otherwise it ends when
     /// everything is taken that was there as it began.

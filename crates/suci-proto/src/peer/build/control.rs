@@ -11,9 +11,9 @@ use crate::transmit::Train;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
 
-/// In Throughput mode, a packet carries a PING only after this many packets without one. After as
-/// many the last packet of the queue carries one, too: the acknowledgement of a long message's end
-/// then waits for no timer, and a single message causes no extra packets.
+/// In Throughput mode, a packet carries a PING only after this many packets without one. If that
+/// many came before, the last packet of the queue carries one, too. The acknowledgement of a long
+/// message's end then waits for no timer, and a single message causes no extra packets.
 pub(super) const UNASKED: u64 = 8;
 
 /// Bytes kept free behind an ACK for BLOCKED, RETURN and PING of their usual sizes.
@@ -261,12 +261,12 @@ impl Connection {
     /// once:
     ///
     /// * a probe is due;
-    /// * a quarter of the window (an eighth in Response mode) was sent without a PING;
+    /// * a quarter of the window (an eighth in Response mode) was sent since a PING or an ACK;
     /// * no more packets can follow until an answer arrives, because credit or window is used up
     ///   (in Throughput mode the window does not count while a PING is unanswered).
     ///
-    /// `last`: the packet takes all that waits. Nothing waits for its acknowledgement, which the
-    /// peer's reply may carry. So in Adaptive mode half of the window may be sent without a PING.
+    /// `last`: the packet empties the send queue. No message waits for its acknowledgement, which
+    /// may ride on the peer's reply. So in Adaptive mode half of the window needs only one PING.
     ///
     /// In Throughput mode a PING comes only after [`UNASKED`] packets, or half of the window if
     /// that is less: a quarter of a small window is only a few packets.

@@ -39,8 +39,8 @@ impl Connection {
         self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
     }
 
-    /// Returns true if the program's controller, the congestion window and the pacer permit a full
-    /// packet. A probe needs only the controller; a probe that may carry no data is a PING.
+    /// Returns true if `Steer`, the congestion window and the pacer permit a full data packet.
+    /// Window and pacer do not limit a PTO probe. If `Steer` forbids its data, it is a PING.
     pub(super) fn can_send(&mut self, now: Instant, size: u64) -> bool {
         if self.is_held(size) {
             return false;

@@ -4,9 +4,9 @@
 //! was due. At the same `now` that holds for the packets after it, too, until one must carry a
 //! PING, skip a number, or pass a limit. [`Peer::may_follow`] counts them once.
 //!
-//! If the packet carried a piece of a large message, no bytes are to be sent again, and no other
-//! channel has its turn until the message ends or the turn of its channel does. So the full packets
-//! up to that end are built in one loop.
+//! If the packet carried a piece of a large message, and no lost bytes wait, the channel keeps its
+//! turn in the round robin until its quantum is used or the message ends. So the full packets up to
+//! that end are built in one loop.
 //!
 //! The packets, and the state of the peer afterwards, are the same as if [`Peer::build_packet`] had
 //! built each of them; a test compares both.

@@ -1,4 +1,4 @@
-//! A bitmap of packet fates: one bit for each fate, 64 packets to a word.
+//! A bitmap of packet fates (not of ECN marks): one bit for each fate, 64 packets to a word.
 //!
 //! The packets of a train mostly share their fate, so changes and searches work on whole words.
 
