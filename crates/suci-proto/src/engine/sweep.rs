@@ -34,7 +34,7 @@ impl Engine {
     }
 
     /// Returns the earliest time of the next sweep. Sweeps keep this distance however often a
-    /// shortage begins and ends; a peer can cause that each round trip.
+    /// shortage begins and ends: a peer can begin and end one in each round trip.
     fn sweep_at(&self) -> Instant {
         let pause = if self.is_place_wanted() {
             let each = SWEEP_EACH.saturating_mul(self.peers.len() as u32);

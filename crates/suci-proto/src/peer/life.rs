@@ -40,7 +40,7 @@ pub(crate) enum Contest {
     Lost,
 }
 
-/// How long to be patient.
+/// The limits of a peer's silence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) silence_timeout: Duration,
@@ -63,8 +63,8 @@ pub(crate) struct Life {
     streamed: u64,
     /// The time since which something has always been outstanding.
     waiting_since: Option<Instant>,
-    /// When the first question since the last sign of life was sent, and when the peer was asked
-    /// again.
+    /// When the first ack-eliciting packet (or HELLO) since the last sign of life was sent, and the
+    /// time of the next one, at least an eighth of the silence timeout later.
     asked: Option<Instant>,
     asked_again: Option<Instant>,
     /// When the peer last answered that it has no room for us, or we had no room for it.

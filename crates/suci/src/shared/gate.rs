@@ -64,8 +64,8 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct Wanted {
     room: WantedRoom,
-    /// Classes whose event was handed over since the program asked last. It may have taken the
-    /// event.
+    /// Classes whose event was handed over since the program asked last. The program may have taken
+    /// the event.
     told: [bool; CLASSES],
 }
 

@@ -23,9 +23,9 @@ use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Event, Filter, Outgoing, SendError};
 
-/// Commands taken in one cycle: all that wait when the node closes, and 20 ms of small messages,
-/// during which nothing is acknowledged. With only a ring's length, threads that send such messages
-/// without a pause got a quarter fewer through.
+/// Most commands taken in one driver cycle. All that wait when the node closes fit into one cycle.
+/// So many small messages take 20 ms, during which nothing is acknowledged. With a bound of one
+/// ring's length, threads that send small messages without a pause sent a quarter fewer.
 const PER_TURN: usize = 16 * COMMANDS;
 
 /// Gates of forgotten nodes that are kept in any case.
@@ -36,14 +36,14 @@ pub(super) struct Worker {
     driver: Driver,
     wait: WaitPolicy,
     accounts: BTreeMap<NodeId, Account>,
-    /// Peers whose accounts are not settled: of many only these are looked at in each turn.
+    /// Peers whose accounts are not settled. Only these accounts are checked in each cycle.
     open: Vec<NodeId>,
     /// Messages are left in the engine because the program does not take them.
     left_over: bool,
     /// Events of refused messages are left, because the program does not take those that came
     /// before.
     refused_left: bool,
-    /// Replies likewise, because their callers do not take those that came before.
+    /// Replies are left, because their callers do not take earlier replies.
     replies_left: bool,
     /// The program's calls to this thread's peers.
     calls: OpenCalls,
@@ -88,8 +88,8 @@ impl ThreadGuard {
         Ok(ready)
     }
 
-    /// This thread no longer needs its socket. Threads that stand by for others check if all have
-    /// said so.
+    /// Notes that this thread no longer needs its socket. Threads that wait for the others then
+    /// check if all have noted that.
     fn say_closed(&self) {
         self.shard().closed.store(true, Ordering::SeqCst);
         if self.inner.all_closed() {

@@ -33,8 +33,8 @@ impl Inner {
         self.send_with(to, message, |_| (None, ()))
     }
 
-    /// Sends `message` if there is room for it. It is a request if `make` gives the thread's end of
-    /// a call. Returns the other value of `make`.
+    /// Sends `message` if there is room for it. It is a request if the first value of `make` is the
+    /// thread's end of a call. Returns the second value of `make`.
     pub(super) fn send_with<'a, R>(
         &'a self,
         to: NodeId,
@@ -86,7 +86,7 @@ impl Inner {
         }
     }
 
-    /// If the queue is full, as this error says, the program hears when there is room.
+    /// Asks for the event that reports room, if this error says that the queue is full.
     #[cold]
     pub(super) fn want_room(&self, error: Error) -> Error {
         if let Error::WouldBlock { to, message } = &error {
