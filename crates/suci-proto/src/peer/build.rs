@@ -13,6 +13,7 @@ mod special;
 
 use super::mode::SHORT;
 use super::{Connection, Peer};
+use crate::counters::Link;
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
@@ -63,15 +64,6 @@ pub(crate) enum Built {
     Last,
 }
 
-/// The reason to build a packet.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    /// Messages.
-    data: bool,
-    /// Control frames that do not wait for a packet of messages.
-    urgent: bool,
-}
-
 /// The permission to build the next packet.
 #[derive(Clone, Copy, Debug)]
 struct Permit {
@@ -89,14 +81,15 @@ struct Permit {
     more: Option<u64>,
 }
 
-/// The newest packet of a train, and the number of packets that may follow it.
+/// The newest packet of a train.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
+    /// Its length. The packets behind it have the same length, except the last.
     len: usize,
     /// As [`Contents::plain`].
     plain: bool,
-    /// Number of packets that may follow it if it is plain. `None` until [`Peer::may_follow`] has
-    /// counted them.
+    /// Number of packets that may follow it if it is plain. `None` until
+    /// [`Peer::permit_to_follow`] has counted them.
     more: Option<u64>,
 }
 
@@ -140,7 +133,7 @@ impl Peer {
         // After `Built::Train` the caller comes again, unless the socket is full. So an empty queue
         // is noted at once: its messages wait no more.
         if built != Built::Train || self.session.outbox.is_empty() {
-            let reason = self.wait_reason(now);
+            let reason = self.data_permit(now).err().flatten();
             self.waits.note(now, reason);
             shared.found_waiting |= self.is_held_up();
         }
@@ -179,6 +172,7 @@ impl Peer {
         connection.bind_size(now);
         connection.paced_until = None;
         connection.capped_until = None;
+        connection.reserve = 0;
         train.begin(connection.destination(), Ecn::NotEct);
         let filled = self.fill(now, max_segments, outranked, train, shared);
         let last = filled && !self.has_more_by_itself(now);
@@ -209,26 +203,19 @@ impl Peer {
             if train.segments() == 1 {
                 most = most.min(self.train_packets(now, outranked));
             }
-            let mut permit = None;
-            if let Some(newest) = newest.as_mut().filter(|newest| newest.plain) {
-                newest.more = Some(self.may_follow(now, newest));
-                if self.build_pieces(now, newest, most, train, shared) {
-                    continue;
-                }
-                permit = self.permit_to_follow(newest);
+            let follow = newest.and_then(|newest| self.permit_to_follow(now, newest));
+            if let (Some(newest), Some(follow)) = (&mut newest, follow)
+                && let Some(more) = self.build_pieces(now, follow, most, train, shared)
+            {
+                newest.more = Some(more);
+                continue;
             }
-            let mut permit = match permit {
-                Some(permit) => permit,
-                None => {
-                    let Some(wanted) = self.wanted(now) else {
-                        // Messages that wait for memory credit are reported in a later packet.
-                        last = self.session.outbox.wait_reason().is_none();
-                        break;
-                    };
-                    let Some(permit) = self.permit(now, wanted) else {
-                        break;
-                    };
-                    permit
+            let mut permit = match follow.map_or_else(|| self.permit(now), Ok) {
+                Ok(permit) => permit,
+                Err(wait) => {
+                    // Messages that wait for memory credit are reported in a later packet.
+                    last = wait.is_none();
+                    break;
                 }
             };
             if let Some(Newest { len, .. }) = newest {
@@ -250,7 +237,7 @@ impl Peer {
                 last = !contents.leaves_some
                     && !self.wants_data()
                     && self.session.outbox.wait_reason().is_none();
-                debug_assert!(!last || self.wanted(now).is_none(), "{contents:?}");
+                debug_assert!(!last || !self.wants_control(now), "{contents:?}");
                 break;
             }
             newest = Some(Newest {
@@ -319,59 +306,89 @@ impl Peer {
             .max(SHORTEST_TRAIN)
     }
 
-    /// Returns the reason to build a packet, if there is one.
-    fn wanted(&mut self, now: Instant) -> Option<Wanted> {
-        let data = self.wants_data();
-        let urgent = self.wants_control(now);
-        (data || urgent).then_some(Wanted { data, urgent })
-    }
-
     /// Returns true if messages can be sent, as far as memory credit goes.
     fn wants_data(&mut self) -> bool {
         self.carries_data() && self.session.outbox.has_sendable()
     }
 
-    /// Returns the permission for the next packet, if it may be sent.
-    fn permit(&mut self, now: Instant, wanted: Wanted) -> Option<Permit> {
-        let connection = self.connection.as_mut()?;
-        let wants_data = wanted.data && !connection.grant.is_dismissed();
-        let number = connection.numbers.peek()?;
-        let size = connection.mtu.current();
-        connection.reserve = if wants_data && self.session.outbox.is_outranked() {
-            RESERVE * size as u64
-        } else {
-            0
-        };
-        let allowed = connection.credit.may_send_data(number, now);
-        let mut data = wants_data && allowed && connection.can_send(now, size as u64);
-        if data {
-            connection.capped_until = self.cap.until(now, size as u64);
-            data = connection.capped_until.is_none();
+    /// Decides about the next packet: returns its permit, or the limit for which messages or
+    /// control frames wait. The limit is `None` if there is nothing to send.
+    fn permit(&mut self, now: Instant) -> Result<Permit, Option<WaitReason>> {
+        match self.data_permit(now) {
+            Err(wait) if self.wants_control(now) => {
+                let wait = wait.unwrap_or(WaitReason::SocketCredit);
+                self.control_permit(now).ok_or(Some(wait))
+            }
+            decided => decided,
         }
-        let permit = |size, data, free| Permit {
+    }
+
+    /// Returns the permit of a packet that carries messages, or the first limit that stops all of
+    /// them: `None` if no message waits, or if a new connection is due.
+    fn data_permit(&mut self, now: Instant) -> Result<Permit, Option<WaitReason>> {
+        if self.session.outbox.is_empty() {
+            return Err(None);
+        }
+        let Some(connection) = &mut self.connection else {
+            return Err(Some(WaitReason::Link));
+        };
+        if self.life.link() != Link::Up || self.lingering.is_some() {
+            return Err(Some(WaitReason::Link));
+        }
+        if self.session.suspension.by().is_some() {
+            return Err(Some(WaitReason::Suspended));
+        }
+        if !self.session.outbox.has_sendable() {
+            return Err(self.session.outbox.wait_reason());
+        }
+        if connection.grant.is_dismissed() {
+            return Err(Some(WaitReason::Link));
+        }
+        let number = connection.numbers.peek().ok_or(None)?;
+        if !connection.credit.may_send_data(number, now) {
+            return Err(Some(WaitReason::SocketCredit));
+        }
+        let size = connection.mtu.current();
+        connection.reserve = match self.session.outbox.is_outranked() {
+            true => RESERVE * size as u64,
+            false => 0,
+        };
+        connection.may_send(now, size as u64)?;
+        connection.capped_until = self.cap.until(now, size as u64);
+        if connection.capped_until.is_some() {
+            return Err(Some(WaitReason::Cap));
+        }
+        Ok(Permit {
             number,
             size,
-            data,
+            data: true,
+            free: true,
+            more: None,
+        })
+    }
+
+    /// Returns the permit of a packet of control frames, if socket credit allows it.
+    fn control_permit(&mut self, now: Instant) -> Option<Permit> {
+        let connection = self.connection.as_deref()?;
+        let number = connection.numbers.peek()?;
+        let (size, free) = match connection.credit.may_send_control(number, now) {
+            ControlAllowance::Free => (connection.mtu.current(), true),
+            ControlAllowance::Small if connection.wants_beyond(now) || self.memory_due() => {
+                (limits::CONTROL_PACKET, false)
+            }
+            ControlAllowance::Small => return None,
+            ControlAllowance::No(until) => {
+                self.connection.as_mut()?.control_at = Some(until);
+                return None;
+            }
+        };
+        Some(Permit {
+            number,
+            size,
+            data: false,
             free,
             more: None,
-        };
-        if data {
-            return Some(permit(size, true, true));
-        }
-        if !wanted.urgent {
-            return None;
-        }
-        match connection.credit.may_send_control(number, now) {
-            ControlAllowance::Free => Some(permit(size, false, true)),
-            ControlAllowance::Small => {
-                let wanted = connection.wants_beyond(now) || self.memory_due();
-                wanted.then(|| permit(limits::CONTROL_PACKET, false, false))
-            }
-            ControlAllowance::No(until) => {
-                connection.control_at = Some(until);
-                None
-            }
-        }
+        })
     }
 
     /// Builds one packet and returns its length and content. Returns `None` and changes nothing if
@@ -497,47 +514,6 @@ impl Peer {
             connection.pacer.consume(bytes);
             connection.unasked = connection.unasked.saturating_add(bytes);
         }
-    }
-
-    /// Returns the reason why the messages in the queue wait: the first limit that stops all of
-    /// them.
-    fn wait_reason(&mut self, now: Instant) -> Option<WaitReason> {
-        if self.session.outbox.is_empty() {
-            return None;
-        }
-        if !self.is_up() || self.connection.is_none() {
-            return Some(WaitReason::Link);
-        }
-        if !self.carries_data() {
-            return Some(WaitReason::Suspended);
-        }
-        if !self.session.outbox.has_sendable() {
-            return self.session.outbox.wait_reason();
-        }
-        let connection = self.connection.as_mut()?;
-        if connection.grant.is_dismissed() {
-            return Some(WaitReason::Link);
-        }
-        let number = connection.numbers.peek()?;
-        if !connection.credit.may_send_data(number, now) {
-            return Some(WaitReason::SocketCredit);
-        }
-        if connection.capped_until.is_some() {
-            return Some(WaitReason::Cap);
-        }
-        let size = connection.mtu.current() as u64;
-        if connection.can_send(now, size) {
-            return None;
-        }
-        let steered = connection.steered.pace_for(size);
-        let network = connection.network_rate(now);
-        let slowed = steered.is_some_and(|pace| network.is_none_or(|rate| pace < rate));
-        Some(match connection.paced_until {
-            _ if connection.is_held(size) => WaitReason::Controller,
-            Some(_) if slowed => WaitReason::Controller,
-            Some(_) => WaitReason::Pacing,
-            None => WaitReason::Congestion,
-        })
     }
 
     /// Returns true if messages wait for something that the program need not do: an answer of the

@@ -3,6 +3,7 @@
 
 use crate::peer::Connection;
 use crate::time::Instant;
+use crate::waits::WaitReason;
 
 impl Connection {
     /// Returns the bytes that may be in flight: the usable congestion window, or less if the
@@ -39,31 +40,35 @@ impl Connection {
         self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
     }
 
-    /// Returns true if `Steer`, the congestion window and the pacer permit a full data packet.
-    /// Window and pacer do not limit a PTO probe. If `Steer` forbids its data, it is a PING.
-    pub(super) fn can_send(&mut self, now: Instant, size: u64) -> bool {
+    /// Returns `Ok` if a full data packet may be sent, otherwise the limit that stops it: `Steer`,
+    /// the congestion window or the pacer. Window and pacer do not limit a PTO probe. If `Steer`
+    /// forbids its data, it is a PING.
+    pub(super) fn may_send(&mut self, now: Instant, size: u64) -> Result<(), WaitReason> {
         if self.is_held(size) {
-            return false;
+            return Err(WaitReason::Controller);
         }
         if self.pending.probes > 0 {
-            return true;
+            return Ok(());
         }
         if self.is_full(size) {
-            return false;
+            return Err(WaitReason::Congestion);
         }
         let wanted = size.saturating_add(self.reserve);
         // A single message needs no computation of rates.
         if self.recovery.in_flight() == 0 && self.pacer.has(wanted) {
-            return true;
+            return Ok(());
         }
         let Some(rate) = self.rate(now, size) else {
-            return true;
+            return Ok(());
         };
         if self.pacer.budget(now, rate) >= wanted {
-            return true;
+            return Ok(());
         }
         self.paced_until = Some(self.pacer.next_time(now, rate, wanted));
-        false
+        Err(match self.network_rate(now) {
+            Some(network) if network <= rate => WaitReason::Pacing,
+            _ => WaitReason::Controller,
+        })
     }
 
     /// Returns true if the congestion window has no room for a packet of `size`.

@@ -2,7 +2,7 @@
 //!
 //! A packet that carried messages and nothing else shows that no acknowledgement, credit or answer
 //! was due. At the same `now` that holds for the packets after it, too, until one must carry a
-//! PING, skip a number, or pass a limit. [`Peer::may_follow`] counts them once.
+//! PING, skip a number, or pass a limit. [`Peer::permit_to_follow`] counts them once.
 //!
 //! If the packet carried a piece of a large message, and no lost bytes wait, the channel keeps its
 //! turn in the round robin until its quantum is used or the message ends. So the full packets up to
@@ -21,87 +21,69 @@ use crate::transmit::{Following, Train};
 use crate::wire::PLAIN_OVERHEAD;
 
 impl Peer {
-    /// Returns the number of packets that may follow the `newest` if they, too, carry only
-    /// messages: none of them skips a number, must carry a PING, or passes a limit.
-    pub(super) fn may_follow(&mut self, now: Instant, newest: &Newest) -> u64 {
+    /// Returns the permit of the packet behind the `newest`, if that one carried only messages and
+    /// this one may, too: it skips no number, need not carry a PING, and passes no limit.
+    pub(super) fn permit_to_follow(&mut self, now: Instant, newest: Newest) -> Option<Permit> {
         let outbox = &mut self.session.outbox;
-        if !outbox.has_sendable() || outbox.has_blocked_channels() {
-            return 0;
+        if !newest.plain || !outbox.has_sendable() || outbox.has_blocked_channels() {
+            return None;
         }
         let outranked = outbox.is_outranked();
-        let Some(connection) = &mut self.connection else {
-            return 0;
-        };
+        let connection = self.connection.as_mut()?;
         if outranked != (connection.reserve > 0) || connection.pending.probes > 0 {
-            return 0;
+            return None;
         }
-        if let Some(more) = newest.more {
-            return more;
-        }
-        let Some(first) = connection.numbers.peek() else {
-            return 0;
-        };
+        let number = connection.numbers.peek()?;
         let size = newest.len as u64;
-        let paced = connection.rate(now, size).map_or(u64::MAX, |rate| {
-            let budget = connection.pacer.budget(now, rate);
-            budget.saturating_sub(connection.reserve) / size
-        });
-        let credit = connection.credit.data_allowance(first, now);
-        let limits = [
-            paced,
-            credit.saturating_sub(1),
-            connection.unasked_packets(size),
-            self.cap.budget(now, size) / size,
-            connection.numbers.in_a_row(),
-        ];
-        limits.into_iter().min().unwrap_or(0)
-    }
-
-    /// Returns the permit of the packet behind the `newest`, if it may follow.
-    pub(super) fn permit_to_follow(&self, newest: &Newest) -> Option<Permit> {
-        let left = newest.more?.checked_sub(1)?;
+        let count = || {
+            let paced = connection.rate(now, size).map_or(u64::MAX, |rate| {
+                let budget = connection.pacer.budget(now, rate);
+                budget.saturating_sub(connection.reserve) / size
+            });
+            let credit = connection.credit.data_allowance(number, now);
+            paced
+                .min(credit.saturating_sub(1))
+                .min(connection.unasked_packets(size))
+                .min(self.cap.budget(now, size) / size)
+                .min(connection.numbers.in_a_row())
+        };
+        let count = newest.more.unwrap_or_else(count);
         Some(Permit {
-            number: self.connection.as_ref()?.numbers.peek()?,
+            number,
             size: newest.len,
             data: true,
             free: true,
-            more: Some(left),
+            more: Some(count.checked_sub(1)?),
         })
     }
 
     /// Adds full packets to `train`, up to `most` in all, with the next pieces of the message of
-    /// which the newest packet carried a piece and nothing else. Returns false if none can be
-    /// added.
+    /// which the newest packet carried a piece and nothing else. `permit` is that of the first of
+    /// them. Returns how many more may follow, or `None` if none can be added.
     pub(super) fn build_pieces(
         &mut self,
         now: Instant,
-        newest: &mut Newest,
+        permit: Permit,
         most: usize,
         train: &mut Train,
         shared: &mut Shared,
-    ) -> bool {
-        let (size, more) = (newest.len, newest.more.unwrap_or(0));
+    ) -> Option<u64> {
+        let (size, may_follow) = (permit.size, permit.more?.saturating_add(1));
         let &[piece @ SentFrame::Data { start, end, .. }] = shared.frames.as_slice() else {
-            return false;
+            return None;
         };
-        let Some(mut rest) = self.session.outbox.rest_after(&piece) else {
-            return false;
-        };
+        let mut rest = self.session.outbox.rest_after(&piece)?;
         // A retransmitted piece may be shorter than its packet. Its frame then has a length field.
         let head = PLAIN_OVERHEAD + rest.head_at(start).size(0, true);
         if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
-            return false;
+            return None;
         }
-        let number = self.connection.as_ref().and_then(|c| c.numbers.peek());
         let room = most
             .min(MAX_DATAGRAM / size)
             .saturating_sub(train.segments());
-        let most = usize::try_from(more).unwrap_or(usize::MAX).min(room);
-        let pieces = rest.cut(size - PLAIN_OVERHEAD, most);
-        let (Some(number), Some(pieces)) = (number, pieces) else {
-            return false;
-        };
-        let count = pieces.count;
+        let most = usize::try_from(may_follow).unwrap_or(usize::MAX).min(room);
+        let pieces = rest.cut(size - PLAIN_OVERHEAD, most)?;
+        let (number, count) = (permit.number, pieces.count);
         let following = Following {
             number,
             offset: pieces.start,
@@ -110,7 +92,7 @@ impl Peer {
             lead: PLAIN_OVERHEAD + rest.lead(),
         };
         if !train.follow(&following) {
-            return false;
+            return None;
         }
         #[cfg(test)]
         {
@@ -128,7 +110,6 @@ impl Peer {
         frames.push(rest.sent(&pieces));
         self.record(now, numbers, size, contents, &frames, shared);
         shared.frames = frames;
-        newest.more = Some(more.saturating_sub(count as u64));
-        true
+        Some(may_follow.saturating_sub(count as u64))
     }
 }

@@ -183,7 +183,8 @@ impl Peer {
             PathProbe::Size(size) => size,
             PathProbe::Mark => limits::CONTROL_PACKET,
         };
-        if !(connection.credit.may_send_data(number, now) && connection.can_send(now, size as u64))
+        if !connection.credit.may_send_data(number, now)
+            || connection.may_send(now, size as u64).is_err()
         {
             return false;
         }
