@@ -323,25 +323,14 @@ impl Engine {
     /// Notes that a packet of a connection was taken. Its acknowledgement may wait for the next
     /// driver cycle, and it may let the peer send or give the program a message.
     fn on_received(&mut self, key: usize) {
-        let Some(peer) = self.peers.get_mut(key) else {
-            return;
-        };
-        if !peer.ack_waits && peer.owes_ack() {
+        if let Some(peer) = self.peers.get_mut(key)
+            && !peer.ack_waits
+            && peer.owes_ack()
+        {
             peer.ack_waits = true;
             self.ack_waits.push(key);
         }
-        let (outbox, inbox) = (&peer.session.outbox, &peer.session.inbox);
-        self.ranks
-            .sending
-            .list(key, outbox.next_class(), &mut self.dirty);
-        if peer.has_message() {
-            self.ranks
-                .receiving
-                .list(key, inbox.next_class(), &mut self.readable);
-        }
-        if peer.has_reply() {
-            self.on_reply(key);
-        }
+        self.touch(key);
     }
 
     /// Sends UNKNOWN to the sender of a packet for an unknown connection, at a bounded rate. Sends
