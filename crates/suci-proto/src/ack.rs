@@ -85,7 +85,7 @@ impl Received {
     }
 
     /// Sets how many ack-eliciting packets force an acknowledgement (at least 1). Usually the
-    /// sender, which knows its window, asks earlier, by PING.
+    /// sender, which knows its window, sends PING earlier.
     ///
     /// Packets that [`on_packets`](Self::on_packets) takes together count together: one
     /// acknowledgement follows them, however many they are.

@@ -89,14 +89,14 @@ pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
 pub const RIDE_CREDIT: u64 = 1_024;
 
 /// Messages up to this many bytes wait for memory credit, however long that takes. Longer ones may
-/// send an RTS instead. Every receiver's window has room for several such messages:
+/// be announced instead. Every receiver's window has room for several such messages:
 /// [`MIN_WINDOW`](crate::message::MIN_WINDOW).
-pub const ASK_INSTEAD: u64 = 4_096;
+pub const RTS_INSTEAD: u64 = 4_096;
 
 /// Memory credit of a session, in bytes, that its sender leaves to replies: the charge of the
-/// longest message that does not ask. The receiver takes replies even if its program takes no
+/// longest message without RTS. The receiver takes replies even if its program takes no
 /// messages, so this much always becomes free again.
-pub const REPLY_RESERVE: u64 = MESSAGE_CHARGE + MAX_USER_HEADER as u64 + ASK_INSTEAD;
+pub const REPLY_RESERVE: u64 = MESSAGE_CHARGE + MAX_USER_HEADER as u64 + RTS_INSTEAD;
 
 /// Most messages queued to one peer that are unacknowledged, or that follow an unacknowledged one.
 pub const MAX_QUEUED_MESSAGES: usize = 1 << 20;

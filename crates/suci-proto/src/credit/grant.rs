@@ -57,7 +57,7 @@ pub struct Grant {
     surplus: Option<Surplus>,
     /// The grant beyond the share, for packets that are on the wire.
     wire: Wire,
-    /// A CREDIT is due at once: the peer asked (BLOCKED), went beyond its limit, or waited until
+    /// A CREDIT is due at once: the peer sent BLOCKED, went beyond its limit, or waited until
     /// now.
     forced: bool,
     /// An ack-eliciting packet was drained since the last announcement.
@@ -206,7 +206,7 @@ impl Grant {
         self.charge
     }
 
-    /// Returns true if the peer has to ask (BLOCKED) before it may send data.
+    /// Returns true if the peer has to send BLOCKED before it may send data.
     #[must_use]
     pub const fn is_dormant(&self) -> bool {
         self.share == 0 && self.reclaimed_at.is_none()
@@ -269,10 +269,10 @@ impl Grant {
         advance > 0 && advance >= self.share / 4
     }
 
-    /// Returns true if a CREDIT is worth a packet of its own: the peer asked, or half the share was
-    /// used before another packet could carry the CREDIT (a reply usually goes earlier, and costs
-    /// no packet). Packets that need no acknowledgement (ACKs, other CREDITs) never make it due:
-    /// two small grants would renew each other forever.
+    /// Returns true if a CREDIT is worth a packet of its own: the peer sent BLOCKED, or half the
+    /// share was used before another packet could carry the CREDIT (a reply usually goes earlier,
+    /// and costs no packet). Packets that need no acknowledgement (ACKs, other CREDITs) never make
+    /// it due: two small grants would renew each other forever.
     #[must_use]
     pub fn update_due(&self) -> bool {
         let Some(announced) = self.announced else {

@@ -1,4 +1,4 @@
-//! The sender's half: which packet numbers may be used, for what, and when to ask for more.
+//! The sender's half: which packet numbers may be used, for what, and when BLOCKED is due.
 
 use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
 use crate::limits::CREDIT_LAPSE;
@@ -16,7 +16,7 @@ const BLOCKED_MIN: Duration = Duration::from_millis(1);
 /// receiver's period (`WATCH` in `credit/need.rs`).
 const USED_UP_REPEAT: Duration = Duration::from_millis(50);
 
-/// Pause between packets that ask for an acknowledgement only to keep the grant alive.
+/// Pause between ack-eliciting packets sent only to keep the grant alive.
 const REFRESH_REPEAT: Duration = Duration::from_millis(1_250);
 
 /// The permission to send a control packet (ACK, CREDIT, RECLAIM, RETURN, BLOCKED, PING, CHALLENGE,
@@ -57,19 +57,19 @@ pub struct SendCredit {
     used_up: UsedUp,
     /// The newest packet with a PING because the reserve was low, and the time until which its
     /// answer may come.
-    reserve_asked: Option<(PacketNumber, Instant)>,
+    reserve_reported: Option<(PacketNumber, Instant)>,
     returning: Option<Returning>,
     /// Largest UDP payload, in bytes, to which packets are bound; 0 if the agreed size holds.
     size: usize,
 }
 
-/// The state of asking the receiver to acknowledge and to renew its grant.
+/// The packets that make the receiver acknowledge and renew its grant.
 #[derive(Debug)]
 struct Refresh {
     /// Numbers that were unused when the newest grant came.
     window: u64,
     /// An ack-eliciting packet was sent since that grant ran low.
-    asked: bool,
+    elicited: bool,
     /// When the newest ack-eliciting packet was sent.
     eliciting_at: Option<Instant>,
 }
@@ -94,7 +94,7 @@ struct UsedUp {
 struct Returning {
     answer: SocketReturn,
     sent: bool,
-    asked: bool,
+    reclaimed: bool,
     /// The RETURN gives a smaller size of packets.
     binds: bool,
 }
@@ -119,12 +119,12 @@ impl SendCredit {
             beyond_at: None,
             refresh: Refresh {
                 window: limit_end.saturating_sub(first),
-                asked: false,
+                elicited: false,
                 eliciting_at: None,
             },
             blocked: None,
             used_up: UsedUp::default(),
-            reserve_asked: None,
+            reserve_reported: None,
             returning: None,
             size: 0,
         }
@@ -157,7 +157,7 @@ impl SendCredit {
     /// Returns true if the receiver asked for the grant back.
     #[must_use]
     pub fn is_reclaimed(&self) -> bool {
-        !self.live && self.returning.as_ref().is_some_and(|r| r.asked)
+        !self.live && self.returning.as_ref().is_some_and(|r| r.reclaimed)
     }
 
     /// Returns true if `number` may carry data.
@@ -216,7 +216,7 @@ impl SendCredit {
         }
         if eliciting {
             self.refresh.eliciting_at = Some(now);
-            self.refresh.asked = self.refresh.asked || self.is_low(last);
+            self.refresh.elicited = self.refresh.elicited || self.is_low(last);
         }
         self.sent_end = self.sent_end.max(last.saturating_add(1));
     }
@@ -263,7 +263,7 @@ impl SendCredit {
         }
         let window = self.data_allowance(self.sent_end, now);
         self.refresh.window = window;
-        self.refresh.asked = false;
+        self.refresh.elicited = false;
         // If there was credit before, messages wait for memory, which this CREDIT does not give.
         if window > 0 && before == 0 {
             self.blocked = None;
@@ -274,7 +274,7 @@ impl SendCredit {
     /// Moves the numbers for control behind the packets that the granter drained beyond the limit
     /// of a generation that it reclaims, since RETURN may need such a number.
     fn make_room_for_return(&mut self, limit_end: PacketNumber) {
-        if let Some(returning) = self.returning.as_ref().filter(|it| it.asked) {
+        if let Some(returning) = self.returning.as_ref().filter(|it| it.reclaimed) {
             let returned_end = returning.answer.highest.saturating_add(1);
             self.limit_end = self.limit_end.max(limit_end.min(returned_end));
         }
@@ -294,8 +294,8 @@ impl SendCredit {
         }
     }
 
-    /// Notes that there is memory credit again: messages that wait for more of it ask anew, without
-    /// back-off.
+    /// Notes that there is memory credit again: messages that wait for more of it start the timer
+    /// of BLOCKED anew, without back-off.
     pub fn on_memory(&mut self) {
         self.blocked = None;
     }
@@ -318,7 +318,7 @@ impl SendCredit {
             self.returning = Some(Returning {
                 answer,
                 sent: false,
-                asked: true,
+                reclaimed: true,
                 binds: false,
             });
             return;
@@ -345,7 +345,7 @@ impl SendCredit {
     pub fn return_presses(&self) -> bool {
         self.returning
             .as_ref()
-            .is_some_and(|returning| (returning.asked || returning.binds) && !returning.sent)
+            .is_some_and(|returning| (returning.reclaimed || returning.binds) && !returning.sent)
     }
 
     /// Binds packets from now on to at most `size` bytes of UDP payload, fewer than so far, and
@@ -396,7 +396,7 @@ impl SendCredit {
             .refresh
             .eliciting_at
             .is_none_or(|at| now >= at + REFRESH_REPEAT);
-        (self.is_low(next) && !self.refresh.asked) || (stale && paused)
+        (self.is_low(next) && !self.refresh.elicited) || (stale && paused)
     }
 
     /// Returns true if a quarter of the newest grant is left, or less.
@@ -450,21 +450,22 @@ impl SendCredit {
         number >= self.closed_end(now).saturating_add(self.control / 2)
     }
 
-    /// Returns true if the packet `number` should [ask](Self::ask_for_reserve) because the reserve
-    /// is low. Returns false while the answer to the last such question may be under way: a packet
-    /// that asks is acknowledged, so two ends whose reserves are low would answer each other
+    /// Returns true if the packet `number` should [report](Self::report_low_reserve) that the
+    /// reserve is low. Returns false while the answer to the last report may be under way: a packet
+    /// with BLOCKED is acknowledged, so two ends whose reserves are low would answer each other
     /// without end.
     #[must_use]
-    pub fn reserve_ask_due(&self, number: PacketNumber, now: Instant) -> bool {
-        let answered = |asked: PacketNumber| self.limit_end > asked;
-        let asked = self.reserve_asked;
+    pub fn reserve_report_due(&self, number: PacketNumber, now: Instant) -> bool {
+        let answered = |reported: PacketNumber| self.limit_end > reported;
         self.is_reserve_low(number, now)
-            && asked.is_none_or(|(asked, until)| answered(asked) || now >= until)
+            && self
+                .reserve_reported
+                .is_none_or(|(reported, until)| answered(reported) || now >= until)
     }
 
-    /// Asks for credit at once because the reserve is low: the packet `number` carries BLOCKED.
-    pub fn ask_for_reserve(&mut self, number: PacketNumber, now: Instant, pto: Duration) {
-        self.reserve_asked = Some((number, now + pto));
+    /// Makes BLOCKED due at once because the reserve is low: the packet `number` carries it.
+    pub fn report_low_reserve(&mut self, number: PacketNumber, now: Instant, pto: Duration) {
+        self.reserve_reported = Some((number, now + pto));
         self.on_waiting(now, pto);
         if let Some(blocked) = &mut self.blocked {
             blocked.due = blocked.due.min(now);
@@ -522,7 +523,7 @@ impl SendCredit {
         }
     }
 
-    fn end(&mut self, asked: bool, now: Instant) {
+    fn end(&mut self, reclaimed: bool, now: Instant) {
         if self.live {
             self.used_up.limit = None;
             self.limit_end = self.limit_end.min(self.sent_end);
@@ -531,12 +532,12 @@ impl SendCredit {
             }
         }
         self.live = false;
-        let unsent = |returning: &Returning| returning.asked && !returning.sent;
-        let asked = asked || self.returning.as_ref().is_some_and(unsent);
+        let unsent = |returning: &Returning| returning.reclaimed && !returning.sent;
+        let reclaimed = reclaimed || self.returning.as_ref().is_some_and(unsent);
         self.returning = Some(Returning {
             answer: self.answer(),
             sent: false,
-            asked,
+            reclaimed,
             binds: false,
         });
     }

@@ -32,9 +32,9 @@ const EXTRA_PART: u64 = 32;
 const NEWCOMER_PART: u64 = 32;
 
 /// The active reserve: shares do not grow into this part of the budget, so that a peer that wakes
-/// up, asks or is new finds credit at once. It is small, since reserved credit carries no data, and
-/// it fills up again within a round trip, when packets of the peers with the most credit are
-/// drained.
+/// up, sends BLOCKED or is new finds credit at once. It is small, since reserved credit carries no
+/// data, and it fills up again within a round trip, when packets of the peers with the most credit
+/// are drained.
 const RESERVE_PART: u64 = 32;
 
 /// In small budgets the reserve is this many packets, but at most one part in `RESERVE_MOST`.
@@ -133,7 +133,7 @@ const fn reserve(budget: u64) -> u64 {
 /// * A peer that was granted more while others needed less, and uses it up slowly, is asked to give
 ///   it back, too.
 /// * The reserve is for peers that wake up or are new. If even the reserve is used up, peers
-///   without credit ask (BLOCKED) and are served in order, from the credit that others give back.
+///   without credit send BLOCKED and are served in order, from the credit that others give back.
 #[derive(Debug)]
 pub struct Shares {
     /// Bytes for data that may be granted, and bytes that are set apart for INITs.
@@ -150,7 +150,7 @@ pub struct Shares {
     peers: u64,
     /// How many more peers are expected soon.
     expected: u64,
-    /// The peers that asked (BLOCKED) when nothing was free, by ticket: each peer and the charge of
+    /// The peers that sent BLOCKED when nothing was free, by ticket: each peer and the charge of
     /// its packets.
     waiting: BTreeMap<u64, (usize, u64)>,
     next_ticket: u64,
@@ -393,7 +393,7 @@ impl Shares {
 
     /// Registers a peer that numbers its packets from `first` and sends UDP payloads of at most
     /// `max_datagram` bytes, and that sent an INIT. `None` if the socket has no free place. The
-    /// share may be 0; then the peer asks for its next packet (BLOCKED).
+    /// share may be 0; then the peer sends BLOCKED before its next packet.
     pub fn admit(
         &mut self,
         first: PacketNumber,
@@ -609,7 +609,7 @@ impl Shares {
 
     /// Returns true if the peer left more than 64 RECLAIMs unanswered, for longer than `patience`.
     /// Such a peer goes on sending, so nothing lapses, but may hear nothing of us. RECLAIMs that
-    /// were due count even if they could not be sent: a peer that grants us no packet to ask with
+    /// were due count even if they could not be sent: a peer that grants us no packet for RECLAIM
     /// keeps its place no longer.
     pub(crate) fn ignores_reclaim(&self, grant: &Grant, patience: Duration) -> bool {
         let longest = RECLAIM_REPEAT.saturating_mul(1 << RECLAIM_DOUBLINGS);

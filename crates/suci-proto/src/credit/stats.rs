@@ -9,9 +9,9 @@ pub struct ShareStats {
     pub peers: u64,
     /// Peers that are unsatisfied: they use up their share.
     pub unsatisfied: u64,
-    /// Peers that have to ask (BLOCKED) before they may send data.
+    /// Peers that have to send BLOCKED before they may send data.
     pub dormant: u64,
-    /// Peers that asked and wait.
+    /// Peers that sent BLOCKED and wait.
     pub waiting: u64,
     /// Bytes that peers may have or put into the buffer, as the kernel charges them.
     pub granted: u64,

@@ -50,10 +50,10 @@ pub(super) enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Charged with its length.
-    Unasked,
+    Unannounced,
     /// Announced by RTS. Data may arrive only once `granted`. If `ours`, the bytes count in the
     /// budget of large messages.
-    Asked { granted: bool, ours: bool },
+    Announced { granted: bool, ours: bool },
 }
 
 /// Returns the bytes that a message of `total` bytes counts in the budget of large messages: at
@@ -78,9 +78,9 @@ pub(super) struct Assembly {
 
 impl Assembly {
     /// Returns the state of a message without any piece.
-    pub(super) fn unasked() -> Self {
+    pub(super) fn unannounced() -> Self {
         Self {
-            way: Way::Unasked,
+            way: Way::Unannounced,
             total: None,
             description: None,
             reach: 0,
@@ -90,15 +90,15 @@ impl Assembly {
     }
 
     /// Returns the state of a message that an RTS announced.
-    pub(super) fn asked(total: u64, description: Description) -> Self {
+    pub(super) fn announced(total: u64, description: Description) -> Self {
         Self {
-            way: Way::Asked {
+            way: Way::Announced {
                 granted: false,
                 ours: false,
             },
             total: Some(total),
             description: Some(description),
-            ..Self::unasked()
+            ..Self::unannounced()
         }
     }
 
@@ -124,15 +124,15 @@ impl Assembly {
     /// Returns the memory credit that the message takes, as far as its length is known.
     pub(super) fn charge(&self) -> u64 {
         match self.way {
-            Way::Unasked => charge(self.total.unwrap_or(self.reach), self.header_len()),
-            Way::Asked { .. } => charge(0, self.header_len()),
+            Way::Unannounced => charge(self.total.unwrap_or(self.reach), self.header_len()),
+            Way::Announced { .. } => charge(0, self.header_len()),
         }
     }
 
     /// Returns the bytes that it counts in the budget of large messages.
     pub(super) fn budgeted(&self) -> u64 {
         match self.way {
-            Way::Asked {
+            Way::Announced {
                 granted: true,
                 ours: true,
             } => budgeted(self.total.unwrap_or(0)),
@@ -165,8 +165,8 @@ impl Assembly {
             (None, said) => said.as_ref().map_or(0, |start| start.user_header.len()),
         };
         Ok(match self.way {
-            Way::Unasked => charge(total.unwrap_or(reach), header),
-            Way::Asked { .. } => MESSAGE_CHARGE.saturating_add(len64(header)),
+            Way::Unannounced => charge(total.unwrap_or(reach), header),
+            Way::Announced { .. } => MESSAGE_CHARGE.saturating_add(len64(header)),
         })
     }
 
@@ -233,7 +233,7 @@ impl Assembly {
         let is_end = part.start.is_none()
             && part.end
             && self.total == Some(part.end_offset())
-            && self.way == Way::Unasked
+            && self.way == Way::Unannounced
             && self.description.is_some()
             && self.reach == part.offset
             // No byte beyond the offset arrived, so this length covers all bytes before it.
@@ -324,10 +324,10 @@ impl Assembly {
         self.description.is_some() && self.total.is_some_and(|total| self.got.covers(0..total))
     }
 
-    /// Returns the bytes and description of a complete message that neither asked nor has a header.
-    /// The rest of the assembly can then be reused.
+    /// Returns the bytes and description of a complete message that neither was announced nor has a
+    /// header. The rest of the assembly can then be reused.
     pub(super) fn take_plain(&mut self) -> Option<(Bytes, Description)> {
-        let plain = self.way == Way::Unasked && self.header_len() == 0;
+        let plain = self.way == Way::Unannounced && self.header_len() == 0;
         let description = self.description.take_if(|_| plain)?;
         let payload = self.buffer.take().map_or_else(Bytes::new, Buffer::freeze);
         Some((payload, description))

@@ -17,7 +17,7 @@ const INLINE: usize = 32;
 /// [`Bytes`].
 ///
 /// A payload of up to 32 bytes is stored here and holds no other memory, unless it was received
-/// into a buffer of its own (one that the program supplied, or that of a message that asked first).
+/// into a buffer of its own (one that the program supplied, or that of an announced message).
 /// A longer payload is [`Bytes`], whose clones share the memory without a copy. A program that
 /// forwards a short payload should copy it (`Node::send_copy`): the conversion to [`Bytes`]
 /// allocates.

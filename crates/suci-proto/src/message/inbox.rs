@@ -6,8 +6,8 @@
 //! whenever a packet carries a CREDIT body.
 //!
 //! **Large messages** (RTS) are not charged with their length. They are permitted one after the
-//! other as their budget allows, in the order of their requests over all channels. So none starves,
-//! and one is always in progress if any fits at all. A waiting request delays only the later
+//! other as their budget allows, in the order of their RTS over all channels. So none starves,
+//! and one is always in progress if any fits at all. A waiting RTS delays only the later
 //! messages of its own channel (F22).
 
 mod cold;
@@ -21,7 +21,7 @@ use super::answer::{Answer, IncomingInfo};
 use super::assembly::budgeted;
 use super::finished::Finished;
 use super::incoming::{
-    Accounts, Asked, Freed, IdleIncoming, IncomingChannel, Request, RequestVerdict,
+    Accounts, Announcement, AnnouncementState, Freed, IdleIncoming, IncomingChannel, RtsOrder,
     planted_consumption,
 };
 use super::packed_queue::PackedQueueCache;
@@ -36,13 +36,13 @@ use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Smallest memory window of a session, in bytes. Each channel has half of it. It has room for
-/// messages that cannot ask first (see [`Outbox`](super::Outbox)), however small the session's part
-/// of the memory is.
+/// messages that cannot be announced (see [`Outbox`](super::Outbox)), however small the session's
+/// part of the memory is.
 pub const MIN_WINDOW: u64 = 16_384;
 
 const _: () = assert!(
     MIN_WINDOW / 2 >= REPLY_RESERVE && MIN_WINDOW / 2 + REPLY_RESERVE <= MIN_WINDOW,
-    "a channel has all of its half, and room for the longest message that does not ask"
+    "a channel has all of its half, and room for the longest message without RTS"
 );
 
 /// The bounds of an [`Inbox`].
@@ -84,8 +84,8 @@ pub struct Inbox {
     by_id: BTreeMap<ChannelId, usize>,
     /// Open channels that are idle and of which only a few numbers are kept.
     cold: BTreeMap<ChannelId, IdleIncoming>,
-    /// The newest request of each cold channel, if the program refused it.
-    refusals: BTreeMap<ChannelId, Request>,
+    /// The newest RTS of each cold channel, if the program refused it.
+    refusals: BTreeMap<ChannelId, Announcement>,
     /// Channels that the peer finished and whose messages the program took.
     finished: Finished,
     /// Channels in `finished` of which the program was not told yet.
@@ -238,21 +238,21 @@ impl Inbox {
         };
         let welcome = rts.total <= self.limits.max_message.min(self.limits.max_large);
         let first = if welcome {
-            RequestVerdict::Waiting
+            AnnouncementState::Waiting
         } else {
-            RequestVerdict::Asked
+            AnnouncementState::Undecided
         };
         let Some(channel) = self.channels.get_mut(place) else {
             return Ok(());
         };
         match channel.on_rts(rts, first, &mut self.accounts)? {
-            Asked::Stale => {}
-            Asked::Again => self.list_answer(place),
-            Asked::New if welcome => {
+            RtsOrder::Stale => {}
+            RtsOrder::Again => self.list_answer(place),
+            RtsOrder::New if welcome => {
                 self.waiting.push_back(place);
                 self.grant_waiting();
             }
-            Asked::New => self.incoming.push_back(channel.info(rts)),
+            RtsOrder::New => self.incoming.push_back(channel.info(rts)),
         }
         Ok(())
     }
@@ -357,7 +357,7 @@ impl Inbox {
 
     /// Sets the windows of each channel and of the session. Announced credit stays. The session
     /// should have at least [`MIN_WINDOW`] and a channel half of it; otherwise messages that cannot
-    /// ask first may wait for ever.
+    /// be announced may wait for ever.
     pub fn set_windows(&mut self, channel: u64, session: u64) {
         self.session_window = session;
         self.move_session_limit();

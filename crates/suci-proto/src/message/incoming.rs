@@ -23,17 +23,17 @@ use std::collections::VecDeque;
 /// The channel's newest RTS. Older ones need no memory: their sender got the answer, otherwise it
 /// could not have sent this one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
+pub(super) struct Announcement {
     number: MessageNumber,
     total: u64,
-    verdict: RequestVerdict,
+    state: AnnouncementState,
 }
 
 /// The state of the decision about an RTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestVerdict {
-    /// The program was asked, and must decide.
-    Asked,
+pub(super) enum AnnouncementState {
+    /// The program must decide.
+    Undecided,
     /// Accepted; waits for the budget of large messages.
     Waiting,
     /// CTS is the answer.
@@ -44,7 +44,7 @@ pub(super) enum RequestVerdict {
 
 /// How a received RTS relates to earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RtsOrder {
     New,
     /// A repetition of the newest one: its answer, if there is one, may be lost.
     Again,
@@ -78,8 +78,8 @@ pub(super) struct IncomingChannel {
     window: u64,
     /// Memory credit granted so far.
     limit: u64,
-    request: Option<Request>,
-    /// The channel was cold, and the requests that it granted before are forgotten.
+    announcement: Option<Announcement>,
+    /// The channel was cold, and the messages that it granted before are forgotten.
     thawed: bool,
     /// The number of its messages, once its sender finished it.
     end: Option<MessageNumber>,
@@ -103,7 +103,7 @@ impl IncomingChannel {
             consumed: 0,
             window,
             limit,
-            request: None,
+            announcement: None,
             thawed: false,
             end: None,
             listed: Listed::default(),
@@ -279,17 +279,17 @@ impl IncomingChannel {
         }
         let charged = match self.slot(place) {
             Slot::Pieces(assembly) => {
-                if let Way::Asked { granted: false, .. } = assembly.way {
+                if let Way::Announced { granted: false, .. } = assembly.way {
                     return Err(ProtocolError::OutOfPlace("data before its permission"));
                 }
                 assembly.charge_with(frag)
             }
-            _ => Assembly::unasked().charge_with(frag),
+            _ => Assembly::unannounced().charge_with(frag),
         };
         let charged = charged.map_err(|fault| self.fault(frag.message, fault))?;
         self.book(place, charged, accounts)?;
         if matches!(self.slot(place), Slot::Unseen) {
-            self.put(place, Slot::Pieces(accounts.unasked()));
+            self.put(place, Slot::Pieces(accounts.unannounced()));
         }
         let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place) else {
             return Ok(None);
@@ -444,46 +444,48 @@ impl IncomingChannel {
 
     // ---- large messages
 
-    /// Handles an RTS. A new one gets this `verdict`.
+    /// Handles an RTS. A new one gets this `state`.
     ///
     /// # Errors
     /// The peer broke a rule.
     pub(super) fn on_rts(
         &mut self,
         rts: &Rts<'_>,
-        verdict: RequestVerdict,
+        state: AnnouncementState,
         accounts: &mut Accounts,
-    ) -> Result<Asked, ProtocolError> {
-        if let Some(request) = self.request
-            && request.number >= rts.message
+    ) -> Result<RtsOrder, ProtocolError> {
+        if let Some(announcement) = self.announcement
+            && announcement.number >= rts.message
         {
-            let asked = match self.place(rts.message) {
-                Some(place) => self.slot(place).has_asked(),
+            let announced = match self.place(rts.message) {
+                Some(place) => self.slot(place).was_announced(),
                 None => rts.message < self.front(),
             };
-            return match request.number == rts.message {
-                true if request.total == rts.total => Ok(Asked::Again),
-                false if asked => Ok(Asked::Stale),
+            return match announcement.number == rts.message {
+                true if announcement.total == rts.total => Ok(RtsOrder::Again),
+                false if announced => Ok(RtsOrder::Stale),
                 _ => Err(self.contradiction(rts.message)),
             };
         }
         let Some(place) = self.place(rts.message) else {
             return match self.thawed {
-                true if self.request.is_none() => Ok(Asked::Stale),
+                true if self.announcement.is_none() => Ok(RtsOrder::Stale),
                 _ => Err(self.contradiction(rts.message)),
             };
         };
         if !matches!(self.slot(place), Slot::Unseen) {
             return Err(self.contradiction(rts.message));
         }
-        if self
-            .request
-            .is_some_and(|r| matches!(r.verdict, RequestVerdict::Asked | RequestVerdict::Waiting))
-        {
-            return Err(ProtocolError::Limit("requests at once on a channel"));
+        if self.announcement.is_some_and(|r| {
+            matches!(
+                r.state,
+                AnnouncementState::Undecided | AnnouncementState::Waiting
+            )
+        }) {
+            return Err(ProtocolError::Limit("open RTS at once on a channel"));
         }
         if rts.total == 0 || rts.kind == Kind::VOID {
-            return Err(ProtocolError::OutOfPlace("a request for an empty message"));
+            return Err(ProtocolError::OutOfPlace("an RTS of an empty message"));
         }
         self.book(place, charge(0, rts.user_header.len()), accounts)?;
         let description = Description {
@@ -491,14 +493,14 @@ impl IncomingChannel {
             kind: rts.kind,
             user_header: Bytes::copy_from_slice(rts.user_header),
         };
-        let assembly = Assembly::asked(rts.total, description);
+        let assembly = Assembly::announced(rts.total, description);
         self.put(place, Slot::Pieces(Box::new(assembly)));
-        self.request = Some(Request {
+        self.announcement = Some(Announcement {
             number: rts.message,
             total: rts.total,
-            verdict,
+            state,
         });
-        Ok(Asked::New)
+        Ok(RtsOrder::New)
     }
 
     /// Returns the announcement of an RTS for the program.
@@ -515,20 +517,20 @@ impl IncomingChannel {
 
     /// Returns the number and length of the message whose RTS waits for an answer.
     pub(super) fn unanswered(&self) -> Option<(MessageNumber, u64)> {
-        self.request
-            .filter(|request| {
+        self.announcement
+            .filter(|announcement| {
                 matches!(
-                    request.verdict,
-                    RequestVerdict::Asked | RequestVerdict::Waiting
+                    announcement.state,
+                    AnnouncementState::Undecided | AnnouncementState::Waiting
                 )
             })
-            .map(|request| (request.number, request.total))
+            .map(|announcement| (announcement.number, announcement.total))
     }
 
     /// Makes the message wait for the budget, since the program accepted it.
     pub(super) fn wait(&mut self) {
-        if let Some(request) = &mut self.request {
-            request.verdict = RequestVerdict::Waiting;
+        if let Some(announcement) = &mut self.announcement {
+            announcement.state = AnnouncementState::Waiting;
         }
     }
 
@@ -540,7 +542,7 @@ impl IncomingChannel {
         if let Some(place) = self.place(number)
             && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place)
         {
-            assembly.way = Way::Asked {
+            assembly.way = Way::Announced {
                 granted: true,
                 ours: memory.is_none(),
             };
@@ -553,10 +555,10 @@ impl IncomingChannel {
                 }
             }
         }
-        self.request = Some(Request {
+        self.announcement = Some(Announcement {
             number,
             total,
-            verdict: RequestVerdict::Granted,
+            state: AnnouncementState::Granted,
         });
     }
 
@@ -573,10 +575,10 @@ impl IncomingChannel {
                 charge: slot.charge(),
             };
         }
-        self.request = Some(Request {
+        self.announcement = Some(Announcement {
             number,
             total,
-            verdict: RequestVerdict::Refused(reason),
+            state: AnnouncementState::Refused(reason),
         });
         self.settle();
         self.free_passed_over()
@@ -584,16 +586,16 @@ impl IncomingChannel {
 
     /// Returns the answer to the newest RTS.
     pub(super) fn answer(&self) -> Option<Answer> {
-        let Request {
+        let Announcement {
             number: message,
-            verdict,
+            state,
             ..
-        } = self.request?;
+        } = self.announcement?;
         let channel = self.id;
-        match verdict {
-            RequestVerdict::Asked | RequestVerdict::Waiting => None,
-            RequestVerdict::Granted => Some(Answer::Cts { channel, message }),
-            RequestVerdict::Refused(reason) => Some(Answer::Refuse {
+        match state {
+            AnnouncementState::Undecided | AnnouncementState::Waiting => None,
+            AnnouncementState::Granted => Some(Answer::Cts { channel, message }),
+            AnnouncementState::Refused(reason) => Some(Answer::Refuse {
                 channel,
                 message,
                 reason,
@@ -603,7 +605,7 @@ impl IncomingChannel {
 
     /// Returns true if the newest answer is about `message`.
     pub(super) fn answered(&self, message: MessageNumber) -> bool {
-        self.answer().is_some() && self.request.is_some_and(|r| r.number == message)
+        self.answer().is_some() && self.announcement.is_some_and(|r| r.number == message)
     }
 }
 

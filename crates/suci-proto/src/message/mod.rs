@@ -5,10 +5,12 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | `outbox` | the channels of the sending direction: bound of the queue, session credit, order of channels |
-//! | `outgoing` | one channel of the outbox: memory credit, messages that ask first |
+//! | `outbox` | the channels of the sending direction: bound of the queue, session credit, order of
+//! channels |
+//! | `outgoing` | one channel of the outbox: memory credit, announced messages |
 //! | `send_queue` | the channel's messages in order: sent, acknowledged and lost bytes |
-//! | `segment` | consecutive messages that differ in number and bytes only, and their packing into packets |
+//! | `segment` | consecutive messages that differ in number and bytes only, and their packing into
+//! packets |
 //! | `frames` | the encoded frames of small messages, and leases of room for more of them |
 //! | `held` | the sizes that count against the bounds of a send queue |
 //! | `inbox` | the channels of the receiving direction: session credit, budget of large messages |
@@ -26,7 +28,7 @@
 //!
 //! **Memory credit** is counted in *charges* ([`charge`]), at absolute offsets per channel and per
 //! session. A message is charged once, when its first byte or its RTS is first sent. A
-//! retransmission needs no more credit. A message that asks by RTS is charged without its length,
+//! retransmission needs no more credit. A message announced by RTS is charged without its length,
 //! which the CTS grants.
 
 mod answer;

@@ -4,7 +4,7 @@
 //! Polling: call [`Outbox::has_sendable`] and [`Outbox::next`] while packets are built, then
 //! [`Outbox::poll_channel_blocked`] and [`Outbox::poll_completion`] until empty.
 
-mod asking;
+mod announcing;
 mod cancel;
 mod cold;
 mod fate;
@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The bounds of an [`Outbox`].
 #[derive(Clone, Copy, Debug)]
 pub struct OutboxLimits {
-    /// Messages longer than this many bytes ask by RTS before their bytes are sent.
+    /// Messages longer than this many bytes are announced by RTS before their bytes are sent.
     pub rts_threshold: u64,
     /// Bound of the sizes ([`Held::charge`](super::Held)) of messages [`Queued`] on channels of one
     /// class. One longer message is accepted if the class has nothing else queued.
@@ -110,12 +110,12 @@ pub struct Outbox {
     answer_parked: usize,
     /// Channels that wait for their own credit and must be reported to the peer.
     to_report: VecDeque<usize>,
-    /// Messages above this length ask first, whatever our own threshold is, since the peer asks its
-    /// program about them.
+    /// Messages above this length are announced, whatever our own threshold is, since the peer asks
+    /// its program about them.
     peer_max_message: u64,
     /// Over the present path, messages up to this length need no RTS, whatever our own threshold
     /// is.
-    unasked: u64,
+    unannounced: u64,
     /// The memory credit that every channel starts with.
     channel_limit: u64,
     /// The same, once the handshake has set it.
@@ -162,7 +162,7 @@ impl Outbox {
             answer_parked: 0,
             to_report: VecDeque::new(),
             peer_max_message: u64::MAX,
-            unasked: 0,
+            unannounced: 0,
             channel_limit: limits.ride,
             window: None,
             session_limit: limits.ride,
@@ -244,10 +244,10 @@ impl Outbox {
         }
     }
 
-    /// Handles CTS: the receiver permits a message that asked. Repetitions are ignored.
+    /// Handles CTS: the receiver permits an announced message. Repetitions are ignored.
     ///
     /// # Errors
-    /// `OutOfPlace` for a message that never asked.
+    /// `OutOfPlace` for a message that was never announced.
     pub fn on_cts(
         &mut self,
         channel: ChannelId,
@@ -265,10 +265,10 @@ impl Outbox {
         Ok(())
     }
 
-    /// Handles REFUSE: the receiver refuses a message that asked. Repetitions are ignored.
+    /// Handles REFUSE: the receiver refuses an announced message. Repetitions are ignored.
     ///
     /// # Errors
-    /// `OutOfPlace` for a message that never asked.
+    /// `OutOfPlace` for a message that was never announced.
     pub fn on_refused(
         &mut self,
         channel: ChannelId,
@@ -344,7 +344,7 @@ impl Outbox {
         let channel = queued.id();
         let gathered = |(number, range)| Some((queued.queue.gathered(number)?, range));
         Some(Put {
-            sent: match filling.request {
+            sent: match filling.rts {
                 Some(message) => SentFrame::Rts { channel, message },
                 None => SentFrame::Data {
                     channel,

@@ -1,15 +1,15 @@
 //! One channel of the outbox: its memory credit, which messages may be sent now, and which of them
-//! ask first.
+//! are announced.
 //!
 //! A message is first charged (it takes memory credit), then sent, then over (acknowledged or
-//! refused). A message *asks* if its RTS is sent before its bytes. At most one RTS is unanswered.
-//! It may be sent while the bytes of the message before it are still being sent: then they do not
-//! wait for its round trip.
+//! refused). A message is *announced* if its RTS is sent before its bytes. At most one RTS is
+//! unanswered. It may be sent while the bytes of the message before it are still being sent: then
+//! they do not wait for its round trip.
 
 use super::segment::{Filling, SendSegment};
 use super::send_queue::{Cancelled, Released, SendQueue};
 use super::{Completion, Halves};
-use crate::limits::ASK_INSTEAD;
+use crate::limits::RTS_INSTEAD;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 /// Limits of the session that decide whether a message may be sent now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
-    /// Messages longer than this many bytes ask first.
+    /// Messages longer than this many bytes are announced.
     pub(super) rts_threshold: u64,
     /// The channel window of the handshake, once known.
     pub(super) window: Option<u64>,
@@ -83,7 +83,7 @@ pub(super) enum Fin {
 
 /// A message whose RTS is unanswered.
 #[derive(Clone, Copy, Debug)]
-struct OpenRequest {
+struct OpenRts {
     number: MessageNumber,
     /// The RTS was lost.
     lost: bool,
@@ -96,7 +96,7 @@ pub(super) struct OutgoingChannel {
     /// The number of the first message that is not charged. The first unsent message has this
     /// number or one of the two before.
     charged: MessageNumber,
-    asked: Option<OpenRequest>,
+    open_rts: Option<OpenRts>,
     /// The channel's memory credit: granted, and used.
     limit: u64,
     used: u64,
@@ -138,7 +138,7 @@ impl OutgoingChannel {
             id,
             queue: SendQueue::default(),
             charged: 0,
-            asked: None,
+            open_rts: None,
             limit,
             used: 0,
             turn: Turn::default(),
@@ -170,7 +170,7 @@ impl OutgoingChannel {
     /// Returns true if the channel has no message, waits for nothing, and has nothing to report.
     pub(super) fn is_idle(&self) -> bool {
         let waits = self.turn.parked.is_some() || self.turn.to_report;
-        self.queue.is_empty() && self.asked.is_none() && !waits && self.fin == Fin::Open
+        self.queue.is_empty() && self.open_rts.is_none() && !waits && self.fin == Fin::Open
     }
 
     pub(super) fn id(&self) -> ChannelId {
@@ -214,33 +214,35 @@ impl OutgoingChannel {
         }
     }
 
-    /// Returns true if this message asks although the credit suffices.
-    fn asks_first(segment: &SendSegment, terms: Terms) -> bool {
+    /// Returns true if this message is announced although the credit suffices.
+    fn needs_rts(segment: &SendSegment, terms: Terms) -> bool {
         let half = terms.window.map_or(u64::MAX, |window| window / 2);
         segment.total() > terms.rts_threshold
-            || (segment.total() > ASK_INSTEAD && segment.charge() > half)
+            || (segment.total() > RTS_INSTEAD && segment.charge() > half)
     }
 
-    /// Returns whether message `number`, the next to be charged, asks first; or what it waits for.
+    /// Returns whether message `number`, the next to be charged, is announced; or what it waits
+    /// for.
     ///
-    /// A window may have become smaller than a message that is too short to ask. Such a message
-    /// asks when it is the first of the queue: otherwise it would wait for credit that cannot come.
+    /// A window may have become smaller than a message that is too short for an RTS. Such a
+    /// message is announced when it is the first of the queue: otherwise it would wait for credit
+    /// that cannot come.
     fn admit(
         &self,
         number: MessageNumber,
         segment: &SendSegment,
         terms: Terms,
     ) -> Result<bool, Block> {
-        let request = || self.fits(segment.request_charge(), terms).map(|()| true);
-        if Self::asks_first(segment, terms) {
-            return request();
+        let rts = || self.fits(segment.rts_charge(), terms).map(|()| true);
+        if Self::needs_rts(segment, terms) {
+            return rts();
         }
         self.fits(segment.charge(), terms)
             .map(|()| false)
             .or_else(|block| {
                 let first = number == self.queue.first_number();
-                match segment.total() > ASK_INSTEAD && first {
-                    true => request().map_err(|_| block),
+                match segment.total() > RTS_INSTEAD && first {
+                    true => rts().map_err(|_| block),
                     false => Err(block),
                 }
             })
@@ -248,7 +250,7 @@ impl OutgoingChannel {
 
     /// Returns true if something was lost and not sent again.
     fn has_lost(&self) -> bool {
-        self.queue.has_lost() || self.asked.is_some_and(|asked| asked.lost)
+        self.queue.has_lost() || self.open_rts.is_some_and(|rts| rts.lost)
     }
 
     /// Returns true if no byte waits to be sent, for the first time or again.
@@ -263,8 +265,8 @@ impl OutgoingChannel {
     }
 
     /// Returns true if the RTS of message `number` is unanswered.
-    fn has_asked(&self, number: MessageNumber) -> bool {
-        self.asked.is_some_and(|asked| asked.number == number)
+    fn has_open_rts(&self, number: MessageNumber) -> bool {
+        self.open_rts.is_some_and(|rts| rts.number == number)
     }
 
     pub(super) fn status(&self, terms: Terms) -> Status {
@@ -274,7 +276,7 @@ impl OutgoingChannel {
         let Some((number, segment)) = self.queue.unsent() else {
             return Status::Idle;
         };
-        if self.has_asked(number) {
+        if self.has_open_rts(number) {
             return Status::Blocked(Block::Answer);
         }
         // Part of it was sent, or the receiver granted it.
@@ -287,14 +289,13 @@ impl OutgoingChannel {
         }
     }
 
-    /// Returns true if the message behind `number` asks while `number` is being sent. Only one
-    /// message asks ahead, because each grant ties up the receiver's memory.
-    fn asks_ahead(&self, number: MessageNumber, terms: Terms) -> bool {
+    /// Returns true if the message behind `number` is announced while `number` is being sent. Only
+    /// one message is announced ahead, because each grant ties up the receiver's memory.
+    fn announces_ahead(&self, number: MessageNumber, terms: Terms) -> bool {
         self.charged == number.saturating_add(1)
-            && self.asked.is_none()
+            && self.open_rts.is_none()
             && self.queue.behind_unsent(number).is_some_and(|segment| {
-                Self::asks_first(segment, terms)
-                    && self.fits(segment.request_charge(), terms).is_ok()
+                Self::needs_rts(segment, terms) && self.fits(segment.rts_charge(), terms).is_ok()
             })
     }
 
@@ -306,16 +307,16 @@ impl OutgoingChannel {
         if self.queue.has_lost() {
             return self.queue.put_lost(self.id, filling, out);
         }
-        if let Some(OpenRequest { number, lost: true }) = self.asked {
-            if self.put_request(number, filling, out) {
+        if let Some(OpenRts { number, lost: true }) = self.open_rts {
+            if self.put_rts(number, filling, out) {
                 let lost = false;
-                self.asked = Some(OpenRequest { number, lost });
+                self.open_rts = Some(OpenRts { number, lost });
             }
             return;
         }
         if let Some((number, _)) = self.queue.unsent()
-            && self.asks_ahead(number, terms)
-            && self.ask(self.charged, filling, out)
+            && self.announces_ahead(number, terms)
+            && self.announce(self.charged, filling, out)
         {
             return;
         }
@@ -328,7 +329,7 @@ impl OutgoingChannel {
         while filling.goes_on()
             && let Some((number, segment)) = self.queue.unsent()
         {
-            if self.has_asked(number) {
+            if self.has_open_rts(number) {
                 break;
             }
             let (first, charge) = (segment.first, segment.charge());
@@ -337,7 +338,7 @@ impl OutgoingChannel {
             let session = terms.room_on(self.id).saturating_sub(filling.charged);
             let credit = self.room().min(session);
             // How many messages the credit pays for. In most cases it pays for all.
-            let paid = if Self::asks_first(segment, terms) {
+            let paid = if Self::needs_rts(segment, terms) {
                 0
             } else if left.saturating_mul(charge) <= credit {
                 left
@@ -346,7 +347,7 @@ impl OutgoingChannel {
             };
             if paid == 0 && number >= self.charged {
                 if filling.bytes == 0 && self.admit(number, segment, terms) == Ok(true) {
-                    self.ask(number, filling, out);
+                    self.announce(number, filling, out);
                 }
                 break;
             }
@@ -364,17 +365,22 @@ impl OutgoingChannel {
     }
 
     /// Puts the first RTS of message `number` behind what `out` holds, if it fits.
-    fn ask(&mut self, number: MessageNumber, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
+    fn announce(
+        &mut self,
+        number: MessageNumber,
+        filling: &mut Filling,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let Some((_, segment)) = self.queue.find(number) else {
             return false;
         };
-        let charge = segment.request_charge();
-        let fits = self.put_request(number, filling, out);
+        let charge = segment.rts_charge();
+        let fits = self.put_rts(number, filling, out);
         if fits {
             filling.charged = charge;
-            filling.deadline = self.queue.ask(number).map(|at| (at, number));
+            filling.deadline = self.queue.announce(number).map(|at| (at, number));
             let lost = false;
-            self.asked = Some(OpenRequest { number, lost });
+            self.open_rts = Some(OpenRts { number, lost });
             self.used = self.used.saturating_add(charge);
             self.charged = number.saturating_add(1);
         }
@@ -382,10 +388,10 @@ impl OutgoingChannel {
     }
 
     /// Puts the RTS of message `number` behind what `out` holds, if it fits.
-    fn put_request(&self, number: MessageNumber, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
+    fn put_rts(&self, number: MessageNumber, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
         self.queue
-            .request(self.id, number)
-            .is_some_and(|request| filling.put_request(number, request, out))
+            .rts(self.id, number)
+            .is_some_and(|rts| filling.put_rts(number, rts, out))
     }
 
     /// As [`SendQueue::rest`], if nothing else is to go first.
@@ -396,7 +402,7 @@ impl OutgoingChannel {
         terms: Terms,
     ) -> Option<(MessageNumber, Range<u64>)> {
         let (number, range) = self.queue.rest(start, end)?;
-        (!self.has_lost() && !self.asks_ahead(number, terms)).then_some((number, range))
+        (!self.has_lost() && !self.announces_ahead(number, terms)).then_some((number, range))
     }
 
     // ---- acknowledgements, losses and answers
@@ -407,35 +413,35 @@ impl OutgoingChannel {
     }
 
     /// Notes that the RTS of `number` was lost, or acknowledged.
-    pub(super) fn request_lost(&mut self, number: MessageNumber, lost: bool) {
-        if let Some(asked) = self.asked.as_mut().filter(|asked| asked.number == number) {
-            asked.lost = lost;
+    pub(super) fn rts_lost(&mut self, number: MessageNumber, lost: bool) {
+        if let Some(rts) = self.open_rts.as_mut().filter(|rts| rts.number == number) {
+            rts.lost = lost;
         }
     }
 
     /// Schedules all unacknowledged bytes for retransmission.
     pub(super) fn all_lost(&mut self) {
         self.queue.all_lost();
-        if let Some(asked) = &mut self.asked {
-            asked.lost = true;
+        if let Some(rts) = &mut self.open_rts {
+            rts.lost = true;
         }
     }
 
     /// Returns whether an answer to message `number` is new. A repeated one is not.
     fn answers(&self, number: MessageNumber) -> Result<bool, ProtocolError> {
-        if self.has_asked(number) {
+        if self.has_open_rts(number) {
             return Ok(true);
         }
         // The answer to a message that left the queue counts as repeated.
-        let asked = self
+        let announced = self
             .queue
             .find(number)
-            .is_some_and(|(_, segment)| segment.asked);
-        if number < self.queue.first_number() || asked {
+            .is_some_and(|(_, segment)| segment.announced);
+        if number < self.queue.first_number() || announced {
             return Ok(false);
         }
         Err(ProtocolError::OutOfPlace(
-            "an answer to a message that did not ask",
+            "an answer to a message that was not announced",
         ))
     }
 
@@ -443,7 +449,7 @@ impl OutgoingChannel {
     pub(super) fn granted(&mut self, number: MessageNumber) -> Result<bool, ProtocolError> {
         let new = self.answers(number)?;
         if new {
-            self.asked = None;
+            self.open_rts = None;
         }
         Ok(new)
     }
@@ -458,7 +464,7 @@ impl OutgoingChannel {
         if !self.answers(number)? {
             return Ok(Released::default());
         }
-        self.asked = None;
+        self.open_rts = None;
         Ok(self.queue.refused(self.id, number, reason, out))
     }
 
@@ -477,6 +483,6 @@ impl OutgoingChannel {
     pub(super) fn end_all(&mut self, out: &mut Vec<Completion>) {
         self.queue.end_all(self.id, out);
         self.charged = self.queue.end_number();
-        self.asked = None;
+        self.open_rts = None;
     }
 }

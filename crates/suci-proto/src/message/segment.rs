@@ -41,7 +41,7 @@ pub(super) struct SendSegment {
     /// True if the program asked for the event of delivery.
     pub(super) notify: bool,
     /// An RTS was sent for the message. The segment has only this message.
-    pub(super) asked: bool,
+    pub(super) announced: bool,
 }
 
 /// Where the bytes of messages are.
@@ -127,7 +127,7 @@ pub(super) struct Filling {
     pub(super) start: u64,
     pub(super) end: u64,
     /// ... or nothing but the RTS of this message.
-    pub(super) request: Option<MessageNumber>,
+    pub(super) rts: Option<MessageNumber>,
     /// The positions were sent before.
     pub(super) resent: bool,
     /// Bytes that the channel's frames take in the packet.
@@ -156,7 +156,7 @@ impl Filling {
         Self {
             start: 0,
             end: 0,
-            request: None,
+            rts: None,
             resent: false,
             bytes: 0,
             payload: 0,
@@ -181,18 +181,18 @@ impl Filling {
     }
 
     /// Puts the RTS of message `number` behind what `out` holds, if it fits.
-    pub(super) fn put_request(
+    pub(super) fn put_rts(
         &mut self,
         number: MessageNumber,
-        request: Rts<'_>,
+        rts: Rts<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
-        let frame = Frame::Rts(request);
+        let frame = Frame::Rts(rts);
         let size = frame.size();
         let fits = size <= self.room;
         if fits {
             frame.put(out);
-            self.request = Some(number);
+            self.rts = Some(number);
             self.bytes = size;
         }
         fits
@@ -233,7 +233,7 @@ impl SendSegment {
             each: shape.len.into(),
             count: 1,
             notify: message.notify,
-            asked: false,
+            announced: false,
         }
     }
 
@@ -257,7 +257,7 @@ impl SendSegment {
             content: Content::Payloads(Box::new(payloads)),
             count: 1,
             notify: message.notify,
-            asked: false,
+            announced: false,
         }
     }
 
@@ -275,7 +275,7 @@ impl SendSegment {
             && message.user_header.is_empty()
             && payloads.deadline.is_none()
             && message.deadline.is_none()
-            && !self.asked
+            && !self.announced
             && self.count < u32::MAX;
         if !alike {
             return Err(message);
@@ -298,7 +298,7 @@ impl SendSegment {
         let behind = at.saturating_add(self.end().saturating_sub(self.start));
         let alike = frame == (behind, shape)
             && (self.token, self.notify) == (message.token, message.notify)
-            && !self.asked
+            && !self.announced
             && self.count < u32::MAX;
         self.count += u32::from(alike);
         alike
@@ -370,7 +370,7 @@ impl SendSegment {
     }
 
     /// Returns the memory credit that the RTS of the message takes.
-    pub(super) fn request_charge(&self) -> u64 {
+    pub(super) fn rts_charge(&self) -> u64 {
         charge(0, self.sizes().1)
     }
 
@@ -411,7 +411,7 @@ impl SendSegment {
     /// Returns true if the messages are encoded, and more may be appended.
     #[inline]
     pub(super) fn has_frames(&self) -> bool {
-        matches!(self.content, Content::Frames { .. }) && !self.asked
+        matches!(self.content, Content::Frames { .. }) && !self.announced
     }
 
     /// Returns the place where the frames begin, and the number of their bytes.
@@ -482,7 +482,7 @@ impl SendSegment {
             each: self.each,
             count,
             notify: self.notify,
-            asked: self.asked,
+            announced: self.announced,
         };
         self.skip(count);
         front
@@ -546,8 +546,8 @@ impl SendSegment {
 
     // ---- into packets
 
-    /// Returns the request to send message `number`, which is here.
-    pub(super) fn request<'a>(
+    /// Returns the RTS of message `number`, which is here.
+    pub(super) fn rts<'a>(
         &'a self,
         channel: ChannelId,
         number: MessageNumber,

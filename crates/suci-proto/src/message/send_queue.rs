@@ -226,7 +226,7 @@ impl SendQueue {
         if self.has_unsent()
             && let Some(last) = self.segments.back_mut()
             && let Content::Frames { shape, .. } = &last.content
-            && !last.asked
+            && !last.announced
             && last.count < u32::MAX
             && self.frames.follow(number, message)
         {
@@ -309,20 +309,20 @@ impl SendQueue {
         self.find(number)?.1.gathered()
     }
 
-    /// Returns the request to send message `number`.
-    pub(super) fn request(&self, channel: ChannelId, number: MessageNumber) -> Option<Rts<'_>> {
-        self.find(number)?.1.request(channel, number, &self.frames)
+    /// Returns the RTS of message `number`.
+    pub(super) fn rts(&self, channel: ChannelId, number: MessageNumber) -> Option<Rts<'_>> {
+        self.find(number)?.1.rts(channel, number, &self.frames)
     }
 
     /// Makes message `number`, whose RTS is sent, a segment of its own. Removes its deadline and
     /// returns it.
-    pub(super) fn ask(&mut self, number: MessageNumber) -> Option<Instant> {
+    pub(super) fn announce(&mut self, number: MessageNumber) -> Option<Instant> {
         let (place, segment) = self.find(number)?;
         let before = number.saturating_sub(segment.first);
         let place = self.divide(place, before);
         self.divide(place, 1);
         let segment = self.segments.get_mut(place)?;
-        segment.asked = true;
+        segment.announced = true;
         segment.take_deadline()
     }
 
@@ -347,7 +347,7 @@ impl SendQueue {
     fn settle(&mut self) {
         while let Some(segment) = self.segments.get(self.unsent) {
             let end = segment.end();
-            let refused = segment.asked && self.acked.covers(segment.start..end);
+            let refused = segment.announced && self.acked.covers(segment.start..end);
             if end > self.next && !refused {
                 break;
             }

@@ -46,7 +46,7 @@ impl Slot {
     pub(super) fn assembled(mut assembly: Box<Assembly>) -> (Self, Option<Box<Assembly>>) {
         match assembly.take_plain() {
             Some((bytes, Description { tag, kind, .. })) => {
-                *assembly = Assembly::unasked();
+                *assembly = Assembly::unannounced();
                 let whole = Self::Whole {
                     bytes,
                     tag,
@@ -79,10 +79,10 @@ impl Slot {
     }
 
     /// Returns true if the message was announced by RTS.
-    pub(super) fn has_asked(&self) -> bool {
+    pub(super) fn was_announced(&self) -> bool {
         match self {
             Self::Unseen | Self::Whole { .. } | Self::Void { .. } => false,
-            Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.way != Way::Unasked,
+            Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.way != Way::Unannounced,
             Self::Refused { .. } => true,
         }
     }

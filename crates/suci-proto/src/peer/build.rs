@@ -3,7 +3,8 @@
 //! A packet carries, in this order: acknowledgement, credit, control, then data until it is full.
 //! Data is limited by the congestion window, the pacer, socket credit, the program's controller and
 //! its rate cap; the outbox itself applies memory credit. Control frames need socket credit, which
-//! has a reserve for them. Ack-eliciting ones are also bounded in number ([`Connection::may_ask`]).
+//! has a reserve for them. Ack-eliciting ones are also bounded in number
+//! ([`Connection::may_elicit`]).
 
 mod control;
 mod data;
@@ -405,9 +406,9 @@ impl Peer {
         train.begin_packet();
         self.write_header(permit.number, train, shared);
         let mut contents = Contents::default();
-        let mut asked = false;
+        let mut ping_due = false;
         if permit.more.is_none() {
-            asked = self.connection.as_ref().is_some_and(|c| c.pending.ping);
+            ping_due = self.connection.as_ref().is_some_and(|c| c.pending.ping);
             self.write_ack_and_credit(now, permit, train, &mut frames, &mut contents);
             self.write_control(now, permit, train, &mut frames, &mut contents, shared);
             contents.control = contents.eliciting && !permit.data;
@@ -420,7 +421,7 @@ impl Peer {
             contents.eliciting |= contents.data;
         }
         // A PING that was to accompany messages is not sent without them.
-        let lone_ping = permit.data && !contents.data && !asked;
+        let lone_ping = permit.data && !contents.data && !ping_due;
         let least = PLAIN_OVERHEAD + if lone_ping { PING } else { 0 };
         let empty = train.packet_len() <= least;
         let len = if empty {
@@ -428,7 +429,7 @@ impl Peer {
             None
         } else {
             if !closed {
-                self.ask_at_the_end(permit, train, &mut contents);
+                self.ping_at_the_end(permit, train, &mut contents);
                 self.pad(permit, train);
             }
             let len = train.finish_packet(!shared.config.payload_checksum);
@@ -506,13 +507,13 @@ impl Peer {
             connection.pending.probes = connection.pending.probes.saturating_sub(1);
         }
         if contents.ping {
-            connection.unasked = 0;
-            connection.asked_at = Some(now);
+            connection.since_ping = 0;
+            connection.pinged_at = Some(now);
         }
         if contents.data {
             self.cap.consume(bytes);
             connection.pacer.consume(bytes);
-            connection.unasked = connection.unasked.saturating_add(bytes);
+            connection.since_ping = connection.since_ping.saturating_add(bytes);
         }
     }
 
@@ -523,7 +524,7 @@ impl Peer {
         reason.is_some_and(|reason| reason != WaitReason::Suspended)
     }
 
-    /// Starts asking for credit if messages wait for it, and stops otherwise.
+    /// Starts the timer of BLOCKED if messages wait for credit, and stops it otherwise.
     fn note_blocked(&mut self, now: Instant) {
         let (up, carries) = (self.is_up(), self.carries_data());
         let answers = self.has_answers();

@@ -166,9 +166,9 @@ pub(crate) struct Connection {
     /// Session memory limit last announced to the peer.
     pub(crate) memory_told: u64,
     /// Bytes of packets with messages since the last PING sent or acknowledgement received.
-    pub(crate) unasked: u64,
+    pub(crate) since_ping: u64,
     /// When the last packet with a PING was sent, until it or a later one is acknowledged.
-    pub(crate) asked_at: Option<Instant>,
+    pub(crate) pinged_at: Option<Instant>,
     /// The time until which sending waits for the pacer.
     pub(crate) paced_until: Option<Instant>,
     /// The time until which sending waits for the program's cap, and for nothing else.
@@ -294,8 +294,8 @@ impl Connection {
             reserve: 0,
             marks: Marks::default(),
             memory_told,
-            unasked: 0,
-            asked_at: None,
+            since_ping: 0,
+            pinged_at: None,
             paced_until: None,
             capped_until: None,
             control_at: None,
@@ -434,7 +434,7 @@ impl Connection {
         self.mtu.limit() < self.params.max_datagram && self.mtu.in_doubt(now)
     }
 
-    /// Returns the ECN mark of a datagram that asks for an acknowledgement. Other datagrams are not
+    /// Returns the ECN mark of an ack-eliciting datagram. Other datagrams are not
     /// marked: the sender would not notice that a path drops marked ones.
     pub(super) fn mark(&self, shared: &Shared) -> Ecn {
         if shared.config.ecn && !self.marks.is_stopped() {

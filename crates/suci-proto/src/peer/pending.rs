@@ -14,7 +14,7 @@ pub(crate) struct Pending {
     pub(crate) ping: bool,
     /// Probe packets allowed beyond the congestion window.
     pub(crate) probes: u32,
-    /// CREDIT is due: the peer asked, or the program took many messages.
+    /// CREDIT is due: the peer sent BLOCKED, or the program took many messages.
     pub(crate) credit: bool,
     /// RECLAIM is due, for this generation.
     pub(crate) reclaim: Option<u64>,
@@ -26,14 +26,14 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Returns true if a frame that asks for an acknowledgement needs a packet at once.
-    pub(crate) fn asks(&self) -> bool {
+    /// Returns true if an ack-eliciting frame needs a packet at once.
+    pub(crate) fn elicits(&self) -> bool {
         self.ping || self.reclaim.is_some() || self.close || !self.responses.is_empty()
     }
 
     /// Returns true if anything waits for a packet.
     pub(crate) fn has_any(&self) -> bool {
-        self.credit || self.asks() || !self.elsewhere.is_empty()
+        self.credit || self.elicits() || !self.elsewhere.is_empty()
     }
 
     /// Handles a CHALLENGE; `elsewhere` is its source address if that is not the path's.

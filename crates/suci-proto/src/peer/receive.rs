@@ -35,7 +35,7 @@ struct Effects {
     elsewhere: Option<SocketAddr>,
     eliciting: bool,
     /// It must be acknowledged at once: it held a PING, or the peer gave up its place.
-    ask: bool,
+    ack_now: bool,
     /// When the packet arrived in the socket.
     arrived: Instant,
     /// When the peer was last heard before.
@@ -155,7 +155,7 @@ impl Peer {
         connection
             .received
             .on_packets(numbers.clone(), arrival.at, eliciting, arrival.ecn, now);
-        if effects.ask {
+        if effects.ack_now {
             connection.received.force();
         }
         connection.on_drained(now, arrival.at, numbers, eliciting, shared);
@@ -215,7 +215,7 @@ impl Peer {
         let session = &mut self.session;
         match *frame {
             Frame::Padding(_) | Frame::Ack(_) | Frame::Frag(_) => {}
-            Frame::Ping => effects.ask = true,
+            Frame::Ping => effects.ack_now = true,
             Frame::Credit(credit) => self.on_credit(now, &credit),
             Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),
             Frame::Return {
@@ -225,7 +225,7 @@ impl Peer {
             } => {
                 connection.on_return(now, generation, highest, size, &mut shared.shares);
                 // A peer that gives up its place gets an acknowledgement, and then nothing more.
-                effects.ask |= connection.grant.is_over();
+                effects.ack_now |= connection.grant.is_over();
             }
             Frame::Blocked(blocked) => {
                 connection.on_blocked(now, packet, &blocked, self.key, &mut shared.shares);
@@ -316,7 +316,7 @@ impl Peer {
         connection.marks.on_path_changed();
         connection.undo = CongestionUndo::default();
         connection.cwnd_validation.on_path_changed();
-        connection.asked_at = None;
+        connection.pinged_at = None;
         let (recovery, mut fate) = connection.fates(&mut self.session);
         recovery.drop_all(&mut fate);
         recovery.on_path_changed(round_trip);
@@ -560,8 +560,8 @@ impl Connection {
             self.congestion.on_spurious(now);
         }
         if let Some(sent_at) = summary.largest_newly_acked_sent_at {
-            self.unasked = 0;
-            self.asked_at = self.asked_at.filter(|asked_at| *asked_at > sent_at);
+            self.since_ping = 0;
+            self.pinged_at = self.pinged_at.filter(|pinged_at| *pinged_at > sent_at);
             self.pending.probes = 0;
             self.credit.on_acked(sent_at, now);
             if let Some(rate) = summary.rate {

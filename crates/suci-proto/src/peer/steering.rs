@@ -85,7 +85,7 @@ impl Peer {
     /// Sends everything unacknowledged again, including data in flight.
     pub(crate) fn retransmit(&mut self) {
         if let Some(connection) = &mut self.connection {
-            connection.asked_at = None;
+            connection.pinged_at = None;
             let (recovery, mut fate) = connection.fates(&mut self.session);
             recovery.drop_all(&mut fate);
         }

@@ -120,25 +120,25 @@ impl Peer {
 
     /// Returns when a peer that was not heard for a while is next asked for a sign of life: a peer
     /// that streamed, a watched idle peer, or one for which something waits. In those cases often
-    /// no packet in flight asks (while waiting for credit, for the answer to an RTS, for the rest
-    /// of a large message), or probes are rare.
+    /// no packet in flight elicits an answer (while waiting for credit, for the answer to an RTS,
+    /// for the rest of a large message), or probes are rare.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
-        let unasked = !connection.recovery.has_eliciting_in_flight();
+        let none_elicits = !connection.recovery.has_eliciting_in_flight();
         let open = !self.session.outbox.is_empty() || self.session.inbox.has_unfinished();
         // Packets in flight already probe a silent peer, ever more seldom.
         let due = match self.life.link() {
             Link::Up => self.is_waiting(),
-            _ => open && unasked,
+            _ => open && none_elicits,
         };
-        let asked = connection.pending.ping || connection.numbers.peek().is_none();
-        if asked || self.lingering.is_some() {
+        let pinging = connection.pending.ping || connection.numbers.peek().is_none();
+        if pinging || self.lingering.is_some() {
             return None;
         }
         let again = || {
             self.life.heard_at().max(self.kept_alive) + self.options.silence_timeout / KEEP_ALIVES
         };
-        let paused = self.life.pauses_at().filter(|_| unasked);
+        let paused = self.life.pauses_at().filter(|_| none_elicits);
         earlier(paused, due.then(again))
     }
 
@@ -421,7 +421,7 @@ impl Connection {
         earliest.note(self.paced_until);
         earliest.note(self.capped_until);
         earliest.note(self.control_at);
-        if self.may_ask() {
+        if self.may_elicit() {
             earliest.note(not_before(self.path.deadline()));
             earliest.note(not_before(self.credit.blocked_timer()));
         }

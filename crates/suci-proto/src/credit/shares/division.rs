@@ -16,7 +16,7 @@ const FIRST_PART: u64 = 16;
 const KEPT_FREE: u64 = 4;
 
 /// Packets that an idle peer keeps while others need more: it can send its next request without
-/// asking...
+/// BLOCKED...
 const IDLE_PACKETS: u64 = 4;
 
 /// ... unless those of all peers would exceed this part of the budget. Then they keep fewer, at
@@ -30,7 +30,7 @@ const FEWEST_SATISFIED: u64 = 8;
 /// The state of a peer without credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// It has messages and asked for credit.
+    /// It has messages and sent BLOCKED.
     Asks,
     /// It used all its credit.
     Sends,
@@ -231,8 +231,8 @@ impl Shares {
     }
 
     /// Returns the share for a peer without one. Waiting peers are served in order, before all
-    /// others. A peer that did not ask gets no more than idle peers may have while others need
-    /// more.
+    /// others. A peer that did not send BLOCKED gets no more than idle peers may have while others
+    /// need more.
     pub(super) fn share_for_dormant(&self, grant: &Grant, wish: Wish) -> u64 {
         let before = match grant.waiting {
             Some(turn) => self

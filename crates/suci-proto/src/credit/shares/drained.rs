@@ -23,7 +23,7 @@ pub(super) struct Basis {
 
 impl Shares {
     /// Notes that authentic packets with the consecutive numbers `numbers` were read from the
-    /// socket. `eliciting`: each of them asks for an acknowledgement.
+    /// socket. `eliciting`: each of them is ack-eliciting.
     ///
     /// The result is the same as for the packets one by one.
     pub fn on_drained(

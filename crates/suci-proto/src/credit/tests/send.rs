@@ -484,19 +484,19 @@ fn a_grant_below_the_numbers_sent_does_not_end_blocked() {
 #[test]
 fn f21_whoever_runs_out_of_reserve_asks_at_once() {
     let mut credit = sender(9, 4);
-    assert!(!credit.reserve_ask_due(11, at(1)));
+    assert!(!credit.reserve_report_due(11, at(1)));
     assert!(
-        credit.reserve_ask_due(12, at(1)),
+        credit.reserve_report_due(12, at(1)),
         "the second half of the reserve"
     );
     assert!(!credit.needs_blocked(at(1)));
-    credit.ask_for_reserve(12, at(1), PTO);
+    credit.report_low_reserve(12, at(1), PTO);
     assert!(credit.needs_blocked(at(1)));
     credit.on_sent(12, at(1), false);
     credit.on_blocked_sent(at(1));
     assert!(!credit.needs_blocked(at(2)), "once per pause");
     assert!(credit.on_grant(offer(0, 30, 4), at(3)));
-    assert!(!credit.reserve_ask_due(13, at(3)));
+    assert!(!credit.reserve_report_due(13, at(3)));
 }
 
 /// Two ends that have nothing but a reserve, with a packet under way in each direction, each know
@@ -505,20 +505,20 @@ fn f21_whoever_runs_out_of_reserve_asks_at_once() {
 fn f21_a_peer_asks_again_only_after_an_answer_could_arrive() {
     let mut credit = sender(9, 2);
     let asked = at(1);
-    credit.ask_for_reserve(11, asked, PTO);
+    credit.report_low_reserve(11, asked, PTO);
     credit.on_sent(11, asked, true);
     credit.on_grant(offer(0, 10, 2), asked);
     assert!(
-        !credit.reserve_ask_due(12, asked),
+        !credit.reserve_report_due(12, asked),
         "the answer is under way"
     );
     credit.on_sent(12, asked, false);
     let just_before = asked + PTO - Duration::from_millis(1);
-    assert!(!credit.reserve_ask_due(13, just_before));
-    assert!(credit.reserve_ask_due(13, asked + PTO), "it was lost");
+    assert!(!credit.reserve_report_due(13, just_before));
+    assert!(credit.reserve_report_due(13, asked + PTO), "it was lost");
     credit.on_grant(offer(0, 11, 2), asked);
     assert!(
-        credit.reserve_ask_due(13, asked),
+        credit.reserve_report_due(13, asked),
         "it came, and 12 was used"
     );
 }

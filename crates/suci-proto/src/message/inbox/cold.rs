@@ -12,8 +12,13 @@ impl Inbox {
     #[inline(never)]
     pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
-        let request = self.refusals.remove(&id);
-        let place = self.place(IncomingChannel::thawed(id, cold, request, self.each_window));
+        let announcement = self.refusals.remove(&id);
+        let place = self.place(IncomingChannel::thawed(
+            id,
+            cold,
+            announcement,
+            self.each_window,
+        ));
         // The window may have grown meanwhile.
         self.list_due_update(place);
         Some(place)
@@ -57,8 +62,8 @@ impl Inbox {
         if let Some(channel) = self.vacate(place) {
             let id = channel.id();
             self.cold.insert(id, cold);
-            if let Some(request) = channel.refusal() {
-                self.refusals.insert(id, request);
+            if let Some(announcement) = channel.refusal() {
+                self.refusals.insert(id, announcement);
             }
         }
         true

@@ -115,7 +115,7 @@ impl Inbox {
     pub fn full_beside(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
         let accounts = &self.accounts;
         let left = accounts.session_limit.saturating_sub(accounts.known);
-        // The peer waits at the present limit, and the longest message that does not ask first
+        // The peer waits at the present limit, and the longest message without RTS
         // finds no room.
         if self.blocked_at != Some(accounts.session_limit) || left >= 2 * REPLY_RESERVE {
             return None;

@@ -38,14 +38,14 @@ pub(in crate::message) struct Freed {
 
 impl Accounts {
     /// Returns an assembly for a message without any piece.
-    pub(super) fn unasked(&mut self) -> Box<Assembly> {
+    pub(super) fn unannounced(&mut self) -> Box<Assembly> {
         let blank = self.blank.take();
-        blank.unwrap_or_else(|| Box::new(Assembly::unasked()))
+        blank.unwrap_or_else(|| Box::new(Assembly::unannounced()))
     }
 
     /// Completes a message that arrived in pieces, and returns its slot.
     pub(super) fn on_assembled(&mut self, assembly: Box<Assembly>) -> Slot {
-        if assembly.way != Way::Unasked {
+        if assembly.way != Way::Unannounced {
             self.unfinished = self.unfinished.saturating_sub(1);
             self.owed = self.owed.saturating_sub(assembly.budgeted());
         }

@@ -1,12 +1,13 @@
 //! Idle and finished channels of the inbox, and the idle state of the session's accounts.
 
 use super::{
-    Accounts, Chunk, IncomingChannel, Listed, PackedQueueCache, Request, RequestVerdict, SlotCache,
+    Accounts, Announcement, AnnouncementState, Chunk, IncomingChannel, Listed, PackedQueueCache,
+    SlotCache,
 };
 use crate::message::{Halves, len64};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 
-/// The numbers kept of a cold channel. A refused request is kept elsewhere.
+/// The numbers kept of a cold channel. A refused RTS is kept elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::message) struct IdleIncoming {
     /// The number of the next message.
@@ -71,17 +72,19 @@ impl IncomingChannel {
         })
     }
 
-    /// Returns the newest request, if it was refused: the sender may not know that yet.
-    pub(in crate::message) fn refusal(&self) -> Option<Request> {
-        let refused = |request: &Request| matches!(request.verdict, RequestVerdict::Refused(_));
-        self.request.filter(refused)
+    /// Returns the newest RTS, if it was refused: the sender may not know that yet.
+    pub(in crate::message) fn refusal(&self) -> Option<Announcement> {
+        let refused = |announcement: &Announcement| {
+            matches!(announcement.state, AnnouncementState::Refused(_))
+        };
+        self.announcement.filter(refused)
     }
 
-    /// Restores a cold channel. Its window is the present one, and granted requests are forgotten.
+    /// Restores a cold channel. Its window is the present one, and granted messages are forgotten.
     pub(in crate::message) fn thawed(
         id: ChannelId,
         cold: IdleIncoming,
-        request: Option<Request>,
+        announcement: Option<Announcement>,
         window: u64,
     ) -> Self {
         let used = cold.used.whole();
@@ -90,7 +93,7 @@ impl IncomingChannel {
             base: cold.base.whole(),
             known: used,
             consumed: used,
-            request,
+            announcement,
             thawed: true,
             ..Self::new(id, limit, window)
         }

@@ -77,7 +77,7 @@ impl Outbox {
         }
         self.recent = None;
         // The next acknowledgement sets it again.
-        self.unasked = 0;
+        self.unannounced = 0;
         self.wanted = Default::default();
         self.session_parked = Vec::new();
         self.to_report = Default::default();

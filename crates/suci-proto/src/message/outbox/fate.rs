@@ -23,7 +23,7 @@ impl Outbox {
             }
             SentFrame::Rts { channel, message } => {
                 if let Some(channel) = self.find(channel).and_then(|p| self.channels.get_mut(p)) {
-                    channel.request_lost(message, false);
+                    channel.rts_lost(message, false);
                 }
             }
             SentFrame::Fin { channel } => self.on_fin_acked(channel),
@@ -59,7 +59,7 @@ impl Outbox {
         };
         match *frame {
             SentFrame::Data { start, end, .. } => channel.queue.lost(start..end),
-            SentFrame::Rts { message, .. } => channel.request_lost(message, true),
+            SentFrame::Rts { message, .. } => channel.rts_lost(message, true),
             _ => {
                 self.report(place);
                 self.cool(place);
@@ -88,7 +88,7 @@ impl Outbox {
         self.over = self.over.plus(over).minus(left);
         self.voids = self.voids.saturating_sub(released.voids);
         if parked {
-            // The new first message may ask instead of waiting for credit.
+            // The new first message may be announced instead of waiting for credit.
             self.activate(place);
         } else if empty {
             self.list_fin(place);

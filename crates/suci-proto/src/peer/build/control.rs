@@ -14,10 +14,10 @@ use crate::wire::{Blocked, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
 /// In Throughput mode, a packet carries a PING only after this many packets without one. If that
 /// many came before, the last packet of the queue carries one, too. The acknowledgement of a long
 /// message's end then waits for no timer, and a single message causes no extra packets.
-pub(super) const UNASKED: u64 = 8;
+pub(super) const PING_EVERY: u64 = 8;
 
 /// Bytes kept free behind an ACK for BLOCKED, RETURN and PING of their usual sizes.
-const ASKING: usize = 40;
+const BLOCKED_ROOM: usize = 40;
 
 impl Peer {
     /// Returns true if control frames need a packet even if no message may be sent.
@@ -25,9 +25,9 @@ impl Peer {
         let Some(connection) = &self.connection else {
             return false;
         };
-        let asks =
+        let elicits =
             || (self.lingering.is_none() && connection.modes.is_urgent()) || self.has_answers();
-        connection.wants_beyond(now) || self.memory_due() || (asks() && connection.may_ask())
+        connection.wants_beyond(now) || self.memory_due() || (elicits() && connection.may_elicit())
     }
 
     /// Returns true if no packet is needed except for an acknowledgement that may wait.
@@ -102,12 +102,14 @@ impl Peer {
         let closes = connection.pending.close;
         let owed = connection.received.ack_state(now) != AckNeed::None;
         if closes || owed {
-            if connection.credit.reserve_ask_due(permit.number, now) && connection.may_ask() {
+            if connection.credit.reserve_report_due(permit.number, now) && connection.may_elicit() {
                 // The CREDIT that answered our PING was lost, and the peer believes that we have
-                // it. Soon not even acknowledgements could be sent, so ask again.
+                // it. Soon not even acknowledgements could be sent, so repeat it.
                 let pto = connection.probe_timeout();
-                connection.credit.ask_for_reserve(permit.number, now, pto);
-                room = room.saturating_sub(ASKING);
+                connection
+                    .credit
+                    .report_low_reserve(permit.number, now, pto);
+                room = room.saturating_sub(BLOCKED_ROOM);
             }
             let written = connection
                 .received
@@ -144,7 +146,7 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        if !permit.data && !connection.may_ask() {
+        if !permit.data && !connection.may_elicit() {
             contents.leaves_some = true;
             return;
         }
@@ -241,20 +243,20 @@ impl Connection {
     /// Returns true if an ack-eliciting packet of control frames may be sent. Otherwise it waits
     /// until one of those in flight is acknowledged or lost, or the probe timer gives the oldest
     /// one up. No deadlock is possible: packets in flight have a timer.
-    pub(in crate::peer) fn may_ask(&self) -> bool {
+    pub(in crate::peer) fn may_elicit(&self) -> bool {
         self.recovery.control_in_flight() < MAX_CONTROL
     }
 
     /// Returns true if frames wait that may use the reserve of socket credit: acknowledgements, and
     /// frames of credit, probes and closing.
     pub(super) fn wants_beyond(&self, now: Instant) -> bool {
-        let asks = || {
-            self.pending.asks() || self.credit.needs_blocked(now) || self.credit.return_presses()
+        let elicits = || {
+            self.pending.elicits() || self.credit.needs_blocked(now) || self.credit.return_presses()
         };
         self.received.ack_state(now) == AckNeed::Now
             || self.pending.credit
             || self.grant.update_due()
-            || (asks() && self.may_ask())
+            || (elicits() && self.may_elicit())
     }
 
     /// Returns true if packet `number` should carry a PING, which asks for an acknowledgement at
@@ -268,7 +270,7 @@ impl Connection {
     /// `last`: the packet empties the send queue. No message waits for its acknowledgement, which
     /// may ride on the peer's reply. So in Adaptive mode half of the window needs only one PING.
     ///
-    /// In Throughput mode a PING comes only after [`UNASKED`] packets, or half of the window if
+    /// In Throughput mode a PING comes only after [`PING_EVERY`] packets, or half of the window if
     /// that is less: a quarter of a small window is only a few packets.
     pub(super) fn wants_ping(
         &self,
@@ -286,44 +288,44 @@ impl Connection {
         let size = self.mtu.current() as u64;
         let part = match self.modes.ours() {
             Mode::Adaptive if last => self.window(size) / 2,
-            _ => self.unasked_part(size),
+            _ => self.ping_part(size),
         };
-        self.unasked_room(size, part) < size || self.credit.data_allowance(number, now) <= 1
+        self.bytes_before_ping(size, part) < size || self.credit.data_allowance(number, now) <= 1
     }
 
     /// Returns the part of the window, in bytes, that is sent with one PING, in packets of `size`.
-    fn unasked_part(&self, size: u64) -> u64 {
+    fn ping_part(&self, size: u64) -> u64 {
         let window = self.window(size);
         match self.modes.ours() {
             Mode::Adaptive => window / 4,
-            Mode::Throughput => (window / 4).max((UNASKED * size).min(window / 2)),
+            Mode::Throughput => (window / 4).max((PING_EVERY * size).min(window / 2)),
             Mode::Response => window / 8,
         }
     }
 
     /// Returns how many packets of `size` may be sent before the window requires a PING.
-    pub(super) fn unasked_packets(&self, size: u64) -> u64 {
-        self.unasked_room(size, self.unasked_part(size)) / size
+    pub(super) fn packets_before_ping(&self, size: u64) -> u64 {
+        self.bytes_before_ping(size, self.ping_part(size)) / size
     }
 
     /// Returns the bytes that may be sent before a packet of `size` carries a PING, if one PING
     /// covers `part` bytes.
-    fn unasked_room(&self, size: u64, part: u64) -> u64 {
+    fn bytes_before_ping(&self, size: u64, part: u64) -> u64 {
         let left = self.window(size).saturating_sub(self.recovery.in_flight());
         // The last packet that fits the window carries a PING, too.
-        let before_last = if self.awaits_answer() {
+        let before_last = if self.awaits_ping_ack() {
             left
         } else {
             left.saturating_sub(size)
         };
-        part.saturating_sub(self.unasked).min(before_last)
+        part.saturating_sub(self.since_ping).min(before_last)
     }
 
     /// Returns true if the last packet of a full window needs no PING, because an earlier PING is
     /// unanswered and the mode is Throughput. Each acknowledgement lets a few packets go. If the
     /// last of these carried a PING, the next acknowledgement would again cover only a few.
-    fn awaits_answer(&self) -> bool {
-        self.modes.ours() == Mode::Throughput && self.asked_at.is_some()
+    fn awaits_ping_ack(&self) -> bool {
+        self.modes.ours() == Mode::Throughput && self.pinged_at.is_some()
     }
 
     /// Writes the frames about socket credit, until `put` accepts no more. They are about the

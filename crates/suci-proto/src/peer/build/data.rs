@@ -1,6 +1,6 @@
 //! The message part of a packet.
 
-use super::control::UNASKED;
+use super::control::PING_EVERY;
 use super::{Contents, Permit};
 use crate::message::SMALL;
 use crate::peer::Peer;
@@ -46,7 +46,7 @@ impl Peer {
 
     /// Adds a PING if this packet is the last one of a long queue in Throughput mode, or if it is a
     /// control packet and half of the permitted control packets are in flight.
-    pub(super) fn ask_at_the_end(
+    pub(super) fn ping_at_the_end(
         &mut self,
         permit: Permit,
         train: &mut Train,
@@ -55,7 +55,7 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        let many = connection.unasked >= UNASKED * connection.mtu.current() as u64;
+        let many = connection.since_ping >= PING_EVERY * connection.mtu.current() as u64;
         let seldom = connection.modes.ours() == Mode::Throughput;
         let crowded =
             contents.control && connection.recovery.control_in_flight() >= MAX_CONTROL / 2;

@@ -43,7 +43,7 @@ impl Peer {
             let credit = connection.credit.data_allowance(number, now);
             paced
                 .min(credit.saturating_sub(1))
-                .min(connection.unasked_packets(size))
+                .min(connection.packets_before_ping(size))
                 .min(self.cap.budget(now, size) / size)
                 .min(connection.numbers.in_a_row())
         };

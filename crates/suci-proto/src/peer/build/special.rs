@@ -118,7 +118,7 @@ impl Peer {
         let Some(number) = connection.numbers.peek() else {
             return false;
         };
-        if !connection.may_ask() {
+        if !connection.may_elicit() {
             return false;
         }
         if let ControlAllowance::No(until) = connection.credit.may_send_control(number, now) {

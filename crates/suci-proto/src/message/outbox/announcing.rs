@@ -1,4 +1,4 @@
-//! The decision whether a message asks first (RTS).
+//! The decision whether a message is announced by RTS.
 
 use super::Outbox;
 use crate::message::outgoing::Terms;
@@ -7,9 +7,9 @@ use crate::time::Duration;
 /// Bytes that a fast network carries in a nanosecond: 8 Gbit/s.
 const FAST: u64 = 1;
 
-/// Bound of messages that do not ask, for any path: the receiver allocates memory for a message
-/// that asks only when it is available, and its program may supply a buffer.
-const MOST_UNASKED: u64 = 4 << 20;
+/// Bound of messages without RTS, for any path: the receiver allocates memory for an announced
+/// message only when it is available, and its program may supply a buffer.
+const MOST_UNANNOUNCED: u64 = 4 << 20;
 
 impl Outbox {
     /// Sets the length up to which the peer accepts messages without asking its program, from the
@@ -18,13 +18,13 @@ impl Outbox {
         self.peer_max_message = bytes;
     }
 
-    /// Adapts the threshold to the least round trip, which an answer takes. A channel asks for only
-    /// one message ahead, so over a long path one large message would be sent in each round trip.
-    /// Messages that a fast network carries within a round trip are therefore sent without asking,
-    /// within half of the channel's window and the peer's limit.
+    /// Adapts the threshold to the least round trip, which an answer takes. A channel announces
+    /// only one message ahead, so over a long path one large message would be sent in each round
+    /// trip. Messages that a fast network carries within a round trip are therefore sent without
+    /// RTS, within half of the channel's window and the peer's limit.
     pub fn set_round_trip(&mut self, least: Duration) {
         let nanos = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
-        self.unasked = nanos.saturating_mul(FAST).min(MOST_UNASKED);
+        self.unannounced = nanos.saturating_mul(FAST).min(MOST_UNANNOUNCED);
     }
 
     pub(super) fn terms(&self) -> Terms {
@@ -36,7 +36,7 @@ impl Outbox {
             rts_threshold: self
                 .limits
                 .rts_threshold
-                .max(self.unasked)
+                .max(self.unannounced)
                 .min(self.peer_max_message),
             window: self.window,
             session_room: unreserved.saturating_sub(self.session_used),
