@@ -311,7 +311,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_finished_nothing_is_named() {
+    fn a_contender_without_results_is_named() {
         let mut records = example_records();
         assert_eq!(fruitless(&records), []);
         for record in &mut records {
@@ -336,7 +336,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_spins_is_compared_with_suci_spinning_if_that_took_part() {
+    fn a_spinning_contender_is_compared_with_spinning_suci_if_that_took_part() {
         let key = key(Workload::PingPong);
         let one =
             |name, wait, seconds| record(&key, 0, name, wait, Outcome::Turn(turn(1, 1, seconds)));

@@ -325,7 +325,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_fails_three_times_is_not_tried_again() {
+    fn a_contender_that_fails_three_times_is_not_tried_again() {
         let key = key(Workload::Stream);
         let udp = entrant("udp", Wait::Block);
         let mut run = Vec::new();

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_vain_is_tried_less_and_less() {
+    fn failing_tries_become_rarer() {
         let mut backoff = Backoff::new(6);
         let mut count = |worth, chances| {
             let taken = (0..chances).filter(|_| {

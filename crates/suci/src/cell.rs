@@ -154,7 +154,7 @@ mod tests {
     impl<T: Sync> UnlessSync<IsSync> for T {}
 
     #[test]
-    fn who_has_a_value_shares_it_only_if_it_is_sync() {
+    fn a_taken_value_is_shared_only_if_it_is_sync() {
         const fn assert_sync<T: Sync>() {}
         assert_sync::<Taken<'_, u8>>();
         <Taken<'_, std::cell::Cell<u8>> as UnlessSync<_>>::holds();

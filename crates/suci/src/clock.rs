@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_held_up_between_two_clocks_reads_them_again() {
+    fn an_interrupted_comparison_of_the_clocks_is_repeated() {
         let near = 5_000_000 - 20;
         assert_eq!(compared(&[]), near);
         assert_eq!(compared(&[20, 3_000_000]), near);

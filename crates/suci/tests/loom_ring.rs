@@ -303,7 +303,7 @@ fn a_sleeping_watcher_is_woken_by_signs_of_life() {
 /// A receiver of a node with several threads: each leaves messages in a ring of its own, and all
 /// wake the same sleepers.
 #[test]
-fn who_waits_for_any_of_several_rings_misses_none() {
+fn a_waiter_on_several_rings_misses_no_value() {
     bounded(|| {
         let shared = Arc::new((Sleepers::new(), [Ring::new(2), Ring::new(2)]));
         let threads = [0, 1].map(|place| {

@@ -251,7 +251,7 @@ mod tests {
     /// Everything that can come to the port of a group: other nodes, of one thread or more, are
     /// refused; a socket that insists gets nothing.
     #[test]
-    fn whoever_comes_second_is_refused_or_gets_nothing() {
+    fn a_second_socket_on_the_port_is_refused_or_gets_nothing() {
         for (local, from) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::]:0", "[::1]:0")] {
             let mut group = group(local, 3);
             let at = group[0].local_addr();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_while_a_group_is_made_is_noticed() {
+    fn a_socket_that_joins_while_a_group_is_made_is_noticed() {
         let alone = Udp::bind("127.0.0.1:0".parse().unwrap(), &SMALL).unwrap();
         let at = alone.local_addr();
         assert!(is_ours_alone(at, 1));

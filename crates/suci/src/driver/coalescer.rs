@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_in_a_burst_leaves_together_after_a_while() {
+    fn messages_of_a_burst_leave_together_after_a_while() {
         let (mut coalescer, mut now) = coalescer();
         assert_eq!(
             sends(&mut coalescer, &mut now, QUICK_SENDS),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_now_and_then_waits_for_nothing() {
+    fn messages_sent_now_and_then_do_not_wait() {
         let (mut coalescer, mut now) = coalescer();
         assert!((0..1_000).all(|_| send(&mut coalescer, &mut now, SOON)));
     }
@@ -264,7 +264,7 @@ mod tests {
     /// The program takes a while to read before it answers the first. That says nothing about the
     /// other answers.
     #[test]
-    fn who_begins_late_answers_together() {
+    fn answers_that_begin_late_leave_together() {
         let (mut coalescer, mut now) = coalescer();
         let mut left = 0;
         for _ in 0..100 {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn much_waits_for_nothing_more() {
+    fn a_mebibyte_does_not_wait_for_more() {
         let (mut coalescer, mut now) = coalescer();
         sends(&mut coalescer, &mut now, QUICK_SENDS + 1);
         assert!(coalescer.holds_messages());
@@ -290,7 +290,7 @@ mod tests {
 
     /// A program that computes after each burst: the last message waits for the helper.
     #[test]
-    fn who_stays_away_after_bursts_must_send_longer_ones() {
+    fn a_program_that_stays_away_after_bursts_must_send_longer_ones() {
         let (mut coalescer, mut now) = coalescer();
         let mut late = 0;
         for _ in 0..100 {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_looks_after_it_nothing_waits() {
+    fn nothing_waits_without_a_helper() {
         let (mut coalescer, mut now) = (SendCoalescer::new(), Instant::ZERO);
         assert_eq!(sends(&mut coalescer, &mut now, 1_000), 1_000);
     }

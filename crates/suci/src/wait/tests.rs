@@ -43,7 +43,7 @@ fn receive(waiter: &mut Waiter) -> Step {
 }
 
 #[test]
-fn who_sent_as_much_as_it_took_expects_nothing_more() {
+fn a_program_that_took_as_much_as_it_sent_expects_no_answer() {
     let mut waiter = waiter();
     waiter.on_sent(5);
     for (taken, expects) in [(4, true), (1, false)] {
@@ -89,7 +89,7 @@ fn answers_that_come_late_are_looked_for_less_and_less() {
 
 /// A peer that shares the processor answers only while this process sleeps.
 #[test]
-fn who_looks_for_an_answer_lets_nobody_run_in_between() {
+fn a_wait_for_an_answer_never_yields() {
     let mut waiter = waiter();
     waiter.on_sent(1);
     waiter.begin(WaitPolicy::Adaptive, Awaited::Message);
@@ -123,7 +123,7 @@ fn spins_for_its_bound_then_sleeps_until_restarted() {
 }
 
 #[test]
-fn what_comes_beside_input_is_slept_for_beside_the_socket() {
+fn timers_limits_and_a_full_socket_need_a_sleep_beside_the_socket() {
     let mut waiter = waiter();
     waiter.begin(WaitPolicy::Sleep, Awaited::Message);
     assert_eq!(waiter.sleep(IDLE), Step::SleepInReceive);

@@ -72,7 +72,7 @@ fn there_is_nothing_to_end_with_a_stranger_nor_before_a_session() {
 /// Messages left unread are bounded: after four sessions the program is told, in the call that
 /// cannot go on.
 #[test]
-fn who_leaves_messages_unread_is_told_to_receive_them() {
+fn a_program_that_leaves_messages_unread_is_told_to_receive_them() {
     let (mut a, mut b) = pair();
     for _ in 0..4 {
         b.send(a.id(), "x").unwrap();

@@ -144,7 +144,7 @@ fn room_is_one_event_of_threads_for_all_that_were_refused() {
 
 /// A message that waits by itself asks for no event.
 #[test]
-fn who_waits_in_the_call_hears_of_no_room() {
+fn a_send_that_waits_by_itself_asks_for_no_event() {
     let (a, b) = shared();
     let id = b.id();
     let receiver = receiver(b);

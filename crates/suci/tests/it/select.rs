@@ -132,7 +132,7 @@ fn a_node_receives_from_whom_it_wants() {
 }
 
 #[test]
-fn who_waits_for_the_dead_hears_of_the_end_once() {
+fn a_wait_for_an_ended_peer_reports_the_end_once() {
     let (mut a, mut b) = pair();
     let to = b.id();
     b.send(a.id(), "first").unwrap();

@@ -705,7 +705,7 @@ fn sending_to_a_suspended_peer_fails_on_both_sides_until_it_is_resumed() {
 }
 
 #[test]
-fn who_waits_for_room_hears_of_a_suspension() {
+fn a_suspension_ends_a_wait_for_room() {
     let (a, _nobody) = lonely(100_000);
     a.send(NodeId(1), vec![0; 100_000]).unwrap();
     let waiting = a.clone();

@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_not_finish_fails_the_line() {
+    fn a_contender_that_did_not_finish_fails_the_line() {
         let mut judge = Judge::new(String::new());
         let mut rows = rows();
         let fruitless = r#"{"contender":"kcp","wait":"block","rounds":0,"failures":9}"#;
