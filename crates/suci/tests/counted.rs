@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+#[path = "common/pairs.rs"]
+mod pairs;
 
-use common::{LONG, builder, introduce, pair, take};
+use common::{LONG, builder, take};
+use pairs::{introduce, pair};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci::{Bytes, Event, Node, NodeId, OutgoingMessage};
 
@@ -147,7 +150,8 @@ fn large_payloads_are_not_copied() {
         b.flush(LONG).unwrap();
     });
     a.send(to, OutgoingMessage::new(payload).notify(1)).unwrap();
-    common::await_event(&mut a, |e| matches!(e, Event::Delivered { token: 1, .. }));
+    let mut told = || a.event_timeout(LONG).unwrap().expect("it is delivered");
+    while !matches!(told(), Event::Delivered { token: 1, .. }) {}
     receiver.join().unwrap();
     assert_eq!(a.counters().unwrap().payload_copied, 0);
 }

@@ -1,11 +1,8 @@
 //! Many senders and a receiver that looks every 50 ms: the kernel drops nothing, and charges no
 //! more than was granted.
 
-mod common;
-
-use common::builder;
 use std::time::{Duration, Instant};
-use suci::{AcceptPolicy, NodeId};
+use suci::{AcceptPolicy, AddressBook, Node, NodeBuilder, NodeId};
 
 /// Threads of this test.
 const SENDERS: u32 = 16;
@@ -16,6 +13,14 @@ const MOST: u64 = 1_000;
 const LENGTH: usize = 1_400;
 const POLL: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(60);
+
+/// Node `id` on a port of its own.
+fn builder(id: u32) -> NodeBuilder {
+    Node::builder()
+        .id(NodeId(id))
+        .book(AddressBook::new())
+        .listen(([127, 0, 0, 1], 0).into())
+}
 
 #[test]
 fn f02_a_receiver_that_polls_every_50_ms_is_not_overrun() {

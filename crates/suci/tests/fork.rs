@@ -2,12 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+#[path = "common/pairs.rs"]
+mod pairs;
 
-use common::{LONG, pair, set_option, shared_pair, take};
+use common::{LONG, builder, take};
+use pairs::{introduce, pair};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
-use suci::{Error, Mode, Node, NodeId};
+use suci::{Error, Mode, Node, NodeId, PeerOptions};
 
 /// The result of a child, as its exit status.
 const FINE: i32 = 0;
@@ -69,10 +72,12 @@ const ALIKE: NodeId = NodeId(8);
 /// A node that forks while it fills a batch, with a peer whose queue is full and one that wants
 /// everything at once. Returns the exit statuses of the children.
 fn in_children_of_a_batch() -> [i32; 2] {
-    let mut node = common::builder(5).send_queue(1 << 16).open().unwrap();
-    let mut quick = common::builder(6).open().unwrap();
-    common::introduce(&mut node, &mut quick);
-    set_option(node.peer(quick.id()), |o| o.mode = Mode::Response).unwrap();
+    let mut node = builder(5).send_queue(1 << 16).open().unwrap();
+    let mut quick = builder(6).open().unwrap();
+    introduce(&mut node, &mut quick);
+    let peer = node.peer(quick.id());
+    let (mode, options) = (Mode::Response, peer.options().unwrap());
+    peer.set_options(PeerOptions { mode, ..options }).unwrap();
     node.send(quick.id(), "before").unwrap();
     take(&mut quick);
     let (full, nobody) = (NodeId(7), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -142,12 +147,14 @@ fn f24_a_fork_leaves_the_parent_alone() {
     let (mut a, mut b) = pair();
     a.send(b.id(), "before").unwrap();
     take(&mut b);
-    let (c, d) = shared_pair();
+    let [c, d] = [0, 1].map(|id| builder(id).open_threads(1).unwrap());
+    c.add_peer(d.id(), d.local_addr()).unwrap();
+    d.add_peer(c.id(), c.local_addr()).unwrap();
     c.send(d.id(), "before").unwrap();
     d.recv().unwrap();
     let metrics = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-    let e = common::builder(4).metrics(metrics).open_threads(1).unwrap();
-    let f = common::builder(5).open_threads(3).unwrap();
+    let e = builder(4).metrics(metrics).open_threads(1).unwrap();
+    let f = builder(5).open_threads(3).unwrap();
     let nodes: Vec<RawFd> = ours()
         .into_iter()
         .filter(|fd| !before.contains(fd))
@@ -256,7 +263,7 @@ fn f24_a_fork_leaves_the_parent_alone() {
     });
     assert_eq!(status, FINE, "the step of the child that closed everything");
     // A child may have nodes of its own.
-    let status = in_child(|| match common::builder(9).unattended().open() {
+    let status = in_child(|| match builder(9).unattended().open() {
         Ok(mut node) => {
             if node.try_recv().is_ok() {
                 FINE

@@ -1,12 +1,10 @@
 //! Nodes over loopback. Tests that need a process or the machine for themselves are programs of
 //! their own, beside this one.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod basic;
 mod calls;
 mod cancel;
+mod common;
 mod descriptor;
 mod errors;
 mod flow;
