@@ -4,7 +4,6 @@ use crate::core::Core;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::{self, OutgoingMessage};
-use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
 use suci_proto::{Lease, SMALL, SmallOutgoing};
 
@@ -12,9 +11,6 @@ use suci_proto::{Lease, SMALL, SmallOutgoing};
 pub struct Batch<'a> {
     core: &'a Core,
     driver: &'a mut Driver,
-    /// Time at which the batch began, or at which the driver last did more than accept. The
-    /// engine's time never goes back.
-    now: Instant,
     /// The last message, if it was a small one without a header.
     last: Option<Last>,
     /// Room for more messages like the last one. It is given back before the driver does anything
@@ -52,11 +48,10 @@ impl Last {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(core: &'a Core, driver: &'a mut Driver) -> Self {
-        let now = driver.now();
+        driver.read_clock();
         Self {
             core,
             driver,
-            now,
             last: None,
             lease: None,
         }
@@ -81,7 +76,7 @@ impl<'a> Batch<'a> {
             last = Last::of(to, &small);
         }
         draft.check()?;
-        self.accept(last, |driver, now| driver.push(now, to, draft))
+        self.accept(last, |driver| driver.push(to, draft))
     }
 
     /// Accepts a copy of `bytes` on channel 0.
@@ -94,7 +89,7 @@ impl<'a> Batch<'a> {
             return Ok(number);
         }
         let last = Last::of(to, &small);
-        self.accept(last, |driver, now| driver.push_copy(now, to, bytes))
+        self.accept(last, |driver| driver.push_copy(to, bytes))
     }
 
     /// Accepts a message by the lease, if it is like those before it and there is room for it.
@@ -111,17 +106,15 @@ impl<'a> Batch<'a> {
     fn accept(
         &mut self,
         last: Option<Last>,
-        push: impl FnOnce(&mut Driver, &mut Instant) -> Result<MessageNumber, Error>,
+        push: impl FnOnce(&mut Driver) -> Result<MessageNumber, Error>,
     ) -> Result<MessageNumber, Error> {
         // The program may have forked since the batch began.
         if self.core.is_forked() {
             return Err(Error::Forked);
         }
         self.give_back();
-        let number = push(self.driver, &mut self.now)?;
-        if self.driver.flush_if_wanted() {
-            self.now = self.driver.now();
-        }
+        let number = push(self.driver)?;
+        self.driver.flush_if_wanted();
         if let Some(last) = last
             && self.last == Some(last)
         {
@@ -133,7 +126,7 @@ impl<'a> Batch<'a> {
 
     fn give_back(&mut self) {
         if let Some(lease) = self.lease.take() {
-            self.driver.give_back(self.now, lease);
+            self.driver.give_back(lease);
         }
     }
 }

@@ -362,9 +362,7 @@ impl NodeBuilder {
             budget = budget.with(its);
         }
         self.enter_peers(&book, &identity, local, &mut driver, &mut more)?;
-        if let Some(launcher) = launcher {
-            driver.listen_to(launcher);
-        }
+        driver.launcher = launcher;
         if named && !placed {
             in_book(&book, id)?;
         }
@@ -372,7 +370,7 @@ impl NodeBuilder {
             .outlooks(NodeInfo { node: id, local }, count)?
             .into_iter();
         for driver in std::iter::once(&mut driver).chain(&mut more) {
-            driver.show(outlooks.next().unwrap_or_default());
+            driver.outlook = outlooks.next().unwrap_or_default();
         }
         let Self {
             wait,
@@ -411,12 +409,12 @@ impl NodeBuilder {
                 None => Some(&mut *driver),
             };
             if let Some(driver) = driver {
-                driver.engine.add_peer(driver.now(), node, addresses)?;
+                driver.engine.add_peer(Clock.now(), node, addresses)?;
             }
         }
         for (place, driver) in std::iter::once(driver).chain(more).enumerate() {
             let serves = |node| node != own.node && owner(node, count) == place;
-            driver.look_up(Names::of(book, serves, self.allow_insecure_network, local));
+            driver.names = Names::of(book, serves, self.allow_insecure_network, local);
         }
         Ok(())
     }
@@ -566,11 +564,10 @@ impl NodeBuilder {
         backend: Box<dyn Backend>,
     ) -> Result<(Driver, Budget), Error> {
         let socket = backend.raw_fd().ok_or_else(no_descriptor)?;
-        let clock = Clock;
         let seed = sys::random::<32>().map_err(Error::io("asking the system for random bytes"))?;
         let bytes = backend.capabilities().recv_buffer;
         let buffer = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let mut engine = Engine::new(config.clone(), identity, seed, buffer, clock.now())?;
+        let mut engine = Engine::new(config.clone(), identity, seed, buffer, Clock.now())?;
         if engine.peer_limit() == 0 {
             // No peer would ever get an answer.
             return Err(Error::NoRoom { bytes });
@@ -585,7 +582,7 @@ impl NodeBuilder {
             );
         }
         let budget = Budget::new(&self.udp, &*backend, &engine);
-        Ok((Driver::new(engine, backend, socket, clock), budget))
+        Ok((Driver::new(engine, backend, socket), budget))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The state that a [`Node`](crate::Node) and its helper share.
 
 use crate::cell::{Cell, Taken};
-use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::fork::Birth;
@@ -147,9 +146,10 @@ impl Core {
         {
             // A program that sleeps on the descriptor makes no call until that is readable.
             turn.coalescer.allowed = false;
+            turn.exposed = true;
             turn.send_on();
             turn.work.unwatched = sys::watch(&self.epoll, self.socket).is_err();
-            if let Some(launcher) = turn.launcher()
+            if let Some(launcher) = &mut turn.launcher
                 && sys::watch(&self.epoll, launcher.descriptor()).is_ok()
             {
                 launcher.watch();
@@ -186,23 +186,6 @@ impl Turn<'_> {
         self.work.show_life(|| self.core.helper_bell.ring());
     }
 
-    /// As [`Driver::wait`], for a program that takes its message at once: output may follow in the
-    /// next call. A program that waits on the descriptor gets the output now, since the descriptor
-    /// could not say when it is due. The socket is emptied for it, too: an edge-triggered
-    /// descriptor would not report data that stays behind.
-    pub(crate) fn wait_for_message(
-        &mut self,
-        now: Option<Instant>,
-        deadline: Deadline,
-    ) -> Result<(), Error> {
-        if self.core.is_exposed() {
-            self.work.driver.wait(deadline)?;
-            self.work.driver.look_through()
-        } else {
-            self.work.driver.wait_for_message(now, deadline)
-        }
-    }
-
     /// Makes the descriptor readable exactly when a call would find something to do.
     fn publish(&mut self) {
         let Work {
@@ -220,13 +203,10 @@ impl Turn<'_> {
                 self.core.bell.hush();
             }
         }
-        let now = driver.now();
-        let full = driver.interest().write;
-        let limit = driver
-            .idle_time(now)
-            .into_iter()
-            .chain((full || *unwatched).then_some(RETRY))
-            .min();
+        let now = driver.read_clock();
+        let retries = driver.interest().write || *unwatched;
+        let idle = driver.idle_time().into_iter();
+        let limit = idle.chain(retries.then_some(RETRY)).min();
         let next = limit.map(|limit| now + limit);
         let expired = armed.is_some_and(|at| at <= now);
         let earlier = next.is_some_and(|at| armed.is_none_or(|armed| at < armed));

@@ -1,18 +1,22 @@
 //! Keeps the engine's driving contract over a backend: input, then timers, then output.
 //!
-//! A cycle has several forms, because a call should do no more than it needs:
+//! A cycle has three parts: [`input`](Driver::input) takes datagrams and runs timers,
+//! [`output`](Driver::output) transmits, and [`await_input`](Driver::await_input) waits before it
+//! takes input. Calls combine them, because a call should do no more than it needs:
 //!
-//! | method | reads the socket | sends |
+//! | method | takes input | transmits |
 //! |---|---|---|
 //! | [`turn`](Driver::turn) | yes | yes |
 //! | [`step`](Driver::step) | if told to, or if a timer is due | yes |
-//! | [`refresh`](Driver::refresh) | if the last look is older than [`STALE`] | if it reads the socket |
+//! | [`turn_if_stale`](Driver::turn_if_stale) | if the last look is older than [`STALE`] | if it reads the socket |
 //! | [`look_to_answer`](Driver::look_to_answer) | if the last look is older than [`STALE`] | no |
-//! | [`look_through`](Driver::look_through) | if the last look left something there | if it reads the socket |
-//! | [`settle`](Driver::settle) | if a timer is due | yes |
 //! | [`wait`](Driver::wait) | yes, after a wait | yes |
 //! | [`wait_for_message`](Driver::wait_for_message) | yes, after a wait | unless only an acknowledgement waits |
-//! | [`output`](Driver::output) | no | yes |
+//! | [`output_now`](Driver::output_now) | no | yes |
+//!
+//! The driver goes by one time, `now`, which [`read_clock`](Driver::read_clock) brings up to date:
+//! at the beginning of a call, after a sleep, after several datagrams, and before each further
+//! train. All parts of the cycle use that time, so that none reads the clock again without need.
 
 use crate::calls::CallIds;
 use crate::clock::{Clock, Deadline, Stamps};
@@ -61,7 +65,8 @@ pub(crate) struct Driver {
     pub(crate) engine: Engine,
     backend: Box<dyn Backend>,
     socket: RawFd,
-    clock: Clock,
+    /// The time of the last [`read_clock`](Self::read_clock).
+    now: Instant,
     stamps: Stamps,
     /// The largest number of segments that a train may have.
     segments: usize,
@@ -75,7 +80,7 @@ pub(crate) struct Driver {
     /// The socket was full at the last send.
     want_write: bool,
     /// The last output stopped early, to look at the socket first: more may be sent.
-    tx_incomplete: bool,
+    pub(crate) tx_incomplete: bool,
     /// An output found messages that wait for an answer of a peer, a timer or the socket.
     held_up: bool,
     /// Another thread asks this one to end its input or output, since something urgent waits.
@@ -85,16 +90,19 @@ pub(crate) struct Driver {
     /// The IDs of the program's requests.
     pub(crate) call_ids: CallIds,
     /// The way to the other shards of the node, if there are any.
-    cross_shard: Option<CrossShardQueue>,
+    pub(crate) cross_shard: Option<CrossShardQueue>,
     /// The launcher's pipe, which reports ended processes, and the reports not yet handed on.
-    launcher: Option<Launcher>,
+    pub(crate) launcher: Option<Launcher>,
     told: Vec<Notice>,
     /// Peers whose names are looked up again while they are lost.
-    names: Option<Names>,
+    pub(crate) names: Option<Names>,
     takes: Takes,
     /// Decides if messages wait for the program's next call.
     pub(crate) coalescer: SendCoalescer,
-    outlook: Outlook,
+    pub(crate) outlook: Outlook,
+    /// The program waits on the node's descriptor: no call leaves output or datagrams behind of
+    /// which the descriptor could not tell.
+    pub(crate) exposed: bool,
     /// Ends the waits of the program's calls, if the program asked for it.
     pub(crate) wakes: Option<Arc<Wakes>>,
 }
@@ -107,13 +115,8 @@ pub(crate) struct Outlook {
 }
 
 impl Driver {
-    pub(crate) fn new(
-        engine: Engine,
-        backend: Box<dyn Backend>,
-        socket: RawFd,
-        clock: Clock,
-    ) -> Self {
-        let now = clock.now();
+    pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>, socket: RawFd) -> Self {
+        let now = Clock.now();
         Self {
             segments: backend.capabilities().max_segments,
             waiter: Waiter::new(backend.capabilities().block_limit),
@@ -122,7 +125,7 @@ impl Driver {
             engine,
             backend,
             socket,
-            clock,
+            now,
             stamps: Stamps::default(),
             spill: Vec::new(),
             want_write: false,
@@ -135,48 +138,26 @@ impl Driver {
             launcher: None,
             told: Vec::new(),
             names: None,
-            takes: Takes::new(now),
+            takes: Takes::default(),
             coalescer: SendCoalescer::new(),
             outlook: Outlook::default(),
+            exposed: false,
             wakes: None,
         }
-    }
-
-    /// Publishes the node's counters from now on.
-    pub(crate) fn show(&mut self, outlook: Outlook) {
-        self.outlook = outlook;
-    }
-
-    /// Forwards datagrams of other shards from now on.
-    pub(crate) fn join(&mut self, cross_shard: CrossShardQueue) {
-        self.cross_shard = Some(cross_shard);
-    }
-
-    /// Reads the launcher's pipe from now on.
-    pub(crate) fn listen_to(&mut self, launcher: Launcher) {
-        self.launcher = Some(launcher);
-    }
-
-    /// Looks these names up again, from now on, while their peers are lost.
-    pub(crate) fn look_up(&mut self, names: Option<Names>) {
-        self.names = names;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn names(&mut self) -> Option<&mut Names> {
-        self.names.as_mut()
     }
 
     /// The program enters a peer: its address counts, and no name.
     pub(crate) fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), PeerError> {
         self.forget_name(node);
-        self.engine.add_peer(self.clock.now(), node, address)
+        let now = self.read_clock();
+        self.engine.add_peer(now, node, address)
     }
 
     /// The program removes a peer. Returns whether there was a session.
     pub(crate) fn remove_peer(&mut self, node: NodeId) -> Result<bool, SendError> {
         self.forget_name(node);
-        self.engine.remove_peer(self.clock.now(), node)
+        let now = self.read_clock();
+        self.engine.remove_peer(now, node)
     }
 
     fn forget_name(&mut self, node: NodeId) {
@@ -188,11 +169,6 @@ impl Driver {
     /// Takes the wake that ends the call's wait, if there is one.
     pub(crate) fn take_wake(&self) -> bool {
         self.wakes.as_ref().is_some_and(|wakes| wakes.take())
-    }
-
-    /// Returns the connection to the launcher, which reports ended processes.
-    pub(crate) fn launcher(&mut self) -> Option<&mut Launcher> {
-        self.launcher.as_mut()
     }
 
     /// Returns the descriptors, beside the socket, that a forked child must close.
@@ -208,108 +184,101 @@ impl Driver {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn now(&self) -> Instant {
-        self.clock.now()
+    /// Brings the driver's time up to date, and returns it.
+    #[inline]
+    pub(crate) fn read_clock(&mut self) -> Instant {
+        self.now = Clock.now();
+        self.now
     }
 
     /// Runs a full cycle: takes input (as much as [`Driver::drain`] takes at once), runs timers
     /// that are due, and sends as much as one output may.
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
         self.last_look.bulk = true;
-        self.step(true)
+        self.step(true).map(drop)
     }
 
-    /// Runs a cycle. Looks at the socket only if `look`, or if a timer is due.
-    pub(crate) fn step(&mut self, look: bool) -> Result<(), Error> {
-        self.step_at(self.clock.now(), look)
+    /// Runs a cycle. Looks at the socket only if `look`, or if a timer is due. Returns whether it
+    /// sent anything.
+    pub(crate) fn step(&mut self, look: bool) -> Result<bool, Error> {
+        self.read_clock();
+        self.input(look)?;
+        self.output()
     }
 
-    fn step_at(&mut self, now: Instant, look: bool) -> Result<(), Error> {
-        let now = self.input(now, look)?;
-        self.output_at(now)?;
-        Ok(())
-    }
-
-    /// Takes input and runs the timers that are due. Returns the time afterwards.
-    fn input(&mut self, now: Instant, look: bool) -> Result<Instant, Error> {
-        self.engine.begin_cycle(now);
-        let now = self.take_forwarded(now);
-        // Timers run in any case if due, and always after input.
-        if look || self.is_due(now) {
-            return self.look(now);
+    /// Runs a cycle if the last look is too long ago.
+    pub(crate) fn turn_if_stale(&mut self) -> Result<(), Error> {
+        match self.is_stale() {
+            true => self.turn(),
+            false => Ok(()),
         }
-        Ok(now)
-    }
-
-    fn look(&mut self, now: Instant) -> Result<Instant, Error> {
-        let now = self.drain(now, true)?;
-        self.expire(now)
-    }
-
-    /// Takes the datagrams that the last look left in the socket, if it is known to have left some.
-    /// Acknowledgements still wait for the program's next message.
-    pub(crate) fn look_through(&mut self) -> Result<(), Error> {
-        if self.last_look.drained {
-            return Ok(());
-        }
-        let now = self.clock.now();
-        self.last_look.bulk = true;
-        self.engine.begin_keeping_acks(now);
-        let now = self.look(now)?;
-        self.output_at(now)?;
-        Ok(())
     }
 
     /// Takes input for a call that only asks. It looks at the socket if the last look is too long
     /// ago, and sends nothing. Acknowledgements and other output leave with the next call, or the
     /// helper sends them.
     pub(crate) fn look_to_answer(&mut self) -> Result<(), Error> {
-        let now = self.clock.now();
-        if now.since(self.last_look.at) <= STALE {
-            return Ok(());
-        }
-        self.last_look.bulk = true;
-        self.engine.begin_cycle(now);
-        self.look(now)?;
-        if self.engine.has_output() && !self.tx_incomplete {
-            self.tx_incomplete = true;
-            self.coalescer.on_left_output();
+        self.read_clock();
+        if self.is_stale() {
+            self.last_look.bulk = true;
+            self.input(true)?;
+            if self.engine.has_output() && !self.tx_incomplete {
+                self.tx_incomplete = true;
+                self.coalescer.on_left_output();
+            }
         }
         Ok(())
     }
 
-    /// Runs a cycle if the last look is too long ago.
-    pub(crate) fn refresh(&mut self, now: Instant) -> Result<(), Error> {
-        if now.since(self.last_look.at) > STALE {
-            self.turn()
-        } else {
-            Ok(())
+    /// Sends all that may be sent, for [`TX_BUDGET`](suci_proto::TX_BUDGET) at most.
+    pub(crate) fn output_now(&mut self) -> Result<(), Error> {
+        self.read_clock();
+        self.output().map(drop)
+    }
+
+    fn is_stale(&self) -> bool {
+        self.now.since(self.last_look.at) > STALE
+    }
+
+    fn is_due(&self) -> bool {
+        self.engine.next_timeout().is_some_and(|at| at <= self.now)
+    }
+
+    /// Takes input and runs the timers that are due: always after input, because an acknowledgement
+    /// that is still in the socket must not count as missing. Looks at the socket if `look`, or if
+    /// a timer is due.
+    fn input(&mut self, look: bool) -> Result<(), Error> {
+        self.engine.begin_cycle(self.now);
+        self.take_forwarded();
+        match look || self.is_due() {
+            true => self.look(),
+            false => Ok(()),
         }
     }
 
-    fn is_due(&self, now: Instant) -> bool {
-        self.engine.next_timeout().is_some_and(|at| at <= now)
+    fn look(&mut self) -> Result<(), Error> {
+        self.drain(true)?;
+        self.expire()
     }
 
-    /// Runs the timers that are due, after all input: an acknowledgement that is still in the
-    /// socket must not count as missing.
-    fn expire(&mut self, mut now: Instant) -> Result<Instant, Error> {
-        self.take_reports(now);
-        let due = |launcher: &Launcher| launcher.is_due(now);
+    /// Runs the timers that are due, and hands on reports and notices.
+    fn expire(&mut self) -> Result<(), Error> {
+        self.take_reports();
+        let due = |launcher: &Launcher| launcher.is_due(self.now);
         if self.launcher.as_ref().is_some_and(due) || !self.told.is_empty() {
-            self.take_notices(now);
+            self.take_notices();
         }
-        if self.is_due(now) {
+        if self.is_due() {
             if !self.last_look.drained {
                 self.last_look.bulk = true;
-                now = self.drain(now, false)?;
+                self.drain(false)?;
             }
-            self.engine.handle_timeout(now);
+            self.engine.handle_timeout(self.now);
             if let Some(names) = &mut self.names {
-                names.renew(now, &mut self.engine);
+                names.renew(self.now, &mut self.engine);
             }
         }
-        Ok(now)
+        Ok(())
     }
 
     // ---- sleeping
@@ -321,20 +290,20 @@ impl Driver {
     }
 
     /// How long the driver may sleep if nothing arrives; without a value, for ever.
-    pub(crate) fn idle_time(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn idle_time(&self) -> Option<Duration> {
         let publisher = self.outlook.publisher.as_ref();
         let publish = publisher.and_then(|publisher| publisher.due_at(&self.engine));
-        let publish = publish.map(|at| at.since(now));
-        publish.into_iter().chain(self.punctual_time(now)).min()
+        let publish = publish.map(|at| at.since(self.now));
+        publish.into_iter().chain(self.punctual_time()).min()
     }
 
     /// The same without publishing the statistics, which may be late by a few of the system's
     /// ticks.
-    fn punctual_time(&self, now: Instant) -> Option<Duration> {
+    fn punctual_time(&self) -> Option<Duration> {
         if self.is_unfinished() {
             return Some(Duration::ZERO);
         }
-        let due = self.engine.next_timeout().map(|at| at.since(now));
+        let due = self.engine.next_timeout().map(|at| at.since(self.now));
         due.into_iter().chain(self.backend.due_in()).min()
     }
 
@@ -358,34 +327,27 @@ impl Driver {
     /// Waits until something may have happened, at most until `deadline`, then runs a cycle. The
     /// wait has [begun](Waiter::begin).
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Result<(), Error> {
-        let now = self.await_input(self.clock.now(), deadline)?;
-        self.output_at(now)?;
-        Ok(())
+        self.read_clock();
+        self.await_input(deadline)?;
+        self.output().map(drop)
     }
 
     /// As [`Driver::wait`], for a program that takes its message at once. It gets a single message
     /// before output, if nothing but the acknowledgement would be sent; the next call does the
-    /// rest. `now` is the time if the caller has just looked at the socket.
-    pub(crate) fn wait_for_message(
-        &mut self,
-        now: Option<Instant>,
-        deadline: Deadline,
-    ) -> Result<(), Error> {
-        let now = now.unwrap_or_else(|| self.clock.now());
-        let now = self.await_input(now, deadline)?;
-        if !self.last_look.bulk && self.engine.defer_output(now) {
+    /// rest. A program that waits on the descriptor gets the output now, and the socket is emptied
+    /// for it: an edge-triggered descriptor would not report data that stays behind. The caller has
+    /// just read the clock.
+    pub(crate) fn wait_for_message(&mut self, deadline: Deadline) -> Result<(), Error> {
+        self.await_input(deadline)?;
+        if self.exposed {
+            if !self.last_look.drained {
+                self.last_look.bulk = true;
+                self.look()?;
+            }
+        } else if !self.last_look.bulk && self.engine.defer_output(self.now) {
             return Ok(());
         }
-        self.output_at(now)?;
-        Ok(())
-    }
-
-    /// Before sleeping: sends acknowledgements that found no packet to ride on. Returns the time,
-    /// if nothing was sent since.
-    pub(crate) fn settle(&mut self) -> Result<Option<Instant>, Error> {
-        let now = self.input(self.clock.now(), false)?;
-        let sent = self.output_at(now)?;
-        Ok((!sent).then_some(now))
+        self.output().map(drop)
     }
 
     // ---- the program's side
@@ -430,7 +392,7 @@ impl Driver {
         };
         let buffer = Some(vec![0; total].into());
         self.engine.accept(node, channel, number, buffer)?;
-        self.output()?;
+        self.output_now()?;
         Ok(true)
     }
 
@@ -474,7 +436,7 @@ impl Driver {
         patience: Duration,
         mut wait: impl FnMut(&mut Self, Deadline) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let now = self.clock.now();
+        let now = self.read_clock();
         // Begins later than the engine's own deadline, which is therefore over when this one is.
         let deadline = Deadline::after(patience);
         self.engine.close(now, patience);
@@ -485,7 +447,9 @@ impl Driver {
         // Messages that are left get their outcome, and every peer hears of the end.
         let end = Deadline::after(LINGER);
         self.turn()?;
-        self.output_until(end)?;
+        while self.tx_incomplete && !end.is_over() {
+            self.output_now()?;
+        }
         let result = self.flushed();
         // A peer that closed first may not know that we received its CLOSE; it repeats the CLOSE.
         let linger = deadline.earlier(end);
@@ -493,7 +457,7 @@ impl Driver {
             wait(self, linger)?;
         }
         if let Some(mut publisher) = self.outlook.publisher.take() {
-            publisher.publish(self.clock.now(), &self.engine, &self.backend_counters());
+            publisher.publish(self.read_clock(), &self.engine, &self.backend_counters());
         }
         result
     }

@@ -213,9 +213,9 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
         // The program may come back while there is much to send.
         turn.on_slept(ready);
         turn.turn()?;
-        turn.settle()?;
-        let interest = turn.interest();
-        let limit = turn.idle_time(turn.now());
+        turn.step(false)?;
+        turn.read_clock();
+        let (interest, limit) = (turn.interest(), turn.idle_time());
         drop(turn);
         // Taking and leaving moved the word by one each.
         word = word.wrapping_add(2);

@@ -192,7 +192,12 @@ mod tests {
             assert!(name.starts_with("localhost:"));
             MOVED.get().map(|at| (*at).into())
         };
-        a.enter().unwrap().names().unwrap().set_look_up(look_up);
+        a.enter()
+            .unwrap()
+            .names
+            .as_mut()
+            .unwrap()
+            .set_look_up(look_up);
         a.send(b.id(), "found").unwrap();
         let (begun, mut lost) = (Instant::now(), false);
         let found = loop {
@@ -209,6 +214,7 @@ mod tests {
         assert!(lost && found.payload == "found");
         // An address that the program entered is not replaced by one that its name stands for.
         a.add_peer(b.id(), b.local_addr()).unwrap();
-        assert!(a.enter().unwrap().names().unwrap().names.is_empty());
+        let turn = a.enter().unwrap();
+        assert!(turn.names.as_ref().unwrap().names.is_empty());
     }
 }

@@ -203,7 +203,7 @@ impl Node {
         let mut turn = self.enter_open()?;
         let has_begun = turn.remove_peer(node);
         let has_begun = has_begun.map_err(|error| Error::from_send(node, error))?;
-        turn.output()?;
+        turn.output_now()?;
         Ok(has_begun)
     }
 
@@ -243,9 +243,7 @@ impl Node {
         let message = message.into();
         message.check()?;
         let mut turn = self.enter_to_send()?;
-        turn.send(None, message.len(), |driver, now| {
-            driver.push(now, to, message)
-        })
+        turn.send(None, message.len(), |driver| driver.push(to, message))
     }
 
     /// Sends a copy of `bytes` on channel 0.
@@ -430,7 +428,7 @@ impl Node {
     fn decide(&mut self, verb: impl FnOnce(&mut Driver) -> Result<(), Error>) -> Result<(), Error> {
         let mut turn = self.enter_open()?;
         verb(&mut turn)?;
-        turn.output()
+        turn.output_now()
     }
 
     // ---- both
@@ -551,9 +549,9 @@ impl Node {
 /// none, because the panic may be a controller's, which a turn would ask again.
 fn serve(turn: &mut Turn<'_>) {
     if !std::thread::panicking() {
-        let now = turn.now();
+        turn.read_clock();
         // The next call that needs the socket meets the same error and reports it.
-        let _ = turn.refresh(now);
+        let _ = turn.turn_if_stale();
     }
 }
 
@@ -570,9 +568,7 @@ fn try_send(
     to: NodeId,
     message: OutgoingMessage,
 ) -> Result<MessageNumber, Error> {
-    turn.send(None, message.len(), |driver, now| {
-        driver.try_push(now, to, message)
-    })
+    turn.send(None, message.len(), |driver| driver.try_push(to, message))
 }
 
 /// Waits until the message is accepted, for at most `limit`. Otherwise an event says when there is

@@ -1,5 +1,6 @@
 //! One peer of a node: the program's decisions about it, and the known facts.
 
+use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::node::Node;
@@ -89,7 +90,7 @@ impl Peer<'_> {
     pub fn set_options(&self, options: PeerOptions) -> Result<(), Error> {
         let id = self.id;
         let changed = self.change(move |driver| {
-            let now = driver.now();
+            let now = Clock.now();
             driver.engine.change_options(now, id, |old| *old = options)
         })?;
         changed.map_err(|error| Error::from_options(id, error))
@@ -140,7 +141,7 @@ impl Peer<'_> {
 
     fn set_steer(&self, steer: Option<Box<dyn Steer>>) -> Result<(), Error> {
         let id = self.id;
-        self.known(move |driver| driver.engine.steer(driver.now(), id, steer))
+        self.known(move |driver| driver.engine.steer(Clock.now(), id, steer))
     }
 
     // ---- connection and flow
@@ -151,7 +152,7 @@ impl Peer<'_> {
     /// [`Error::UnknownPeer`].
     pub fn connect(&self) -> Result<(), Error> {
         let id = self.id;
-        self.verb(move |driver| driver.engine.connect(driver.now(), id))
+        self.verb(move |driver| driver.engine.connect(Clock.now(), id))
     }
 
     /// Holds back all messages to and from the peer until [`Peer::resume`]. What was accepted is
@@ -212,7 +213,7 @@ impl Peer<'_> {
     pub fn finish_channel(&self, channel: ChannelId) -> Result<bool, Error> {
         Error::check_channel(channel)?;
         let id = self.id;
-        self.verb(move |driver| driver.engine.finish_channel(driver.now(), id, channel))
+        self.verb(move |driver| driver.engine.finish_channel(Clock.now(), id, channel))
     }
 
     /// Takes back the messages on `channel` with this [`token`](crate::OutgoingMessage::token) of
@@ -303,7 +304,7 @@ impl Peer<'_> {
     /// [`Error::Forked`], [`Error::Closed`].
     pub fn remote_window(&self, channel: ChannelId) -> Result<u64, Error> {
         let id = self.id;
-        self.ask(move |driver| driver.engine.remote_window(driver.now(), id, channel))
+        self.ask(move |driver| driver.engine.remote_window(Clock.now(), id, channel))
     }
 
     // ---- ends
@@ -316,7 +317,7 @@ impl Peer<'_> {
     /// [`Error::UnknownPeer`].
     pub fn close(&self, patience: Duration) -> Result<bool, Error> {
         let id = self.id;
-        self.verb(move |driver| driver.engine.close_peer(driver.now(), id, patience))
+        self.verb(move |driver| driver.engine.close_peer(Clock.now(), id, patience))
     }
 
     /// Gives the session up at once. Returns whether there is one; if so
@@ -326,7 +327,7 @@ impl Peer<'_> {
     /// [`Error::UnknownPeer`].
     pub fn reset(&self) -> Result<bool, Error> {
         let id = self.id;
-        self.verb(move |driver| driver.engine.reset(driver.now(), id))
+        self.verb(move |driver| driver.engine.reset(Clock.now(), id))
     }
 
     // ---- how both kinds of nodes do it
@@ -353,7 +354,7 @@ impl Peer<'_> {
                 let result = work(&mut turn);
                 // The change holds even if the socket failed; the next call that needs the socket
                 // reports it.
-                let _ = turn.output();
+                let _ = turn.output_now();
                 Ok(result)
             }
             Host::Shared(node) => node.ask(self.id, work),

@@ -83,10 +83,9 @@ impl Driver {
     /// Hands datagrams to the engine until the socket is empty, [`PER_TURN`] datagrams were taken,
     /// or the look has lasted long ([`Driver::is_long`]). While few arrive, it takes one datagram
     /// without asking whether there is another, which would cost a system call in every round trip.
-    /// Returns the time afterwards.
-    pub(super) fn drain(&mut self, began: Instant, prompt: bool) -> Result<Instant, Error> {
-        let mut now = began;
-        self.check_charge(began);
+    pub(super) fn drain(&mut self, prompt: bool) -> Result<(), Error> {
+        let began = self.now;
+        self.check_charge();
         let unread = self.has_message();
         let mut ask = if self.last_look.bulk { BULK } else { 1 };
         self.last_look.at = began;
@@ -94,7 +93,7 @@ impl Driver {
         self.last_look.newest = None;
         let mut total = 0;
         loop {
-            let (got, late) = self.take(&mut now, began, ask)?;
+            let (got, late) = self.take(began, ask)?;
             total += got;
             self.last_look.drained = got < ask;
             if self.last_look.drained || (got == 1 && ask == 1) {
@@ -117,41 +116,40 @@ impl Driver {
         if let Some(cross_shard) = &mut self.cross_shard {
             cross_shard.wake();
         }
-        Ok(match self.last_look.bulk {
-            true => self.clock.now(),
-            false => now,
-        })
+        if self.last_look.bulk {
+            self.read_clock();
+        }
+        Ok(())
     }
 
-    /// Hands datagrams and reports from other shards' sockets to the engine. Returns the time
-    /// afterwards: no earlier than the arrival of those datagrams.
-    pub(super) fn take_forwarded(&mut self, mut now: Instant) -> Instant {
+    /// Hands datagrams and reports from other shards' sockets to the engine. Moves `now` on if one
+    /// of those datagrams arrived later.
+    pub(super) fn take_forwarded(&mut self) {
         let Some(cross_shard) = &self.cross_shard else {
-            return now;
+            return;
         };
         for _ in 0..PER_TURN {
             match cross_shard.receive() {
                 Some(CrossShardMessage::Datagram { mut arrival, bytes }) => {
-                    arrival.at = arrived_by(self.clock, &mut now, arrival.at);
-                    self.engine.handle_datagram(now, &arrival, &bytes);
+                    arrival.at = arrived_by(&mut self.now, arrival.at);
+                    self.engine.handle_datagram(self.now, &arrival, &bytes);
                 }
                 Some(CrossShardMessage::Report(report)) => {
-                    undelivered(&mut self.engine, now, &report)
+                    undelivered(&mut self.engine, self.now, &report)
                 }
                 Some(CrossShardMessage::Notice(notice)) => self.told.push(notice),
                 None => break,
             }
         }
-        now
     }
 
     /// Hands the socket's reports of undelivered datagrams to the engine, and to the other shards:
     /// the kernel gives a report to any of the node's sockets. Returns whether there was one.
     #[inline]
-    pub(super) fn take_reports(&mut self, now: Instant) -> bool {
+    pub(super) fn take_reports(&mut self) -> bool {
         let mut any = false;
         while let Some(report) = self.backend.next_report() {
-            undelivered(&mut self.engine, now, &report);
+            undelivered(&mut self.engine, self.now, &report);
             if let Some(cross_shard) = &mut self.cross_shard {
                 cross_shard.spread(report);
                 cross_shard.wake();
@@ -165,7 +163,8 @@ impl Driver {
     /// empty: packets that an ended process sent come first. Notices for other shards are
     /// forwarded.
     #[cold]
-    pub(super) fn take_notices(&mut self, now: Instant) {
+    pub(super) fn take_notices(&mut self) {
+        let now = self.now;
         if let Some(launcher) = self.launcher.as_mut().filter(|it| it.is_due(now))
             && self.told.is_empty()
             && !launcher.read(now, &mut self.told)
@@ -210,16 +209,16 @@ impl Driver {
             }
             false => (late, BEFORE_TIME),
         };
-        self.clock.now().since(began) >= if enough { PROMPT } else { most }
+        Clock.now().since(began) >= if enough { PROMPT } else { most }
     }
 
     /// Compares the kernel's charge of the receive buffer with the credit granted to peers. It
     /// costs a system call, so it is done once in [`CHECK_EVERY`] looks, and whenever the last look
     /// was long ago, when the buffer holds most.
-    pub(super) fn check_charge(&mut self, now: Instant) {
+    pub(super) fn check_charge(&mut self) {
         let look = &mut self.last_look;
         look.unchecked += 1;
-        if look.unchecked < CHECK_EVERY && now.since(look.at) < CHECK_AFTER {
+        if look.unchecked < CHECK_EVERY && self.now.since(look.at) < CHECK_AFTER {
             return;
         }
         look.unchecked = 0;
@@ -231,16 +230,11 @@ impl Driver {
     /// Hands at most `max` datagrams to the engine, in a look that `began` then. Moves `now`
     /// forward if one of them arrived later. Returns their number, and whether the last of them had
     /// arrived after the look began.
-    fn take(
-        &mut self,
-        now: &mut Instant,
-        began: Instant,
-        max: usize,
-    ) -> Result<(usize, bool), Error> {
+    fn take(&mut self, began: Instant, max: usize) -> Result<(usize, bool), Error> {
         let Self {
             backend,
             engine,
-            clock,
+            now,
             stamps,
             last_look,
             cross_shard,
@@ -250,11 +244,11 @@ impl Driver {
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
             let at = match meta.arrived {
                 Some(wall) => stamps.arrival(wall, *now),
-                None => clock.now(),
+                None => Clock.now(),
             };
             late = at > began;
             last_look.newest = meta.arrived.map(|_| at);
-            let at = arrived_by(*clock, now, at.max(last_look.drained_at));
+            let at = arrived_by(now, at.max(last_look.drained_at));
             #[cfg(suci_plant)]
             if suci_proto::plant::active("stale-clock") {
                 *now = began;
@@ -268,25 +262,25 @@ impl Driver {
         Ok((got, late))
     }
 
-    /// Receives and blocks until datagrams arrive. Returns their number and the time; no number if
-    /// the socket stayed empty.
-    pub(super) fn take_blocking(&mut self) -> Result<(Option<usize>, Instant), Error> {
+    /// Receives and blocks until datagrams arrive. A cycle begins then. Returns their number; none
+    /// if the socket stayed empty.
+    pub(super) fn take_blocking(&mut self) -> Result<Option<usize>, Error> {
         let Self {
             backend,
             engine,
-            clock,
             stamps,
             last_look,
             cross_shard,
             ..
         } = self;
+        let wake = |engine: &mut Engine| {
+            let now = Clock.now();
+            engine.begin_cycle(now);
+            now
+        };
         let mut woken = None;
         let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
-            let now = *woken.get_or_insert_with(|| {
-                let now = clock.now();
-                engine.begin_cycle(now);
-                now
-            });
+            let now = *woken.get_or_insert_with(|| wake(engine));
             let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
             let at = at.max(last_look.drained_at).min(now);
             hand(engine, cross_shard, now, at, meta, bytes);
@@ -294,12 +288,8 @@ impl Driver {
         let got = backend
             .recv_blocking(&mut sink)
             .map_err(Error::io("receiving from the socket"))?;
-        let now = woken.unwrap_or_else(|| {
-            let now = clock.now();
-            engine.begin_cycle(now);
-            now
-        });
-        Ok((got, now))
+        self.now = woken.unwrap_or_else(|| wake(engine));
+        Ok(got)
     }
 }
 
@@ -307,9 +297,9 @@ impl Driver {
 /// when it arrived, at most `now`.
 ///
 /// A round trip ends at `now`. An earlier reading of the clock would make it shorter than it was.
-fn arrived_by(clock: Clock, now: &mut Instant, at: Instant) -> Instant {
+fn arrived_by(now: &mut Instant, at: Instant) -> Instant {
     if at > *now {
-        *now = clock.now().max(*now);
+        *now = Clock.now().max(*now);
     }
     at.min(*now)
 }

@@ -1,7 +1,6 @@
 //! Sends output.
 
 use super::Driver;
-use crate::clock::Deadline;
 use crate::error::Error;
 use crate::statistics::Publisher;
 use arrayvec::ArrayVec;
@@ -17,49 +16,26 @@ use suci_proto::{TX_BUDGET, Transmit, TransmitResult};
 const FEW: usize = 8;
 
 impl Driver {
-    /// Sends all that may be sent, for [`TX_BUDGET`] at most.
-    pub(crate) fn output(&mut self) -> Result<(), Error> {
-        self.output_at(self.clock.now())?;
-        Ok(())
-    }
-
-    /// Sends all that may be sent, at most until `end`.
-    pub(crate) fn output_until(&mut self, end: Deadline) -> Result<(), Error> {
-        self.output()?;
-        while self.tx_incomplete && !end.is_over() {
-            self.output()?;
-        }
-        Ok(())
-    }
-
     /// Sends all that may be sent, or the first part of it: then it is
     /// [`tx_incomplete`](Self::tx_incomplete), and the next cycle is due at once. Returns whether
     /// anything was sent, which takes time.
-    pub(super) fn output_at(&mut self, now: Instant) -> Result<bool, Error> {
-        let busy = self.try_output(now);
-        if self.engine.take_found_waiting() {
-            self.held_up = true;
-            self.coalescer.on_left_output();
-        }
-        busy
-    }
-
-    fn try_output(&mut self, now: Instant) -> Result<bool, Error> {
+    pub(super) fn output(&mut self) -> Result<bool, Error> {
+        let now = self.now;
         self.tx_incomplete = false;
         self.coalescer.on_output(now);
         if self.engine.output_yields(now) {
-            self.end_tx(now);
+            self.end_tx();
             return Ok(false);
         }
-        let mut busy = self.transmit(now)?;
-        if busy && self.take_reports(now) {
+        let mut busy = self.transmit()?;
+        if busy && self.take_reports() {
             // Reports that sending noticed may require packets to be sent.
-            self.transmit(self.clock.now())?;
+            self.transmit_now()?;
         }
         while let Some(query) = self.engine.poll_route() {
             let mtu = self.backend.path_mtu(query.address);
             self.engine.set_route_mtu(query, mtu);
-            self.transmit(self.clock.now())?;
+            self.transmit_now()?;
             busy = true;
         }
         let due = |publisher: &Publisher| publisher.is_due(now);
@@ -67,13 +43,17 @@ impl Driver {
             self.publish(now)?;
             busy = true;
         }
+        if self.engine.take_found_waiting() {
+            self.held_up = true;
+            self.coalescer.on_left_output();
+        }
         self.write_log();
         Ok(busy)
     }
 
     /// Notes that output stops although more may be sent.
-    fn end_tx(&mut self, now: Instant) {
-        self.engine.end_tx(now);
+    fn end_tx(&mut self) {
+        self.engine.end_tx(self.now);
         self.tx_incomplete = true;
         self.coalescer.on_left_output();
     }
@@ -82,18 +62,14 @@ impl Driver {
     /// a look at the socket.
     pub(crate) fn send_urgent(&mut self) -> Result<(), Error> {
         while !self.want_write && self.engine.has_urgent_output() {
-            match self.transmit_one(self.clock.now())? {
+            self.read_clock();
+            match self.transmit_one()? {
                 Some(TransmitResult::Again) => self.want_write = true,
                 Some(_) => {}
                 None => break,
             }
         }
         Ok(())
-    }
-
-    /// Whether the last call stopped transmitting before everything was sent that may go.
-    pub(crate) fn tx_incomplete(&self) -> bool {
-        self.tx_incomplete
     }
 
     /// Whether there is more to send, now or as soon as a peer answers, a timer ends or the socket
@@ -111,13 +87,14 @@ impl Driver {
     }
 
     /// Sends the rest of the last output, and output that has come up since, such as memory credit
-    /// for the sender of a message that the program took. Sends nothing if the socket is full.
-    /// Returns whether there is an event now.
+    /// for the sender of a message that the program took. Sends nothing if the socket is full, or
+    /// if the last output stopped early: the next cycle does. Returns whether there is an event
+    /// now.
     pub(crate) fn send_rest(&mut self) -> Result<bool, Error> {
-        if self.want_write || !self.engine.has_output() {
+        if self.want_write || self.tx_incomplete || !self.engine.has_output() {
             return Ok(false);
         }
-        self.output_at(self.clock.now())?;
+        self.output_now()?;
         Ok(self.engine.has_event())
     }
 
@@ -130,8 +107,13 @@ impl Driver {
             publisher.serve(now, &mut self.engine);
             publisher.publish(now, &self.engine, &counters);
         }
-        self.transmit(self.clock.now())?;
-        Ok(())
+        self.transmit_now()
+    }
+
+    /// As [`Driver::transmit`], after something that took time.
+    fn transmit_now(&mut self) -> Result<(), Error> {
+        self.read_clock();
+        self.transmit().map(drop)
     }
 
     /// Sends trains until none is left, the socket is full, or [`TX_BUDGET`] is over. Returns
@@ -140,14 +122,14 @@ impl Driver {
     /// The clock is read for each train: sending many takes milliseconds, which must not count as
     /// time on the network. Sending stops after [`TX_BUDGET`], because a window may take longer to
     /// send than to be acknowledged, and the program or a peer may have something urgent.
-    fn transmit(&mut self, mut now: Instant) -> Result<bool, Error> {
+    fn transmit(&mut self) -> Result<bool, Error> {
         let mut sent = false;
         if self.tx_incomplete {
             return Ok(sent);
         }
         self.want_write = false;
-        let began = now;
-        while let Some(result) = self.transmit_one(now)? {
+        let began = self.now;
+        while let Some(result) = self.transmit_one()? {
             sent = true;
             match result {
                 TransmitResult::Again => {
@@ -158,9 +140,9 @@ impl Driver {
                 _ => {}
             }
             if self.engine.has_output() {
-                now = self.clock.now();
+                let now = self.read_clock();
                 if now.since(began) > TX_BUDGET || self.is_interrupted() {
-                    self.end_tx(now);
+                    self.end_tx();
                     break;
                 }
             }
@@ -168,7 +150,8 @@ impl Driver {
         Ok(sent)
     }
 
-    fn transmit_one(&mut self, now: Instant) -> Result<Option<TransmitResult>, Error> {
+    fn transmit_one(&mut self) -> Result<Option<TransmitResult>, Error> {
+        let now = self.now;
         let Some(transmit) = self.engine.poll_transmit(now, self.segments) else {
             return Ok(None);
         };

@@ -10,99 +10,22 @@ use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{CallId, Lease, Outgoing, SMALL, SendError, Side};
 
 impl Driver {
-    /// Accepts a message; [`Driver::output`] sends it. The time matters only for a deadline, and if
-    /// a connection is to be opened.
-    pub(crate) fn offer(
-        &mut self,
-        now: Instant,
-        to: NodeId,
-        message: Outgoing,
-    ) -> Result<MessageNumber, Error> {
-        let sent = self.engine.send(now, to, message);
+    /// Accepts a message; [`Driver::output_now`] sends it. The time matters only for a
+    /// deadline, and if a connection is to be opened.
+    pub(crate) fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<MessageNumber, Error> {
+        let sent = self.engine.send(self.now, to, message);
         self.note_sent(to, sent)
-    }
-
-    /// As [`Driver::try_push`]. If there is no room, an event says when there is.
-    pub(crate) fn push(
-        &mut self,
-        now: &mut Instant,
-        to: NodeId,
-        message: OutgoingMessage,
-    ) -> Result<MessageNumber, Error> {
-        let pushed = self.try_push(now, to, message);
-        pushed.map_err(|error| self.want_room(to, error))
-    }
-
-    /// If the error says that the queue is full, asks for the event that says when there is room.
-    #[cold]
-    pub(crate) fn want_room(&mut self, to: NodeId, error: Error) -> Error {
-        if let Error::WouldBlock { message, .. } = &error {
-            self.engine.want_room(to, message.outgoing());
-        }
-        error
-    }
-
-    /// As [`Driver::offer`], but tries again after a cycle if the queue is full (acknowledgements
-    /// may wait in the socket) or if the peer suspended the session (it may have resumed it). Sets
-    /// `now` to the time after that cycle.
-    pub(crate) fn try_push(
-        &mut self,
-        now: &mut Instant,
-        to: NodeId,
-        message: OutgoingMessage,
-    ) -> Result<MessageNumber, Error> {
-        match self.offer(*now, to, message.into_outgoing()) {
-            Ok(number) => Ok(number),
-            Err(error) => self.push_again(now, to, error),
-        }
-    }
-
-    /// Accepts a request, as [`Driver::push`] does a message. Returns the call that it makes.
-    pub(crate) fn push_call(
-        &mut self,
-        now: &mut Instant,
-        to: NodeId,
-        message: OutgoingMessage,
-    ) -> Result<CallId, Error> {
-        let id = self.call_ids.next();
-        let offered = self.offer_call(*now, to, id, message.into_outgoing());
-        let offered = offered.or_else(|error| {
-            self.retry(now, error, |driver, now, message| {
-                driver.offer_call(now, to, id, message)
-            })
-        });
-        offered.map(|()| id)
     }
 
     /// Offers the engine a request, as [`Driver::offer`] does a message.
     pub(crate) fn offer_call(
         &mut self,
-        now: Instant,
         to: NodeId,
         id: CallId,
         message: Outgoing,
     ) -> Result<(), Error> {
-        let sent = self.engine.call(now, to, id, message);
+        let sent = self.engine.call(self.now, to, id, message);
         self.note_sent(to, sent)
-    }
-
-    /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where
-    /// it is queued.
-    pub(crate) fn push_copy(
-        &mut self,
-        now: &mut Instant,
-        to: NodeId,
-        bytes: &[u8],
-    ) -> Result<MessageNumber, Error> {
-        if bytes.len() > SMALL {
-            return self.push(now, to, OutgoingMessage::new(Bytes::copy_from_slice(bytes)));
-        }
-        let message = message::small(bytes);
-        let sent = self.engine.send_small(*now, to, &message);
-        self.note_sent(to, sent).or_else(|error| {
-            let pushed = self.push_again(now, to, error);
-            pushed.map_err(|error| self.want_room(to, error))
-        })
     }
 
     /// Takes note of the result of offering the engine a message for `to`.
@@ -117,35 +40,69 @@ impl Driver {
         }
     }
 
-    /// Lends room for messages like the last one: see [`Engine::lend`](suci_proto::Engine::lend).
-    pub(crate) fn lend(&mut self, to: NodeId, channel: ChannelId) -> Option<Lease> {
-        self.engine.lend(to, channel)
-    }
-
-    /// Takes back a lease, with the messages that it accepted.
-    pub(crate) fn give_back(&mut self, now: Instant, lease: Lease) {
-        self.waiter.on_sent(lease.accepted().messages);
-        self.engine.give_back(now, lease);
-    }
-
-    /// Offers the message of `error` once more, if a cycle may have changed the reason.
-    fn push_again(
+    /// As [`Driver::try_push`]. If there is no room, an event says when there is.
+    pub(crate) fn push(
         &mut self,
-        now: &mut Instant,
         to: NodeId,
-        error: Error,
+        message: OutgoingMessage,
     ) -> Result<MessageNumber, Error> {
-        self.retry(now, error, |driver, now, message| {
-            driver.offer(now, to, message)
+        let pushed = self.try_push(to, message);
+        pushed.map_err(|error| self.want_room(to, error))
+    }
+
+    /// If the error says that the queue is full, asks for the event that says when there is room.
+    #[cold]
+    pub(crate) fn want_room(&mut self, to: NodeId, error: Error) -> Error {
+        if let Error::WouldBlock { message, .. } = &error {
+            self.engine.want_room(to, message.outgoing());
+        }
+        error
+    }
+
+    /// Accepts a message, as [`Driver::offer`] does, but [tries again](Driver::retry).
+    pub(crate) fn try_push(
+        &mut self,
+        to: NodeId,
+        message: OutgoingMessage,
+    ) -> Result<MessageNumber, Error> {
+        let offered = self.offer(to, message.into_outgoing());
+        offered.or_else(|error| self.retry(error, |driver, message| driver.offer(to, message)))
+    }
+
+    /// Accepts a request, as [`Driver::try_push`] does a message. Returns the call that it makes.
+    pub(crate) fn push_call(
+        &mut self,
+        to: NodeId,
+        message: OutgoingMessage,
+    ) -> Result<CallId, Error> {
+        let id = self.call_ids.next();
+        let offer = |driver: &mut Self, message| driver.offer_call(to, id, message);
+        let offered = offer(self, message.into_outgoing());
+        offered.or_else(|error| self.retry(error, offer))?;
+        Ok(id)
+    }
+
+    /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where
+    /// it is queued.
+    pub(crate) fn push_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
+        if bytes.len() > SMALL {
+            return self.push(to, OutgoingMessage::new(Bytes::copy_from_slice(bytes)));
+        }
+        let message = message::small(bytes);
+        let sent = self.engine.send_small(self.now, to, &message);
+        self.note_sent(to, sent).or_else(|error| {
+            let pushed = self.retry(error, |driver, message| driver.offer(to, message));
+            pushed.map_err(|error| self.want_room(to, error))
         })
     }
 
-    /// Runs a cycle and offers a refused message again, if a cycle may remove the reason.
+    /// Runs a cycle and offers a refused message again, if a cycle may remove the reason: the queue
+    /// is full (acknowledgements may wait in the socket), or the peer suspended the session (it may
+    /// have resumed it).
     fn retry<T>(
         &mut self,
-        now: &mut Instant,
         error: Error,
-        offer: impl FnOnce(&mut Self, Instant, Outgoing) -> Result<T, Error>,
+        offer: impl FnOnce(&mut Self, Outgoing) -> Result<T, Error>,
     ) -> Result<T, Error> {
         match error {
             Error::WouldBlock { message, .. }
@@ -155,11 +112,22 @@ impl Driver {
                 ..
             } => {
                 self.turn()?;
-                *now = self.clock.now();
-                offer(self, *now, message.into_outgoing())
+                self.read_clock();
+                offer(self, message.into_outgoing())
             }
             error => Err(error),
         }
+    }
+
+    /// Lends room for messages like the last one: see [`Engine::lend`](suci_proto::Engine::lend).
+    pub(crate) fn lend(&mut self, to: NodeId, channel: ChannelId) -> Option<Lease> {
+        self.engine.lend(to, channel)
+    }
+
+    /// Takes back a lease, with the messages that it accepted.
+    pub(crate) fn give_back(&mut self, lease: Lease) {
+        self.waiter.on_sent(lease.accepted().messages);
+        self.engine.give_back(self.now, lease);
     }
 
     /// Accepts a message of `bytes` bytes with `push`, and sends it, unless it waits for more
@@ -170,103 +138,89 @@ impl Driver {
         &mut self,
         called: Option<Instant>,
         bytes: usize,
-        push: impl FnOnce(&mut Self, &mut Instant) -> Result<T, Error>,
+        push: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut now = self.clock.now();
-        let called = called.unwrap_or(now);
-        match push(self, &mut now) {
-            Ok(number) => {
-                self.send_on_or_keep(called, now, bytes as u64);
-                Ok(number)
-            }
-            Err(error) => {
-                // Sends that fail keep the helper from serving the node: take input here. If the
-                // socket failed, the next call that needs it says so.
-                let _ = self.refresh(now);
-                Err(error)
-            }
+        let now = self.read_clock();
+        let pushed = push(self);
+        match &pushed {
+            Ok(_) => self.send_or_keep(called.unwrap_or(now), bytes as u64),
+            // Sends that fail keep the helper from serving the node: take input here. If the socket
+            // failed, the next call that needs it says so.
+            Err(_) => drop(self.turn_if_stale()),
         }
+        pushed
     }
 
     /// Sends the accepted messages, `bytes` bytes in all, unless they wait for more. The call began
     /// when it was `called`.
-    fn send_on_or_keep(&mut self, called: Instant, now: Instant, bytes: u64) {
-        if self.coalescer.keeps(called, now, bytes) && !self.engine.wants_flush() {
+    fn send_or_keep(&mut self, called: Instant, bytes: u64) {
+        if self.coalescer.keeps(called, self.now, bytes) && !self.engine.wants_flush() {
             return;
         }
-        self.send_on_at(now);
+        self.send_accepted();
         if self.coalescer.wants_end() {
-            self.coalescer.on_end(self.clock.now());
+            let now = self.read_clock();
+            self.coalescer.on_end(now);
         }
     }
 
     /// Accepts a message for each of several peers, and sends them as [`Driver::send`] does one.
     /// Returns the result for each peer.
     pub(crate) fn broadcast(&mut self, to: &[NodeId], message: &OutgoingMessage) -> Vec<Accepted> {
-        let mut now = self.clock.now();
-        let called = now;
+        let called = self.read_clock();
         let accept = |&node: &NodeId| {
             let checked = message.check();
-            let accepted = checked.and_then(|()| self.push(&mut now, node, message.clone()));
+            let accepted = checked.and_then(|()| self.push(node, message.clone()));
             (node, accepted)
         };
         let accepted: Vec<_> = to.iter().map(accept).collect();
         let count = accepted.iter().filter(|(_, sent)| sent.is_ok()).count();
         let bytes = count.saturating_mul(message.len());
-        self.send_on_or_keep(called, now, bytes as u64);
+        self.send_or_keep(called, bytes as u64);
         accepted
     }
 
     /// As [`Driver::send`], with a copy of `bytes` on channel 0. A long message is copied before
     /// the time is read, since the copy takes longer than everything else.
     pub(crate) fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
-        if bytes.len() > SMALL {
-            let called = self.coalescer.wants_end().then(|| self.clock.now());
-            let message = OutgoingMessage::new(Bytes::copy_from_slice(bytes));
-            return self.send(called, bytes.len(), |driver, now| {
-                driver.push(now, to, message)
-            });
+        if bytes.len() <= SMALL {
+            return self.send(None, bytes.len(), |driver| driver.push_copy(to, bytes));
         }
-        self.send(None, bytes.len(), |driver, now| {
-            driver.push_copy(now, to, bytes)
-        })
+        let called = self.coalescer.wants_end().then(|| self.read_clock());
+        let message = OutgoingMessage::new(Bytes::copy_from_slice(bytes));
+        self.send(called, bytes.len(), |driver| driver.push(to, message))
     }
 
     /// Sends accepted messages, and looks at the socket if the last look is too long ago.
     pub(crate) fn send_on(&mut self) {
-        self.send_on_at(self.clock.now());
+        self.read_clock();
+        self.send_accepted();
     }
 
-    fn send_on_at(&mut self, now: Instant) {
-        // The message stays accepted if the socket failed; the next call that needs the socket
+    /// The same, by the driver's time. If the last call left something unsent, the socket is looked
+    /// at before the output: acknowledgements decide what may be sent. (Urgent messages go even
+    /// before that.) Otherwise the socket is looked at afterwards.
+    pub(super) fn send_accepted(&mut self) {
+        let is_stale = self.is_stale();
+        let sent = match self.tx_incomplete {
+            true => self.send_urgent().and_then(|()| self.turn()),
+            false => self.output().and_then(|_| match self.tx_incomplete {
+                false if is_stale => self.turn(),
+                _ => Ok(()),
+            }),
+        };
+        // The messages stay accepted if the socket failed; the next call that needs the socket
         // reports it.
-        let _ = self.try_to_send_on(now);
+        drop(sent);
     }
 
-    /// Makes one output. If the last call left something unsent, the socket is looked at before it:
-    /// acknowledgements decide what may be sent. (Urgent messages go even before that.) Otherwise
-    /// the socket is looked at afterwards, if the last look is too long ago.
-    fn try_to_send_on(&mut self, now: Instant) -> Result<(), Error> {
-        if self.tx_incomplete {
-            self.send_urgent()?;
-            return self.turn();
-        }
-        self.output_at(now)?;
-        if self.tx_incomplete {
-            return Ok(());
-        }
-        self.refresh(now)
-    }
-
-    /// Sends accepted messages if some should not wait for others. Returns whether it tried. It
-    /// does not try again after an output that did not send everything: the next cycle does.
-    pub(crate) fn flush_if_wanted(&mut self) -> bool {
-        let wants = self.engine.wants_flush() && !self.tx_incomplete;
-        if wants {
+    /// Sends accepted messages if some should not wait for others. It does not try again after an
+    /// output that did not send everything: the next cycle does.
+    pub(crate) fn flush_if_wanted(&mut self) {
+        if self.engine.wants_flush() && !self.tx_incomplete {
             // The messages stay accepted if the socket failed; the next call that needs the socket
             // reports it.
-            let _ = self.output();
+            let _ = self.output_now();
         }
-        wants
     }
 }

@@ -4,49 +4,35 @@ use super::{Driver, STALE};
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
-use suci_proto::time::Instant;
+use std::time::Duration;
 use suci_proto::{CallId, CallResult, Event, Filter};
 
 /// Most messages between two readings of the clock: a reading costs as much as taking a small
 /// message.
 const UNTIMED: usize = 16;
 
-/// Messages taken without a look at the socket.
+/// Messages taken since the clock was read.
+#[derive(Debug, Default)]
 pub(super) struct Takes {
-    /// Messages since the clock was read.
     untimed: usize,
-    /// Messages after which the clock is read again.
+    /// The clock is read again after this many, and after one if it is 0.
     most: usize,
-    timed_at: Instant,
 }
 
 impl Takes {
-    pub(super) const fn new(now: Instant) -> Self {
-        Self {
-            untimed: 0,
-            most: 1,
-            timed_at: now,
-        }
-    }
-
     /// Counts messages that the program took. Returns whether to read the clock: after each one,
     /// unless the program took many in much less time than a look may be old.
-    pub(super) fn wants_time(&mut self, messages: usize) -> bool {
+    fn wants_time(&mut self, messages: usize) -> bool {
         self.untimed = self.untimed.saturating_add(messages);
         self.untimed >= self.most
     }
 
-    /// Notes that the clock was read.
-    pub(super) fn note(&mut self, now: Instant) {
-        let fast = now.since(self.timed_at) < STALE / 8;
-        *self = Self {
-            untimed: 0,
-            most: if fast {
-                (self.most * 2).min(UNTIMED)
-            } else {
-                1
-            },
-            timed_at: now,
+    /// Notes that the clock was read, for the first time in `pause`.
+    fn on_clock(&mut self, pause: Duration) {
+        self.untimed = 0;
+        self.most = match pause < STALE / 8 {
+            true => (2 * self.most).clamp(2, UNTIMED),
+            false => 0,
         };
     }
 }
@@ -192,34 +178,34 @@ impl Driver {
         }
     }
 
-    /// As [`Driver::refresh`], after the program took messages that were already there.
-    pub(crate) fn refresh_taking(&mut self, messages: usize) {
+    /// Lets input and output go on after the program took messages that were already there.
+    pub(crate) fn after_taking(&mut self, messages: usize) {
         if !self.takes.wants_time(messages) && !self.coalescer.holds_messages() {
             return;
         }
-        let now = self.clock.now();
-        self.takes.note(now);
+        let before = self.now;
+        let now = self.read_clock();
+        self.takes.on_clock(now.since(before));
         if self.coalescer.is_over(now) {
-            self.send_on();
+            self.send_accepted();
         }
         // The program has its messages even if the socket failed; the next call that needs the
         // socket reports the error.
-        let _ = self.refresh(now);
+        let _ = self.turn_if_stale();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// Returns how often the clock is read while `messages` are taken, each in the time `each`.
-    fn readings(takes: &mut Takes, now: &mut Instant, messages: u32, each: Duration) -> u32 {
-        let mut readings = 0;
+    fn readings(takes: &mut Takes, messages: u32, each: Duration) -> u32 {
+        let (mut readings, mut pause) = (0, Duration::ZERO);
         for _ in 0..messages {
-            *now += each;
+            pause += each;
             if takes.wants_time(1) {
-                takes.note(*now);
+                takes.on_clock(core::mem::take(&mut pause));
                 readings += 1;
             }
         }
@@ -228,11 +214,10 @@ mod tests {
 
     #[test]
     fn a_fast_program_is_timed_seldom_and_a_slow_one_after_each_message() {
-        let mut now = Instant::ZERO;
-        let mut takes = Takes::new(now);
-        let fast = readings(&mut takes, &mut now, 1_600, Duration::from_nanos(50));
+        let mut takes = Takes::default();
+        let fast = readings(&mut takes, 1_600, Duration::from_nanos(50));
         assert!((100..110).contains(&fast), "{fast}");
-        let slow = readings(&mut takes, &mut now, 100, Duration::from_millis(1));
+        let slow = readings(&mut takes, 100, Duration::from_millis(1));
         assert!(
             slow > 100 - UNTIMED as u32,
             "{slow}: only the first few are not timed"

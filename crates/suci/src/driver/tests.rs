@@ -167,7 +167,6 @@ fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Scrip
         inner: hub.endpoint(address).unwrap(),
         script: Arc::clone(&script),
     };
-    let clock = Clock;
     let identity = Identity {
         node: NodeId(node),
         incarnation: Incarnation(u128::from(node) + 1),
@@ -179,16 +178,16 @@ fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Scrip
         ..Config::default()
     };
     let seed = [u8::try_from(node).unwrap(); 32];
-    let engine = Engine::new(config, identity, seed, 8 << 20, clock.now()).unwrap();
-    (Driver::new(engine, Box::new(backend), -1, clock), script)
+    let engine = Engine::new(config, identity, seed, 8 << 20, Clock.now()).unwrap();
+    (Driver::new(engine, Box::new(backend), -1), script)
 }
 
 /// Asking whether there is news takes none: the end of a session follows its last message.
 #[test]
 fn to_ask_for_news_lets_no_end_overtake_the_last_message() {
     let (mut a, _, mut b) = connected();
-    a.push(&mut a.now(), NodeId(1), "last".into()).unwrap();
-    let now = a.now();
+    a.push(NodeId(1), "last".into()).unwrap();
+    let now = Clock.now();
     a.engine
         .close_peer(now, NodeId(1), Duration::from_secs(30))
         .unwrap();
@@ -209,18 +208,16 @@ fn to_ask_for_news_lets_no_end_overtake_the_last_message() {
 #[test]
 fn an_error_of_the_socket_takes_nothing_back() {
     let (mut a, script, mut b) = connected();
-    b.push(&mut b.now(), NodeId(0), "arrived".into()).unwrap();
-    b.output().unwrap();
+    b.push(NodeId(0), "arrived".into()).unwrap();
+    b.output_now().unwrap();
     a.turn().unwrap();
     script.lock().unwrap().broken = true;
     std::thread::sleep(2 * STALE);
-    let sent = a.send(None, 8, |driver, now| {
-        driver.push(now, NodeId(1), "accepted".into())
-    });
+    let sent = a.send(None, 8, |driver| driver.push(NodeId(1), "accepted".into()));
     assert_eq!(sent.unwrap(), 1);
     assert_eq!(a.engine.queue_len(NodeId(1)).0, 1);
     assert!(a.take_message().is_some());
-    a.refresh_taking(1);
+    a.after_taking(1);
     assert!(a.turn().is_err());
     script.lock().unwrap().broken = false;
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
@@ -233,8 +230,7 @@ fn an_error_of_the_socket_takes_nothing_back() {
 fn while_much_is_sent_others_are_heard() {
     let (mut a, script, mut b) = settled();
     let send = |from: &mut Driver, to: u32, payload: Vec<u8>| {
-        let mut now = from.now();
-        from.push(&mut now, NodeId(to), payload.into()).unwrap();
+        from.push(NodeId(to), payload.into()).unwrap();
     };
     let slow = |trains| {
         let mut script = script.lock().unwrap();
@@ -247,19 +243,19 @@ fn while_much_is_sent_others_are_heard() {
     for waits in [true, false] {
         until(&mut a, &mut b, |a, b| is_settled(a) && is_settled(b));
         send(&mut b, 0, b"question".into());
-        b.output().unwrap();
+        b.output_now().unwrap();
         // No message is so long that it asks first.
         (0..20).for_each(|_| send(&mut a, 1, vec![1; 20_000]));
         slow(3 * STALE);
         if waits {
-            a.settle().unwrap();
+            a.step(false).unwrap();
             assert_eq!(slow(3 * STALE), 1);
             assert!(a.tx_incomplete && !a.engine.has_message());
-            assert_eq!(a.idle_time(a.now()), Some(Duration::ZERO));
+            assert_eq!(a.idle_time(), Some(Duration::ZERO));
             a.waiter.begin(WaitPolicy::Sleep, Awaited::Progress);
             a.wait(Deadline::NEVER).unwrap();
         } else {
-            a.output().unwrap();
+            a.output_now().unwrap();
             assert_eq!(slow(3 * STALE), 1);
             a.send_on();
         }
@@ -280,21 +276,21 @@ fn while_much_is_sent_others_are_heard() {
 fn a_call_transmits_for_a_bounded_time() {
     let (mut a, script, mut b) = settled();
     let large = || OutgoingMessage::from(vec![1; 2_000_000]);
-    a.push(&mut a.now(), NodeId(1), large()).unwrap();
+    a.push(NodeId(1), large()).unwrap();
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
     until(&mut a, &mut b, |a, b| is_settled(a) && is_settled(b));
-    b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
-    b.output().unwrap();
+    b.push(NodeId(0), "question".into()).unwrap();
+    b.output_now().unwrap();
     a.turn().unwrap();
     assert!(a.has_message());
-    (0..20).for_each(|_| drop(a.push(&mut a.now(), NodeId(1), vec![1; 20_000].into())));
+    (0..20).for_each(|_| drop(a.push(NodeId(1), vec![1; 20_000].into())));
     type Call = fn(&mut Driver);
     let calls: [(&str, Call); 3] = [
         ("turn", |a| a.turn().unwrap()),
-        ("output", |a| a.output().unwrap()),
+        ("output", |a| a.output_now().unwrap()),
         ("send", |a| {
-            let push = |a: &mut Driver, now: &mut Instant| a.push(now, NodeId(1), "more".into());
-            a.send(None, 4, push).unwrap();
+            a.send(None, 4, |a| a.push(NodeId(1), "more".into()))
+                .unwrap();
         }),
     ];
     for (name, call) in calls {
@@ -304,7 +300,7 @@ fn a_call_transmits_for_a_bounded_time() {
         call(&mut a);
         script.lock().unwrap().slow_trains = Duration::ZERO;
         assert_eq!(script.lock().unwrap().attempts.len(), 1, "{name}");
-        assert!(a.tx_incomplete() && a.hold_number() > hold, "{name}");
+        assert!(a.tx_incomplete && a.hold_number() > hold, "{name}");
     }
     until(&mut a, &mut b, |a, b| {
         b.take_message();
@@ -318,10 +314,9 @@ fn a_call_transmits_for_a_bounded_time() {
 #[test]
 fn a_call_that_only_asks_takes_what_arrived_and_sends_nothing() {
     let (mut a, script, mut b) = settled();
-    b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
-    b.output().unwrap();
-    a.push(&mut a.now(), NodeId(1), vec![1; 20_000].into())
-        .unwrap();
+    b.push(NodeId(0), "question".into()).unwrap();
+    b.output_now().unwrap();
+    a.push(NodeId(1), vec![1; 20_000].into()).unwrap();
     script.lock().unwrap().attempts.clear();
     for _ in 0..3 {
         std::thread::sleep(2 * STALE);
@@ -344,9 +339,11 @@ fn connected_with(slow_trains: Duration) -> (Driver, Arc<Mutex<Script>>, Driver)
     let (mut a, script) = driver(&hub, 0, address(1));
     script.lock().unwrap().slow_trains = slow_trains;
     let (mut b, _) = driver(&hub, 1, address(2));
-    a.engine.add_peer(a.now(), NodeId(1), address(2)).unwrap();
-    a.push(&mut a.now(), NodeId(1), "first".into()).unwrap();
-    a.output().unwrap();
+    a.engine
+        .add_peer(Clock.now(), NodeId(1), address(2))
+        .unwrap();
+    a.push(NodeId(1), "first".into()).unwrap();
+    a.output_now().unwrap();
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
     until(&mut a, &mut b, |a, _| a.is_flushed());
     script.lock().unwrap().attempts.clear();
@@ -371,8 +368,8 @@ fn f26_a_full_socket_is_not_loss() {
         .unwrap()
         .answers
         .extend([SendOutcome::Again; 3]);
-    a.push(&mut a.now(), NodeId(1), "patience".into()).unwrap();
-    a.output().unwrap();
+    a.push(NodeId(1), "patience".into()).unwrap();
+    a.output_now().unwrap();
     assert_eq!(
         script.lock().unwrap().attempts.len(),
         1,
@@ -398,8 +395,7 @@ fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
     script.lock().unwrap().room = Some(2);
     a.segments = 1;
     let payload = vec![7; 6_000];
-    a.push(&mut a.now(), NodeId(1), payload.clone().into())
-        .unwrap();
+    a.push(NodeId(1), payload.clone().into()).unwrap();
     let attempts = || script.lock().unwrap().attempts.len();
     while !a.want_write {
         a.send_rest().unwrap();
@@ -410,7 +406,7 @@ fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
         assert!(a.interest().write && a.engine.has_output());
     }
     script.lock().unwrap().room = None;
-    a.output().unwrap();
+    a.output_now().unwrap();
     assert!(!a.interest().write);
     a.send_rest().unwrap();
     // Nothing serves the sender meanwhile, which could repeat lost packets.
@@ -435,9 +431,8 @@ fn f28_refused_segmentation_sends_single_packets() {
     let (mut a, script, mut b) = connected();
     script.lock().unwrap().answers.push_back(SendOutcome::NoGso);
     let payload = vec![7; 20_000];
-    a.push(&mut a.now(), NodeId(1), payload.clone().into())
-        .unwrap();
-    a.output().unwrap();
+    a.push(NodeId(1), payload.clone().into()).unwrap();
+    a.output_now().unwrap();
     until(&mut a, &mut b, |_, b| {
         b.take_message().is_some_and(|m| m.payload == payload)
     });
@@ -462,8 +457,8 @@ fn f25_an_unreachable_hint_is_counted_and_repeated() {
         .unwrap()
         .answers
         .push_back(SendOutcome::Unreachable(io::ErrorKind::ConnectionRefused));
-    a.push(&mut a.now(), NodeId(1), "again".into()).unwrap();
-    a.output().unwrap();
+    a.push(NodeId(1), "again".into()).unwrap();
+    a.output_now().unwrap();
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
     assert_eq!(a.engine.counters().unreachable, 1);
 }
@@ -477,9 +472,8 @@ fn f27_a_smaller_route_gets_smaller_packets() {
         .answers
         .push_back(SendOutcome::TooBig);
     let payload = vec![7; 20_000];
-    a.push(&mut a.now(), NodeId(1), payload.clone().into())
-        .unwrap();
-    a.output().unwrap();
+    a.push(NodeId(1), payload.clone().into()).unwrap();
+    a.output_now().unwrap();
     until(&mut a, &mut b, |_, b| {
         b.take_message().is_some_and(|m| m.payload == payload)
     });
@@ -493,11 +487,11 @@ fn f27_a_route_too_narrow_for_any_packet_is_told_once() {
     let (mut a, script, _b) = connected();
     let answers = std::iter::repeat_n(SendOutcome::TooBig, 10);
     script.lock().unwrap().answers.extend(answers);
-    a.push(&mut a.now(), NodeId(1), vec![7; 20_000].into())
-        .unwrap();
+    a.push(NodeId(1), vec![7; 20_000].into()).unwrap();
     for _ in 0..100 {
-        a.output().unwrap();
-        a.engine.handle_timeout(a.now() + Duration::from_secs(1));
+        a.output_now().unwrap();
+        a.engine
+            .handle_timeout(Clock.now() + Duration::from_secs(1));
     }
     let told = std::iter::from_fn(|| a.engine.poll_event());
     let narrow = Event::Refused {
@@ -525,7 +519,7 @@ fn settled() -> (Driver, Arc<Mutex<Script>>, Driver) {
 
 fn is_settled(driver: &Driver) -> bool {
     let next = driver.engine.next_timeout();
-    next.is_none_or(|at| at > driver.now() + PRECISE)
+    next.is_none_or(|at| at > Clock.now() + PRECISE)
 }
 
 #[test]
@@ -537,9 +531,8 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
         0,
         "the last one was in vain"
     );
-    b.push(&mut b.now(), NodeId(0), "good morning".into())
-        .unwrap();
-    b.output().unwrap();
+    b.push(NodeId(0), "good morning".into()).unwrap();
+    b.output_now().unwrap();
     a.turn().unwrap();
     assert!(a.take_message().is_some());
     until(&mut a, &mut b, |a, b| b.is_flushed() && is_settled(a));
@@ -566,7 +559,8 @@ fn the_receiver_of_a_stream_takes_timed_sleeps_until_it_is_over() {
         let before = script.lock().unwrap().blocking;
         a.waiter.begin(way, Awaited::Message);
         let limit = Deadline::after(3 * LIMIT);
-        a.await_input(a.now(), limit).unwrap();
+        a.read_clock();
+        a.await_input(limit).unwrap();
         script.lock().unwrap().blocking - before
     };
     assert_eq!(
@@ -588,20 +582,21 @@ fn the_receiver_of_a_stream_takes_timed_sleeps_until_it_is_over() {
 #[test]
 fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_next_sleep() {
     let (mut a, script, mut b) = settled();
-    b.push(&mut b.now(), NodeId(0), "question".into()).unwrap();
-    b.output().unwrap();
+    b.push(NodeId(0), "question".into()).unwrap();
+    b.output_now().unwrap();
     script.lock().unwrap().attempts.clear();
     let limit = Deadline::after(3 * LIMIT);
     a.waiter.begin(WaitPolicy::Sleep, Awaited::Message);
-    a.wait_for_message(None, limit).unwrap();
+    a.read_clock();
+    a.wait_for_message(limit).unwrap();
     assert!(a.take_message().is_some());
     assert_eq!(script.lock().unwrap().attempts.len(), 0);
-    a.settle().unwrap();
+    a.step(false).unwrap();
     assert_eq!(script.lock().unwrap().attempts.len(), 1);
 }
 
 #[test]
-fn what_is_due_soon_is_not_slept_through() {
+fn a_wait_does_not_block_past_what_is_due_soon() {
     let (mut a, script, _b) = settled();
     assert_eq!(
         blocking_of_a_wait(&mut a, &script, LIMIT / 2),
@@ -616,8 +611,8 @@ fn what_is_due_soon_is_not_slept_through() {
     );
     script.lock().unwrap().due_in = None;
     script.lock().unwrap().answers.push_back(SendOutcome::Again);
-    a.push(&mut a.now(), NodeId(1), "full".into()).unwrap();
-    a.output().unwrap();
+    a.push(NodeId(1), "full".into()).unwrap();
+    a.output_now().unwrap();
     assert_eq!(
         blocking_of_a_wait(&mut a, &script, 3 * LIMIT),
         0,
@@ -633,20 +628,17 @@ fn numbers_to_be_shown_soon_keep_no_receive_from_blocking() {
         node: NodeId(0),
         local: a.backend.local_addr(),
     };
-    let (publisher, _file) = Publisher::anonymous(about, a.now()).unwrap();
-    a.show(Outlook {
-        publisher: Some(publisher),
-        ..Outlook::default()
-    });
-    assert!(a.idle_time(a.now()).is_some_and(|idle| idle < PRECISE));
+    let (publisher, _file) = Publisher::anonymous(about, Clock.now()).unwrap();
+    a.outlook.publisher = Some(publisher);
+    assert!(a.idle_time().is_some_and(|idle| idle < PRECISE));
     assert_eq!(blocking_of_a_wait(&mut a, &script, 3 * LIMIT), 1);
-    let shown = a.idle_time(a.now());
+    let shown = a.idle_time();
     assert!(shown.is_none_or(|idle| idle >= PRECISE), "in the same turn");
 }
 
 /// A report of the network, say, behind which an acknowledgement may wait.
 #[test]
-fn what_is_not_handed_on_does_not_show_an_empty_socket() {
+fn a_receive_of_reports_alone_does_not_show_an_empty_socket() {
     let (mut a, script, _b) = settled();
     script.lock().unwrap().reports = 1;
     a.last_look.drained = true;
@@ -669,8 +661,7 @@ fn exchange(
     look: impl FnOnce(&mut Driver, &mut Driver),
 ) {
     for _ in 0..count {
-        b.push(&mut b.now(), NodeId(0), vec![7; 1_400].into())
-            .unwrap();
+        b.push(NodeId(0), vec![7; 1_400].into()).unwrap();
     }
     look(a, b);
     let mut received = 0;
@@ -682,11 +673,12 @@ fn exchange(
 
 /// Looks at the socket; each receive lasts this long. Returns how many datagrams it took.
 fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Duration) -> usize {
-    let (now, before) = (a.now(), a.engine.counters().datagrams_in);
+    let before = a.engine.counters().datagrams_in;
+    let now = a.read_clock();
     a.engine.begin_cycle(now);
     a.last_look.bulk = true;
     script.lock().unwrap().slowness = lasts;
-    a.drain(now, prompt).unwrap();
+    a.drain(prompt).unwrap();
     script.lock().unwrap().slowness = Duration::ZERO;
     usize::try_from(a.engine.counters().datagrams_in - before).unwrap()
 }
@@ -709,10 +701,10 @@ fn a_look_ends_when_the_program_has_something_to_do() {
                 b.turn().unwrap();
             }
             for _ in 0..unread {
-                let now = a.now();
+                let now = a.read_clock();
                 a.engine.begin_cycle(now);
                 a.last_look.bulk = false;
-                a.drain(now, true).unwrap();
+                a.drain(true).unwrap();
                 assert!(a.engine.has_message());
             }
             let taken = long_look(a, &script, prompt, input::PROMPT);
@@ -733,16 +725,16 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
         for _ in 0..4 {
             // Each of its packets is in flight for this long. A look that begins meanwhile finds
             // the answer.
-            let sent = a.now();
-            let began = sent + least / 2;
-            a.push(&mut a.now(), NodeId(1), "asks".into()).unwrap();
-            a.output_at(sent).unwrap();
+            let began = a.read_clock() + least / 2;
+            a.push(NodeId(1), "asks".into()).unwrap();
+            a.output().unwrap();
             b.turn().unwrap();
             assert!(b.take_message().is_some());
             b.turn().unwrap();
+            a.now = began;
             a.engine.begin_cycle(began);
             a.last_look.bulk = true;
-            a.drain(began, true).unwrap();
+            a.drain(true).unwrap();
             until(&mut a, &mut b, |a, _| a.is_flushed());
             let stats = a.engine.peer_stats(NodeId(1)).unwrap();
             shortest = shortest.min(stats.min_rtt);
@@ -782,7 +774,7 @@ fn a_look_ends_after_a_while_whatever_comes() {
     ] {
         assert_eq!(long_look(&mut a, &script, prompt, lasts), most);
         assert_eq!(
-            a.idle_time(a.now()),
+            a.idle_time(),
             Some(Duration::ZERO),
             "the next turn takes the rest"
         );

@@ -7,44 +7,36 @@ use crate::sys;
 use crate::wait::{Heed, Step, TIMED_SLEEP};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
-use suci_proto::time::Instant;
 
 /// If a sleep ends sooner than this, a datagram was waiting already, and more are likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
 
 impl Driver {
-    /// Waits, then takes input and runs the timers that are due. Returns the time afterwards.
-    pub(super) fn await_input(
-        &mut self,
-        now: Instant,
-        deadline: Deadline,
-    ) -> Result<Instant, Error> {
+    /// Waits, then takes input and runs the timers that are due.
+    pub(super) fn await_input(&mut self, deadline: Deadline) -> Result<(), Error> {
         self.coalescer.on_wait();
         if self.is_unfinished() {
             self.last_look.bulk = true;
-            return self.input(now, true);
+            return self.input(true);
         }
-        match self.next_step(now, deadline) {
-            step @ (Step::Poll | Step::YieldAndPoll) => {
-                step.pause();
-                self.input(now, true)
-            }
-            Step::TimedSleep => self.sleep_for(now),
-            Step::SleepInReceive => self.wait_in_recv(now),
+        match self.next_step(deadline) {
+            step @ (Step::Poll | Step::YieldAndPoll) => step.pause(),
+            Step::TimedSleep => return self.sleep_for(),
+            Step::SleepInReceive => return self.wait_in_recv(),
             Step::SleepBeside => {
                 let bell = self.wakes.as_ref().map(|wakes| wakes.as_raw_fd());
                 self.sleep(bell, deadline)?;
-                self.input(self.clock.now(), true)
             }
         }
+        self.input(true)
     }
 
-    fn next_step(&mut self, now: Instant, deadline: Deadline) -> Step {
-        if let Some(step) = self.waiter.poll(now) {
+    fn next_step(&mut self, deadline: Deadline) -> Step {
+        if let Some(step) = self.waiter.poll(self.now) {
             return step;
         }
         let heed = Heed {
-            due: self.punctual_time(now),
+            due: self.punctual_time(),
             deadline,
             want_write: self.want_write,
             drained: self.last_look.drained,
@@ -55,7 +47,8 @@ impl Driver {
     /// Pauses for a moment and returns true if the wait polls still, false if it should sleep: for
     /// a thread that also waits for other things than the socket.
     pub(crate) fn polls(&mut self) -> bool {
-        let step = self.waiter.poll(self.clock.now());
+        let now = self.read_clock();
+        let step = self.waiter.poll(now);
         step.inspect(|step| step.pause()).is_some()
     }
 
@@ -66,8 +59,8 @@ impl Driver {
         deadline: Deadline,
     ) -> Result<sys::Ready, Error> {
         let interest = self.interest();
-        let before = self.clock.now();
-        let idle = self.idle_time(before);
+        let before = self.read_clock();
+        let idle = self.idle_time();
         let limit = idle.into_iter().chain(deadline.left()).min();
         self.sleeps += 1;
         let ready = sys::sleep_on(interest, bell, limit).map_err(Error::io("waiting"))?;
@@ -77,39 +70,43 @@ impl Driver {
         {
             wakes.on_rung();
         }
-        self.last_look.bulk = ready.input && self.clock.now().since(before) < AT_ONCE;
+        let slept = self.read_clock().since(before);
+        self.last_look.bulk = ready.input && slept < AT_ONCE;
         Ok(ready)
     }
 
     /// Sleeps for [`TIMED_SLEEP`], then takes input and runs the timers that are due.
-    fn sleep_for(&mut self, since: Instant) -> Result<Instant, Error> {
+    fn sleep_for(&mut self) -> Result<(), Error> {
+        let since = self.now;
         self.sleeps += 1;
         sys::sleep_for(TIMED_SLEEP);
-        let woke = self.clock.now();
+        let woke = self.read_clock();
         self.last_look.bulk = true;
-        let now = self.input(woke, true)?;
+        self.input(true)?;
         // Datagrams that are still in the socket arrived later than all that were taken.
         let newest = match self.last_look.drained {
             true => self.last_look.newest,
             false => Some(woke),
         };
         self.waiter.on_timed_sleep(since, woke, newest);
-        Ok(now)
+        Ok(())
     }
 
     /// Waits in a receive that blocks, takes the rest of the input, and runs the timers that are
     /// due.
-    fn wait_in_recv(&mut self, since: Instant) -> Result<Instant, Error> {
-        self.check_charge(since);
-        let (got, mut now) = self.take_blocking()?;
-        self.last_look.on_receive(now, got);
-        self.waiter.on_receive(got.map(|_| now.since(since)));
+    fn wait_in_recv(&mut self) -> Result<(), Error> {
+        let since = self.now;
+        self.check_charge();
+        let got = self.take_blocking()?;
+        let slept = self.now.since(since);
+        self.last_look.on_receive(self.now, got);
+        self.waiter.on_receive(got.map(|_| slept));
         let got = got.unwrap_or(0);
         // A datagram that was already there is often followed by more.
-        self.last_look.bulk = got > 1 || (got > 0 && now.since(since) < AT_ONCE);
+        self.last_look.bulk = got > 1 || (got > 0 && slept < AT_ONCE);
         if self.last_look.bulk {
-            now = self.drain(now, true)?;
+            self.drain(true)?;
         }
-        self.expire(now)
+        self.expire()
     }
 }

@@ -43,9 +43,8 @@ impl Node {
         let mut turn = self.enter_to_send()?;
         turn.waiter.begin(wait, Awaited::Progress);
         let id = loop {
-            let sent = turn.send(None, message.len(), |driver, now| {
-                driver.push_call(now, to, message)
-            });
+            let length = message.len();
+            let sent = turn.send(None, length, |driver| driver.push_call(to, message));
             match sent {
                 Ok(id) => break id,
                 Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {

@@ -60,7 +60,7 @@ impl Node {
         if let Some(taken) = take(&mut turn) {
             // Input and output go on meanwhile.
             if !closed {
-                turn.refresh_taking(1);
+                turn.after_taking(1);
             }
             return Ok(Some(taken));
         }
@@ -160,7 +160,7 @@ impl Node {
         if let Some((taken, messages)) = take(&mut turn) {
             // Input and output go on meanwhile.
             if !closed {
-                turn.refresh_taking(messages);
+                turn.after_taking(messages);
             }
             return Ok(Some(taken));
         }
@@ -182,8 +182,12 @@ pub(super) fn wait_to_take<T>(
     wait: WaitPolicy,
     mut take: impl FnMut(&mut Driver) -> Option<T>,
 ) -> Result<Option<T>, Error> {
-    let mut now = turn.settle()?;
-    // Settling looks at the socket if a timer was due.
+    // Sends acknowledgements that found no packet to ride on. That takes time, so the clock is read
+    // again.
+    if turn.step(false)? {
+        turn.read_clock();
+    }
+    // The step looks at the socket if a timer was due.
     if let Some(taken) = take(turn) {
         return Ok(Some(taken));
     }
@@ -192,7 +196,7 @@ pub(super) fn wait_to_take<T>(
         if turn.take_wake() {
             return Err(Error::Woken);
         }
-        turn.wait_for_message(now.take(), deadline)?;
+        turn.wait_for_message(deadline)?;
         turn.show_life();
         let taken = take(turn);
         if taken.is_some() || deadline.is_over() {
@@ -201,9 +205,8 @@ pub(super) fn wait_to_take<T>(
         }
         // The call does not wait for this message, so that no answer to it follows now. Its
         // acknowledgement leaves.
-        if !turn.tx_incomplete() {
-            turn.send_rest()?;
-        }
+        turn.send_rest()?;
+        turn.read_clock();
     }
 }
 

@@ -37,7 +37,6 @@ fn address(port: u32) -> SocketAddr {
 
 /// A driver over the in-memory network, for which no limit but those of the protocol matters.
 fn driver(id: u32, backend: Memory) -> Driver {
-    let clock = Clock;
     let identity = Identity {
         node: NodeId(id),
         incarnation: Incarnation(u128::from(id) + 1),
@@ -48,8 +47,8 @@ fn driver(id: u32, backend: Memory) -> Driver {
         ..Config::default()
     };
     let seed = [u8::try_from(id).unwrap(); 32];
-    let engine = Engine::new(config, identity, seed, BUFFER, clock.now()).unwrap();
-    Driver::new(engine, Box::new(backend), -1, clock)
+    let engine = Engine::new(config, identity, seed, BUFFER, Clock.now()).unwrap();
+    Driver::new(engine, Box::new(backend), -1)
 }
 
 /// Keeps this thread on the processor at `place` among those that the process may use.
@@ -99,17 +98,13 @@ impl Half {
     }
 
     fn meet(&mut self, id: u32, mut peer: Driver) {
-        let (now, shard) = (peer.now(), &mut self.shard);
+        let (now, shard) = (Clock.now(), &mut self.shard);
         peer.engine
             .add_peer(now, NodeId(0), address(1_000))
             .unwrap();
         shard.engine.add_peer(now, NodeId(id), address(id)).unwrap();
-        peer.offer(
-            peer.now(),
-            NodeId(0),
-            OutgoingMessage::new("up").into_outgoing(),
-        )
-        .unwrap();
+        peer.offer(NodeId(0), OutgoingMessage::new("up").into_outgoing())
+            .unwrap();
         let mut arrived = false;
         while !arrived || !peer.is_flushed() {
             peer.turn().unwrap();
@@ -126,10 +121,12 @@ impl Half {
             for number in 0..MESSAGES {
                 let channel = ChannelId(u32::from(number % 2 == 0));
                 let draft = OutgoingMessage::new(payload.clone()).channel(channel);
-                peer.offer(peer.now(), NodeId(0), draft.into_outgoing())
-                    .unwrap();
+                peer.offer(NodeId(0), draft.into_outgoing()).unwrap();
             }
-            peer.output_until(Deadline::NEVER).unwrap();
+            peer.output_now().unwrap();
+            while peer.tx_incomplete {
+                peer.output_now().unwrap();
+            }
         }
     }
 

@@ -134,7 +134,7 @@ impl Worker {
         wait: WaitPolicy,
     ) -> Self {
         if inner.shards.len() > 1 {
-            driver.join(CrossShardQueue::new(place, Arc::clone(&inner.shards)));
+            driver.cross_shard = Some(CrossShardQueue::new(place, Arc::clone(&inner.shards)));
         }
         driver.waiter.begin(wait, Awaited::Progress);
         Self {
@@ -186,7 +186,7 @@ impl Worker {
             let offered = self.settle(EVENTS);
             // Sending brought an event: a step more is due. It is in any case if something was left
             // to be sent.
-            let heard = !self.driver.tx_incomplete() && self.driver.send_rest()?;
+            let heard = self.driver.send_rest()?;
             if self.ending.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
@@ -239,7 +239,7 @@ impl Worker {
         account.held.change(class, |held| held.plus(size));
         account.kept.change(class, |kept| kept.plus(size));
         let call = asked.map(|asked| self.calls.insert(asked));
-        let now = self.driver.now();
+        let now = self.driver.read_clock();
         let stashed = Stashed::new(class, message, call, now);
         account.stash.push_back(stashed);
         if account.stash.len() == 1 {
@@ -292,8 +292,8 @@ impl Worker {
                 continue;
             }
             let offered = match call {
-                None => driver.offer(now, to, message).map(drop),
-                Some(id) => driver.offer_call(now, to, id, message),
+                None => driver.offer(to, message).map(drop),
+                Some(id) => driver.offer_call(to, id, message),
             };
             match offered {
                 Ok(()) => account.kept.change(class, |kept| kept.minus(size)),
@@ -511,7 +511,7 @@ impl Worker {
                 return false;
             };
             if !account.stash.is_empty() {
-                let now = driver.now();
+                let now = driver.read_clock();
                 offered |= Self::offer(driver, calls, node, account, now);
             }
             if account.refused.is_empty() {
@@ -562,7 +562,7 @@ impl Worker {
                 || shard.asks_room.load(Ordering::Relaxed);
             !refill && !room && !asked && !shard.closing.load(Ordering::Relaxed)
         };
-        let due = calls.next_due().map(|at| at.since(driver.now()));
+        let due = calls.next_due().map(|at| at.since(driver.read_clock()));
         let due = due.map_or(Deadline::NEVER, Deadline::after);
         let ready = ending.park(driver, due, idle)?;
         Ok(ready.is_none_or(|ready| ready.input || !ready.rung))

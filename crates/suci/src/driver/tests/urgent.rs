@@ -26,8 +26,7 @@ fn with_control() -> (Driver, Arc<Mutex<Script>>, Driver) {
 }
 
 fn push(from: &mut Driver, to: u32, message: OutgoingMessage) {
-    let mut now = from.now();
-    from.push(&mut now, NodeId(to), message).unwrap();
+    from.push(NodeId(to), message).unwrap();
 }
 
 fn urgent(text: &'static str) -> OutgoingMessage {
@@ -46,13 +45,13 @@ fn bulk_is_not_sent_before_the_program_has_its_urgent_message() {
     for (question, comes_first) in [(urgent("question"), true), ("question".into(), false)] {
         let (mut a, script, mut b) = with_control();
         push(&mut b, 0, question);
-        b.output().unwrap();
+        b.output_now().unwrap();
         (0..20).for_each(|_| push(&mut a, 1, vec![1; 20_000].into()));
         a.turn().unwrap();
         assert_eq!(trains(&script) == 0, comes_first);
         assert!(a.has_message());
         if comes_first {
-            assert!(a.tx_incomplete() && a.hold_number().is_some());
+            assert!(a.tx_incomplete && a.hold_number().is_some());
             std::thread::sleep(Duration::from_millis(2));
             a.turn().unwrap();
             assert_ne!(trains(&script), 0, "it leaves the message there");
@@ -73,12 +72,11 @@ fn an_urgent_answer_waits_for_no_look_at_the_socket() {
         let (mut a, script, mut b) = with_control();
         (0..20).for_each(|_| push(&mut a, 1, vec![1; 20_000].into()));
         script.lock().unwrap().slow_trains = 3 * STALE;
-        a.output().unwrap();
-        assert!(a.tx_incomplete());
+        a.output_now().unwrap();
+        assert!(a.tx_incomplete);
         script.lock().unwrap().order.clear();
         let mut send = |message| {
-            let push = |a: &mut Driver, now: &mut Instant| a.push(now, NodeId(1), message);
-            a.send(None, 6, push).unwrap();
+            a.send(None, 6, |a| a.push(NodeId(1), message)).unwrap();
         };
         send(answer);
         let first = script.lock().unwrap().order.first().copied();
@@ -111,7 +109,7 @@ fn only_what_is_urgent_is_sent_before_the_look() {
 /// A handle has something urgent for the thread: a look ends after a batch, and an output after a
 /// train.
 #[test]
-fn whoever_interrupts_waits_for_one_batch_and_one_train() {
+fn an_interrupt_waits_for_one_batch_and_one_train() {
     let (mut a, script, mut b) = with_control();
     exchange(&mut a, &mut b, 200, |_, _| {});
     let count = input::BULK + 2;
@@ -131,8 +129,8 @@ fn whoever_interrupts_waits_for_one_batch_and_one_train() {
     trains(&script);
     (0..20).for_each(|_| push(&mut a, 1, vec![1; 20_000].into()));
     a.interrupt.store(true, Ordering::Relaxed);
-    a.output().unwrap();
-    assert!(a.tx_incomplete());
+    a.output_now().unwrap();
+    assert!(a.tx_incomplete);
     assert_eq!(trains(&script), 1);
     a.interrupt.store(false, Ordering::Relaxed);
     until(&mut a, &mut b, |a, b| {

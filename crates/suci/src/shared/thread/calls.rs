@@ -44,7 +44,7 @@ impl Worker {
             }
         }
         if self.calls.next_due().is_some() {
-            let now = self.driver.now();
+            let now = self.driver.read_clock();
             while let Some(asked) = self.calls.pop_due(now) {
                 self.driver.engine.cancel_call(asked.about().id);
                 let error = asked.about().timed_out();
