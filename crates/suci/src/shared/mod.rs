@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `ring` | the bounded queue between threads |
 //! | `sorted` | the messages of that queue in order, once calls want only some of them |
-//! | `wants` | calls that want the messages of one peer or channel |
 //! | `calls` | requests that wait for their replies |
 //! | `sleepers` | the waiting threads and tasks, of which none misses its wake-up |
 //! | `parker` | the sleep of an I/O thread on its descriptors |
@@ -42,7 +41,6 @@ mod thread;
 mod unanswered;
 mod verbs;
 mod wakes;
-mod wants;
 
 pub(crate) use cross_shard::{CrossShardMessage, CrossShardQueue};
 pub(crate) use gate::Gate;

@@ -14,7 +14,6 @@ use super::ring::{Ring, has_reached};
 use super::sleepers::Sleepers;
 use super::sorted::Sorted;
 use super::unanswered::Unanswered;
-use super::wants::Wants;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
@@ -27,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::task::Poll;
 use suci_proto::message::Held;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{CallId, Event, Outgoing, SendError};
+use suci_proto::{CallId, Event, Filter, Outgoing, SendError};
 
 /// Commands on their way to the thread. Full means that the thread is behind, not that a peer is.
 pub(super) const COMMANDS: usize = 4_096;
@@ -115,7 +114,7 @@ pub(crate) struct Shard {
     pub(super) sorted: Mutex<Sorted>,
     pub(super) sorted_len: AtomicUsize,
     /// Calls that want only some of the messages.
-    pub(super) wants: Wants,
+    pub(super) wants: Sleepers<Filter>,
     /// Messages that were left in the engine when the thread closed it; from then on.
     pub(super) rest: OnceLock<Mutex<Rest>>,
     message_bytes: AtomicU64,
@@ -166,7 +165,7 @@ impl Shard {
             messages: Ring::new(MESSAGES),
             sorted: Mutex::default(),
             sorted_len: AtomicUsize::new(0),
-            wants: Wants::new(),
+            wants: Sleepers::new(),
             rest: OnceLock::new(),
             message_bytes: AtomicU64::new(0),
             starved: AtomicBool::new(false),
@@ -583,7 +582,7 @@ impl Shard {
     /// Wakes every waiter for something of this shard: it looks again.
     pub(super) fn wake_all(&self) {
         self.command_room.wake();
-        self.wants.wake(|_| true);
+        self.wants.wake();
         let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
         gates.values().for_each(|gate| gate.room.wake());
     }

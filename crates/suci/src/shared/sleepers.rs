@@ -5,7 +5,8 @@
 //! sees the other and no wake-up is lost. Without waiters, waking costs a fence and a load.
 //!
 //! Each waiter has a place of its own, even if two have the same waker: a waiter that leaves takes
-//! no other's place.
+//! no other's place. Waiters that want only some things say which: calls that receive from one
+//! peer, or on one channel, enter with their [`Filter`](suci_proto::Filter).
 
 use crate::fork::Birth;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
@@ -17,49 +18,50 @@ use std::task::{Context, Poll, Waker};
 /// The place of the waiter that stays.
 const STAYS: u64 = 0;
 
-/// The waiters for one thing.
+/// The waiters for one thing, each with what it wants of that.
 #[derive(Debug)]
-pub(crate) struct Sleepers {
+pub(crate) struct Sleepers<F = ()> {
     any: AtomicBool,
-    list: Mutex<WakerList>,
+    /// A waiter came that [`Sleepers::look`] has not seen.
+    fresh: AtomicBool,
+    list: Mutex<WakerList<F>>,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct WakerList {
-    wakers: BTreeMap<u64, Waker>,
+#[derive(Debug)]
+pub(super) struct WakerList<F> {
+    wakers: BTreeMap<u64, (F, Waker)>,
     /// The last place that was given away.
     last: u64,
 }
 
-impl Sleepers {
+impl<F: Copy> Sleepers<F> {
     pub(crate) fn new() -> Self {
         Self {
             any: AtomicBool::new(false),
-            list: Mutex::new(WakerList::default()),
+            fresh: AtomicBool::new(false),
+            list: Mutex::new(WakerList {
+                wakers: BTreeMap::new(),
+                last: STAYS,
+            }),
         }
     }
 
-    pub(super) fn list(&self) -> MutexGuard<'_, WakerList> {
+    pub(super) fn list(&self) -> MutexGuard<'_, WakerList<F>> {
         // Wakers are cloned, run and dropped outside of the lock, so that nothing panics within it.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers the waiter that stays, of which there is at most one, to be woken by the next
-    /// [`Sleepers::wake`]. Look again after it.
-    pub(crate) fn enter(&self, waker: Waker) {
-        self.enter_at(Some(STAYS), waker);
-    }
-
     /// Enters a waiter at its place, or at a new one. Returns the place.
-    fn enter_at(&self, place: Option<u64>, waker: Waker) -> u64 {
+    fn enter_at(&self, place: Option<u64>, wanted: F, waker: Waker) -> u64 {
         let (place, before) = {
             let mut list = self.list();
             let place = place.unwrap_or_else(|| {
                 list.last += 1;
                 list.last
             });
-            let before = list.wakers.insert(place, waker);
+            let before = list.wakers.insert(place, (wanted, waker));
             self.any.store(true, Ordering::Relaxed);
+            self.fresh.store(true, Ordering::Relaxed);
             (place, before)
         };
         drop(before);
@@ -72,22 +74,53 @@ impl Sleepers {
         self.any.load(Ordering::Relaxed)
     }
 
+    /// Returns what the waiters want, and notes that the caller has seen it.
+    pub(crate) fn look(&self) -> Vec<F> {
+        if !self.has_any() {
+            return Vec::new();
+        }
+        self.fresh.store(false, Ordering::Relaxed);
+        let list = self.list();
+        list.wakers.values().map(|(wanted, _)| *wanted).collect()
+    }
+
+    /// Whether a waiter came that [`Sleepers::look`] has not seen.
+    pub(crate) fn has_fresh(&self) -> bool {
+        self.fresh.load(Ordering::Relaxed)
+    }
+
     /// Wakes all waiters, if there are any. Call it after the change.
     pub(crate) fn wake(&self) {
+        self.wake_those(|_| true);
+    }
+
+    /// Wakes the waiters that want what `concerns` accepts. Call it after the change.
+    pub(crate) fn wake_those(&self, concerns: impl Fn(F) -> bool) {
         fence(Ordering::SeqCst);
-        if !self.any.load(Ordering::Relaxed) {
+        if !self.has_any() {
             return;
         }
         let woken = {
             let mut list = self.list();
-            self.any.store(false, Ordering::Relaxed);
-            std::mem::take(&mut list.wakers)
+            let mut woken = std::mem::take(&mut list.wakers);
+            let others = woken.extract_if(.., |_, (wanted, _)| !concerns(*wanted));
+            list.wakers = others.collect();
+            self.any.store(!list.wakers.is_empty(), Ordering::Relaxed);
+            woken
         };
-        woken.into_values().for_each(Waker::wake);
+        woken.into_values().for_each(|(_, waker)| waker.wake());
     }
 }
 
-impl AsRef<Self> for Sleepers {
+impl Sleepers {
+    /// Registers the waiter that stays, of which there is at most one, to be woken by the next
+    /// [`Sleepers::wake`]. Look again after it.
+    pub(crate) fn enter(&self, waker: Waker) {
+        self.enter_at(Some(STAYS), (), waker);
+    }
+}
+
+impl<F> AsRef<Self> for Sleepers<F> {
     fn as_ref(&self) -> &Self {
         self
     }
@@ -97,26 +130,36 @@ impl AsRef<Self> for Sleepers {
 /// woken, it leaves nothing behind, except in the child of a fork: there the lock may be held by a
 /// thread that does not exist in the child.
 #[derive(Debug)]
-pub(crate) struct Seat<S: AsRef<Sleepers>> {
+pub(crate) struct Seat<S: AsRef<Sleepers<F>>, F: Copy = ()> {
     sleepers: S,
+    wanted: F,
     place: Option<u64>,
     birth: Option<Birth>,
 }
 
 impl<S: AsRef<Sleepers>> Seat<S> {
     pub(crate) const fn new(sleepers: S) -> Self {
+        Self::wanting(sleepers, ())
+    }
+}
+
+impl<S: AsRef<Sleepers<F>>, F: Copy> Seat<S, F> {
+    /// The place of a call that wants only some things.
+    pub(crate) const fn wanting(sleepers: S, wanted: F) -> Self {
         Self {
             sleepers,
+            wanted,
             place: None,
             birth: None,
         }
     }
 
-    /// Enters the waiter, to be woken by the next [`Sleepers::wake`]. Look again after it.
+    /// Enters the waiter, to be woken by the next [`Sleepers::wake`] that concerns it. Look again
+    /// after it.
     pub(crate) fn enter(&mut self, waker: &Waker) {
         let sleepers = self.sleepers.as_ref();
         self.birth = Birth::known();
-        self.place = Some(sleepers.enter_at(self.place, waker.clone()));
+        self.place = Some(sleepers.enter_at(self.place, self.wanted, waker.clone()));
     }
 
     /// Polls `look`; if it is not ready the task is woken by the next [`Sleepers::wake`].
@@ -133,7 +176,7 @@ impl<S: AsRef<Sleepers>> Seat<S> {
     }
 }
 
-impl<S: AsRef<Sleepers>> Drop for Seat<S> {
+impl<S: AsRef<Sleepers<F>>, F: Copy> Drop for Seat<S, F> {
     fn drop(&mut self) {
         if let Some(place) = self.place
             && !self.birth.is_some_and(Birth::is_forked)

@@ -373,7 +373,7 @@ impl Worker {
             self.ending.inner.message_ready.0.wake();
             let heads = &self.heads;
             let concerns = |filter: Filter| heads.iter().any(|head| filter.admits(head.0, head.1));
-            self.ending.shard().wants.wake(concerns);
+            self.ending.shard().wants.wake_those(concerns);
             self.heads.clear();
         }
     }
@@ -454,7 +454,7 @@ impl Worker {
         self.ending.inner.event_ready.0.wake();
         if !ended.is_empty() {
             let concerns = |filter: Filter| filter.node().is_some_and(|node| ended.contains(&node));
-            self.ending.shard().wants.wake(concerns);
+            self.ending.shard().wants.wake_those(concerns);
         }
         if came {
             self.forget_strangers();
@@ -604,7 +604,7 @@ impl Worker {
         }
         self.ending.shard().leave(rest);
         self.ending.inner.message_ready.0.wake();
-        self.ending.shard().wants.wake(|_| true);
+        self.ending.shard().wants.wake();
     }
 
     /// Forwards datagrams that come to this socket for others, until they have closed too, and goes

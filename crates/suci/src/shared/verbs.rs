@@ -6,7 +6,6 @@ use super::calls::Asked;
 use super::inner::Inner;
 use super::shard::{Command, Shard, lock};
 use super::sleepers::Seat;
-use super::wants::WantSeat;
 use crate::error::Error;
 use crate::message::{Message, OutgoingMessage};
 use crate::next::Next;
@@ -325,7 +324,7 @@ impl Inner {
         };
         let shards = self.shards.iter().filter(concerned);
         let mut seats: Vec<_> = shards
-            .map(|shard| (shard, WantSeat::new(&shard.wants, wanted)))
+            .map(|shard| (shard, Seat::wanting(&shard.wants, wanted)))
             .collect();
         move |cx| {
             if let ready @ Poll::Ready(_) = self.take_from(round_robin, wanted, known) {
