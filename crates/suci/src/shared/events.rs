@@ -222,7 +222,7 @@ impl Shard {
         let most = EVENTS + 2 * engine.peer_count();
         if !self.messages.is_closed() {
             // The thread cannot look at messages in the ring.
-            let taken = self.taken();
+            let taken = self.messages.emptied();
             events.compact(|_, from, to| from != to && !has_reached(taken, to));
         }
         if events.others() > most || self.messages.is_closed() {

@@ -19,10 +19,10 @@ use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
 use crate::sys::{Bell, Known};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::Poll;
 use suci_proto::message::Held;
 use suci_proto::types::{ChannelId, NodeId};
@@ -57,30 +57,6 @@ pub(super) enum Command {
     Call(Box<dyn FnOnce(&mut Driver) + Send>),
 }
 
-/// Messages that were left in the engine when the thread closed it.
-pub(super) struct Rest {
-    messages: VecDeque<Message>,
-    /// The number of messages at the beginning.
-    all: usize,
-}
-
-impl Rest {
-    /// Takes all messages.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Message> {
-        self.messages.drain(..)
-    }
-
-    /// The number of messages at the beginning.
-    pub(super) fn all(&self) -> usize {
-        self.all
-    }
-
-    /// How many messages were taken.
-    fn taken(&self) -> usize {
-        self.all - self.messages.len()
-    }
-}
-
 /// The bytes of a message that count toward [`MESSAGE_BYTES`].
 pub(super) fn length(message: &Message) -> u64 {
     u64::try_from(message.payload.len()).unwrap_or(u64::MAX)
@@ -110,14 +86,14 @@ pub(crate) struct Shard {
     pub(super) asks_room: AtomicBool,
     pub(super) gates: RwLock<BTreeMap<NodeId, Arc<Gate>>>,
     pub(super) messages: Ring<Message>,
-    /// The messages, once a call wants only some of them; and their number.
+    /// The messages, once a call wants only some of them or the thread has ended; and their number.
     pub(super) sorted: Mutex<Sorted>,
     pub(super) sorted_len: AtomicUsize,
     /// Calls that want only some of the messages.
     pub(super) wants: Sleepers<Filter>,
-    /// Messages that were left in the engine when the thread closed it; from then on.
-    pub(super) rest: OnceLock<Mutex<Rest>>,
-    message_bytes: AtomicU64,
+    /// The number of messages that had no room in the ring when the thread ended.
+    pub(super) left: AtomicUsize,
+    pub(super) message_bytes: AtomicU64,
     /// The thread has messages that did not fit.
     pub(super) starved: AtomicBool,
     /// Payload bytes of replies on their way to their callers.
@@ -166,7 +142,7 @@ impl Shard {
             sorted: Mutex::default(),
             sorted_len: AtomicUsize::new(0),
             wants: Sleepers::new(),
-            rest: OnceLock::new(),
+            left: AtomicUsize::new(0),
             message_bytes: AtomicU64::new(0),
             starved: AtomicBool::new(false),
             reply_bytes: AtomicU64::new(0),
@@ -303,29 +279,18 @@ impl Shard {
         debug_assert!(pushed.is_ok(), "nobody else fills it");
     }
 
-    /// The thread leaves the messages that had no room; no others follow.
-    pub(super) fn leave(&self, messages: VecDeque<Message>) {
-        let all = messages.len();
-        let left = self.rest.set(Mutex::new(Rest { messages, all }));
-        debug_assert!(left.is_ok(), "once");
-    }
-
     /// The next message; ready with none when there will be none.
     pub(super) fn take_message(&self) -> Poll<Option<Message>> {
-        // Read before looking: messages from before the rest, and the rest before the end, are
-        // there by then.
+        // Read before looking: all messages are there by then.
         let done = self.done.load(Ordering::Acquire);
-        let rest = self.rest.get();
-        if let Some(message) = self.messages.pop() {
-            self.took(length(&message));
-            return Poll::Ready(Some(message));
-        }
-        if self.messages.is_closed() {
-            return self.take_sorted(|_| true);
-        }
-        match rest.and_then(|rest| lock(rest).messages.pop_front()) {
-            None if !done => Poll::Pending,
-            message => Poll::Ready(message),
+        match self.messages.pop() {
+            Some(message) => {
+                self.took(length(&message));
+                Poll::Ready(Some(message))
+            }
+            None if self.messages.is_closed() => self.take_sorted(|_| true),
+            None if done => Poll::Ready(None),
+            None => Poll::Pending,
         }
     }
 
@@ -337,7 +302,6 @@ impl Shard {
         messages: &mut Vec<Message>,
     ) -> Poll<Option<usize>> {
         let done = self.done.load(Ordering::Acquire);
-        let rest = self.rest.get();
         let before = messages.len();
         let mut bytes = 0;
         let there = std::iter::from_fn(|| self.messages.pop());
@@ -351,9 +315,6 @@ impl Shard {
         } else if self.messages.is_closed() {
             let take = || self.take_out(self.sort(), |_| true);
             messages.extend(std::iter::from_fn(take).take(most));
-        } else if let Some(mut rest) = rest.map(lock) {
-            let left = most.min(rest.messages.len());
-            messages.extend(rest.messages.drain(..left));
         }
         match messages.len() - before {
             0 if !done => Poll::Pending,
@@ -410,124 +371,69 @@ impl Shard {
     /// The next event; ready with none when there will be none.
     pub(super) fn take_event(&self) -> Poll<Option<Event>> {
         let done = self.done.load(Ordering::Acquire);
-        let (event, refill) = lock(&self.events).pop();
-        if let Some(event) = &event {
-            self.note_told(event);
+        match self.pop_event(lock(&self.events)) {
+            None if !done => Poll::Pending,
+            event => Poll::Ready(event),
         }
+    }
+
+    /// Takes the next event, of which no call has to tell the program from then on.
+    fn pop_event(&self, mut events: MutexGuard<'_, Events>) -> Option<Event> {
+        let (event, refill) = events.pop();
+        drop(events);
         if refill {
             self.nudge();
         }
-        if event.is_none() && !done {
-            return Poll::Pending;
-        }
-        Poll::Ready(event)
-    }
-
-    /// How many messages the thread has handed over; wraps. Only the thread calls it.
-    pub(super) fn delivered(&self) -> usize {
-        let rest = self.rest.get().map_or(0, |rest| lock(rest).all);
-        self.messages.filled().wrapping_add(rest)
-    }
-
-    /// How many messages were taken.
-    pub(super) fn taken(&self) -> usize {
-        let rest = self.rest.get().map_or(0, |rest| lock(rest).taken());
-        self.messages.emptied().wrapping_add(rest)
-    }
-
-    /// The next message, unless `end` messages were taken; and its bytes on their way to the
-    /// program.
-    fn take_message_before(&self, end: Option<usize>) -> Option<(Message, u64)> {
-        if let Some(message) = self.messages.pop_before(end) {
-            let bytes = length(&message);
-            return Some((message, bytes));
-        }
-        let mut rest = lock(self.rest.get()?);
-        let taken = self.messages.emptied().wrapping_add(rest.taken());
-        if end.is_some_and(|end| has_reached(taken, end)) {
-            return None;
-        }
-        Some((rest.messages.pop_front()?, 0))
-    }
-
-    /// The program took an event: no call has to tell it of that.
-    fn note_told(&self, event: &Event) {
-        self.unanswered.forget(event);
-        if let Event::Ended { node, sessions, .. } = *event
+        let event = event?;
+        self.unanswered.forget(&event);
+        if let Event::Ended { node, sessions, .. } = event
             && let Some(gate) = self.gate(node)
         {
             gate.note_end_told(sessions);
         }
+        Some(event)
+    }
+
+    /// How many messages the thread has handed over; wraps. Only the thread calls it.
+    pub(super) fn delivered(&self) -> usize {
+        let left = self.left.load(Ordering::Relaxed);
+        self.messages.filled().wrapping_add(left)
     }
 
     /// The next event, or the next message if that came before; ready with none when there will be
     /// none.
     pub(super) fn take_next(&self) -> Poll<Option<Next>> {
-        let next = match self.messages.is_closed() {
-            false => self.take_next_in_order(),
-            true => Poll::Pending,
-        };
-        let next = match next {
-            // The ring may have been closed meanwhile.
-            Poll::Pending if self.messages.is_closed() => self.take_next_sorted(),
-            next => next,
-        };
-        if let Poll::Ready(Some(Next::Event(event))) = &next {
-            self.note_told(event);
-        }
-        next
-    }
-
-    /// The same, once calls want some messages only.
-    fn take_next_sorted(&self) -> Poll<Option<Next>> {
-        let done = self.done.load(Ordering::Acquire);
-        let mut events = lock(&self.events);
-        let sorted = self.sort();
-        let end = events.next_after();
-        if end.is_some_and(|end| has_reached(sorted.first(), end)) {
-            drop(sorted);
-            let (event, refill) = events.pop();
-            drop(events);
-            if refill {
-                self.nudge();
-            }
-            return Poll::Ready(event.map(Next::Event));
-        }
-        match self.take_out(sorted, |_| true) {
-            None if !done => Poll::Pending,
-            message => Poll::Ready(message.map(Next::Message)),
-        }
-    }
-
-    /// The same, while calls take messages as they come.
-    fn take_next_in_order(&self) -> Poll<Option<Next>> {
         let done = self.done.load(Ordering::Acquire);
         // While this is held, no event comes between those that are there and a message that is
         // taken.
-        let mut events = lock(&self.events);
-        loop {
-            let end = events.next_after();
-            if end.is_some_and(|end| has_reached(self.taken(), end)) {
-                let (event, refill) = events.pop();
-                drop(events);
-                if refill {
-                    self.nudge();
+        let events = lock(&self.events);
+        let end = events.next_after();
+        let is_event_next = |taken| end.is_some_and(|end| has_reached(taken, end));
+        let message = loop {
+            if self.messages.is_closed() {
+                let sorted = self.sort();
+                if !is_event_next(sorted.first()) {
+                    break self.take_out(sorted, |_| true);
                 }
-                return Poll::Ready(event.map(Next::Event));
+                drop(sorted);
+                return Poll::Ready(self.pop_event(events).map(Next::Event));
             }
-            if let Some((message, bytes)) = self.take_message_before(end) {
+            if is_event_next(self.messages.emptied()) {
+                return Poll::Ready(self.pop_event(events).map(Next::Event));
+            }
+            if let Some(message) = self.messages.pop_before(end) {
                 drop(events);
-                self.took(bytes);
-                return Poll::Ready(Some(Next::Message(message)));
+                self.took(length(&message));
+                break Some(message);
             }
-            // Another handle may have taken the messages before the event.
-            if !end.is_some_and(|end| has_reached(self.taken(), end)) {
-                return if done {
-                    Poll::Ready(None)
-                } else {
-                    Poll::Pending
-                };
+            // Another handle may have taken the messages before the event, or closed the ring.
+            if !self.messages.is_closed() && !is_event_next(self.messages.emptied()) {
+                break None;
             }
+        };
+        match message {
+            None if !done => Poll::Pending,
+            message => Poll::Ready(message.map(Next::Message)),
         }
     }
 
@@ -536,10 +442,6 @@ impl Shard {
         let done = self.done.load(Ordering::Acquire);
         done || !self.messages.is_empty()
             || self.sorted_len.load(Ordering::Acquire) > 0
-            || self
-                .rest
-                .get()
-                .is_some_and(|rest| !lock(rest).messages.is_empty())
             || !lock(&self.events).is_empty()
     }
 

@@ -3,7 +3,8 @@
 //!
 //! A program that takes messages in order takes them out of a lock-free ring. The first call that
 //! wants messages of one peer or channel closes that ring for such calls: from then on every call
-//! takes its messages from here, under a lock.
+//! takes its messages from here, under a lock. So does the thread when it ends, for the messages
+//! that the ring has no room for.
 
 use super::shard::{Shard, length, lock};
 use crate::message::Message;
@@ -17,9 +18,6 @@ use suci_proto::Filter;
 #[derive(Default)]
 pub(super) struct Sorted {
     messages: BTreeMap<usize, Message>,
-    /// Place of the first message that was left in the engine when the thread closed it, once those
-    /// messages are here.
-    rest: Option<usize>,
     /// The place after the last one.
     end: usize,
 }
@@ -43,24 +41,31 @@ impl Shard {
     pub(super) fn sort(&self) -> MutexGuard<'_, Sorted> {
         self.messages.close();
         let mut sorted = lock(&self.sorted);
-        // Read before looking: messages from before the rest are there by then.
-        let rest = self.rest.get();
         while let Some((place, message)) = self.messages.pop_closed() {
             sorted.messages.insert(place, message);
         }
-        sorted.end = self.messages.emptied();
-        if let Some(rest) = rest {
-            let mut rest = lock(rest);
-            let end = sorted.end;
-            let first = *sorted.rest.get_or_insert(end);
-            for (place, message) in (first..).zip(rest.drain()) {
-                sorted.messages.insert(place, message);
-            }
-            sorted.end = first.wrapping_add(rest.all());
-        }
+        let left = self.left.load(Ordering::Relaxed);
+        sorted.end = self.messages.emptied().wrapping_add(left);
+        self.note_sorted(&sorted);
+        sorted
+    }
+
+    fn note_sorted(&self, sorted: &Sorted) {
         let len = sorted.messages.len();
         self.sorted_len.store(len, Ordering::Release);
-        sorted
+    }
+
+    /// The thread leaves the messages that had no room; no others follow.
+    pub(super) fn leave(&self, messages: Vec<Message>) {
+        let mut sorted = self.sort();
+        self.left.store(messages.len(), Ordering::Relaxed);
+        let first = sorted.end;
+        for (place, message) in (first..).zip(messages) {
+            let bytes = length(&message);
+            self.message_bytes.fetch_add(bytes, Ordering::AcqRel);
+            sorted.messages.insert(place, message);
+        }
+        self.note_sorted(&sorted);
     }
 
     /// The first message that is `wanted`; ready with none when there will be none.
@@ -81,12 +86,9 @@ impl Shard {
         let mut messages = sorted.messages.iter();
         let place = *messages.find(|(_, message)| wanted(message))?.0;
         let message = sorted.messages.remove(&place)?;
-        let len = sorted.messages.len();
-        self.sorted_len.store(len, Ordering::Release);
-        let left = sorted.rest.is_some_and(|rest| place >= rest);
+        self.note_sorted(&sorted);
         drop(sorted);
-        // A message that was left in the engine no longer counts toward the bound of the ring.
-        self.took(if left { 0 } else { length(&message) });
+        self.took(length(&message));
         Some(message)
     }
 

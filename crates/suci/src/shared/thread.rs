@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::sys::Ready;
 use crate::wait::{Awaited, WaitPolicy};
 use account::{Account, Refused, Stashed};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -594,13 +594,13 @@ impl Worker {
     fn leave(&mut self) {
         self.deliver();
         self.end_calls();
-        let mut rest = VecDeque::new();
+        let mut rest = Vec::new();
         loop {
             self.deliver_events(rest.len());
             let Some(message) = self.driver.take_message() else {
                 break;
             };
-            rest.push_back(message);
+            rest.push(message);
         }
         self.ending.shard().leave(rest);
         self.ending.inner.message_ready.0.wake();
