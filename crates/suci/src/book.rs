@@ -269,7 +269,7 @@ impl Patient {
         let end = Instant::now() + WRITER;
         while deserted && Instant::now() < end {
             let left = end.saturating_duration_since(Instant::now());
-            deserted = !sys::sleep(file.as_raw_fd(), None, false, Some(left))?.input;
+            deserted = !sys::sleep(file.as_raw_fd(), None, Some(left))?.input;
         }
         Ok(Self { file, deserted })
     }
@@ -282,7 +282,7 @@ impl Read for Patient {
                 // A writer is there, and slow.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.deserted = false;
-                    sys::sleep(self.file.as_raw_fd(), None, false, None)?;
+                    sys::sleep(self.file.as_raw_fd(), None, None)?;
                 }
                 Ok(0) if self.deserted => {
                     return Err(io::Error::other("a pipe that nobody writes to"));

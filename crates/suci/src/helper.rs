@@ -193,7 +193,7 @@ fn judge(seen: u64, word: u64) -> Program {
 
 fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<()> {
     let bell = core.helper_bell.as_raw_fd();
-    let ready = sys::sleep(-1, Some(bell), false, Some(limit))?;
+    let ready = sys::sleep(-1, Some(bell), Some(limit))?;
     if ready.rung && !core.stop.load(Ordering::SeqCst) {
         core.helper_bell.hush();
     }

@@ -108,9 +108,9 @@ impl Shared {
         let mut open: VecDeque<Exchange> = VecDeque::new();
         while !self.stop.load(Ordering::SeqCst) {
             let limit = (!open.is_empty()).then_some(LOOK);
-            let called = sys::sleep(listener, Some(bell), false, limit);
+            let called = sys::sleep(listener, Some(bell), limit);
             if called.and_then(|_| self.accept(&mut open)).is_err() {
-                let _ = sys::sleep(-1, Some(bell), false, Some(RETRY));
+                let _ = sys::sleep(-1, Some(bell), Some(RETRY));
             }
             // An error with one scraper does not affect the others.
             open.retain_mut(|exchange| exchange.go_on(&self.file).unwrap_or(false));
@@ -218,25 +218,14 @@ impl Exchange {
 
 /// Returns the response to a request.
 fn answer(request: &[u8], file: &StatFile) -> String {
+    let plain = |status, body: &str| (status, "text/plain", body.to_owned());
     let (status, kind, body) = match path_of(request) {
         Some("/metrics") => match file.read() {
             Ok(snapshot) => ("200 OK", TYPE, render(&snapshot)),
-            Err(_) => (
-                "503 Service Unavailable",
-                "text/plain",
-                "not readable now\n".into(),
-            ),
+            Err(_) => plain("503 Service Unavailable", "not readable now\n"),
         },
-        Some(_) => (
-            "404 Not Found",
-            "text/plain",
-            "only /metrics is here\n".into(),
-        ),
-        None => (
-            "400 Bad Request",
-            "text/plain",
-            "GET /metrics is understood\n".into(),
-        ),
+        Some(_) => plain("404 Not Found", "only /metrics is here\n"),
+        None => plain("400 Bad Request", "GET /metrics is understood\n"),
     };
     let length = body.len();
     format!(
@@ -262,51 +251,27 @@ pub(crate) fn render(all: &Snapshot) -> String {
         all.pid,
         escaped(&all.program)
     );
-    head(
-        &mut text,
-        "suci_node_info",
-        "gauge",
-        "Which process the node is in.",
-    );
-    sample(&mut text, "suci_node_info", &info, "1");
-    head(
-        &mut text,
-        "suci_node_peers",
-        "gauge",
-        &format!("Peers known; at most {MAX_PEERS} of them are shown."),
-    );
-    sample(
-        &mut text,
-        "suci_node_peers",
-        &node,
-        &all.peers_known.to_string(),
-    );
-    family(
-        &mut text,
-        "suci_node",
-        NODE_FIELDS,
-        &[(node.clone(), &all.counters)],
-    );
-    family(
-        &mut text,
-        "suci_socket",
-        SOCKET_FIELDS,
-        &[(node.clone(), &all.socket)],
-    );
+    let (name, help) = ("suci_node_info", "Which process the node is in.");
+    head(&mut text, name, "gauge", help);
+    sample(&mut text, name, &info, "1");
+    let help = format!("Peers known; at most {MAX_PEERS} of them are shown.");
+    let (name, known) = ("suci_node_peers", all.peers_known.to_string());
+    head(&mut text, name, "gauge", &help);
+    sample(&mut text, name, &node, &known);
+    let counters = [(node.clone(), &all.counters)];
+    family(&mut text, "suci_node", NODE_FIELDS, &counters);
+    let socket = [(node.clone(), &all.socket)];
+    family(&mut text, "suci_socket", SOCKET_FIELDS, &socket);
     let peers: Vec<_> = all
         .peers
         .iter()
         .map(|stats| (format!("{node},peer=\"{}\"", stats.node), stats))
         .collect();
-    head(
-        &mut text,
-        "suci_peer_up",
-        "gauge",
-        "Whether the peer answers.",
-    );
+    let (name, help) = ("suci_peer_up", "Whether the peer answers.");
+    head(&mut text, name, "gauge", help);
     for (labels, stats) in &peers {
         let up = if stats.link == Link::Up { "1" } else { "0" };
-        sample(&mut text, "suci_peer_up", labels, up);
+        sample(&mut text, name, labels, up);
     }
     family(&mut text, "suci_peer", PEER_FIELDS, &peers);
     waits(&mut text, &peers);

@@ -39,19 +39,17 @@ fn timespec(duration: Duration) -> libc::timespec {
     }
 }
 
-/// Sleeps until `socket` can be read (or written, if `write`), `bell` is rung, or `timeout` is
-/// over. Returns nothing ready when interrupted by a signal.
+/// Sleeps until `socket` can be read, `bell` is rung, or `timeout` is over. Returns nothing ready
+/// when interrupted by a signal.
 pub(crate) fn sleep(
     socket: RawFd,
     bell: Option<RawFd>,
-    write: bool,
     timeout: Option<Duration>,
 ) -> io::Result<Ready> {
-    let launcher = None;
     let interest = Interest {
         socket,
-        write,
-        launcher,
+        write: false,
+        launcher: None,
     };
     sleep_on(interest, bell, timeout)
 }
@@ -81,24 +79,14 @@ pub(crate) fn sleep_on(
     } else {
         libc::POLLIN
     };
-    let mut fds = [
-        libc::pollfd {
-            fd: socket,
-            events: interest,
-            revents: 0,
-        },
-        // A negative descriptor is passed over.
-        libc::pollfd {
-            fd: bell.unwrap_or(-1),
-            events: libc::POLLIN,
-            revents: 0,
-        },
-        libc::pollfd {
-            fd: launcher.unwrap_or(-1),
-            events: libc::POLLIN,
-            revents: 0,
-        },
-    ];
+    let entry = |fd, events| libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // A negative descriptor is passed over.
+    let others = [bell, launcher].map(|fd| entry(fd.unwrap_or(-1), libc::POLLIN));
+    let mut fds = [entry(socket, interest), others[0], others[1]];
     let used = if launcher.is_some() { 3 } else { 2 };
     let limit = timeout.map(timespec);
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
