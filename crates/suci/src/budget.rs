@@ -85,7 +85,7 @@ impl Node {
     /// How many peers the socket's receive buffer serves (1,260 with 8 MiB).
     #[must_use]
     pub fn peer_limit(&self) -> u64 {
-        self.budget.peer_limit
+        self.fixed.budget.peer_limit
     }
 
     /// How the receive buffer of each socket is shared out now, and how evenly: a `Node` has one
@@ -100,7 +100,7 @@ impl Node {
     /// Returns the system's setting that keeps the node from working well, and the remedy.
     #[must_use]
     pub fn warning(&self) -> Option<Warning> {
-        self.budget.warning()
+        self.fixed.budget.warning()
     }
 }
 

@@ -294,8 +294,7 @@ impl NodeBuilder {
     /// remedy.
     pub fn open(mut self) -> Result<Node, Error> {
         self.config.ack_on_poll = true;
-        let opened = self.prepare(1)?;
-        Node::start(opened)
+        Node::start(self.prepare(1)?)
     }
 
     /// Opens a node that `threads` I/O threads serve, 1 to 256; its handle can be cloned and used
@@ -317,8 +316,7 @@ impl NodeBuilder {
         if !(1..=MOST_THREADS).contains(&threads) {
             return Err(Error::Threads(threads));
         }
-        let opened = self.prepare(threads)?;
-        SharedNode::start(opened)
+        SharedNode::start(self.prepare(threads)?)
     }
 
     /// Prepares everything but the `count` threads.
@@ -345,48 +343,42 @@ impl NodeBuilder {
         let named = self.book.is_some() || self.book_file.is_some();
         let book = self.take_book(id)?;
         let placed = self.listen.is_some() || reserved.is_some() || book.get(id).is_some();
-        let mut backends = self.open_sockets(reserved, &book, id, count)?.into_iter();
-        let first = backends.next().ok_or_else(no_descriptor)?;
-        let local = first.local_addr();
+        let backends = self.open_sockets(reserved, &book, id, count)?;
+        let local = backends.first().ok_or_else(no_descriptor)?.local_addr();
         self.check_plain(local)?;
         let random = Error::io("asking the system for random bytes");
         let identity = Identity {
             node: id,
             incarnation: Incarnation(u128::from_le_bytes(sys::random().map_err(&random)?)),
         };
-        let (mut driver, mut budget) = self.driver(&config, identity, first)?;
-        let mut more = Vec::new();
-        for backend in backends {
-            let (driver, its) = self.driver(&config, identity, backend)?;
-            more.push(driver);
-            budget = budget.with(its);
+        let drivers = backends.into_iter();
+        let drivers = drivers.map(|backend| self.driver(&config, identity, backend));
+        let drivers: Result<Vec<_>, Error> = drivers.collect();
+        let (mut drivers, budgets): (Vec<_>, Vec<_>) = drivers?.into_iter().unzip();
+        let budget = budgets.into_iter().reduce(Budget::with);
+        self.enter_peers(&book, &identity, local, &mut drivers)?;
+        if let Some(first) = drivers.first_mut() {
+            first.launcher = launcher;
         }
-        self.enter_peers(&book, &identity, local, &mut driver, &mut more)?;
-        driver.launcher = launcher;
         if named && !placed {
             in_book(&book, id)?;
         }
-        let mut outlooks = self
-            .outlooks(NodeInfo { node: id, local }, count)?
-            .into_iter();
-        for driver in std::iter::once(&mut driver).chain(&mut more) {
-            driver.outlook = outlooks.next().unwrap_or_default();
+        let outlooks = self.outlooks(NodeInfo { node: id, local }, count)?;
+        for (driver, outlook) in drivers.iter_mut().zip(outlooks) {
+            driver.outlook = outlook;
         }
-        let Self {
-            wait,
-            allow_insecure_network,
-            ..
-        } = self;
-        Ok(Opened {
+        let fixed = Fixed {
             id,
             local,
-            driver,
-            more,
-            budget,
+            budget: budget.ok_or_else(no_descriptor)?,
             birth,
+            wait: self.wait,
+            allow_insecure_network: self.allow_insecure_network,
+        };
+        Ok(Opened {
+            fixed,
+            drivers,
             config,
-            wait,
-            allow_insecure_network,
         })
     }
 
@@ -396,23 +388,17 @@ impl NodeBuilder {
         book: &AddressBook,
         own: &Identity,
         local: SocketAddr,
-        driver: &mut Driver,
-        more: &mut [Driver],
+        drivers: &mut [Driver],
     ) -> Result<(), Error> {
-        let count = 1 + more.len();
+        let count = drivers.len();
         for (node, _) in book.iter().filter(|(node, _)| *node != own.node) {
             let addresses = reachable(self.allow_insecure_network, local, book.addresses(node))
                 .map_err(|error| book.blame(node, error))?;
-            let owner = owner(node, count);
-            let driver = match owner.checked_sub(1) {
-                Some(place) => more.get_mut(place),
-                None => Some(&mut *driver),
-            };
-            if let Some(driver) = driver {
+            if let Some(driver) = drivers.get_mut(owner(node, count)) {
                 driver.engine.add_peer(Clock.now(), node, addresses)?;
             }
         }
-        for (place, driver) in std::iter::once(driver).chain(more).enumerate() {
+        for (place, driver) in drivers.iter_mut().enumerate() {
             let serves = |node| node != own.node && owner(node, count) == place;
             driver.names = Names::of(book, serves, self.allow_insecure_network, local);
         }
@@ -593,16 +579,21 @@ fn bind_error(address: SocketAddr, source: io::Error) -> Error {
     }
 }
 
-/// A node about to start.
-pub(crate) struct Opened {
+/// The properties of a node that never change, of either kind.
+#[derive(Debug)]
+pub(crate) struct Fixed {
     pub(crate) id: NodeId,
     pub(crate) local: SocketAddr,
-    pub(crate) driver: Driver,
-    /// The drivers of the other threads.
-    pub(crate) more: Vec<Driver>,
     pub(crate) budget: Budget,
     pub(crate) birth: Birth,
-    pub(crate) config: Config,
     pub(crate) wait: WaitPolicy,
     pub(crate) allow_insecure_network: bool,
+}
+
+/// A node about to start.
+pub(crate) struct Opened {
+    pub(crate) fixed: Fixed,
+    /// One driver for each thread.
+    pub(crate) drivers: Vec<Driver>,
+    pub(crate) config: Config,
 }

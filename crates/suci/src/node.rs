@@ -5,18 +5,17 @@ mod receive;
 mod select;
 
 use crate::batch::Batch;
-use crate::budget::Budget;
-use crate::builder::{NodeBuilder, Opened};
+use crate::builder::{Fixed, NodeBuilder, Opened};
 use crate::calls::CallIds;
 use crate::clock::Deadline;
 use crate::core::{Core, Turn};
-use crate::driver::Driver;
+use crate::driver::{Driver, no_descriptor};
 use crate::error::Error;
 use crate::helper;
 use crate::message::{Message, OutgoingMessage};
 use crate::reach::check_peer;
 use crate::wait::{Awaited, WaitPolicy};
-use crate::waker::Waker;
+use crate::waker::{Target, Waker};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -52,21 +51,16 @@ pub type Accepted<T = MessageNumber> = (NodeId, Result<T, Error>);
 pub struct Node {
     pub(crate) core: Arc<Core>,
     helper: Option<JoinHandle<()>>,
-    id: NodeId,
-    local: SocketAddr,
-    pub(crate) budget: Budget,
-    wait: WaitPolicy,
-    allow_insecure_network: bool,
+    pub(crate) fixed: Fixed,
     closed: bool,
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let closed = self.closed;
         f.debug_struct("Node")
-            .field("id", &self.id)
-            .field("local", &self.local)
-            .field("closed", &closed)
+            .field("id", &self.fixed.id)
+            .field("local", &self.fixed.local)
+            .field("closed", &self.closed)
             .finish()
     }
 }
@@ -88,31 +82,22 @@ impl Node {
 
     pub(crate) fn start(opened: Opened) -> Result<Self, Error> {
         let Opened {
-            id,
-            local,
-            mut driver,
-            budget,
-            birth,
+            fixed,
+            drivers,
             config,
-            wait,
-            allow_insecure_network,
-            ..
         } = opened;
         let attended = !config.unattended;
+        let mut driver = drivers.into_iter().next().ok_or_else(no_descriptor)?;
         driver.coalescer.allowed = attended;
         driver.call_ids = CallIds::new()?;
-        let core = Arc::new(Core::new(driver, birth)?);
+        let core = Arc::new(Core::new(driver, fixed.birth)?);
         let helper = attended
             .then(|| helper::spawn(Arc::clone(&core)))
             .transpose()?;
         Ok(Self {
             core,
             helper,
-            id,
-            local,
-            budget,
-            wait,
-            allow_insecure_network,
+            fixed,
             closed: false,
         })
     }
@@ -161,13 +146,13 @@ impl Node {
     /// This node's ID.
     #[must_use]
     pub fn id(&self) -> NodeId {
-        self.id
+        self.fixed.id
     }
 
     /// The local address, with the port that the system chose.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.fixed.local
     }
 
     /// Enters a node and its address into the book; a known node's address is replaced for its next
@@ -176,7 +161,7 @@ impl Node {
     /// # Errors
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
-        check_peer(self.allow_insecure_network, self.local, address)?;
+        check_peer(self.fixed.allow_insecure_network, self.fixed.local, address)?;
         let mut turn = self.enter_open()?;
         Ok(turn.add_peer(node, address)?)
     }
@@ -270,7 +255,7 @@ impl Node {
         let mut turn = self.enter_to_send()?;
         match try_send(&mut turn, to, message) {
             Err(Error::WouldBlock { message, .. }) => {
-                send_when_possible(&mut turn, self.wait, to, *message, limit)
+                send_when_possible(&mut turn, self.fixed.wait, to, *message, limit)
             }
             sent => sent,
         }
@@ -330,7 +315,7 @@ impl Node {
     pub fn flush(&mut self, limit: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(limit);
         let mut turn = self.enter_open()?;
-        turn.waiter.begin(self.wait, Awaited::Progress);
+        turn.waiter.begin(self.fixed.wait, Awaited::Progress);
         turn.turn()?;
         while !turn.is_flushed() && !deadline.is_over() {
             pause(&mut turn, deadline)?;
@@ -438,7 +423,7 @@ impl Node {
     /// # Errors
     /// [`Error::Io`] if the system has no descriptor for it.
     pub fn waker(&self) -> Result<Waker, Error> {
-        Waker::of_node(self.core.wakes()?)
+        Waker::of(Target::Node(self.core.wakes()?))
     }
 
     /// Does input and output, then blocks for at most `limit` until a message or an event waits.
@@ -450,7 +435,7 @@ impl Node {
     pub fn poll(&mut self, limit: Duration) -> Result<bool, Error> {
         let deadline = Deadline::after(limit);
         let mut turn = self.enter_open()?;
-        turn.waiter.begin(self.wait, Awaited::Message);
+        turn.waiter.begin(self.fixed.wait, Awaited::Message);
         turn.turn()?;
         while !turn.has_news() && !deadline.is_over() {
             pause(&mut turn, deadline)?;
@@ -482,7 +467,7 @@ impl Node {
         }
         let deadline = Deadline::after(limit);
         let mut turn = self.enter_open()?;
-        turn.waiter.begin(self.wait, Awaited::Progress);
+        turn.waiter.begin(self.fixed.wait, Awaited::Progress);
         turn.turn()?;
         loop {
             let event = turn.poll_event();

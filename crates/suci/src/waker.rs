@@ -37,22 +37,15 @@ pub struct Waker {
     birth: Birth,
 }
 
+/// The node whose waits a waker ends.
 #[derive(Clone)]
-enum Target {
+pub(crate) enum Target {
     Node(Arc<Wakes>),
     Shared(Arc<Inner>),
 }
 
 impl Waker {
-    pub(crate) fn of_node(wakes: Arc<Wakes>) -> Result<Self, Error> {
-        Self::of(Target::Node(wakes))
-    }
-
-    pub(crate) fn of_shared(inner: Arc<Inner>) -> Result<Self, Error> {
-        Self::of(Target::Shared(inner))
-    }
-
-    fn of(target: Target) -> Result<Self, Error> {
+    pub(crate) fn of(target: Target) -> Result<Self, Error> {
         let birth = Birth::new().map_err(Error::io("mapping the page that notices forks"))?;
         Ok(Self { target, birth })
     }

@@ -32,14 +32,14 @@ impl Node {
         message: impl Into<OutgoingMessage>,
         limit: Duration,
     ) -> Result<Message, Error> {
-        if to == self.id {
+        if to == self.fixed.id {
             return Err(Error::CallToItself(to));
         }
         let deadline = Deadline::after(limit);
         let mut message = message.into();
         message.check()?;
         message.check_request()?;
-        let wait = self.wait;
+        let wait = self.fixed.wait;
         let mut turn = self.enter_to_send()?;
         turn.waiter.begin(wait, Awaited::Progress);
         let id = loop {

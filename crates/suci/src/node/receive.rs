@@ -168,7 +168,7 @@ impl Node {
             return Err(Error::Closed);
         }
         let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
-        wait_to_take(&mut turn, deadline, self.wait, |driver| {
+        wait_to_take(&mut turn, deadline, self.fixed.wait, |driver| {
             Some(take(driver)?.0)
         })
     }

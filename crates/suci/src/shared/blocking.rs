@@ -56,13 +56,22 @@ impl Inner {
     /// As [`Inner::wait_for`], but a wake ends it.
     pub(super) fn wait<T>(
         &self,
-        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<Result<T, Error>>,
     ) -> Result<T, Error> {
         loop {
             if let Some(value) = self.wait_until(Deadline::NEVER, &mut poll)? {
-                return Ok(value);
+                return value;
             }
         }
+    }
+
+    /// As [`Inner::wait`], for at most `limit`.
+    pub(super) fn wait_within<T>(
+        &self,
+        limit: Duration,
+        poll: impl FnMut(&mut Context<'_>) -> Poll<Result<T, Error>>,
+    ) -> Result<Option<T>, Error> {
+        self.wait_until(Deadline::after(limit), poll)?.transpose()
     }
 
     /// Polls until ready, parking in between; nothing, if `deadline` comes first. A wake ends it.
@@ -99,6 +108,14 @@ impl Inner {
             };
         }
         Ok(block_on(deadline, poll))
+    }
+}
+
+/// Returns the value of a poll that is ready.
+pub(super) fn if_ready<T>(poll: Poll<Result<T, Error>>) -> Result<Option<T>, Error> {
+    match poll {
+        Poll::Ready(result) => result.map(Some),
+        Poll::Pending => Ok(None),
     }
 }
 

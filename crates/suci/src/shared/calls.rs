@@ -165,7 +165,10 @@ impl Inner {
     async fn alarm(&self, about: CallInfo) -> Result<Asking<'_>, Error> {
         let shard = self.shard_of(about.to);
         let (asked, mut asking) = Asking::new(shard, about);
-        poll_fn(self.pushing(shard, Command::Await(asked))).await?;
+        let insert = Command::run(move |worker| {
+            worker.calls.insert(asked);
+        });
+        poll_fn(self.pushing(shard, insert)).await?;
         asking.open = true;
         Ok(asking)
     }

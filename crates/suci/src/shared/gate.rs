@@ -7,10 +7,11 @@
 //! The gate counts a message in the class that its channel had when it came. If the channel's class
 //! changes, the thread moves the messages that the engine moved.
 
+use super::shard::lock;
 use super::sleepers::Sleepers;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use suci_proto::limits::MAX_QUEUED_MESSAGES;
 use suci_proto::message::{ByClass, Held, WantedRoom, has_room};
 use suci_proto::types::ChannelId;
@@ -29,7 +30,7 @@ struct ClassSums {
 }
 
 /// The queue of one peer, as sums.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Gate {
     /// Charge of all messages.
     charge: AtomicU64,
@@ -91,57 +92,39 @@ impl AsRef<Sleepers> for Arc<Gate> {
 impl Gate {
     pub(crate) fn new(limit: u64) -> Self {
         Self {
-            charge: AtomicU64::new(0),
-            classes: Default::default(),
-            named: AtomicBool::new(false),
-            class_of: RwLock::default(),
-            over_messages: AtomicU64::new(0),
-            over_bytes: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            flushed: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            suspended: AtomicU8::new(0),
-            removed: AtomicBool::new(false),
             limit,
-            room: Sleepers::new(),
-            wants: AtomicBool::new(false),
-            wanted: Mutex::default(),
-            ends: Mutex::default(),
+            ..Self::default()
         }
-    }
-
-    fn ends(&self) -> MutexGuard<'_, Ends> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The thread hands over the event that this many sessions ended.
     pub(crate) fn note_end(&self, reason: EndReason, sessions: u32) {
-        let mut ends = self.ends();
+        let mut ends = lock(&self.ends);
         ends.all += u64::from(sessions);
         ends.reason = Some(reason);
     }
 
     /// The program took such an event.
     pub(crate) fn note_end_told(&self, sessions: u32) {
-        let mut ends = self.ends();
+        let mut ends = lock(&self.ends);
         ends.events += u64::from(sessions);
         ends.told = ends.told.max(ends.events);
     }
 
     /// The number of ends that the program knows.
     pub(crate) fn ends_told(&self) -> u64 {
-        self.ends().told
+        lock(&self.ends).told
     }
 
     /// Whether there were more than `known` ends.
     pub(crate) fn has_ended_since(&self, known: u64) -> bool {
-        self.ends().all > known
+        lock(&self.ends).all > known
     }
 
     /// Returns the reason why the last session ended, if there were more than `known` ends: the
     /// caller tells the program.
     pub(crate) fn tell_end_since(&self, known: u64) -> Option<EndReason> {
-        let mut ends = self.ends();
+        let mut ends = lock(&self.ends);
         let reason = ends.reason.filter(|_| ends.all > known)?;
         ends.told = ends.all;
         Some(reason)
@@ -217,16 +200,12 @@ impl Gate {
         held.messages < MOST && has_room(held.charge(), message.charge(), self.limit)
     }
 
-    fn wanted(&self) -> MutexGuard<'_, Wanted> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The program is to hear when there is room for such a message in `class`. Of several the
     /// smallest decides. An event that waits for the program is outdated, since the queue is full
     /// again: `take_back` takes it back, if it is there, and the messages wait on that it told of.
     /// The caller holds the lock of the events.
     pub(crate) fn want_room(&self, class: u8, message: Held, take_back: impl FnOnce() -> bool) {
-        let mut wanted = self.wanted();
+        let mut wanted = lock(&self.wanted);
         let told = core::mem::take(&mut wanted.told[usize::from(class) % CLASSES]);
         if told && take_back() {
             wanted.room.restore(class);
@@ -248,7 +227,7 @@ impl Gate {
             let messages = sums.messages.load(Ordering::Acquire);
             messages < MOST && has_room(sums.charge.load(Ordering::Acquire), charge, self.limit)
         };
-        let mut wanted = self.wanted();
+        let mut wanted = lock(&self.wanted);
         while let Some(class) = wanted.room.find(has_room) {
             wanted.room.remove(class);
             wanted.told[usize::from(class) % CLASSES] = true;

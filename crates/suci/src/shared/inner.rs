@@ -5,12 +5,10 @@ use super::descriptor::Sign;
 use super::shard::{Shard, lock, owner};
 use super::sleepers::{Seat, Sleepers};
 use super::wakes::WakeMark;
-use crate::budget::Budget;
+use crate::builder::Fixed;
 use crate::calls::CallIds;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::fork::Birth;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -47,11 +45,7 @@ pub(super) struct PaddedSleepers(pub(super) Sleepers);
 
 /// The shared part.
 pub(crate) struct Inner {
-    pub(super) id: NodeId,
-    pub(super) local: SocketAddr,
-    pub(super) budget: Budget,
-    pub(super) allow_insecure_network: bool,
-    birth: Birth,
+    pub(super) fixed: Fixed,
     abandoned: AtomicBool,
     /// One shard for each thread, each with its peers.
     pub(super) shards: Arc<[Shard]>,
@@ -70,34 +64,10 @@ pub(crate) struct Inner {
     pub(super) wakes: WakeMark,
 }
 
-/// The parts from which [`Inner`] is made.
-pub(super) struct Origin {
-    pub(super) id: NodeId,
-    pub(super) local: SocketAddr,
-    pub(super) budget: Budget,
-    pub(super) allow_insecure_network: bool,
-    pub(super) birth: Birth,
-    pub(super) shards: Arc<[Shard]>,
-    pub(super) call_ids: CallIds,
-}
-
 impl Inner {
-    pub(super) fn new(origin: Origin) -> Result<Self, Error> {
-        let Origin {
-            id,
-            local,
-            budget,
-            allow_insecure_network,
-            birth,
-            shards,
-            call_ids,
-        } = origin;
+    pub(super) fn new(fixed: Fixed, shards: Arc<[Shard]>) -> Result<Self, Error> {
         Ok(Self {
-            id,
-            local,
-            budget,
-            allow_insecure_network,
-            birth,
+            fixed,
             abandoned: AtomicBool::new(false),
             life: Mutex::new(Life {
                 phase: Phase::Open,
@@ -108,7 +78,7 @@ impl Inner {
                 threads: Vec::new(),
             }),
             shards,
-            call_ids,
+            call_ids: CallIds::new()?,
             closing: AtomicBool::new(false),
             done: AtomicBool::new(false),
             handles: AtomicUsize::new(1),
@@ -116,7 +86,7 @@ impl Inner {
             event_ready: PaddedSleepers(Sleepers::new()),
             done_ready: Sleepers::new(),
             sign: Arc::new(Sign::new()?),
-            wakes: WakeMark::new(),
+            wakes: WakeMark::default(),
         })
     }
 
@@ -129,7 +99,7 @@ impl Inner {
     /// Whether this is the child of a fork; the first time, its copies of the descriptors are
     /// closed.
     pub(super) fn is_forked(&self) -> bool {
-        let forked = self.birth.is_forked();
+        let forked = self.fixed.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
             // The descriptor of `sign` stays open, because the program may hold it.
             self.shards.iter().for_each(Shard::close_copies);

@@ -49,7 +49,6 @@ pub(crate) use shard::owner;
 
 use crate::budget::Warning;
 use crate::builder::Opened;
-use crate::calls::CallIds;
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -57,8 +56,6 @@ use crate::message::{Message, OutgoingMessage};
 use crate::node::{Accepted, DROP_PATIENCE};
 use crate::reach::check_peer;
 use bytes::Bytes;
-use inner::Origin;
-use reply::Answer;
 use shard::{Command, Shard, lock};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -66,6 +63,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{Counters, IncomingError, PeerInfo, ReceiveBuffer, ShareStats};
+use thread::Worker;
 use verbs::RoundRobin;
 
 /// A handle to a node that I/O threads serve: `Send`, `Sync`, and cheap to clone.
@@ -96,8 +94,8 @@ pub struct SharedNode {
 impl std::fmt::Debug for SharedNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SharedNode")
-            .field("id", &self.inner.id)
-            .field("local", &self.inner.local)
+            .field("id", &self.inner.fixed.id)
+            .field("local", &self.inner.fixed.local)
             .field("threads", &self.threads())
             .field("closed", &self.inner.closing)
             .finish()
@@ -107,31 +105,17 @@ impl std::fmt::Debug for SharedNode {
 impl SharedNode {
     pub(crate) fn start(opened: Opened) -> Result<Self, Error> {
         let Opened {
-            id,
-            local,
-            driver,
-            more,
-            budget,
-            birth,
+            fixed,
+            drivers,
             config,
-            wait,
-            allow_insecure_network,
         } = opened;
-        let drivers: Vec<Driver> = std::iter::once(driver).chain(more).collect();
+        let wait = fixed.wait;
         let shards: Result<Vec<Shard>, Error> = drivers
             .iter()
             .map(|driver| Shard::new(driver, config.send_queue))
             .collect();
-        let inner = Arc::new(Inner::new(Origin {
-            id,
-            local,
-            budget,
-            allow_insecure_network,
-            birth,
-            shards: shards?.into(),
-            call_ids: CallIds::new()?,
-        })?);
-        let worker = |(place, driver)| thread::Worker::new(Arc::clone(&inner), place, driver, wait);
+        let inner = Arc::new(Inner::new(fixed, shards?.into())?);
+        let worker = |(place, driver)| Worker::new(Arc::clone(&inner), place, driver, wait);
         let workers: Vec<_> = drivers.into_iter().enumerate().map(worker).collect();
         for worker in workers {
             // If there are not enough threads, those that run end with those that cannot begin.
@@ -148,13 +132,13 @@ impl SharedNode {
     /// This node's ID.
     #[must_use]
     pub fn id(&self) -> NodeId {
-        self.inner.id
+        self.inner.fixed.id
     }
 
     /// The local address, with the port that the system chose.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.inner.local
+        self.inner.fixed.local
     }
 
     /// How many I/O threads serve it.
@@ -177,7 +161,8 @@ impl SharedNode {
         node: NodeId,
         question: impl FnOnce(&mut Driver) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.ask_at(self.inner.shard_of(node), question)
+        let shard = self.inner.shard_of(node);
+        self.ask_at(shard, |worker| question(&mut worker.driver))
     }
 
     /// Runs `question` on each of the threads, one after the other.
@@ -186,34 +171,22 @@ impl SharedNode {
         question: impl Fn(&mut Driver) -> T + Copy + Send + 'static,
     ) -> Result<Vec<T>, Error> {
         let shards = self.inner.shards.iter();
-        shards.map(|shard| self.ask_at(shard, question)).collect()
+        let ask = |shard| self.ask_at(shard, move |worker| question(&mut worker.driver));
+        shards.map(ask).collect()
     }
 
     fn ask_at<T: Send + 'static>(
         &self,
         shard: &Shard,
-        question: impl FnOnce(&mut Driver) -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        self.command(shard, move |answer| {
-            Command::Call(Box::new(move |driver| {
-                // The asker waits for it, whatever happens.
-                let _ = answer.give(question(driver));
-            }))
-        })
-    }
-
-    /// Gives the thread of `shard` the command that `make` makes, and waits for its answer.
-    fn command<T>(
-        &self,
-        shard: &Shard,
-        make: impl FnOnce(Answer<T>) -> Command,
+        question: impl FnOnce(&mut Worker) -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.inner.check_open()?;
         if self.inner.is_served_here() {
             return Err(Error::OwnThread);
         }
-        let (answer, reply) = reply::pair();
-        let command = make(answer);
+        let (answer, reply) = reply::pair_about(());
+        // The asker waits for the answer, whatever happens.
+        let command = Command::run(move |worker| drop(answer.give(question(worker))));
         self.inner.wait_for(self.inner.pushing(shard, command))??;
         match self.inner.wait_for(reply.waiting())? {
             Some(answer) => Ok(answer),
@@ -226,11 +199,8 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
-        check_peer(
-            self.inner.allow_insecure_network,
-            self.local_addr(),
-            address,
-        )?;
+        let fixed = &self.inner.fixed;
+        check_peer(fixed.allow_insecure_network, fixed.local, address)?;
         let gate = self.inner.shard_of(node).gate_or_new(node);
         self.ask(node, move |driver| {
             let added = driver.add_peer(node, address);
@@ -272,7 +242,7 @@ impl SharedNode {
     /// equally many.
     #[must_use]
     pub fn peer_limit(&self) -> u64 {
-        self.inner.budget.peer_limit
+        self.inner.fixed.budget.peer_limit
     }
 
     /// How the receive buffer of each thread's socket is shared out now; blocks for a turn of each.
@@ -286,7 +256,7 @@ impl SharedNode {
     /// Returns the system's setting that keeps the node from working well, and the remedy.
     #[must_use]
     pub fn warning(&self) -> Option<Warning> {
-        self.inner.budget.warning()
+        self.inner.fixed.budget.warning()
     }
 
     /// Returns the counters since the node was opened; blocks for a cycle of each thread.
@@ -462,10 +432,9 @@ impl SharedNode {
     /// As [`Peer::cancel`](crate::Peer::cancel).
     pub(crate) fn cancel(&self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
         let shard = self.inner.shard_of(to);
-        let cancelled = self.command(shard, |answer| {
-            Command::CancelMessages(to, channel, token, answer)
-        })?;
-        cancelled.map_err(|error| Error::from_send(to, error))
+        let cancel = move |worker: &mut Worker| worker.cancel_messages(to, channel, token);
+        self.ask_at(shard, cancel)?
+            .map_err(|error| Error::from_send(to, error))
     }
 
     /// Blocks until every accepted message is acknowledged or has failed, for at most `limit`.
@@ -476,8 +445,10 @@ impl SharedNode {
     /// [`Error::NotFlushed`], as [`Node::flush`](crate::Node::flush).
     pub fn flush(&self, limit: Duration) -> Result<(), Error> {
         let flushed = self.inner.flushing();
-        let flushed = self.inner.wait_until(Deadline::after(limit), flushed)?;
-        flushed.unwrap_or_else(|| self.inner.flushed())
+        match self.inner.wait_within(limit, flushed)? {
+            Some(()) => Ok(()),
+            None => self.inner.flushed(),
+        }
     }
 
     /// As [`Peer::queue_len`](crate::Peer::queue_len).

@@ -1,11 +1,10 @@
 //! Taking messages and events: trying, blocking and timed.
 
 use super::SharedNode;
-use crate::clock::Deadline;
+use super::blocking::if_ready;
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
-use std::task::Poll;
 use std::time::Duration;
 use suci_proto::Event;
 
@@ -16,8 +15,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`] when closed and everything was taken.
     pub fn next(&self) -> Result<Next, Error> {
-        self.inner
-            .wait(self.inner.awaiting_next(&self.round_robin))?
+        self.inner.wait(self.inner.awaiting_next(&self.round_robin))
     }
 
     /// As [`SharedNode::next`], for at most `limit`.
@@ -26,8 +24,7 @@ impl SharedNode {
     /// As [`SharedNode::next`].
     pub fn next_timeout(&self, limit: Duration) -> Result<Option<Next>, Error> {
         let awaiting = self.inner.awaiting_next(&self.round_robin);
-        let next = self.inner.wait_until(Deadline::after(limit), awaiting)?;
-        next.transpose()
+        self.inner.wait_within(limit, awaiting)
     }
 
     /// The next message or event, if there is one now.
@@ -35,10 +32,7 @@ impl SharedNode {
     /// # Errors
     /// As [`SharedNode::next`].
     pub fn try_next(&self) -> Result<Option<Next>, Error> {
-        match self.inner.take_next(&self.round_robin) {
-            Poll::Ready(result) => result.map(Some),
-            Poll::Pending => Ok(None),
-        }
+        if_ready(self.inner.take_next(&self.round_robin))
     }
 
     /// The next message, if there is one now.
@@ -46,10 +40,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`] when closed and everything that had arrived was taken.
     pub fn try_recv(&self) -> Result<Option<Message>, Error> {
-        match self.inner.take_message(&self.round_robin) {
-            Poll::Ready(result) => result.map(Some),
-            Poll::Pending => Ok(None),
-        }
+        if_ready(self.inner.take_message(&self.round_robin))
     }
 
     /// Blocks until a message arrives.
@@ -59,7 +50,7 @@ impl SharedNode {
     /// that only an answer of the program lets come: once for each, so that the next call receives
     /// from others, and not where a call waits for events at the same time.
     pub fn recv(&self) -> Result<Message, Error> {
-        self.inner.wait(self.inner.receiving(&self.round_robin))?
+        self.inner.wait(self.inner.receiving(&self.round_robin))
     }
 
     /// Blocks until a message arrives, for at most `limit`.
@@ -68,8 +59,7 @@ impl SharedNode {
     /// As [`SharedNode::recv`].
     pub fn recv_timeout(&self, limit: Duration) -> Result<Option<Message>, Error> {
         let receiving = self.inner.receiving(&self.round_robin);
-        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
-        received.transpose()
+        self.inner.wait_within(limit, receiving)
     }
 
     /// As [`SharedNode::recv_timeout`], and takes the messages that are already there, up to `most`
@@ -88,8 +78,8 @@ impl SharedNode {
             return Ok(0);
         }
         let receiving = self.inner.receiving_many(&self.round_robin, most, messages);
-        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
-        received.unwrap_or(Ok(0))
+        let received = self.inner.wait_within(limit, receiving)?;
+        Ok(received.unwrap_or(0))
     }
 
     /// The next event, if there is one now.
@@ -97,10 +87,7 @@ impl SharedNode {
     /// # Errors
     /// [`Error::Closed`] when closed and all were taken.
     pub fn next_event(&self) -> Result<Option<Event>, Error> {
-        match self.inner.take_event(&self.round_robin) {
-            Poll::Ready(result) => result.map(Some),
-            Poll::Pending => Ok(None),
-        }
+        if_ready(self.inner.take_event(&self.round_robin))
     }
 
     /// All events that are there.
@@ -124,7 +111,6 @@ impl SharedNode {
     /// As [`SharedNode::next_event`].
     pub fn event_timeout(&self, limit: Duration) -> Result<Option<Event>, Error> {
         let hearing = self.inner.hearing(&self.round_robin);
-        let heard = self.inner.wait_until(Deadline::after(limit), hearing)?;
-        heard.transpose()
+        self.inner.wait_within(limit, hearing)
     }
 }

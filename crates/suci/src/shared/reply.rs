@@ -24,16 +24,12 @@ struct ReplySlot<T, A> {
 
 /// The thread's end. Dropping it without an answer tells the asker that there is none. It has the
 /// description of the question.
-pub(super) struct Answer<T, A = ()>(Arc<ReplySlot<T, A>>);
+pub(super) struct Answer<T, A>(Arc<ReplySlot<T, A>>);
 
 /// The asker's end.
-pub(super) struct Reply<T, A = ()>(Arc<ReplySlot<T, A>>);
+pub(super) struct Reply<T, A>(Arc<ReplySlot<T, A>>);
 
-pub(super) fn pair<T>() -> (Answer<T>, Reply<T>) {
-    pair_about(())
-}
-
-/// As [`pair`], with a value `about` that both ends can see.
+/// Both ends of one answer, with a value `about` that both can see.
 pub(super) fn pair_about<T, A>(about: A) -> (Answer<T, A>, Reply<T, A>) {
     let (value, settled) = (Mutex::new(Value::Awaited), AtomicBool::new(false));
     let slot = Arc::new(ReplySlot {

@@ -1,11 +1,10 @@
 //! Receiving from one peer, or on one channel.
 
 use super::SharedNode;
-use crate::clock::Deadline;
+use super::blocking::if_ready;
 use crate::error::Error;
 use crate::message::Message;
 use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Duration;
 use suci_proto::Filter;
 
@@ -19,7 +18,7 @@ impl SharedNode {
     /// hears of it.
     pub fn recv_from(&self, from: impl Into<Filter>) -> Result<Message, Error> {
         let receiving = self.inner.receiving_from(&self.round_robin, from.into());
-        self.inner.wait(receiving)?
+        self.inner.wait(receiving)
     }
 
     /// As [`SharedNode::recv_from`], for at most `limit`.
@@ -32,8 +31,7 @@ impl SharedNode {
         limit: Duration,
     ) -> Result<Option<Message>, Error> {
         let receiving = self.inner.receiving_from(&self.round_robin, from.into());
-        let received = self.inner.wait_until(Deadline::after(limit), receiving)?;
-        received.transpose()
+        self.inner.wait_within(limit, receiving)
     }
 
     /// The next message that `from` admits, if it lies ready now. While more lie ready than the
@@ -44,10 +42,7 @@ impl SharedNode {
     pub fn try_recv_from(&self, from: impl Into<Filter>) -> Result<Option<Message>, Error> {
         let from = from.into();
         let known = self.inner.ends_told(from);
-        match self.inner.take_from(&self.round_robin, from, known) {
-            Poll::Ready(result) => result.map(Some),
-            Poll::Pending => Ok(None),
-        }
+        if_ready(self.inner.take_from(&self.round_robin, from, known))
     }
 
     /// As [`SharedNode::recv_from`], without blocking. If the future is dropped before, no message

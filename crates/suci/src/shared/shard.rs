@@ -9,10 +9,10 @@ use super::cross_shard::CrossShardMessage;
 use super::events::Events;
 use super::gate::Gate;
 use super::parker::Parker;
-use super::reply::Answer;
 use super::ring::{Ring, has_reached};
 use super::sleepers::Sleepers;
 use super::sorted::Sorted;
+use super::thread::Worker;
 use super::unanswered::Unanswered;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -22,11 +22,11 @@ use crate::sys::{Bell, Known};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::Poll;
 use suci_proto::message::Held;
-use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{CallId, Event, Filter, Outgoing, SendError};
+use suci_proto::types::NodeId;
+use suci_proto::{CallId, Event, Filter, Outgoing};
 
 /// Commands on their way to the thread. Full means that the thread is behind, not that a peer is.
 pub(super) const COMMANDS: usize = 4_096;
@@ -47,20 +47,22 @@ pub(super) enum Command {
     /// Send a message that its peer's gate has let in, counted in this class: a request, if a
     /// caller waits for the reply.
     Send(NodeId, u8, Outgoing, Option<Asked>),
-    /// A call whose request waits for room: end it when its time is over.
-    Await(Asked),
-    /// The caller waits no longer. The flag tells whether the reply was there already.
-    Cancel(CallId, bool),
-    /// Cancel the messages for this node on this channel with this token, and say how many.
-    CancelMessages(NodeId, ChannelId, u64, Answer<Result<u64, SendError>>),
     /// Anything else.
-    Call(Box<dyn FnOnce(&mut Driver) + Send>),
+    Run(Box<dyn FnOnce(&mut Worker) + Send>),
+}
+
+impl Command {
+    pub(super) fn run(work: impl FnOnce(&mut Worker) + Send + 'static) -> Self {
+        Self::Run(Box::new(work))
+    }
 }
 
 /// The bytes of a message that count toward [`MESSAGE_BYTES`].
 pub(super) fn length(message: &Message) -> u64 {
     u64::try_from(message.payload.len()).unwrap_or(u64::MAX)
 }
+
+type Gates = BTreeMap<NodeId, Arc<Gate>>;
 
 /// Which of `count` shards serves `node`: by the byte that its datagrams carry.
 pub(crate) fn owner(node: NodeId, count: usize) -> usize {
@@ -84,7 +86,7 @@ pub(crate) struct Shard {
     /// Peers of whose gates the program asked when they have room, and whether there are any.
     room_asked: Mutex<BTreeSet<NodeId>>,
     pub(super) asks_room: AtomicBool,
-    pub(super) gates: RwLock<BTreeMap<NodeId, Arc<Gate>>>,
+    gates: RwLock<Gates>,
     pub(super) messages: Ring<Message>,
     /// The messages, once a call wants only some of them or the thread has ended; and their number.
     pub(super) sorted: Mutex<Sorted>,
@@ -164,13 +166,18 @@ impl Shard {
         Ok(shard)
     }
 
+    /// The gates of all peers that are known.
+    pub(super) fn gates(&self) -> RwLockReadGuard<'_, Gates> {
+        self.gates.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gates_mut(&self) -> RwLockWriteGuard<'_, Gates> {
+        self.gates.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The gate of a peer, if it is known.
     pub(super) fn gate(&self, node: NodeId) -> Option<Arc<Gate>> {
-        self.gates
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&node)
-            .cloned()
+        self.gates().get(&node).cloned()
     }
 
     /// The gate of a peer, made if need be.
@@ -178,25 +185,14 @@ impl Shard {
         if let Some(gate) = self.gate(node) {
             return gate;
         }
-        let mut gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(
-            gates
-                .entry(node)
-                .or_insert_with(|| Arc::new(Gate::new(self.send_queue))),
-        )
-    }
-
-    /// Whether there are more gates than `most`.
-    pub(super) fn has_gates_beyond(&self, most: usize) -> bool {
-        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
-        gates.len() > most
+        let new = || Arc::new(Gate::new(self.send_queue));
+        Arc::clone(self.gates_mut().entry(node).or_insert_with(new))
     }
 
     /// Forgets the gates of nodes that are `gone`, but for those that a call is using or that hold
     /// messages.
     pub(super) fn forget_gates(&self, gone: impl Fn(NodeId) -> bool) {
-        let mut gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
-        gates.retain(|&node, gate| {
+        self.gates_mut().retain(|&node, gate| {
             let unused = Arc::get_mut(gate).is_some_and(|gate| gate.is_empty());
             !(unused && gone(node))
         });
@@ -204,14 +200,14 @@ impl Shard {
 
     /// Sets the closing mark when no call is between its check and the ring.
     pub(super) fn close_gates(&self) {
-        let gates = self.gates.write().unwrap_or_else(PoisonError::into_inner);
+        let gates = self.gates_mut();
         self.closing.store(true, Ordering::SeqCst);
         drop(gates);
     }
 
     /// Puts a command into the ring, if the node is open and the ring has room.
     pub(super) fn push(&self, command: Command) -> Result<(), Command> {
-        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+        let gates = self.gates();
         if self.closing.load(Ordering::Acquire) {
             return Err(command);
         }
@@ -264,11 +260,6 @@ impl Shard {
         self.message_bytes.load(Ordering::Acquire) <= MESSAGE_BYTES
             && self.sorted_len.load(Ordering::Acquire) < MESSAGES
             && self.messages.has_room()
-    }
-
-    /// Whether there is a place for a message that a call waits for, however many others lie ready.
-    pub(super) fn has_place(&self) -> bool {
-        self.messages.has_room()
     }
 
     /// Hands a message over: there must be room.
@@ -334,8 +325,13 @@ impl Shard {
     /// The program took messages of this many bytes: there is room for others.
     pub(super) fn took(&self, bytes: u64) {
         self.message_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        self.made_room(&self.starved);
+    }
+
+    /// Wakes the thread if it waits for the room that there is now, as this mark says.
+    fn made_room(&self, waits: &AtomicBool) {
         fence(Ordering::SeqCst);
-        if self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
+        if waits.load(Ordering::Relaxed) && waits.swap(false, Ordering::Relaxed) {
             self.nudge();
         }
     }
@@ -353,17 +349,13 @@ impl Shard {
     /// Its caller has it, or is gone: there is room for others.
     pub(super) fn took_reply(&self, reply: &Message) {
         self.reply_bytes.fetch_sub(length(reply), Ordering::AcqRel);
-        fence(Ordering::SeqCst);
-        if self.replies_wait.load(Ordering::Relaxed)
-            && self.replies_wait.swap(false, Ordering::Relaxed)
-        {
-            self.nudge();
-        }
+        self.made_room(&self.replies_wait);
     }
 
-    /// The caller of this call waits no longer.
+    /// The caller of this call waits no longer. `late`: its reply was there already.
     pub(super) fn cancel(&self, id: CallId, late: bool) {
-        if self.push(Command::Cancel(id, late)).is_err() {
+        let cancel = Command::run(move |worker| worker.cancel_call(id, late));
+        if self.push(cancel).is_err() {
             self.cancelled.store(true, Ordering::Release);
         }
     }
@@ -451,7 +443,7 @@ impl Shard {
         let mut failed = false;
         // While this is held, no failure moves from a gate to the events.
         let mut events = lock(&self.events);
-        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
+        let gates = self.gates();
         for (&node, gate) in gates.iter() {
             let queued = match gate.is_empty() {
                 true => 0,
@@ -485,7 +477,6 @@ impl Shard {
     pub(super) fn wake_all(&self) {
         self.command_room.wake();
         self.wants.wake();
-        let gates = self.gates.read().unwrap_or_else(PoisonError::into_inner);
-        gates.values().for_each(|gate| gate.room.wake());
+        self.gates().values().for_each(|gate| gate.room.wake());
     }
 }

@@ -34,6 +34,12 @@ pub(super) struct WakerList<F> {
     last: u64,
 }
 
+impl<F: Copy> Default for Sleepers<F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<F: Copy> Sleepers<F> {
     pub(crate) fn new() -> Self {
         Self {

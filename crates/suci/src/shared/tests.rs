@@ -223,12 +223,12 @@ fn an_end_follows_the_last_message_into_what_the_program_takes() {
 /// A command that leaves another one behind, until the node has taken a datagram or `deadline` is
 /// over.
 fn command_without_end(inner: Arc<Inner>, deadline: Deadline) -> Command {
-    Command::Call(Box::new(move |driver| {
-        if driver.engine.counters().datagrams_in == 0 && !deadline.is_over() {
+    Command::run(move |worker| {
+        if worker.driver.engine.counters().datagrams_in == 0 && !deadline.is_over() {
             let next = command_without_end(Arc::clone(&inner), deadline);
             assert!(inner.shards[0].push(next).is_ok());
         }
-    }))
+    })
 }
 
 #[test]
@@ -521,10 +521,10 @@ fn an_urgent_message_interrupts_the_thread() {
         .unwrap();
     let (is_busy, busy) = std::sync::mpsc::channel();
     let (go, goes) = std::sync::mpsc::channel();
-    let call = Command::Call(Box::new(move |_| {
+    let call = Command::run(move |_| {
         is_busy.send(()).unwrap();
         goes.recv().unwrap();
-    }));
+    });
     assert!(a.inner.shards[0].push(call).is_ok());
     busy.recv().unwrap();
     let is_interrupted = || a.inner.shards[0].urgent.load(Ordering::Relaxed);

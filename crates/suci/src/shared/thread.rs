@@ -33,7 +33,7 @@ const SPARE_GATES: usize = 64;
 
 /// The thread's state.
 pub(super) struct Worker {
-    driver: Driver,
+    pub(super) driver: Driver,
     wait: WaitPolicy,
     accounts: BTreeMap<NodeId, Account>,
     /// Peers whose accounts are not settled. Only these accounts are checked in each cycle.
@@ -46,7 +46,7 @@ pub(super) struct Worker {
     /// Replies are left, because their callers do not take earlier replies.
     replies_left: bool,
     /// The program's calls to this thread's peers.
-    calls: OpenCalls,
+    pub(super) calls: OpenCalls,
     /// The peers and channels of the messages that were handed over just now.
     heads: Vec<(NodeId, ChannelId)>,
     /// The last field, so that everything else is gone when all callers hear of the end.
@@ -213,18 +213,7 @@ impl Worker {
                     self.accept(to, class, message, asked);
                     self.driver.flush_if_wanted();
                 }
-                Command::Call(call) => call(&mut self.driver),
-                Command::Await(asked) => {
-                    self.calls.insert(asked);
-                }
-                Command::Cancel(id, late) => {
-                    self.cancel_call(id);
-                    self.driver.engine.count_late_replies(u64::from(late));
-                }
-                Command::CancelMessages(to, channel, token, answer) => {
-                    // The asker waits for the answer, whatever happens.
-                    let _ = answer.give(self.cancel_messages(to, channel, token));
-                }
+                Command::Run(work) => work(self),
             }
         }
         if count > 0 {
@@ -249,7 +238,7 @@ impl Worker {
 
     /// Cancels the messages for `to` on `channel` with this token, and returns how many. The gate
     /// has their room then.
-    fn cancel_messages(
+    pub(super) fn cancel_messages(
         &mut self,
         to: NodeId,
         channel: ChannelId,
@@ -386,7 +375,7 @@ impl Worker {
             return;
         }
         for wanted in shard.wants.look() {
-            if !shard.has_place() {
+            if !shard.messages.has_room() {
                 return;
             }
             if let Some(message) = self.driver.take_wanted(wanted) {
@@ -466,7 +455,7 @@ impl Worker {
     fn forget_strangers(&mut self) {
         let engine = &self.driver.engine;
         let shard = self.ending.shard();
-        if !shard.has_gates_beyond(2 * engine.peer_count() + SPARE_GATES) {
+        if shard.gates().len() <= 2 * engine.peer_count() + SPARE_GATES {
             return;
         }
         self.accounts

@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::message::{Message, OutgoingMessage};
 use crate::next::Next;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
@@ -215,9 +215,18 @@ impl Inner {
         &self,
         round_robin: &RoundRobin,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Message, Error>> {
+        self.receiving_by(|| self.take_message(round_robin))
+    }
+
+    /// Polls `take` until it finds something, or until the call waits for something that only the
+    /// program can end.
+    fn receiving_by<T>(
+        &self,
+        mut take: impl FnMut() -> Poll<Result<T, Error>>,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<T, Error>> {
         let mut seat = Seat::new(&self.message_ready.0);
         move |cx| {
-            seat.poll(cx, || match self.take_message(round_robin) {
+            seat.poll(cx, || match take() {
                 Poll::Pending => self.take_unanswered(),
                 ready @ Poll::Ready(_) => ready,
             })
@@ -226,13 +235,9 @@ impl Inner {
 
     /// Fails if the call waits for something that only the program can end.
     fn take_unanswered<T>(&self) -> Poll<Result<T, Error>> {
-        let mut unanswered = self
-            .shards
-            .iter()
-            .filter_map(|shard| shard.unanswered.take());
-        unanswered
-            .next()
-            .map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
+        let mut shards = self.shards.iter();
+        let unanswered = shards.find_map(|shard| shard.unanswered.take());
+        unanswered.map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
     }
 
     /// Takes messages that are there, once from each shard that has some. Ready with an error if
@@ -265,15 +270,7 @@ impl Inner {
         most: usize,
         messages: &mut Vec<Message>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<usize, Error>> {
-        let mut seat = Seat::new(&self.message_ready.0);
-        move |cx| {
-            seat.poll(cx, || {
-                match self.take_messages(round_robin, most, messages) {
-                    Poll::Pending => self.take_unanswered(),
-                    ready @ Poll::Ready(_) => ready,
-                }
-            })
-        }
+        self.receiving_by(move || self.take_messages(round_robin, most, messages))
     }
 
     /// The number of ends of sessions that the program knows, with the only peer that `wanted`
@@ -378,10 +375,7 @@ impl Inner {
         move |cx| {
             self.check_open()?;
             for shard in self.shards.iter() {
-                let gates: Vec<_> = {
-                    let gates = shard.gates.read().unwrap_or_else(PoisonError::into_inner);
-                    gates.values().map(Arc::clone).collect()
-                };
+                let gates: Vec<_> = shard.gates().values().map(Arc::clone).collect();
                 for gate in gates {
                     let flushed = || match gate.is_flushed() {
                         true => Poll::Ready(()),

@@ -8,13 +8,14 @@ use super::SharedNode;
 use super::inner::Inner;
 use super::sleepers::{Seat, Sleepers};
 use crate::error::Error;
-use crate::waker::Waker;
+use crate::waker::{Target, Waker};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 /// The mark, and the calls that wait.
+#[derive(Default)]
 pub(super) struct WakeMark {
     /// No call has taken the wake yet.
     pending: AtomicBool,
@@ -26,15 +27,6 @@ pub(super) struct WakeMark {
 }
 
 impl WakeMark {
-    pub(super) fn new() -> Self {
-        Self {
-            pending: AtomicBool::new(false),
-            requested: AtomicBool::new(false),
-            used: AtomicBool::new(false),
-            waiting: Sleepers::new(),
-        }
-    }
-
     pub(super) fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
     }
@@ -77,7 +69,7 @@ impl SharedNode {
     /// [`Error::Io`].
     pub fn waker(&self) -> Result<Waker, Error> {
         self.inner.wakes.used.store(true, Ordering::SeqCst);
-        Waker::of_shared(Arc::clone(&self.inner))
+        Waker::of(Target::Shared(Arc::clone(&self.inner)))
     }
 
     /// Waits for a wake, and takes it: for tasks, which a wake does not end by itself. If the

@@ -54,14 +54,17 @@ impl Worker {
         }
         if self.ending.shard().cancelled.swap(false, Ordering::Acquire) {
             let unwanted = self.calls.unwanted();
-            unwanted.into_iter().for_each(|id| self.cancel_call(id));
+            unwanted
+                .into_iter()
+                .for_each(|id| self.cancel_call(id, false));
         }
     }
 
-    /// The caller waits no longer.
-    pub(super) fn cancel_call(&mut self, id: CallId) {
+    /// The caller waits no longer. `late`: its reply was there already.
+    pub(in crate::shared) fn cancel_call(&mut self, id: CallId, late: bool) {
         if self.calls.remove(id).is_some() {
             self.driver.engine.cancel_call(id);
         }
+        self.driver.engine.count_late_replies(u64::from(late));
     }
 }
