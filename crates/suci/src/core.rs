@@ -146,7 +146,6 @@ impl Core {
         {
             // A program that sleeps on the descriptor makes no call until that is readable.
             turn.coalescer.allowed = false;
-            turn.exposed = true;
             turn.send_on();
             turn.work.unwatched = sys::watch(&self.epoll, self.socket).is_err();
             if let Some(launcher) = &mut turn.launcher
@@ -184,6 +183,11 @@ impl Turn<'_> {
     /// Shows the helper that the call goes on. A helper that sleeps while it lasts wakes up.
     pub(crate) fn show_life(&self) {
         self.work.show_life(|| self.core.helper_bell.ring());
+    }
+
+    /// Whether the program has the node's descriptor.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.core.is_exposed()
     }
 
     /// Makes the descriptor readable exactly when a call would find something to do.

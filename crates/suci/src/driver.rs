@@ -100,9 +100,6 @@ pub(crate) struct Driver {
     /// Decides if messages wait for the program's next call.
     pub(crate) coalescer: SendCoalescer,
     pub(crate) outlook: Outlook,
-    /// The program waits on the node's descriptor: no call leaves output or datagrams behind of
-    /// which the descriptor could not tell.
-    pub(crate) exposed: bool,
     /// Ends the waits of the program's calls, if the program asked for it.
     pub(crate) wakes: Option<Arc<Wakes>>,
 }
@@ -141,7 +138,6 @@ impl Driver {
             takes: Takes::default(),
             coalescer: SendCoalescer::new(),
             outlook: Outlook::default(),
-            exposed: false,
             wakes: None,
         }
     }
@@ -334,12 +330,17 @@ impl Driver {
 
     /// As [`Driver::wait`], for a program that takes its message at once. It gets a single message
     /// before output, if nothing but the acknowledgement would be sent; the next call does the
-    /// rest. A program that waits on the descriptor gets the output now, and the socket is emptied
-    /// for it: an edge-triggered descriptor would not report data that stays behind. The caller has
-    /// just read the clock.
-    pub(crate) fn wait_for_message(&mut self, deadline: Deadline) -> Result<(), Error> {
+    /// rest. If the node's descriptor is `exposed`, the program gets the output now, since the
+    /// descriptor could not say when it is due. The socket is emptied for it, too, because an
+    /// edge-triggered descriptor would not report data that stays behind. The caller has just read
+    /// the clock.
+    pub(crate) fn wait_for_message(
+        &mut self,
+        deadline: Deadline,
+        exposed: bool,
+    ) -> Result<(), Error> {
         self.await_input(deadline)?;
-        if self.exposed {
+        if exposed {
             if !self.last_look.drained {
                 self.last_look.bulk = true;
                 self.look()?;

@@ -4,9 +4,9 @@ use super::Driver;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::shared::{CrossShardMessage, CrossShardQueue};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
-use suci_net::Report;
+use suci_net::{Backend, Report};
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{Arrival, Engine, Undelivered, Unreachable};
@@ -36,6 +36,9 @@ const CHECK_EVERY: u32 = 64;
 
 /// ... and whenever the last look is this long ago.
 const CHECK_AFTER: Duration = Duration::from_millis(20);
+
+/// Takes datagrams that came together.
+type Sink<'a> = &'a mut dyn FnMut(&suci_net::Meta, &[u8]);
 
 /// The result of the last look at the socket.
 pub(super) struct LastLook {
@@ -93,7 +96,7 @@ impl Driver {
         self.last_look.newest = None;
         let mut total = 0;
         loop {
-            let (got, late) = self.take(began, ask)?;
+            let (got, late) = self.take(began, false, |socket, sink| socket.recv(ask, sink))?;
             total += got;
             self.last_look.drained = got < ask;
             if self.last_look.drained || (got == 1 && ask == 1) {
@@ -227,10 +230,16 @@ impl Driver {
         }
     }
 
-    /// Hands at most `max` datagrams to the engine, in a look that `began` then. Moves `now`
-    /// forward if one of them arrived later. Returns their number, and whether the last of them had
-    /// arrived after the look began.
-    fn take(&mut self, began: Instant, max: usize) -> Result<(usize, bool), Error> {
+    /// Hands the datagrams that `receive` gets to the engine, in a look that `began` then. Moves
+    /// `now` on if one of them arrived later. A receive that `blocks` begins a cycle when it wakes
+    /// up. Returns the result of `receive`, and whether the last datagram had arrived after the
+    /// look began.
+    pub(super) fn take<T>(
+        &mut self,
+        began: Instant,
+        blocks: bool,
+        receive: impl FnOnce(&mut dyn Backend, Sink<'_>) -> io::Result<T>,
+    ) -> Result<(T, bool), Error> {
         let Self {
             backend,
             engine,
@@ -240,8 +249,16 @@ impl Driver {
             cross_shard,
             ..
         } = self;
+        let mut asleep = blocks;
+        let mut wake = |engine: &mut Engine, now: &mut Instant| {
+            if std::mem::take(&mut asleep) {
+                *now = Clock.now();
+                engine.begin_cycle(*now);
+            }
+        };
         let mut late = false;
-        let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
+        let got = receive(&mut **backend, &mut |meta, bytes| {
+            wake(engine, now);
             let at = match meta.arrived {
                 Some(wall) => stamps.arrival(wall, *now),
                 None => Clock.now(),
@@ -250,46 +267,15 @@ impl Driver {
             last_look.newest = meta.arrived.map(|_| at);
             let at = arrived_by(now, at.max(last_look.drained_at));
             #[cfg(suci_plant)]
-            if suci_proto::plant::active("stale-clock") {
+            if suci_proto::plant::active("stale-clock") && !blocks {
                 *now = began;
                 return hand(engine, cross_shard, began, at.min(began), meta, bytes);
             }
             hand(engine, cross_shard, *now, at, meta, bytes);
-        };
-        let got = backend
-            .recv(max, &mut sink)
-            .map_err(Error::io("receiving from the socket"))?;
+        });
+        wake(engine, now);
+        let got = got.map_err(Error::io("receiving from the socket"))?;
         Ok((got, late))
-    }
-
-    /// Receives and blocks until datagrams arrive. A cycle begins then. Returns their number; none
-    /// if the socket stayed empty.
-    pub(super) fn take_blocking(&mut self) -> Result<Option<usize>, Error> {
-        let Self {
-            backend,
-            engine,
-            stamps,
-            last_look,
-            cross_shard,
-            ..
-        } = self;
-        let wake = |engine: &mut Engine| {
-            let now = Clock.now();
-            engine.begin_cycle(now);
-            now
-        };
-        let mut woken = None;
-        let mut sink = |meta: &suci_net::Meta, bytes: &[u8]| {
-            let now = *woken.get_or_insert_with(|| wake(engine));
-            let at = (meta.arrived).map_or(now, |wall| stamps.arrival(wall, now));
-            let at = at.max(last_look.drained_at).min(now);
-            hand(engine, cross_shard, now, at, meta, bytes);
-        };
-        let got = backend
-            .recv_blocking(&mut sink)
-            .map_err(Error::io("receiving from the socket"))?;
-        self.now = woken.unwrap_or_else(|| wake(engine));
-        Ok(got)
     }
 }
 

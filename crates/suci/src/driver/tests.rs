@@ -588,7 +588,7 @@ fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_ne
     let limit = Deadline::after(3 * LIMIT);
     a.waiter.begin(WaitPolicy::Sleep, Awaited::Message);
     a.read_clock();
-    a.wait_for_message(limit).unwrap();
+    a.wait_for_message(limit, false).unwrap();
     assert!(a.take_message().is_some());
     assert_eq!(script.lock().unwrap().attempts.len(), 0);
     a.step(false).unwrap();

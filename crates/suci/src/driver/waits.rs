@@ -97,7 +97,7 @@ impl Driver {
     fn wait_in_recv(&mut self) -> Result<(), Error> {
         let since = self.now;
         self.check_charge();
-        let got = self.take_blocking()?;
+        let (got, _) = self.take(since, true, |socket, sink| socket.recv_blocking(sink))?;
         let slept = self.now.since(since);
         self.last_look.on_receive(self.now, got);
         self.waiter.on_receive(got.map(|_| slept));

@@ -196,7 +196,8 @@ pub(super) fn wait_to_take<T>(
         if turn.take_wake() {
             return Err(Error::Woken);
         }
-        turn.wait_for_message(deadline)?;
+        let exposed = turn.is_exposed();
+        turn.wait_for_message(deadline, exposed)?;
         turn.show_life();
         let taken = take(turn);
         if taken.is_some() || deadline.is_over() {
