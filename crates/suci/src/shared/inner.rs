@@ -9,6 +9,7 @@ use crate::builder::Fixed;
 use crate::calls::CallIds;
 use crate::driver::Driver;
 use crate::error::Error;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -199,13 +200,15 @@ impl Inner {
     }
 }
 
-/// Joins the results of two threads that closed: all peers that did not get everything, or the
-/// first other error.
-fn both(one: Result<(), Error>, other: Result<(), Error>) -> Result<(), Error> {
+/// Joins two results of closing: all peers that did not get everything, or the first other error.
+pub(super) fn both(one: Result<(), Error>, other: Result<(), Error>) -> Result<(), Error> {
     match (one, other) {
-        (Err(Error::NotFlushed { mut peers }), Err(Error::NotFlushed { peers: more })) => {
-            peers.extend(more);
-            peers.sort_unstable();
+        (Err(Error::NotFlushed { peers }), Err(Error::NotFlushed { peers: more })) => {
+            let mut counts = BTreeMap::<NodeId, u64>::new();
+            for (node, count) in peers.into_iter().chain(more) {
+                *counts.entry(node).or_default() += count;
+            }
+            let peers = counts.into_iter().collect();
             Err(Error::NotFlushed { peers })
         }
         (Err(Error::NotFlushed { .. }) | Ok(()), worse @ Err(_)) => worse,

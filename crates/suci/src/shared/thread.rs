@@ -6,7 +6,7 @@ mod calls;
 use super::calls::{Asked, OpenCalls};
 use super::cross_shard::CrossShardQueue;
 use super::events::EVENTS;
-use super::inner::{Inner, Phase};
+use super::inner::{Inner, Phase, both};
 use super::shard::{COMMANDS, Command, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
@@ -273,8 +273,8 @@ impl Worker {
             else {
                 continue;
             };
-            let (channel, token, notify) = (message.channel, message.token, message.notify);
-            let size = Held::of(&message);
+            let refused = Refused::new(class, &message);
+            let size = refused.size;
             if call.is_some_and(|id| !calls.has(id)) {
                 // The call was cancelled, or its time is over.
                 account.kept.change(class, |kept| kept.minus(size));
@@ -307,17 +307,7 @@ impl Worker {
                     // A caller that does not wait any more needs no reason.
                     let _ = asked.give(Err(error));
                 }
-                Err(_) => {
-                    account.refused_held = account.refused_held.plus(size);
-                    account.refused.push_back(Refused {
-                        channel,
-                        token,
-                        notify,
-                        class,
-                        size,
-                        reason: 0,
-                    });
-                }
+                Err(_) => account.refuse(refused),
             }
         }
         account.stash.len() < before
@@ -616,26 +606,14 @@ impl Worker {
     fn refuse_stashed(&mut self, closed: Result<(), Error>) -> Result<(), Error> {
         let stashed = |(&node, account): (&NodeId, &Account)| {
             let count = account.stash.len() + account.refused.len();
-            let count = u64::try_from(count).unwrap_or(u64::MAX);
-            (count > 0).then_some((node, count))
+            (count > 0).then_some((node, count as u64))
         };
-        let mut left: BTreeMap<NodeId, u64> = self.accounts.iter().filter_map(stashed).collect();
+        let peers: Vec<_> = self.accounts.iter().filter_map(stashed).collect();
         self.settle(usize::MAX);
-        if left.is_empty() {
-            return closed;
+        match peers.is_empty() {
+            true => closed,
+            false => both(closed, Err(Error::NotFlushed { peers })),
         }
-        match closed {
-            Ok(()) => {}
-            Err(Error::NotFlushed { peers }) => {
-                for (node, count) in peers {
-                    *left.entry(node).or_default() += count;
-                }
-            }
-            Err(error) => return Err(error),
-        }
-        Err(Error::NotFlushed {
-            peers: left.into_iter().collect(),
-        })
     }
 }
 

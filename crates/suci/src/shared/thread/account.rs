@@ -49,6 +49,19 @@ pub(super) struct Refused {
     pub(super) reason: u64,
 }
 
+impl Refused {
+    pub(super) fn new(class: u8, message: &Outgoing) -> Self {
+        Self {
+            channel: message.channel,
+            token: message.token,
+            notify: message.notify,
+            class,
+            size: Held::of(message),
+            reason: 0,
+        }
+    }
+}
+
 /// The messages that a peer's gate has let through.
 pub(super) struct Account {
     pub(super) gate: Arc<Gate>,
@@ -134,21 +147,18 @@ impl Account {
 
     /// Takes note that a message was cancelled before the engine took it.
     fn take_back(&mut self, stashed: Stashed, reason: u64) {
-        let Stashed { class, message, .. } = stashed;
-        let size = Held::of(&message);
-        if !message.notify {
-            self.kept.change(class, |kept| kept.minus(size));
-            return;
+        let mut refused = Refused::new(stashed.class, &stashed.message);
+        refused.reason = reason;
+        match refused.notify {
+            true => self.refuse(refused),
+            false => (self.kept).change(refused.class, |kept| kept.minus(refused.size)),
         }
-        self.refused_held = self.refused_held.plus(size);
-        self.refused.push_back(Refused {
-            channel: message.channel,
-            token: message.token,
-            notify: true,
-            class,
-            size,
-            reason,
-        });
+    }
+
+    /// Keeps the remains of a message until the program can hear of it.
+    pub(super) fn refuse(&mut self, refused: Refused) {
+        self.refused_held = self.refused_held.plus(refused.size);
+        self.refused.push_back(refused);
     }
 
     /// Tells the gate how many messages failed whose events were not handed over.
