@@ -1,13 +1,12 @@
 //! One peer of a node: the program's decisions about it, and the known facts.
 
 use crate::clock::Clock;
-use crate::driver::Driver;
 use crate::error::Error;
 use crate::node::Node;
 use crate::shared::SharedNode;
 use std::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{PeerOptions, PeerStats, Priority, SendError, Steer};
+use suci_proto::{Engine, PeerOptions, PeerStats, Priority, SendError, Steer};
 
 /// One peer, as its node sees it: [`Node::peer`] and [`SharedNode::peer`] give it. It costs
 /// nothing to make and names the peer only: whether the node knows the peer, each call says.
@@ -75,9 +74,8 @@ impl Peer<'_> {
     /// # Errors
     /// [`Error::UnknownPeer`].
     pub fn options(&self) -> Result<PeerOptions, Error> {
-        let id = self.id;
-        let options = self.ask(move |driver| driver.engine.options(id))?;
-        options.map_err(|error| Error::from_send(id, error))
+        let options = self.ask(move |engine, id| engine.options(id))?;
+        options.map_err(|error| Error::from_send(self.id, error))
     }
 
     /// Decides about the peer, for all its sessions and connections from now on. Begin with
@@ -88,12 +86,11 @@ impl Peer<'_> {
     /// [`Error::UnknownPeer`]; [`Error::Config`] for a limit of silence that is
     /// out of its range. Nothing changes then.
     pub fn set_options(&self, options: PeerOptions) -> Result<(), Error> {
-        let id = self.id;
-        let changed = self.change(move |driver| {
+        let changed = self.change(move |engine, id| {
             let now = Clock.now();
-            driver.engine.change_options(now, id, |old| *old = options)
+            engine.change_options(now, id, |old| *old = options)
         })?;
-        changed.map_err(|error| Error::from_options(id, error))
+        changed.map_err(|error| Error::from_options(self.id, error))
     }
 
     /// Sets how urgent a channel is beside other channels of the peer, in both directions. If its
@@ -109,9 +106,9 @@ impl Peer<'_> {
         priority: Priority,
     ) -> Result<(), Error> {
         Error::check_channel(channel)?;
-        let (id, gate) = (self.id, self.gate());
-        self.verb(move |driver| {
-            let done = driver.engine.set_channel_priority(id, channel, priority);
+        let gate = self.gate();
+        self.verb(move |engine, id| {
+            let done = engine.set_channel_priority(id, channel, priority);
             // The next message meets a gate that knows.
             if let (Some(gate), Ok(())) = (gate, &done) {
                 gate.set_class(channel, priority.class());
@@ -140,8 +137,7 @@ impl Peer<'_> {
     }
 
     fn set_steer(&self, steer: Option<Box<dyn Steer>>) -> Result<(), Error> {
-        let id = self.id;
-        self.known(move |driver| driver.engine.steer(Clock.now(), id, steer))
+        self.known(move |engine, id| engine.steer(Clock.now(), id, steer))
     }
 
     // ---- connection and flow
@@ -151,8 +147,7 @@ impl Peer<'_> {
     /// # Errors
     /// [`Error::UnknownPeer`].
     pub fn connect(&self) -> Result<(), Error> {
-        let id = self.id;
-        self.verb(move |driver| driver.engine.connect(Clock.now(), id))
+        self.verb(move |engine, id| engine.connect(Clock.now(), id))
     }
 
     /// Holds back all messages to and from the peer until [`Peer::resume`]. What was accepted is
@@ -181,9 +176,8 @@ impl Peer<'_> {
     }
 
     fn set_suspended(&self, suspended: bool) -> Result<(), Error> {
-        let (id, gate) = (self.id, self.gate());
-        self.verb(move |driver| {
-            let engine = &mut driver.engine;
+        let gate = self.gate();
+        self.verb(move |engine, id| {
             let done = match suspended {
                 true => engine.suspend(id),
                 false => engine.resume(id),
@@ -212,8 +206,7 @@ impl Peer<'_> {
     /// if it was not used yet and cannot be opened.
     pub fn finish_channel(&self, channel: ChannelId) -> Result<bool, Error> {
         Error::check_channel(channel)?;
-        let id = self.id;
-        self.verb(move |driver| driver.engine.finish_channel(Clock.now(), id, channel))
+        self.verb(move |engine, id| engine.finish_channel(Clock.now(), id, channel))
     }
 
     /// Takes back the messages on `channel` with this [`token`](crate::OutgoingMessage::token) of
@@ -249,8 +242,7 @@ impl Peer<'_> {
     /// # Errors
     /// [`Error::UnknownPeer`].
     pub fn retransmit(&self) -> Result<(), Error> {
-        let id = self.id;
-        self.known(move |driver| driver.engine.retransmit(id))
+        self.known(move |engine, id| engine.retransmit(id))
     }
 
     // ---- what is known
@@ -260,8 +252,7 @@ impl Peer<'_> {
     /// # Errors
     /// [`Error::Forked`], [`Error::Closed`].
     pub fn stats(&self) -> Result<Option<PeerStats>, Error> {
-        let id = self.id;
-        self.ask(move |driver| driver.engine.peer_stats(id))
+        self.ask(move |engine, id| engine.peer_stats(id))
     }
 
     /// The name of the congestion controller that decides now; nothing without a connection.
@@ -269,8 +260,7 @@ impl Peer<'_> {
     /// # Errors
     /// [`Error::Forked`], [`Error::Closed`].
     pub fn controller(&self) -> Result<Option<&'static str>, Error> {
-        let id = self.id;
-        self.ask(move |driver| driver.engine.controller(id))
+        self.ask(move |engine, id| engine.controller(id))
     }
 
     /// Messages accepted and not yet acknowledged, and their bytes of payload and header. Of those
@@ -292,8 +282,7 @@ impl Peer<'_> {
     /// # Errors
     /// [`Error::Forked`], [`Error::Closed`].
     pub fn delivered(&self, channel: ChannelId) -> Result<u64, Error> {
-        let id = self.id;
-        self.ask(move |driver| driver.engine.delivered(id, channel))
+        self.ask(move |engine, id| engine.delivered(id, channel))
     }
 
     /// Bytes that the peer would take now as one message on `channel`, if nothing were queued
@@ -303,8 +292,7 @@ impl Peer<'_> {
     /// # Errors
     /// [`Error::Forked`], [`Error::Closed`].
     pub fn remote_window(&self, channel: ChannelId) -> Result<u64, Error> {
-        let id = self.id;
-        self.ask(move |driver| driver.engine.remote_window(Clock.now(), id, channel))
+        self.ask(move |engine, id| engine.remote_window(Clock.now(), id, channel))
     }
 
     // ---- ends
@@ -316,8 +304,7 @@ impl Peer<'_> {
     /// # Errors
     /// [`Error::UnknownPeer`].
     pub fn close(&self, patience: Duration) -> Result<bool, Error> {
-        let id = self.id;
-        self.verb(move |driver| driver.engine.close_peer(Clock.now(), id, patience))
+        self.verb(move |engine, id| engine.close_peer(Clock.now(), id, patience))
     }
 
     /// Gives the session up at once. Returns whether there is one; if so
@@ -326,8 +313,7 @@ impl Peer<'_> {
     /// # Errors
     /// [`Error::UnknownPeer`].
     pub fn reset(&self) -> Result<bool, Error> {
-        let id = self.id;
-        self.verb(move |driver| driver.engine.reset(Clock.now(), id))
+        self.verb(move |engine, id| engine.reset(Clock.now(), id))
     }
 
     // ---- how both kinds of nodes do it
@@ -335,44 +321,48 @@ impl Peer<'_> {
     /// Runs a question that changes nothing.
     fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Driver) -> T + Send + 'static,
+        question: impl FnOnce(&mut Engine, NodeId) -> T + Send + 'static,
     ) -> Result<T, Error> {
+        let id = self.id;
         match self.host {
-            Host::Node(node) => Ok(question(&mut *node.enter_to_ask()?)),
-            Host::Shared(node) => node.ask(self.id, question),
+            Host::Node(node) => Ok(question(&mut node.enter_to_ask()?.engine, id)),
+            Host::Shared(node) => node.ask(id, move |driver| question(&mut driver.engine, id)),
         }
     }
 
     /// Runs a change, and sends the output that it allows.
     fn change<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Driver) -> T + Send + 'static,
+        work: impl FnOnce(&mut Engine, NodeId) -> T + Send + 'static,
     ) -> Result<T, Error> {
+        let id = self.id;
         match self.host {
             Host::Node(node) => {
                 let mut turn = node.enter_open()?;
-                let result = work(&mut turn);
+                let result = work(&mut turn.engine, id);
                 // The change holds even if the socket failed; the next call that needs the socket
                 // reports it.
                 let _ = turn.output_now();
                 Ok(result)
             }
-            Host::Shared(node) => node.ask(self.id, work),
+            Host::Shared(node) => node.ask(id, move |driver| work(&mut driver.engine, id)),
         }
     }
 
     /// Does the same as `change`, for a verb of the engine.
     fn verb<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Driver) -> Result<T, SendError> + Send + 'static,
+        work: impl FnOnce(&mut Engine, NodeId) -> Result<T, SendError> + Send + 'static,
     ) -> Result<T, Error> {
-        let id = self.id;
         self.change(work)?
-            .map_err(|error| Error::from_send(id, error))
+            .map_err(|error| Error::from_send(self.id, error))
     }
 
     /// Does the same as `change`, for a verb that reports whether it knows the peer.
-    fn known(&self, work: impl FnOnce(&mut Driver) -> bool + Send + 'static) -> Result<(), Error> {
+    fn known(
+        &self,
+        work: impl FnOnce(&mut Engine, NodeId) -> bool + Send + 'static,
+    ) -> Result<(), Error> {
         let known = self.change(work)?;
         known.then_some(()).ok_or(Error::UnknownPeer(self.id))
     }
