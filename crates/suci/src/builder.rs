@@ -39,7 +39,7 @@ const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Settings of a node to be opened. Every setting has a default. Missing ones are looked up in the
 /// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`, `SUCI_NOTICES`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NodeBuilder {
     id: Option<NodeId>,
     listen: Option<SocketAddr>,
@@ -50,26 +50,8 @@ pub struct NodeBuilder {
     faults: Option<FaultSpec>,
     udp: UdpOptions,
     wait: WaitPolicy,
-    statistics: bool,
+    no_statistics: bool,
     metrics: Option<SocketAddr>,
-}
-
-impl Default for NodeBuilder {
-    fn default() -> Self {
-        Self {
-            id: None,
-            listen: None,
-            book: None,
-            book_file: None,
-            config: Config::default(),
-            allow_insecure_network: false,
-            faults: None,
-            udp: UdpOptions::default(),
-            wait: WaitPolicy::default(),
-            statistics: true,
-            metrics: None,
-        }
-    }
 }
 
 impl NodeBuilder {
@@ -260,7 +242,7 @@ impl NodeBuilder {
     /// [`statistics`](crate::statistics).
     #[must_use]
     pub fn statistics(mut self, on: bool) -> Self {
-        self.statistics = on;
+        self.no_statistics = !on;
         self
     }
 
@@ -436,12 +418,12 @@ impl NodeBuilder {
     fn outlooks(&self, about: NodeInfo, count: usize) -> Result<Vec<Outlook>, Error> {
         let now = Clock.now();
         let trouble = Error::io("memory for the statistics that metrics are read from");
-        let named = self.statistics.then(|| Publisher::new(about, now));
+        let named = (!self.no_statistics).then(|| Publisher::new(about, now));
         let mut publisher = named.and_then(Result::ok);
         let mut responder = None;
         if let Some(address) = self.metrics {
             let path = publisher.as_ref().and_then(Publisher::path);
-            let file = match path.and_then(|path| StatFile::open(path).ok()) {
+            let file = match path.and_then(|path| StatFile::open(&path).ok()) {
                 Some(file) => file,
                 None => {
                     let (anonymous, file) = Publisher::anonymous(about, now).map_err(&trouble)?;

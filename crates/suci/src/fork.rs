@@ -9,9 +9,7 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-struct Page(&'static AtomicU32);
-
-fn map() -> io::Result<Page> {
+fn map() -> io::Result<&'static AtomicU32> {
     // SAFETY: asks for a system constant.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let size = usize::try_from(size).map_err(|_| io::Error::last_os_error())?;
@@ -32,11 +30,10 @@ fn map() -> io::Result<Page> {
     // SAFETY: the mapping is page-aligned, zeroed (a valid `AtomicU32`), never unmapped, and only
     // ever used through this shared reference. The kernel wipes it only in a child, before that
     // runs.
-    let word = unsafe { &*page.cast::<AtomicU32>() };
-    Ok(Page(word))
+    Ok(unsafe { &*page.cast::<AtomicU32>() })
 }
 
-static PAGE: OnceLock<Page> = OnceLock::new();
+static PAGE: OnceLock<&AtomicU32> = OnceLock::new();
 
 /// The page's word, which is not 0: in a child that opens nodes of its own it begins a new
 /// generation.
@@ -45,10 +42,10 @@ fn word() -> io::Result<&'static AtomicU32> {
     /// would not do, since in a new namespace it is 1 again.
     static GENERATIONS: AtomicU32 = AtomicU32::new(0);
     let word = match PAGE.get() {
-        Some(page) => page.0,
+        Some(word) => word,
         None => {
-            let page = map()?;
-            PAGE.get_or_init(|| page).0
+            let word = map()?;
+            PAGE.get_or_init(|| word)
         }
     };
     if word.load(Ordering::Relaxed) == 0 {
@@ -76,7 +73,7 @@ impl Birth {
 
     /// The same, without mapping anything: there is none before this process opened a node.
     pub(crate) fn known() -> Option<Self> {
-        let word = PAGE.get()?.0;
+        let word = PAGE.get()?;
         let value = word.load(Ordering::Relaxed);
         Some(Self { word, value })
     }

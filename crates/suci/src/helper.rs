@@ -39,17 +39,6 @@ const TRIES: u32 = 64;
 /// looking.
 const LONG_CALL: Duration = Duration::from_secs(1);
 
-/// The program's state, as the word showed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Program {
-    /// It called the node since the last look.
-    Active,
-    /// It has been in one call since the last look.
-    Inside,
-    /// It is outside of the node's calls, and made none since the last look.
-    Away,
-}
-
 pub(crate) fn spawn(core: Arc<Core>) -> Result<JoinHandle<()>, Error> {
     let thread = std::thread::Builder::new().name("suci-helper".into());
     thread
@@ -104,23 +93,23 @@ fn run(core: &Core) {
             return;
         }
         let word = core.cell.word();
-        let program = judge(seen, word);
-        watch.inside = program == Program::Inside;
-        match program {
-            Program::Active => watch.away = Duration::ZERO,
-            Program::Inside if watch.looks > 0 => {}
-            // An error ends the sleep early, which costs one more look.
-            Program::Inside => core
-                .cell
-                .sleep_while(word, || drop(sleep_alone(core, LONG_CALL))),
-            Program::Away => {
-                watch.away += limit;
-                if watch.away >= UNATTENDED {
-                    watch.away = Duration::ZERO;
-                    if serve(core, word).is_err() {
-                        // The program's next call meets the same error and reports it.
-                        return;
-                    }
+        // An odd word: the program has been in one call since the last look.
+        watch.inside = seen == word && word & 1 == 1;
+        if seen != word {
+            watch.away = Duration::ZERO;
+        } else if watch.inside {
+            if watch.looks == 0 {
+                // An error ends the sleep early, which costs one more look.
+                let sleep = || drop(sleep_alone(core, LONG_CALL));
+                core.cell.sleep_while(word, sleep);
+            }
+        } else {
+            watch.away += limit;
+            if watch.away >= UNATTENDED {
+                watch.away = Duration::ZERO;
+                if serve(core, word).is_err() {
+                    // The program's next call meets the same error and reports it.
+                    return;
                 }
             }
         }
@@ -181,14 +170,6 @@ fn enter_between(core: &Core) -> Option<Turn<'_>> {
         }
         turn
     })
-}
-
-fn judge(seen: u64, word: u64) -> Program {
-    match (seen == word, word & 1) {
-        (false, _) => Program::Active,
-        (true, 1) => Program::Inside,
-        (true, _) => Program::Away,
-    }
 }
 
 fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<()> {

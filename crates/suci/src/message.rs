@@ -97,23 +97,15 @@ impl Message {
     }
 
     pub(crate) fn new(from: Source, message: suci_proto::Message) -> Self {
-        let suci_proto::Message {
-            channel,
-            number,
-            tag,
-            kind,
-            user_header,
-            payload,
-        } = message;
         Self {
             from: from.node,
             session: from.session,
-            channel,
-            number,
-            tag,
-            kind,
-            user_header,
-            payload,
+            channel: message.channel,
+            number: message.number,
+            tag: message.tag,
+            kind: message.kind,
+            user_header: message.user_header,
+            payload: message.payload,
         }
     }
 

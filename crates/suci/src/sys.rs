@@ -308,16 +308,18 @@ impl Known {
 }
 
 fn identity(fd: RawFd) -> Option<(libc::dev_t, libc::ino_t)> {
+    let about = status(fd).ok()?;
+    Some((about.st_dev, about.st_ino))
+}
+
+fn status(fd: RawFd) -> io::Result<libc::stat> {
     let mut about = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it
     // was filled.
-    let about = unsafe {
-        if libc::fstat(fd, about.as_mut_ptr()) != 0 {
-            return None;
-        }
-        about.assume_init()
-    };
-    Some((about.st_dev, about.st_ino))
+    unsafe {
+        checked(libc::fstat(fd, about.as_mut_ptr()))?;
+        Ok(about.assume_init())
+    }
 }
 
 /// Marks an inherited descriptor close-on-exec. Fails if it is not open.
@@ -346,13 +348,7 @@ pub(crate) fn is_datagram_socket(fd: RawFd) -> bool {
 /// # Safety
 /// Nothing else may use or close the descriptor, if it is a pipe.
 pub(crate) unsafe fn take_pipe(fd: RawFd) -> io::Result<OwnedFd> {
-    let mut about = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it
-    // was filled.
-    let about = unsafe {
-        checked(libc::fstat(fd, about.as_mut_ptr()))?;
-        about.assume_init()
-    };
+    let about = status(fd)?;
     // SAFETY: no pointers are involved.
     let flags = checked(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
     let is_pipe = about.st_mode & libc::S_IFMT == libc::S_IFIFO;

@@ -241,26 +241,27 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Links by their words.
+const LINKS: [Link; 5] = [
+    Link::Idle,
+    Link::Connecting,
+    Link::Up,
+    Link::Lost,
+    Link::Quiet,
+];
+
 /// A link as a word.
-pub(crate) fn link_word(link: Link) -> u64 {
-    match link {
-        Link::Idle => 0,
-        Link::Connecting => 1,
-        Link::Up => 2,
-        Link::Lost => 3,
-        Link::Quiet => 4,
-    }
+fn link_word(link: Link) -> u64 {
+    (0..)
+        .zip(LINKS)
+        .find(|it| it.1 == link)
+        .map_or(0, |it| it.0)
 }
 
 /// Decodes a word of [`link_word`]; an unknown word is an idle link.
-pub(crate) fn link_of(word: u64) -> Link {
-    match word {
-        1 => Link::Connecting,
-        2 => Link::Up,
-        3 => Link::Lost,
-        4 => Link::Quiet,
-        _ => Link::Idle,
-    }
+fn link_of(word: u64) -> Link {
+    let place = usize::try_from(word).unwrap_or(usize::MAX);
+    LINKS.get(place).copied().unwrap_or(Link::Idle)
 }
 
 /// The mode with this number.

@@ -256,7 +256,7 @@ impl StatFile {
     /// written.
     pub fn read(&self) -> io::Result<Snapshot> {
         let mut words = words(&self.file)?;
-        let mut whole = Whole::new();
+        let mut whole = Whole::default();
         for _ in 0..ATTEMPTS {
             // A record is whole if its generation is even, and the same before and after.
             let before = words;
@@ -325,6 +325,7 @@ fn words(file: &File) -> io::Result<Words> {
 }
 
 /// The records that were found whole so far.
+#[derive(Default)]
 struct Whole {
     node: Option<Words>,
     shown: usize,
@@ -332,14 +333,6 @@ struct Whole {
 }
 
 impl Whole {
-    fn new() -> Self {
-        Self {
-            node: None,
-            shown: 0,
-            peers: std::collections::BTreeMap::new(),
-        }
-    }
-
     /// Takes the whole records of `now`, which was read between `before` and `after`.
     fn take(&mut self, before: &Words, now: &Words, after: &Words) {
         let is_whole = |generation| {

@@ -39,8 +39,6 @@ pub(crate) struct NodeInfo {
 #[derive(Debug)]
 pub(crate) struct Publisher {
     sheet: Arc<Mutex<Sheet>>,
-    /// The path of the file, if it has a name.
-    path: Option<Arc<Path>>,
     /// The index of this thread among the node's.
     place: usize,
     /// The number of the node's threads.
@@ -128,23 +126,16 @@ impl Publisher {
         describe(&map, about);
         let sheet = Sheet {
             map,
-            path: path.clone(),
+            path,
             clock: now,
             parts: vec![Part::default()],
         };
-        Ok(Self::at(Arc::new(Mutex::new(sheet)), path, 0, 1, now))
+        Ok(Self::at(Arc::new(Mutex::new(sheet)), 0, 1, now))
     }
 
-    fn at(
-        sheet: Arc<Mutex<Sheet>>,
-        path: Option<Arc<Path>>,
-        place: usize,
-        count: usize,
-        now: Instant,
-    ) -> Self {
+    fn at(sheet: Arc<Mutex<Sheet>>, place: usize, count: usize, now: Instant) -> Self {
         Self {
             sheet,
-            path,
             place,
             count,
             due: now,
@@ -159,8 +150,7 @@ impl Publisher {
     /// last.
     pub(crate) fn divide(self, count: usize) -> Vec<Self> {
         self.sheet().parts = vec![Part::default(); count];
-        let (sheet, path, now) = (&self.sheet, &self.path, self.due);
-        let part = |place| Self::at(Arc::clone(sheet), path.clone(), place, count, now);
+        let part = |place| Self::at(Arc::clone(&self.sheet), place, count, self.due);
         (0..count).map(part).collect()
     }
 
@@ -169,8 +159,8 @@ impl Publisher {
     }
 
     /// The file's path, if it has a name.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+    pub(crate) fn path(&self) -> Option<Arc<Path>> {
+        self.sheet().path.clone()
     }
 
     /// Whether it is time.

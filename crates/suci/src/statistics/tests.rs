@@ -42,7 +42,7 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
 fn published(dir: &Path, peers: u32) -> (Publisher, StatFile) {
     let mut publisher = Publisher::within(dir, about(), NOW).unwrap();
     publisher.publish(NOW, &engine(peers), &suci_net::Counters::default());
-    let file = StatFile::open(publisher.path().unwrap()).unwrap();
+    let file = StatFile::open(&publisher.path().unwrap()).unwrap();
     (publisher, file)
 }
 
@@ -165,7 +165,7 @@ fn files_and_directories_are_for_one_user() {
     let (publisher, _) = published(&dir, 1);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir), 0o700);
-    assert_eq!(mode(publisher.path().unwrap()), 0o600);
+    assert_eq!(mode(&publisher.path().unwrap()), 0o600);
 }
 
 /// Another user could have made the directory before us, or put a link where we would write.
@@ -406,7 +406,7 @@ fn records_are_read_whole() {
         let mut torn = None;
         let end = std::time::Instant::now() + Duration::from_secs(60);
         while seen.len() < 20 && std::time::Instant::now() < end {
-            let mut whole = Whole::new();
+            let mut whole = Whole::default();
             let [before, now, after] = [(); 3].map(|()| words(&file).unwrap());
             whole.take(&before, &now, &after);
             if let Some(words) = whole.node {
