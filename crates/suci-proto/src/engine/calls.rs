@@ -259,13 +259,11 @@ impl Engine {
             let Some(key) = self.peer_key(open.node) else {
                 return;
             };
-            if let Some(peer) = self.peers.get_mut(key) {
-                peer.session.open_calls = peer.session.open_calls.saturating_sub(1);
-                peer.cancel_request(open.channel, open.number, &mut self.shared);
-            }
             // The peer may become idle now.
-            self.touch(key);
-            return;
+            return self.update(key, |peer, shared| {
+                peer.session.open_calls = peer.session.open_calls.saturating_sub(1);
+                peer.cancel_request(open.channel, open.number, shared);
+            });
         }
         let done = &mut self.shared.calls.done;
         let before = done.len();

@@ -313,15 +313,14 @@ impl Engine {
     /// Returns the epoch in which a session with the process `incarnation` of `node` would begin
     /// now.
     fn next_epoch(&self, node: NodeId, incarnation: Incarnation) -> Epoch {
-        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
+        let peer = self.peer(node);
         peer.map_or_else(Epoch::default, |peer| peer.next_epoch(incarnation))
     }
 
     /// Returns the peer that an answer comes from, if it is active. An idle peer was asked nothing:
     /// an answer in its name is forged, and leaves it idle.
     fn active_key(&self, answer: &Header) -> Option<usize> {
-        let key = self.peer_key(NodeId(answer.index))?;
-        self.peers.active(key).map(|peer| peer.key)
+        Some(self.active_peer(NodeId(answer.index))?.key)
     }
 
     /// Finds the sender of a HELLO. It leaves an idle peer idle; if that peer has a connection, a
@@ -399,20 +398,13 @@ impl Engine {
             self.reject(now, arrival.from, header, DropReason::Unasked);
             return;
         };
-        let fits = cookie.target == self.shared.identity.node
-            && self
-                .peers
-                .get(key)
-                .is_some_and(|p| p.awaits_cookie(header.tag));
-        if !fits {
+        let awaits = |peer: &Peer| peer.awaits_cookie(header.tag);
+        if cookie.target != self.shared.identity.node || !self.peers.get(key).is_some_and(awaits) {
             self.reject(now, arrival.from, header, DropReason::Unasked);
             return;
         }
         self.log_answer(now, arrival.from, header);
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.on_cookie(now, arrival.from, cookie);
-        }
-        self.touch(key);
+        self.update(key, |peer, _| peer.on_cookie(now, arrival.from, cookie));
     }
 
     /// Handles INIT: the initiator proved its address, so state is kept from here on.
@@ -480,8 +472,7 @@ impl Engine {
     /// from a node that it calls itself: that node may be closing, too, and of two crossing INITs
     /// one wins, whose connection alone carries messages and CLOSE.
     fn is_open_to(&self, node: NodeId) -> bool {
-        let peer = || self.peer_key(node).and_then(|key| self.peers.get(key));
-        !self.shared.closing || peer().is_some_and(|peer| peer.attempt.is_some())
+        !self.shared.closing || self.peer(node).is_some_and(|peer| peer.attempt.is_some())
     }
 
     /// Decides which session an INIT replaces, and accepts it.
@@ -714,10 +705,7 @@ impl Engine {
         if !self.peers.active(key).is_some_and(|peer| peer.offers(end)) {
             return false;
         }
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.on_early_data(now, number);
-        }
-        self.touch(key);
+        self.update(key, |peer, _| peer.on_early_data(now, number));
         true
     }
 

@@ -45,18 +45,14 @@ impl Engine {
 
     fn set_suspended(&mut self, node: NodeId, suspended: bool) -> Result<(), SendError> {
         let key = self.known(node)?;
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.set_suspended(suspended, &mut self.shared);
-        }
-        self.touch(key);
+        self.update(key, |peer, shared| peer.set_suspended(suspended, shared));
         Ok(())
     }
 
     /// Returns the side that suspended the session with `node`; this side if both did.
     #[must_use]
     pub fn suspended_by(&self, node: NodeId) -> Option<Side> {
-        let peer = self.peers.get(self.peer_key(node)?)?;
-        peer.session.suspension.by()
+        self.peer(node)?.session.suspension.by()
     }
 
     /// Returns a node whose result of [`Engine::suspended_by`] may have changed since this returned
@@ -132,10 +128,7 @@ impl Engine {
         let key = self.known(node)?;
         self.dirty.set_priority(key, options.priority);
         self.readable.set_priority(key, options.priority);
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.set_options(now, options);
-        }
-        self.touch(key);
+        self.update(key, |peer, _| peer.set_options(now, options));
         Ok(())
     }
 

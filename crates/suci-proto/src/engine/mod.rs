@@ -219,6 +219,30 @@ impl Engine {
         self.by_node.get(&node).map(|key| *key as usize)
     }
 
+    fn peer(&self, node: NodeId) -> Option<&Peer> {
+        self.peers.get(self.peer_key(node)?)
+    }
+
+    /// Returns the peer `node`, if it is active.
+    fn active_peer(&self, node: NodeId) -> Option<&Peer> {
+        self.peers.active(self.peer_key(node)?)
+    }
+
+    /// Changes the peer at `key`, and touches it.
+    fn update<R: Default>(
+        &mut self,
+        key: usize,
+        change: impl FnOnce(&mut Peer, &mut Shared) -> R,
+    ) -> R {
+        let Some(peer) = self.peers.get_mut(key) else {
+            debug_assert!(false, "no peer has the key {key}");
+            return R::default();
+        };
+        let result = change(peer, &mut self.shared);
+        self.touch(key);
+        result
+    }
+
     /// Notes that something happened to a peer: [`Engine::poll_transmit`] will check it.
     fn touch(&mut self, key: usize) {
         let Some(peer) = self.peers.active(key) else {
@@ -366,10 +390,7 @@ impl Engine {
         // Touch all peers first: if a program's controller panics, no other peer loses its timer.
         due.iter().for_each(|&key| self.touch(key));
         for &key in &due {
-            if let Some(peer) = self.peers.get_mut(key) {
-                peer.on_timeout(now, &mut self.shared);
-                self.touch(key);
-            }
+            self.update(key, |peer, shared| peer.on_timeout(now, shared));
         }
         self.due = due;
         self.sweep(now);
@@ -581,8 +602,7 @@ impl Engine {
     /// Returns the statistics of one peer, as of the last cycle.
     #[must_use]
     pub fn peer_stats(&self, node: NodeId) -> Option<PeerStats> {
-        let peer = self.peers.get(self.peer_key(node)?)?;
-        Some(peer.stats(self.last_run))
+        Some(self.peer(node)?.stats(self.last_run))
     }
 
     /// Returns the packets sent to and received from each peer, which shows the busy peers.

@@ -202,17 +202,15 @@ impl Engine {
     #[must_use]
     pub fn full_beside(&self, wanted: Filter) -> Option<(u64, Vec<ChannelId>)> {
         let (node, channel) = (wanted.node()?, wanted.channel()?);
-        let peer = self.peers.active(self.peer_key(node)?)?;
-        peer.session.inbox.full_beside(channel)
+        self.active_peer(node)?.session.inbox.full_beside(channel)
     }
 
     /// Returns why the newest session with `node` ended, if the program was told neither by an
     /// event nor by this: a program that waits for its messages should not wait on. The event
     /// stays.
     pub fn take_unheard_end(&mut self, node: NodeId) -> Option<EndReason> {
-        let key = self.peer_key(node)?;
         // An idle peer has nothing to tell.
-        self.peers.active(key)?;
+        let key = self.active_peer(node)?.key;
         self.peers.get_mut(key)?.take_unheard_end()
     }
 }

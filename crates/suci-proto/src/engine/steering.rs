@@ -9,8 +9,7 @@ impl Engine {
     /// Returns the name of the congestion controller of `node` now; `None` without a connection.
     #[must_use]
     pub fn controller(&self, node: NodeId) -> Option<&'static str> {
-        let peer = self.peers.get(self.peer_key(node)?)?;
-        Some(peer.connection.as_ref()?.congestion.name())
+        Some(self.peer(node)?.connection.as_ref()?.congestion.name())
     }
 
     /// Installs the program's controller of `node`, in place of the one before; `None` removes it.
@@ -19,10 +18,7 @@ impl Engine {
         let Some(key) = self.peer_key(node) else {
             return false;
         };
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.set_steer(now, steer);
-        }
-        self.touch(key);
+        self.update(key, |peer, _| peer.set_steer(now, steer));
         true
     }
 
@@ -33,10 +29,7 @@ impl Engine {
         let Some(key) = self.peer_key(node) else {
             return false;
         };
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.retransmit();
-        }
-        self.touch(key);
+        self.update(key, |peer, _| peer.retransmit());
         true
     }
 }

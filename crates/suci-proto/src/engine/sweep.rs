@@ -121,13 +121,11 @@ impl Engine {
             } else {
                 continue;
             }
-            let Some(peer) = self.peers.get_mut(key) else {
-                continue;
-            };
-            if let Some(connection) = &mut peer.connection {
-                self.shared.shares.dismiss(&mut connection.grant);
-            }
-            self.touch(key);
+            self.update(key, |peer, shared| {
+                if let Some(connection) = &mut peer.connection {
+                    shared.shares.dismiss(&mut connection.grant);
+                }
+            });
         }
     }
 
@@ -159,27 +157,17 @@ impl Engine {
         let asked: Vec<_> = asked.map(|(key, _)| key).collect();
         let gone: Vec<_> = gone.map(|(key, _)| key).collect();
         for key in gone {
-            if let Some(peer) = self.peers.get_mut(key) {
-                peer.end(now, EndReason::Silent, &mut self.shared);
-            }
-            self.touch(key);
+            self.update(key, |peer, shared| peer.end(now, EndReason::Silent, shared));
         }
         for key in asked {
-            if let Some(peer) = self.peers.get_mut(key) {
-                peer.challenge_claim();
-            }
-            self.touch(key);
+            self.update(key, |peer, _| peer.challenge_claim());
         }
     }
 
     /// Gives credit to the waiting peers, in order, as far as it reaches.
     pub(super) fn serve_waiting(&mut self, now: Instant) {
         while let Some(key) = self.shared.shares.next_to_serve() {
-            let served = self
-                .peers
-                .get_mut(key)
-                .is_some_and(|p| p.serve(now, &mut self.shared));
-            self.touch(key);
+            let served = self.update(key, |peer, shared| peer.serve(now, shared));
             // A peer that is still first took nothing: serving it again would not end.
             if !served || self.shared.shares.next_to_serve() == Some(key) {
                 break;

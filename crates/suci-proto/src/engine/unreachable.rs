@@ -67,12 +67,10 @@ impl Engine {
     /// network. Call it after everything that had arrived was taken, and before
     /// [`Engine::handle_timeout`].
     pub fn on_process_ended(&mut self, now: Instant, node: NodeId, for_good: bool) {
-        let Ok(key) = self.known(node) else {
-            return;
-        };
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.on_process_ended(now, for_good, &mut self.shared);
+        if let Ok(key) = self.known(node) {
+            self.update(key, |peer, shared| {
+                peer.on_process_ended(now, for_good, shared)
+            });
         }
-        self.touch(key);
     }
 }

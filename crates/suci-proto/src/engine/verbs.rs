@@ -209,16 +209,16 @@ impl Engine {
         self.removed.remove(&node);
         if let Some(key) = self.peer_key(node) {
             let token = self.shared.random();
-            if let Some(peer) = self.peers.get_mut(key) {
+            let from = self.update(key, |peer, shared| {
                 peer.book = addresses;
                 let from = peer.stranger_from.take();
-                self.shared.met -= usize::from(from.is_some() && !peer.is_met());
+                shared.met -= usize::from(from.is_some() && !peer.is_met());
                 if !peer.session.outbox.is_empty() && peer.connection.is_none() {
                     peer.open(now, token);
                 }
-                self.uncount_stranger(from);
-            }
-            self.touch(key);
+                from
+            });
+            self.uncount_stranger(from);
             return Ok(());
         }
         let most = self.shared.config.max_peers;
@@ -268,12 +268,11 @@ impl Engine {
     pub fn connect(&mut self, now: Instant, node: NodeId) -> Result<(), SendError> {
         let key = self.reach(node)?;
         let token = self.shared.random();
-        if let Some(peer) = self.peers.get_mut(key)
-            && !peer.has_connection()
-        {
-            peer.open(now, token);
-        }
-        self.touch(key);
+        self.update(key, |peer, _| {
+            if !peer.has_connection() {
+                peer.open(now, token);
+            }
+        });
         Ok(())
     }
 
@@ -367,10 +366,7 @@ impl Engine {
         if self.peers.active(key).is_none() {
             return Ok(0);
         }
-        let peer = self.peers.get_mut(key);
-        let cancelled = peer.map_or(0, |peer| peer.cancel(channel, token, &mut self.shared));
-        self.touch(key);
-        Ok(cancelled)
+        Ok(self.update(key, |peer, shared| peer.cancel(channel, token, shared)))
     }
 
     /// Asks for [`Event::Writable`] when the queue to `node` has room for `message`, which
@@ -379,11 +375,12 @@ impl Engine {
     /// which the event will name; `None` if the node is unknown.
     pub fn want_room(&mut self, node: NodeId, message: &Outgoing) -> Option<u8> {
         let key = self.known(node).ok()?;
-        let peer = self.peers.get_mut(key)?;
-        let class = peer.session.outbox.want_room(message);
-        // Room may have become free since.
-        peer.report_room(&mut self.shared);
-        self.touch(key);
+        let class = self.update(key, |peer, shared| {
+            let class = peer.session.outbox.want_room(message);
+            // Room may have become free since.
+            peer.report_room(shared);
+            class
+        });
         Some(class)
     }
 
@@ -453,13 +450,11 @@ impl Engine {
         number: MessageNumber,
         verb: impl FnOnce(&mut Peer) -> Result<(), message::AnswerError>,
     ) -> Result<(), IncomingError> {
-        let key = self
-            .peer_key(node)
-            .ok_or(IncomingError::UnknownPeer(node))?;
-        let peer = self
-            .peers
-            .get_mut(key)
-            .ok_or(IncomingError::UnknownPeer(node))?;
+        let key = self.peer_key(node);
+        let key = key.ok_or(IncomingError::UnknownPeer(node))?;
+        let Some(peer) = self.peers.get_mut(key) else {
+            return Err(IncomingError::UnknownPeer(node));
+        };
         let done = verb(peer).map_err(IncomingError::Inbox);
         if done.is_ok() {
             peer.withdraw_announcement(channel, number, &mut self.shared);
@@ -534,8 +529,8 @@ impl Engine {
     /// `rts_threshold` ask first in any case.
     #[must_use]
     pub fn remote_window(&self, now: Instant, node: NodeId, channel: ChannelId) -> u64 {
-        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
-        peer.map_or(0, |p| p.remote_window(now, channel))
+        self.peer(node)
+            .map_or(0, |peer| peer.remote_window(now, channel))
     }
 
     /// Returns every [`Event::Incoming`] that the program has not taken yet, even behind other
@@ -550,8 +545,8 @@ impl Engine {
     /// and that no [flush](Engine::flush_failures) reported.
     #[must_use]
     pub fn untold_failures(&self, node: NodeId) -> u64 {
-        let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
-        peer.map_or(0, |p| p.events.failed())
+        self.active_peer(node)
+            .map_or(0, |peer| peer.events.failed())
     }
 
     /// Returns for each peer the number of unacknowledged messages and the number of failed
@@ -583,14 +578,14 @@ impl Engine {
     /// Returns the content of the send queue of `node`, in messages and bytes.
     #[must_use]
     pub fn queued(&self, node: NodeId) -> Queued {
-        let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
+        let peer = self.active_peer(node);
         peer.map_or(Queued::default(), |p| p.session.outbox.queued())
     }
 
     /// Returns the content of the send queue of `node` by the class of its channels.
     #[must_use]
     pub fn queued_by_class(&self, node: NodeId) -> ByClass {
-        let peer = self.peer_key(node).and_then(|key| self.peers.active(key));
+        let peer = self.active_peer(node);
         peer.map_or(ByClass::default(), |p| p.session.outbox.queued_by_class())
     }
 
@@ -598,8 +593,8 @@ impl Engine {
     /// acknowledged or refused.
     #[must_use]
     pub fn delivered(&self, node: NodeId, channel: ChannelId) -> u64 {
-        let peer = self.peer_key(node).and_then(|key| self.peers.get(key));
-        peer.map_or(0, |p| p.session.outbox.delivered(channel))
+        self.peer(node)
+            .map_or(0, |peer| peer.session.outbox.delivered(channel))
     }
 
     /// Closes all sessions: waits until all accepted messages are acknowledged, tells the peers,
@@ -612,11 +607,8 @@ impl Engine {
         self.shared.closing = true;
         for key in self.peers.keys() {
             let needed = |peer: &Peer| peer.life.link() != Link::Idle;
-            if self.peers.get(key).is_some_and(needed)
-                && let Some(peer) = self.peers.get_mut(key)
-            {
-                peer.close(deadline);
-                self.touch(key);
+            if self.peers.get(key).is_some_and(needed) {
+                self.update(key, |peer, _| peer.close(deadline));
             }
         }
     }
@@ -650,15 +642,14 @@ impl Engine {
         end: impl FnOnce(&mut Peer, &mut Shared),
     ) -> Result<bool, SendError> {
         let key = self.known(node)?;
-        let mut has_begun = false;
-        if let Some(peer) = self.peers.get_mut(key)
-            && peer.life.link() != Link::Idle
-        {
-            has_begun = peer.session.has_begun();
-            end(peer, &mut self.shared);
-        }
-        self.touch(key);
-        Ok(has_begun)
+        Ok(self.update(key, |peer, shared| {
+            let linked = peer.life.link() != Link::Idle;
+            let has_begun = linked && peer.session.has_begun();
+            if linked {
+                end(peer, shared);
+            }
+            has_begun
+        }))
     }
 
     /// Returns true if [`Engine::close`] is done: no session is left. Peers may still be answering
