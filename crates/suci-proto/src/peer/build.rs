@@ -401,14 +401,14 @@ impl Peer {
         train: &mut Train,
         shared: &mut Shared,
     ) -> Option<(usize, Contents)> {
+        let connection = self.connection.as_ref()?;
+        let (mark, ping_due) = (connection.mark(shared), connection.pending.ping);
+        train.begin_packet();
+        connection.write_header(permit.number, train, shared);
         let mut frames = core::mem::take(&mut shared.frames);
         frames.clear();
-        train.begin_packet();
-        self.write_header(permit.number, train, shared);
         let mut contents = Contents::default();
-        let mut ping_due = false;
         if permit.more.is_none() {
-            ping_due = self.connection.as_ref().is_some_and(|c| c.pending.ping);
             self.write_ack_and_credit(now, permit, train, &mut frames, &mut contents);
             self.write_control(now, permit, train, &mut frames, &mut contents, shared);
             contents.control = contents.eliciting && !permit.data;
@@ -433,10 +433,8 @@ impl Peer {
                 self.pad(permit, train);
             }
             let len = train.finish_packet(!shared.config.payload_checksum);
-            if contents.eliciting
-                && let Some(connection) = &self.connection
-            {
-                train.set_ecn(connection.mark(shared));
+            if contents.eliciting {
+                train.set_ecn(mark);
             }
             let numbers = permit.number..=permit.number;
             self.record(now, numbers, len, contents, &frames, shared);
@@ -449,28 +447,6 @@ impl Peer {
         };
         shared.frames = frames;
         Some((len?, contents))
-    }
-
-    fn write_header(&self, number: PacketNumber, train: &mut Train, shared: &Shared) {
-        let Some(connection) = &self.connection else {
-            return;
-        };
-        let scope = if shared.config.payload_checksum {
-            CrcScope::Datagram
-        } else {
-            CrcScope::Header
-        };
-        let super::End { index, tag } = connection.remote;
-        put_header(
-            train.head(),
-            &Header {
-                kind: PacketType::Data,
-                scope,
-                index,
-                number,
-                tag,
-            },
-        );
     }
 
     /// Records packets of `len` bytes each with consecutive `numbers` as sent. If there are
@@ -561,5 +537,25 @@ impl Peer {
         } else {
             connection.credit.on_idle(now);
         }
+    }
+}
+
+impl Connection {
+    fn write_header(&self, number: PacketNumber, train: &mut Train, shared: &Shared) {
+        let scope = match shared.config.payload_checksum {
+            true => CrcScope::Datagram,
+            false => CrcScope::Header,
+        };
+        let (kind, super::End { index, tag }) = (PacketType::Data, self.remote);
+        put_header(
+            train.head(),
+            &Header {
+                kind,
+                scope,
+                index,
+                number,
+                tag,
+            },
+        );
     }
 }

@@ -147,11 +147,6 @@ impl Modes {
         self.theirs
     }
 
-    /// Returns true if both ends support MODE.
-    pub(crate) fn are_supported(&self) -> bool {
-        self.supported
-    }
-
     /// Sets the mode of our traffic. The program's choice (`wished`) is announced at once, a
     /// derived mode with the next packet.
     pub(crate) fn set_ours(&mut self, mode: Mode, wished: bool) {

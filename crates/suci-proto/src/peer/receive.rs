@@ -18,12 +18,13 @@ use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
+use crate::message::Outbox;
 use crate::recovery::{AckSummary, AckWaits, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{
-    self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, Close, ContiguousPackets, Credit,
-    EXTENSION_CHANNELS, EXTENSION_SUSPENSION, EcnCounts, Frame, PacketPart,
+    self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, Close, ContiguousPackets, Credit, EcnCounts,
+    Frame, PacketPart,
 };
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
@@ -212,11 +213,16 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
+        if let Some((extension, kind)) = frame.extension()
+            && !connection.speaks(extension)
+        {
+            return Err(ProtocolError::UnknownFrame(kind));
+        }
         let session = &mut self.session;
         match *frame {
             Frame::Padding(_) | Frame::Ack(_) | Frame::Frag(_) => {}
             Frame::Ping => effects.ack_now = true,
-            Frame::Credit(credit) => self.on_credit(now, &credit),
+            Frame::Credit(credit) => connection.on_credit(now, &credit, &mut session.outbox),
             Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),
             Frame::Return {
                 generation,
@@ -247,51 +253,18 @@ impl Peer {
             Frame::Close(close) => effects.close = Some(close),
             Frame::Challenge(nonce) => connection.pending.respond(nonce, effects.elsewhere),
             Frame::Response(nonce) => self.on_response(now, nonce, shared),
-            Frame::Mode { number, mode } if connection.modes.are_supported() => {
+            Frame::Mode { number, mode } => {
                 if connection.modes.on_heard(number, mode) {
                     connection.apply_peer_mode();
                     connection.share_by_mode(shared);
                 }
             }
-            Frame::Suspend { number } if connection.speaks(EXTENSION_SUSPENSION) => {
-                self.hear_suspension(number, true, shared);
-            }
-            Frame::Resume { number } if connection.speaks(EXTENSION_SUSPENSION) => {
-                self.hear_suspension(number, false, shared);
-            }
-            // Extensions that were not announced by both.
-            Frame::Mode { .. } => return Err(ProtocolError::UnknownFrame(0x0c)),
-            Frame::Suspend { .. } => return Err(ProtocolError::UnknownFrame(0x0d)),
-            Frame::Resume { .. } => return Err(ProtocolError::UnknownFrame(0x0e)),
-            Frame::Fin { .. } | Frame::MaxChannels { .. } => self.on_channels(frame)?,
+            Frame::Suspend { number } => self.hear_suspension(number, true, shared),
+            Frame::Resume { number } => self.hear_suspension(number, false, shared),
+            Frame::Fin { channel, count } => session.inbox.on_fin(channel, count)?,
+            Frame::MaxChannels { limit } => session.outbox.set_max_channels(limit),
         }
         Ok(())
-    }
-
-    /// Handles FIN and MAX_CHANNELS.
-    fn on_channels(&mut self, frame: &Frame<'_>) -> Result<(), ProtocolError> {
-        let connection = self.connection.as_ref();
-        let speaks = connection.is_some_and(|c| c.speaks(EXTENSION_CHANNELS));
-        match *frame {
-            Frame::Fin { channel, count } if speaks => self.session.inbox.on_fin(channel, count)?,
-            Frame::MaxChannels { limit } if speaks => self.session.outbox.set_max_channels(limit),
-            // An extension that was not announced by both.
-            Frame::Fin { .. } => return Err(ProtocolError::UnknownFrame(0x1a)),
-            _ => return Err(ProtocolError::UnknownFrame(0x1b)),
-        }
-        Ok(())
-    }
-
-    fn on_credit(&mut self, now: Instant, credit: &Credit) {
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        connection.credit.on_grant(credit, now);
-        let (_, known) = self.session.outbox.session_credit();
-        if credit.memory > known {
-            connection.credit.on_memory();
-            self.session.outbox.set_session_limit(credit.memory);
-        }
     }
 
     /// Handles RESPONSE: if it answers our challenge of a new address, the path moves there.
@@ -355,7 +328,7 @@ impl Peer {
         if let Some(credit) = ack.credit
             && self.lingering.is_none()
         {
-            self.on_credit(now, &credit);
+            connection.on_credit(now, &credit, &mut self.session.outbox);
         }
         Ok(())
     }
@@ -479,6 +452,16 @@ fn is_allowed_while_draining(frame: &Frame<'_>) -> bool {
 }
 
 impl Connection {
+    /// Handles a credit for the messages in `outbox`.
+    fn on_credit(&mut self, now: Instant, credit: &Credit, outbox: &mut Outbox) {
+        self.credit.on_grant(credit, now);
+        let (_, known) = outbox.session_credit();
+        if credit.memory > known {
+            self.credit.on_memory();
+            outbox.set_session_limit(credit.memory);
+        }
+    }
+
     /// Notes that packets which arrived at `arrived` were read from the socket: their sender may
     /// send more.
     fn on_drained(

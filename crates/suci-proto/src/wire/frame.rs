@@ -4,7 +4,7 @@ use super::ack::{self, Ack, put_ack};
 use super::frag::{self, Frag, Rts};
 use super::frame_batch::FrameBatch;
 use super::reader::{Malformed, Reader};
-use super::tlv::Mode;
+use super::tlv::{EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode};
 use super::varint::{self, Fields};
 use crate::types::{ChannelId, MessageNumber, PacketNumber, ProtocolError};
 
@@ -405,6 +405,19 @@ impl<'a> Frame<'a> {
             | Self::Frag(_) => (kind::PING, [0; 4], 0),
         };
         (kind, values.into_iter().take(count))
+    }
+
+    /// Returns the extension that both ends must announce before they send this frame, and the
+    /// frame's type. `None` for a frame that belongs to no extension.
+    pub(crate) const fn extension(&self) -> Option<(u64, u8)> {
+        match self {
+            Self::Mode { .. } => Some((EXTENSION_MODE, kind::MODE)),
+            Self::Suspend { .. } => Some((EXTENSION_SUSPENSION, kind::SUSPEND)),
+            Self::Resume { .. } => Some((EXTENSION_SUSPENSION, kind::RESUME)),
+            Self::Fin { .. } => Some((EXTENSION_CHANNELS, kind::FIN)),
+            Self::MaxChannels { .. } => Some((EXTENSION_CHANNELS, kind::MAX_CHANNELS)),
+            _ => None,
+        }
     }
 
     /// Returns true if a packet with this frame asks for an acknowledgement. ACK and CREDIT do not:

@@ -130,10 +130,7 @@ impl Peer {
         // It is unknown if ECN marks arrive there.
         train.begin(connection.path.beside(to), Ecn::NotEct);
         train.begin_packet();
-        self.write_header(number, train, shared);
-        let Some(connection) = &mut self.connection else {
-            return false;
-        };
+        connection.write_header(number, train, shared);
         if let Some((_, nonce)) = challenge {
             let seldom = connection.credit.is_beyond_reserve(number, now);
             connection.path.challenge_sent(now, seldom);
@@ -198,7 +195,7 @@ impl Peer {
         }
         train.begin(connection.destination(), ecn);
         train.begin_packet();
-        self.write_header(number, train, shared);
+        connection.write_header(number, train, shared);
         Frame::Ping.put(train.head());
         Frame::Padding(size.saturating_sub(train.packet_len())).put(train.head());
         let len = train.finish_packet(!shared.config.payload_checksum);
