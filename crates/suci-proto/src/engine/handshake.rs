@@ -17,6 +17,15 @@ use crate::wire::{
 };
 use std::net::SocketAddr;
 
+/// A packet that arrived: of the handshake, or the first one of a train.
+#[derive(Clone, Copy)]
+pub(super) struct ArrivedPacket<'a> {
+    pub(super) now: Instant,
+    pub(super) arrival: &'a Arrival,
+    pub(super) header: &'a Header,
+    pub(super) body: &'a [u8],
+}
+
 /// The sender of a HELLO, as far as we know it.
 struct Claimant {
     trust: Trust,
@@ -69,18 +78,18 @@ fn contest(
 }
 
 /// Builds a handshake packet of ours.
-fn packet(
+fn build(
     shared: &Shared,
     kind: PacketType,
     number: u64,
     token: u64,
     body: impl FnOnce(&mut Vec<u8>),
 ) -> Vec<u8> {
-    packet_from(shared.identity.node, kind, number, token, body)
+    build_from(shared.identity.node, kind, number, token, body)
 }
 
-/// As [`packet`], under another node ID.
-fn packet_from(
+/// As [`build`], under another node ID.
+fn build_from(
     node: NodeId,
     kind: PacketType,
     number: u64,
@@ -106,7 +115,7 @@ fn packet_from(
 /// Returns the HELLO of an attempt.
 pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
     let incarnation = shared.identity.incarnation;
-    packet(shared, PacketType::Hello, 0, token, |b| {
+    build(shared, PacketType::Hello, 0, token, |b| {
         Hello {
             target,
             incarnation,
@@ -117,12 +126,12 @@ pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
 
 /// Returns the INIT of an attempt, with frames that ride on it.
 pub(crate) fn init(shared: &Shared, number: u64, token: u64, init: &Init<'_>) -> Vec<u8> {
-    packet(shared, PacketType::Init, number, token, |b| init.put(b))
+    build(shared, PacketType::Init, number, token, |b| init.put(b))
 }
 
 /// Builds an UNKNOWN: a hint that `cause` belongs to no connection here.
 pub(crate) fn unknown(shared: &Shared, cause: &Header) -> Vec<u8> {
-    packet(shared, PacketType::Unknown, cause.number, cause.tag, |_| {})
+    build(shared, PacketType::Unknown, cause.number, cause.tag, |_| {})
 }
 
 impl Engine {
@@ -130,19 +139,18 @@ impl Engine {
     /// its attempt even if the ID is wrong.
     fn turn_away(
         &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        header: &Header,
+        packet: &ArrivedPacket<'_>,
         asked: NodeId,
         code: RefusedCode,
         trust: Trust,
     ) {
+        let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
         let refused = Refused {
             target: NodeId(header.index),
             incarnation: self.shared.identity.incarnation,
             code,
         };
-        let bytes = packet_from(asked, PacketType::Refused, 0, header.tag, |b| {
+        let bytes = build_from(asked, PacketType::Refused, 0, header.tag, |b| {
             refused.put(b)
         });
         let reason = RefusedReason::from(code);
@@ -162,22 +170,15 @@ impl Engine {
     /// Handles HELLO: answers it without keeping a peer, if the socket's budget can take the INIT
     /// (F01, F02). Otherwise the HELLO waits, and its sender hears, when it repeats it, that there
     /// is no room yet.
-    pub(super) fn on_hello(
-        &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        header: &Header,
-        body: &[u8],
-    ) {
+    pub(super) fn on_hello(&mut self, packet: &ArrivedPacket<'_>) {
+        let (now, arrival, header, body) = (packet.now, packet.arrival, packet.header, packet.body);
         let Ok(hello) = Hello::read(body) else {
-            self.reject_malformed(now, arrival.from, header);
-            return;
+            return self.reject_malformed(packet);
         };
-        self.log_received(now, arrival.from, header);
+        self.log_received(packet);
         let node = NodeId(header.index);
         if let Some(code) = self.entry_refusal(now, arrival.from, node, hello.target) {
-            self.turn_away(now, arrival, header, hello.target, code, Trust::Stranger);
-            return;
+            return self.turn_away(packet, hello.target, code, Trust::Stranger);
         }
         let claim = Claim {
             origin: arrival.origin(),
@@ -194,7 +195,7 @@ impl Engine {
         }
         if !self.is_open_to(node) {
             self.shared.counters.hello_unanswered += 1;
-            self.log_dropped(now, arrival.from, header, DropReason::Closing);
+            self.log_dropped(packet, DropReason::Closing);
             return;
         }
         // A caller that needs a place does not overtake earlier callers, unless it was answered
@@ -223,9 +224,9 @@ impl Engine {
         if is_told {
             // REFUSED shows the caller that we live.
             let code = RefusedCode::NoSocketCredit;
-            return self.turn_away(now, arrival, header, hello.target, code, trust);
+            return self.turn_away(packet, hello.target, code, trust);
         }
-        self.log_dropped(now, arrival.from, header, DropReason::NoRoom);
+        self.log_dropped(packet, DropReason::NoRoom);
     }
 
     /// Returns the queue in which this caller's HELLO waits. Anyone can call in the name of a node
@@ -251,7 +252,7 @@ impl Engine {
             cookie: self.jar.bake(now, claim),
             epoch: self.next_epoch(claim.node, claim.incarnation),
         };
-        let bytes = packet(&self.shared, PacketType::Cookie, 0, claim.token, |b| {
+        let bytes = build(&self.shared, PacketType::Cookie, 0, claim.token, |b| {
             cookie.put(b)
         });
         self.shared.log.add_unproven(now, || LogRecord::Sent {
@@ -387,39 +388,26 @@ impl Engine {
     }
 
     /// Handles COOKIE: the responder is there; INIT follows.
-    pub(super) fn on_cookie(
-        &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        header: &Header,
-        body: &[u8],
-    ) {
+    pub(super) fn on_cookie(&mut self, packet: &ArrivedPacket<'_>) {
+        let (now, arrival, header, body) = (packet.now, packet.arrival, packet.header, packet.body);
         let (Ok(cookie), Some(key)) = (Cookie::read(body), self.active_key(header)) else {
-            self.reject(now, arrival.from, header, DropReason::Unasked);
-            return;
+            return self.reject(packet, DropReason::Unasked);
         };
         let awaits = |peer: &Peer| peer.awaits_cookie(header.tag);
         if cookie.target != self.shared.identity.node || !self.peers.get(key).is_some_and(awaits) {
-            self.reject(now, arrival.from, header, DropReason::Unasked);
-            return;
+            return self.reject(packet, DropReason::Unasked);
         }
-        self.log_answer(now, arrival.from, header);
+        self.log_answer(packet);
         self.update(key, |peer, _| peer.on_cookie(now, arrival.from, cookie));
     }
 
     /// Handles INIT: the initiator proved its address, so state is kept from here on.
-    pub(super) fn on_init(
-        &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        header: &Header,
-        body: &[u8],
-    ) {
+    pub(super) fn on_init(&mut self, packet: &ArrivedPacket<'_>) {
+        let (now, arrival, header, body) = (packet.now, packet.arrival, packet.header, packet.body);
         let Ok(init) = Init::read(body) else {
-            self.reject_malformed(now, arrival.from, header);
-            return;
+            return self.reject_malformed(packet);
         };
-        self.log_received(now, arrival.from, header);
+        self.log_received(packet);
         let node = NodeId(header.index);
         let claim = Claim {
             origin: arrival.origin(),
@@ -442,12 +430,11 @@ impl Engine {
                 (true, false) => DropReason::Closing,
                 (true, true) => DropReason::BadCookie,
             };
-            self.reject(now, arrival.from, header, reason);
+            self.reject(packet, reason);
             return;
         };
         if let Some(code) = self.entry_refusal(now, arrival.from, node, init.target) {
-            self.turn_away(now, arrival, header, init.target, code, Trust::Stranger);
-            return;
+            return self.turn_away(packet, init.target, code, Trust::Stranger);
         }
         let key = match self.peer_key(node) {
             Some(key) => key,
@@ -456,13 +443,11 @@ impl Engine {
         // If strangers may connect, removed nodes may, too.
         self.removed.remove(&node);
         self.expect_newcomers(now);
-        match self.admit(now, key, arrival, header, &init, baked) {
+        match self.admit(key, packet, &init, baked) {
             Ok(()) if trust == Trust::Stranger => self.shared.admission_queue.leave(None),
             Ok(()) => {}
-            Err(NoEntry::Ignored(reason)) => self.reject(now, arrival.from, header, reason),
-            Err(NoEntry::Refused(code)) => {
-                self.turn_away(now, arrival, header, init.target, code, trust)
-            }
+            Err(NoEntry::Ignored(reason)) => self.reject(packet, reason),
+            Err(NoEntry::Refused(code)) => self.turn_away(packet, init.target, code, trust),
         }
         self.on_received(key);
         self.answer_waiting(now);
@@ -478,13 +463,12 @@ impl Engine {
     /// Decides which session an INIT replaces, and accepts it.
     fn admit(
         &mut self,
-        now: Instant,
         key: usize,
-        arrival: &Arrival,
-        header: &Header,
+        packet: &ArrivedPacket<'_>,
         init: &Init<'_>,
         baked: Instant,
     ) -> Result<(), NoEntry> {
+        let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(NoEntry::Ignored(DropReason::Outdated));
         };
@@ -523,19 +507,18 @@ impl Engine {
         if stranger && self.shared.shares.room_for_strangers() == 0 {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
-        self.let_in(now, key, arrival, header, init, baked)
+        self.let_in(key, packet, init, baked)
     }
 
     /// Makes the connection, answers with ACCEPT and takes the data that came with INIT.
     fn let_in(
         &mut self,
-        now: Instant,
         key: usize,
-        arrival: &Arrival,
-        header: &Header,
+        packet: &ArrivedPacket<'_>,
         init: &Init<'_>,
         baked: Instant,
     ) -> Result<(), NoEntry> {
+        let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
         let shared = &mut self.shared;
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(NoEntry::Ignored(DropReason::Outdated));
@@ -566,7 +549,7 @@ impl Engine {
             grant: peer.first_grant(&mut beginning),
             params: peer.params(beginning.max_datagram, shared),
         };
-        let bytes = packet(shared, PacketType::Accept, first, header.tag, |b| {
+        let bytes = build(shared, PacketType::Accept, first, header.tag, |b| {
             accept.put(b)
         });
         peer.newest_baked = Some(baked);
@@ -598,16 +581,10 @@ impl Engine {
     }
 
     /// Handles ACCEPT: the connection is made.
-    pub(super) fn on_accept(
-        &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        header: &Header,
-        body: &[u8],
-    ) {
+    pub(super) fn on_accept(&mut self, packet: &ArrivedPacket<'_>) {
+        let (now, arrival, header, body) = (packet.now, packet.arrival, packet.header, packet.body);
         let (Ok(accept), Some(key)) = (Accept::read(body), self.active_key(header)) else {
-            self.reject(now, arrival.from, header, DropReason::Unasked);
-            return;
+            return self.reject(packet, DropReason::Unasked);
         };
         let ours = accept.target == self.shared.identity.node
             && accept.peer_incarnation == self.shared.identity.incarnation;
@@ -618,29 +595,22 @@ impl Engine {
         };
         match taken {
             Ok(()) => {}
-            Err(reason) => self.reject(now, arrival.from, header, reason),
+            Err(reason) => self.reject(packet, reason),
         }
         self.touch(key);
     }
 
     /// Handles REFUSED: tells the program; the attempt is repeated later.
-    pub(super) fn on_refused(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        header: &Header,
-        body: &[u8],
-    ) {
+    pub(super) fn on_refused(&mut self, packet: &ArrivedPacket<'_>) {
+        let (now, header, body) = (packet.now, packet.header, packet.body);
         let (Ok(refused), Some(key)) = (Refused::read(body), self.active_key(header)) else {
-            self.reject(now, from, header, DropReason::Unasked);
-            return;
+            return self.reject(packet, DropReason::Unasked);
         };
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
         if !peer.on_refused(now, header.tag, refused.code, &mut self.shared) {
-            self.reject(now, from, header, DropReason::Unasked);
-            return;
+            return self.reject(packet, DropReason::Unasked);
         }
         let reason = RefusedReason::from(refused.code);
         peer.log_refused(now, reason, &mut self.shared);
@@ -654,19 +624,19 @@ impl Engine {
 
     /// Handles UNKNOWN, a hint that the peer does not know our connection any more; it only starts
     /// a new HELLO (F11).
-    pub(super) fn on_unknown(&mut self, now: Instant, from: SocketAddr, header: &Header) {
+    pub(super) fn on_unknown(&mut self, packet: &ArrivedPacket<'_>) {
+        let (now, header) = (packet.now, packet.header);
         let token = self.shared.random();
         let key = self.active_key(header);
         let peer = key.and_then(|key| self.peers.get_mut(key));
         let Some(peer) =
             peer.filter(|peer| peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle)
         else {
-            self.reject(now, from, header, DropReason::Unasked);
-            return;
+            return self.reject(packet, DropReason::Unasked);
         };
         peer.on_forgotten(now, token, &mut self.shared);
         let key = peer.key;
-        self.log_answer(now, from, header);
+        self.log_answer(packet);
         self.touch(key);
     }
 

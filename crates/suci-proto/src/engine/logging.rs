@@ -1,10 +1,11 @@
 //! Records for the driver's log.
 
 use super::Engine;
+use super::handshake::ArrivedPacket;
 use crate::log::{DropReason, LogRecord};
 use crate::time::Instant;
 use crate::types::NodeId;
-use crate::wire::{Header, HeaderError, PacketType};
+use crate::wire::{HeaderError, PacketType};
 use std::net::SocketAddr;
 
 impl Engine {
@@ -51,55 +52,47 @@ impl Engine {
     }
 
     /// Logs the arrival of a handshake packet that anyone may have sent.
-    pub(super) fn log_received(&mut self, now: Instant, from: SocketAddr, header: &Header) {
-        self.shared.log.add_unproven(now, || LogRecord::Received {
-            packet: header.kind,
-            peer: NodeId(header.index),
-            from,
-        });
+    pub(super) fn log_received(&mut self, packet: &ArrivedPacket<'_>) {
+        self.shared
+            .log
+            .add_unproven(packet.now, || LogRecord::Received {
+                packet: packet.header.kind,
+                peer: NodeId(packet.header.index),
+                from: packet.arrival.from,
+            });
     }
 
     /// Logs the arrival of a handshake packet that answers one of ours.
-    pub(super) fn log_answer(&mut self, now: Instant, from: SocketAddr, header: &Header) {
-        self.shared.log.add(now, || LogRecord::Received {
-            packet: header.kind,
-            peer: NodeId(header.index),
-            from,
+    pub(super) fn log_answer(&mut self, packet: &ArrivedPacket<'_>) {
+        self.shared.log.add(packet.now, || LogRecord::Received {
+            packet: packet.header.kind,
+            peer: NodeId(packet.header.index),
+            from: packet.arrival.from,
         });
     }
 
     /// Logs the drop of a packet that anyone may have sent.
-    pub(super) fn log_dropped(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        header: &Header,
-        reason: DropReason,
-    ) {
-        let named = header.kind != PacketType::Data;
-        self.shared.log.add_unproven(now, || LogRecord::Dropped {
-            packet: Some(header.kind),
-            peer: named.then_some(NodeId(header.index)),
-            from,
-            reason,
-        });
+    pub(super) fn log_dropped(&mut self, packet: &ArrivedPacket<'_>, reason: DropReason) {
+        let named = packet.header.kind != PacketType::Data;
+        self.shared
+            .log
+            .add_unproven(packet.now, || LogRecord::Dropped {
+                packet: Some(packet.header.kind),
+                peer: named.then_some(NodeId(packet.header.index)),
+                from: packet.arrival.from,
+                reason,
+            });
     }
 
     /// Counts and logs the drop of a handshake packet that does not fit the state.
-    pub(super) fn reject(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        header: &Header,
-        reason: DropReason,
-    ) {
+    pub(super) fn reject(&mut self, packet: &ArrivedPacket<'_>, reason: DropReason) {
         self.shared.counters.handshake_rejected += 1;
-        self.log_dropped(now, from, header, reason);
+        self.log_dropped(packet, reason);
     }
 
     /// Counts and logs the drop of a handshake packet whose body cannot be read.
-    pub(super) fn reject_malformed(&mut self, now: Instant, from: SocketAddr, header: &Header) {
+    pub(super) fn reject_malformed(&mut self, packet: &ArrivedPacket<'_>) {
         self.shared.counters.malformed += 1;
-        self.log_dropped(now, from, header, DropReason::Malformed);
+        self.log_dropped(packet, DropReason::Malformed);
     }
 }

@@ -56,7 +56,8 @@ use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
 use crate::types::NodeId;
 use crate::waits::WaitReason;
-use crate::wire::{self, ContiguousPackets, Header, PacketType};
+use crate::wire::{self, ContiguousPackets, PacketType};
+use handshake::ArrivedPacket;
 use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -304,29 +305,30 @@ impl Engine {
                 return rest;
             }
         };
+        let packet = ArrivedPacket {
+            now,
+            arrival,
+            header: &header,
+            body,
+        };
         match header.kind {
             PacketType::Data => {
                 let mut packets = ContiguousPackets::new(header.number, datagram, rest);
-                self.on_data(now, arrival, &header, &mut packets);
+                self.on_data(&packet, &mut packets);
                 return packets.rest();
             }
-            PacketType::Hello => self.on_hello(now, arrival, &header, body),
-            PacketType::Cookie => self.on_cookie(now, arrival, &header, body),
-            PacketType::Init => self.on_init(now, arrival, &header, body),
-            PacketType::Accept => self.on_accept(now, arrival, &header, body),
-            PacketType::Unknown => self.on_unknown(now, arrival.from, &header),
-            PacketType::Refused => self.on_refused(now, arrival.from, &header, body),
+            PacketType::Hello => self.on_hello(&packet),
+            PacketType::Cookie => self.on_cookie(&packet),
+            PacketType::Init => self.on_init(&packet),
+            PacketType::Accept => self.on_accept(&packet),
+            PacketType::Unknown => self.on_unknown(&packet),
+            PacketType::Refused => self.on_refused(&packet),
         }
         rest
     }
 
-    fn on_data(
-        &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        header: &Header,
-        packets: &mut ContiguousPackets<'_>,
-    ) {
+    fn on_data(&mut self, packet: &ArrivedPacket<'_>, packets: &mut ContiguousPackets<'_>) {
+        let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
         let key = self.shared.route(header.index);
         let (index, tag) = (header.index, header.tag);
         let addressed = key.and_then(|key| {
@@ -336,7 +338,7 @@ impl Engine {
         let Some((key, peer)) = addressed else {
             let end = End { index, tag };
             let early = key.is_some_and(|key| self.on_early_data(now, key, end, header.number));
-            self.hint_unknown(now, arrival, header, early);
+            self.hint_unknown(packet, early);
             return;
         };
         peer.release_previous(&mut self.shared);
@@ -359,22 +361,22 @@ impl Engine {
 
     /// Sends UNKNOWN to the sender of a packet for an unknown connection, at a bounded rate. Sends
     /// nothing if the packet is `early`: the connection is known once ACCEPT comes.
-    fn hint_unknown(&mut self, now: Instant, arrival: &Arrival, header: &Header, early: bool) {
+    fn hint_unknown(&mut self, packet: &ArrivedPacket<'_>, early: bool) {
         self.shared.counters.unknown_connection += 1;
         let reason = match early {
             true => DropReason::BeforeAccept,
             false => DropReason::UnknownConnection,
         };
-        self.log_dropped(now, arrival.from, header, reason);
-        let second = now.as_nanos() / 1_000_000_000;
+        self.log_dropped(packet, reason);
+        let second = packet.now.as_nanos() / 1_000_000_000;
         if self.hints.0 != second {
             self.hints = (second, 0);
         }
         if self.hints.1 < HINTS_PER_SECOND && !early {
             self.hints.1 += 1;
             self.shared.counters.unknown_sent += 1;
-            let bytes = handshake::unknown(&self.shared, header);
-            self.shared.reply_to_anyone(arrival.origin(), bytes);
+            let bytes = handshake::unknown(&self.shared, packet.header);
+            self.shared.reply_to_anyone(packet.arrival.origin(), bytes);
         }
     }
 

@@ -24,7 +24,7 @@ use crate::limits::CREDIT_LAPSE;
 use crate::message::{SMALL, SmallOutgoing};
 use crate::time::Duration;
 use crate::types::{ChannelId, Ecn, Incarnation, Kind, MessageNumber, SessionNumber};
-use crate::wire::{CrcScope, Mode};
+use crate::wire::{CrcScope, Header, Mode};
 use crate::{AcceptPolicy, Outgoing};
 use bytes::Bytes;
 use std::collections::BTreeMap;
