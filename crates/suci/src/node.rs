@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::helper;
 use crate::message::{Message, OutgoingMessage};
 use crate::reach::check_peer;
-use crate::wait::{Awaited, WaitPolicy};
+use crate::wait::{Awaited, WaitPolicy, until_some};
 use crate::waker::{Target, Waker};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -342,11 +342,7 @@ impl Node {
     /// [`Error::NeedsAnswer`] if no message is there and one waits that only an answer of the
     /// program lets come: once for each, so that the next call receives from others.
     pub fn recv(&mut self) -> Result<Message, Error> {
-        loop {
-            if let Some(message) = self.recv_within(None)? {
-                return Ok(message);
-            }
-        }
+        until_some(|| self.recv_within(None))
     }
 
     /// Blocks until a message arrives, for at most `limit`.

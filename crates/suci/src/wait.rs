@@ -19,6 +19,7 @@
 
 use crate::backoff::Backoff;
 use crate::clock::Deadline;
+use crate::error::Error;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
@@ -269,6 +270,17 @@ impl Waiter {
         let till_end = newest.is_some_and(|newest| woke.since(newest) < slept / 2);
         self.in_stream = till_end && slept < TOO_LONG;
         self.timed_sleeps.learn(self.in_stream);
+    }
+}
+
+/// Repeats a call that waits without a limit until it has a value.
+pub(crate) fn until_some<T>(
+    mut call: impl FnMut() -> Result<Option<T>, Error>,
+) -> Result<T, Error> {
+    loop {
+        if let Some(value) = call()? {
+            return Ok(value);
+        }
     }
 }
 

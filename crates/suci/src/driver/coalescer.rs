@@ -47,7 +47,7 @@ const LONE: u32 = 2;
 
 /// Messages that wait for the next call.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct Hold {
     since: Instant,
     bytes: u64,
 }
@@ -57,7 +57,7 @@ struct Held {
 pub(crate) struct SendCoalescer {
     /// Messages may wait: the helper sends them if the program makes no further call.
     pub(crate) allowed: bool,
-    held: Option<Held>,
+    held: Option<Hold>,
     /// Number of holds so far: of messages, or of the rest of an output.
     holds: u32,
     /// Quick sends, at most twice the number needed. A send that is not quick halves the number.
@@ -102,7 +102,7 @@ impl SendCoalescer {
 
     /// Whether the messages that wait have waited long enough.
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        let is_over = |held: Held| now.since(held.since) >= HOLD || held.bytes >= FULL;
+        let is_over = |held: Hold| now.since(held.since) >= HOLD || held.bytes >= FULL;
         self.held.is_some_and(is_over)
     }
 
@@ -122,7 +122,7 @@ impl SendCoalescer {
             held.bytes = held.bytes.saturating_add(bytes);
         } else if self.allowed && self.quick >= self.needed && bytes < FULL {
             self.holds = self.holds.wrapping_add(1);
-            self.held = Some(Held { since: now, bytes });
+            self.held = Some(Hold { since: now, bytes });
         }
         let keeps = self.held.is_some() && !self.is_over(now);
         // A call that only queues its message ends at once.

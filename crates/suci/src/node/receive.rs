@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
-use crate::wait::{Awaited, WaitPolicy};
+use crate::wait::{Awaited, WaitPolicy, until_some};
 use std::time::Duration;
 use suci_proto::Data;
 
@@ -21,11 +21,7 @@ impl Node {
         reason = "as an iterator it would have to end, and could not fail"
     )]
     pub fn next(&mut self) -> Result<Next, Error> {
-        loop {
-            if let Some(next) = self.next_within(None)? {
-                return Ok(next);
-            }
-        }
+        until_some(|| self.next_within(None))
     }
 
     /// As [`Node::next`], for at most `limit`.

@@ -3,6 +3,7 @@
 use super::Node;
 use crate::error::Error;
 use crate::message::Message;
+use crate::wait::until_some;
 use std::time::Duration;
 use suci_proto::Filter;
 
@@ -40,11 +41,7 @@ impl Node {
     /// before the program takes other messages of the peer. As [`Node::recv`].
     pub fn recv_from(&mut self, from: impl Into<Filter>) -> Result<Message, Error> {
         let from = from.into();
-        loop {
-            if let Some(message) = self.recv_from_within(from, None)? {
-                return Ok(message);
-            }
-        }
+        until_some(|| self.recv_from_within(from, None))
     }
 
     /// As [`Node::recv_from`], for at most `limit`.

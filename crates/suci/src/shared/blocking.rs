@@ -4,6 +4,7 @@ use super::inner::Inner;
 use super::sleepers::Seat;
 use crate::clock::Deadline;
 use crate::error::Error;
+use crate::wait::until_some;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
@@ -46,11 +47,7 @@ impl Inner {
         &self,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Result<T, Error> {
-        loop {
-            if let Some(value) = self.park(Deadline::NEVER, &mut poll)? {
-                return Ok(value);
-            }
-        }
+        until_some(|| self.park(Deadline::NEVER, &mut poll))
     }
 
     /// As [`Inner::wait_for`], but a wake ends it.
@@ -58,11 +55,7 @@ impl Inner {
         &self,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<Result<T, Error>>,
     ) -> Result<T, Error> {
-        loop {
-            if let Some(value) = self.wait_until(Deadline::NEVER, &mut poll)? {
-                return value;
-            }
-        }
+        until_some(|| self.wait_until(Deadline::NEVER, &mut poll))?
     }
 
     /// As [`Inner::wait`], for at most `limit`.
@@ -85,10 +78,10 @@ impl Inner {
         }
         let mut seat = Seat::new(&self.wakes.waiting);
         let ready = self.park(deadline, |cx| match poll(cx) {
-            Poll::Pending => seat.poll(cx, || match self.take_wake() {
-                true => Poll::Ready(Err(Error::Woken)),
-                false => Poll::Pending,
-            }),
+            Poll::Pending => {
+                let woken = seat.poll_until(cx, || self.take_wake());
+                woken.map(|()| Err(Error::Woken))
+            }
             ready => ready.map(Ok),
         })?;
         ready.transpose()

@@ -124,10 +124,8 @@ impl Inner {
     pub(super) fn ending(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Error> {
         let mut seat = Seat::new(&self.done_ready);
         move |cx| {
-            seat.poll(cx, || match self.closing.load(Ordering::Acquire) {
-                true => Poll::Ready(self.end()),
-                false => Poll::Pending,
-            })
+            let closing = seat.poll_until(cx, || self.closing.load(Ordering::Acquire));
+            closing.map(|()| self.end())
         }
     }
 

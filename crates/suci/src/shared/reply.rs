@@ -83,10 +83,8 @@ impl<T, A> Reply<T, A> {
         let slot = &self.0;
         let mut seat = Seat::new(&slot.ready);
         move |cx| {
-            seat.poll(cx, || match slot.settled.load(Ordering::Acquire) {
-                true => Poll::Ready(self.close()),
-                false => Poll::Pending,
-            })
+            let settled = seat.poll_until(cx, || slot.settled.load(Ordering::Acquire));
+            settled.map(|()| self.close())
         }
     }
 

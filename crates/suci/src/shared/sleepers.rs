@@ -180,6 +180,18 @@ impl<S: AsRef<Sleepers<F>>, F: Copy> Seat<S, F> {
         self.enter(cx.waker());
         look()
     }
+
+    /// Polls until `is` holds, as [`Seat::poll`] does.
+    pub(crate) fn poll_until(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut is: impl FnMut() -> bool,
+    ) -> Poll<()> {
+        self.poll(cx, || match is() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+    }
 }
 
 impl<S: AsRef<Sleepers<F>>, F: Copy> Drop for Seat<S, F> {

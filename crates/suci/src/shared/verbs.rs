@@ -377,12 +377,8 @@ impl Inner {
             for shard in self.shards.iter() {
                 let gates: Vec<_> = shard.gates().values().map(Arc::clone).collect();
                 for gate in gates {
-                    let flushed = || match gate.is_flushed() {
-                        true => Poll::Ready(()),
-                        false => Poll::Pending,
-                    };
                     let mut here = Seat::new(Arc::clone(&gate));
-                    if here.poll(cx, flushed).is_pending() {
+                    if here.poll_until(cx, || gate.is_flushed()).is_pending() {
                         drop(seat.replace(here));
                         return Poll::Pending;
                     }
@@ -427,12 +423,7 @@ impl Inner {
 
     pub(super) fn finishing(&self) -> impl FnMut(&mut Context<'_>) -> Poll<()> {
         let mut seat = Seat::new(&self.done_ready);
-        move |cx| {
-            seat.poll(cx, || match self.done.load(Ordering::Acquire) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            })
-        }
+        move |cx| seat.poll_until(cx, || self.done.load(Ordering::Acquire))
     }
 
     /// Returns the result of closing. The threads are done, so joining them takes no time.

@@ -12,7 +12,6 @@ use crate::waker::{Target, Waker};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 
 /// The mark, and the calls that wait.
 #[derive(Default)]
@@ -77,12 +76,6 @@ impl SharedNode {
     pub async fn woken_async(&self) {
         self.inner.wakes.used.store(true, Ordering::SeqCst);
         let mut seat = Seat::new(&self.inner.wakes.waiting);
-        poll_fn(|cx| {
-            seat.poll(cx, || match self.inner.take_wake() {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            })
-        })
-        .await;
+        poll_fn(|cx| seat.poll_until(cx, || self.inner.take_wake())).await;
     }
 }
