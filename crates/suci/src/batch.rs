@@ -118,7 +118,7 @@ impl<'a> Batch<'a> {
         if let Some(last) = last
             && self.last == Some(last)
         {
-            self.lease = self.driver.lend(last.to, last.channel);
+            self.lease = self.driver.engine.lend(last.to, last.channel);
         }
         self.last = last;
         Ok(number)

@@ -531,7 +531,7 @@ impl NodeBuilder {
         identity: Identity,
         backend: Box<dyn Backend>,
     ) -> Result<(Driver, Budget), Error> {
-        let socket = backend.raw_fd().ok_or_else(no_descriptor)?;
+        backend.raw_fd().ok_or_else(no_descriptor)?;
         let seed = sys::random::<32>().map_err(Error::io("asking the system for random bytes"))?;
         let bytes = backend.capabilities().recv_buffer;
         let buffer = u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -550,7 +550,7 @@ impl NodeBuilder {
             );
         }
         let budget = Budget::new(&self.udp, &*backend, &engine);
-        Ok((Driver::new(engine, backend, socket), budget))
+        Ok((Driver::new(engine, backend), budget))
     }
 }
 

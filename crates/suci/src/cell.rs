@@ -54,12 +54,6 @@ impl<T> Cell<T> {
         self.watcher_sleeps.store(false, Ordering::Relaxed);
     }
 
-    /// Takes the value if it is free.
-    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
-        let word = self.word.load(Ordering::Relaxed);
-        self.take_at(word)
-    }
-
     /// Takes the value if the word is still `word` and the value is free.
     pub(crate) fn take_at(&self, word: u64) -> Option<Taken<'_, T>> {
         if word & 1 == 1 {
@@ -83,7 +77,7 @@ impl<T> Cell<T> {
     pub(crate) fn take(&self) -> Taken<'_, T> {
         let mut spins = 0;
         loop {
-            if let Some(taken) = self.try_take() {
+            if let Some(taken) = self.take_at(self.word()) {
                 return taken;
             }
             if spins < SPINS {

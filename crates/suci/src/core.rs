@@ -29,7 +29,6 @@ pub(crate) struct Core {
     bell: Bell,
     /// The program asked for the descriptor, which must be kept up to date from then on.
     exposed: AtomicBool,
-    socket: RawFd,
     /// The descriptors that the child of a fork closes: all but `epoll`, which the program may
     /// hold.
     copies: Vec<Known>,
@@ -59,12 +58,11 @@ pub(crate) struct Work {
 impl Core {
     pub(crate) fn new(driver: Driver, birth: Birth) -> Result<Self, Error> {
         let io_error = Error::io("making descriptors to wait on");
-        let socket = driver.interest().socket;
         let alarm = Alarm::new().map_err(&io_error)?;
         let bell = Bell::new().map_err(&io_error)?;
         let helper_bell = Bell::new().map_err(&io_error)?;
         let ours = [&alarm as &dyn AsRawFd, &bell, &helper_bell].map(AsRawFd::as_raw_fd);
-        let copies = ours.into_iter().chain([socket]).chain(driver.descriptors());
+        let copies = ours.into_iter().chain(driver.descriptors());
         let copies = copies.map(Known::new).collect();
         let epoll = sys::epoll_of(&[alarm.as_raw_fd(), bell.as_raw_fd()]).map_err(&io_error)?;
         Ok(Self {
@@ -79,7 +77,6 @@ impl Core {
             alarm,
             bell,
             exposed: AtomicBool::new(false),
-            socket,
             copies,
             abandoned: AtomicBool::new(false),
             helper_bell,
@@ -147,7 +144,8 @@ impl Core {
             // A program that sleeps on the descriptor makes no call until that is readable.
             turn.coalescer.allowed = false;
             turn.send_on();
-            turn.work.unwatched = sys::watch(&self.epoll, self.socket).is_err();
+            let socket = turn.interest().socket;
+            turn.work.unwatched = sys::watch(&self.epoll, socket).is_err();
             if let Some(launcher) = &mut turn.launcher
                 && sys::watch(&self.epoll, launcher.descriptor()).is_ok()
             {

@@ -13,6 +13,7 @@
 //! | [`wait`](Driver::wait) | yes, after a wait | yes |
 //! | [`wait_for_message`](Driver::wait_for_message) | yes, after a wait | unless only an acknowledgement waits |
 //! | [`output_now`](Driver::output_now) | no | yes |
+//! | [`send`](Driver::send), [`send_on`](Driver::send_on) | afterwards, if the last look is older than [`STALE`] | yes |
 //!
 //! The driver goes by one time, `now`, which [`read_clock`](Driver::read_clock) brings up to date:
 //! at the beginning of a call, after a sleep, after several datagrams, and before each further
@@ -64,7 +65,6 @@ const LINGER: Duration = Duration::from_millis(500);
 pub(crate) struct Driver {
     pub(crate) engine: Engine,
     backend: Box<dyn Backend>,
-    socket: RawFd,
     /// The time of the last [`read_clock`](Self::read_clock).
     now: Instant,
     stamps: Stamps,
@@ -112,7 +112,7 @@ pub(crate) struct Outlook {
 }
 
 impl Driver {
-    pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>, socket: RawFd) -> Self {
+    pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>) -> Self {
         let now = Clock.now();
         Self {
             segments: backend.capabilities().max_segments,
@@ -121,7 +121,6 @@ impl Driver {
             sleeps: 0,
             engine,
             backend,
-            socket,
             now,
             stamps: Stamps::default(),
             spill: Vec::new(),
@@ -167,12 +166,13 @@ impl Driver {
         self.wakes.as_ref().is_some_and(|wakes| wakes.take())
     }
 
-    /// Returns the descriptors, beside the socket, that a forked child must close.
+    /// Returns the descriptors that a forked child must close, the socket last.
     pub(crate) fn descriptors(&self) -> Vec<RawFd> {
         let responder = self.outlook.responder.iter();
         let launcher = self.launcher.iter().map(Launcher::descriptor);
         let responder = responder.flat_map(Responder::descriptors);
-        responder.chain(launcher).collect()
+        let socket = [self.interest().socket];
+        responder.chain(launcher).chain(socket).collect()
     }
 
     /// Whether input or output should end, since another thread has something urgent for this one.
@@ -307,7 +307,8 @@ impl Driver {
     /// the launcher's pipe.
     pub(crate) fn interest(&self) -> sys::Interest {
         sys::Interest {
-            socket: self.socket,
+            // A negative descriptor is passed over.
+            socket: self.backend.raw_fd().unwrap_or(-1),
             write: self.want_write,
             launcher: self.launcher.as_ref().map(Launcher::descriptor),
         }

@@ -6,7 +6,7 @@ use crate::message::{self, OutgoingMessage};
 use crate::node::Accepted;
 use bytes::Bytes;
 use suci_proto::time::Instant;
-use suci_proto::types::{ChannelId, MessageNumber, NodeId};
+use suci_proto::types::{MessageNumber, NodeId};
 use suci_proto::{CallId, Lease, Outgoing, SMALL, SendError, Side};
 
 impl Driver {
@@ -117,11 +117,6 @@ impl Driver {
             }
             error => Err(error),
         }
-    }
-
-    /// Lends room for messages like the last one: see [`Engine::lend`](suci_proto::Engine::lend).
-    pub(crate) fn lend(&mut self, to: NodeId, channel: ChannelId) -> Option<Lease> {
-        self.engine.lend(to, channel)
     }
 
     /// Takes back a lease, with the messages that it accepted.

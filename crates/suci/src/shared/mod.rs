@@ -109,13 +109,12 @@ impl SharedNode {
             drivers,
             config,
         } = opened;
-        let wait = fixed.wait;
         let shards: Result<Vec<Shard>, Error> = drivers
             .iter()
             .map(|driver| Shard::new(driver, config.send_queue))
             .collect();
         let inner = Arc::new(Inner::new(fixed, shards?.into())?);
-        let worker = |(place, driver)| Worker::new(Arc::clone(&inner), place, driver, wait);
+        let worker = |(place, driver)| Worker::new(Arc::clone(&inner), place, driver);
         let workers: Vec<_> = drivers.into_iter().enumerate().map(worker).collect();
         for worker in workers {
             // If there are not enough threads, those that run end with those that cannot begin.

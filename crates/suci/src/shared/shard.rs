@@ -126,10 +126,9 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shard {
     /// For the thread that will own `driver`.
     pub(super) fn new(driver: &Driver, send_queue: u64) -> Result<Self, Error> {
-        let socket = driver.interest().socket;
         let bell = Bell::new().map_err(Error::io("making a descriptor to wake the I/O thread"))?;
         let descriptors = [bell.as_raw_fd()].into_iter().chain(driver.descriptors());
-        let descriptors = descriptors.chain([socket]).map(Known::new).collect();
+        let descriptors = descriptors.map(Known::new).collect();
         let shard = Self {
             descriptors,
             gone: AtomicBool::new(false),

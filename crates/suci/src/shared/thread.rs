@@ -12,7 +12,7 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::sys::Ready;
-use crate::wait::{Awaited, WaitPolicy};
+use crate::wait::Awaited;
 use account::{Account, Refused, Stashed};
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
@@ -34,7 +34,6 @@ const SPARE_GATES: usize = 64;
 /// The thread's state.
 pub(super) struct Worker {
     pub(super) driver: Driver,
-    wait: WaitPolicy,
     accounts: BTreeMap<NodeId, Account>,
     /// Peers whose accounts are not settled. Only these accounts are checked in each cycle.
     open: Vec<NodeId>,
@@ -127,19 +126,13 @@ impl Drop for ThreadGuard {
 
 impl Worker {
     /// For the shard at `place`.
-    pub(super) fn new(
-        inner: Arc<Inner>,
-        place: usize,
-        mut driver: Driver,
-        wait: WaitPolicy,
-    ) -> Self {
+    pub(super) fn new(inner: Arc<Inner>, place: usize, mut driver: Driver) -> Self {
         if inner.shards.len() > 1 {
             driver.cross_shard = Some(CrossShardQueue::new(place, Arc::clone(&inner.shards)));
         }
-        driver.waiter.begin(wait, Awaited::Progress);
+        driver.waiter.begin(inner.fixed.wait, Awaited::Progress);
         Self {
             driver,
-            wait,
             accounts: BTreeMap::new(),
             open: Vec::new(),
             left_over: false,
@@ -192,7 +185,8 @@ impl Worker {
             }
             let active = commands > 0 || self.driver.engine.counters().datagrams_in != before;
             if active {
-                self.driver.waiter.begin(self.wait, Awaited::Progress);
+                let wait = self.ending.inner.fixed.wait;
+                self.driver.waiter.begin(wait, Awaited::Progress);
             }
             look = offered || heard || self.driver.polls() || self.sleep()?;
         }
