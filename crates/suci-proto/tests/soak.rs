@@ -2,7 +2,7 @@
 //! its end.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "it/net.rs"]
+#[path = "common/net.rs"]
 mod net;
 
 use net::{Net, id, message};
