@@ -113,6 +113,18 @@ pub(super) struct Booked {
     pub(super) control: u64,
 }
 
+impl Booked {
+    /// Returns these sums with the amounts `old` of one grant replaced by `new`.
+    pub(super) fn replacing(self, old: Self, new: Self) -> Self {
+        let sum = |all: u64, old, new| all.saturating_sub(old).saturating_add(new);
+        Self {
+            bytes: sum(self.bytes, old.bytes, new.bytes),
+            beyond: sum(self.beyond, old.beyond, new.beyond),
+            control: sum(self.control, old.control, new.control),
+        }
+    }
+}
+
 impl Grant {
     pub(super) fn new(
         first: PacketNumber,
@@ -456,7 +468,7 @@ impl Grant {
         }
         let granted = self.ahead().saturating_add(self.wire.granted);
         if self.reclaimed_at.is_some() && granted == 0 && !self.dismissed {
-            // A RETURN could give back nothing more but the place.
+            // The peer holds nothing but its place, so RECLAIM needs no answer any more.
             self.reclaimed_at = None;
             self.reclaims = 0;
         }

@@ -466,9 +466,7 @@ impl Shares {
     pub fn release(&mut self, grant: &mut Grant) {
         self.stop_waiting(grant);
         self.mark_satisfied(grant);
-        self.booked.bytes = self.booked.bytes.saturating_sub(grant.booked.bytes);
-        self.booked.beyond = self.booked.beyond.saturating_sub(grant.booked.beyond);
-        self.booked.control = self.booked.control.saturating_sub(grant.booked.control);
+        self.booked = self.booked.replacing(grant.booked, Booked::default());
         grant.booked = Booked::default();
         if !grant.retired {
             self.peers = self.peers.saturating_sub(1);
@@ -491,7 +489,7 @@ impl Shares {
     /// the index by which [`next_to_serve`](Self::next_to_serve) will name it.
     pub fn on_blocked(&mut self, grant: &mut Grant, peer: usize, now: Instant) {
         grant.blocked();
-        self.allot(grant, Wish::Asks, now);
+        self.allot(grant, Wish::Blocked, now);
         if grant.is_dormant() && grant.waiting.is_none() && !grant.retired && !grant.dismissed {
             let ticket = self.next_ticket;
             self.next_ticket = ticket.saturating_add(1);
@@ -551,7 +549,7 @@ impl Shares {
 
     /// Gives credit to a peer that waited, if some is free.
     pub fn wake(&mut self, grant: &mut Grant, now: Instant) {
-        self.allot(grant, Wish::Asks, now);
+        self.allot(grant, Wish::Blocked, now);
     }
 
     /// Ends a grant whose sender was silent for 2L; returns true if it did. Call it only after
@@ -631,7 +629,7 @@ impl Shares {
         Some(grant.generation())
     }
 
-    /// Ends a peer's hunger if it fell silent. Call it while credit is [short](Self::is_short).
+    /// Counts a silent peer as satisfied. Call it while credit is [short](Self::is_short).
     pub fn tend(&mut self, grant: &mut Grant, now: Instant) {
         if now >= grant.idle_since() + TURN {
             self.mark_satisfied(grant);
@@ -654,21 +652,7 @@ impl Shares {
             booking.control = 0;
             booking.bytes = booking.bytes.min(grant.booked.bytes);
         }
-        self.booked.bytes = self
-            .booked
-            .bytes
-            .saturating_sub(grant.booked.bytes)
-            .saturating_add(booking.bytes);
-        self.booked.beyond = self
-            .booked
-            .beyond
-            .saturating_sub(grant.booked.beyond)
-            .saturating_add(booking.beyond);
-        self.booked.control = self
-            .booked
-            .control
-            .saturating_sub(grant.booked.control)
-            .saturating_add(booking.control);
+        self.booked = self.booked.replacing(grant.booked, booking);
         if grant.need.unsatisfied {
             self.unsatisfied.bytes = self
                 .unsatisfied

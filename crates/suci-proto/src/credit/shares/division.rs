@@ -31,11 +31,24 @@ const FEWEST_SATISFIED: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     /// It has messages and sent BLOCKED.
-    Asks,
+    Blocked,
     /// It used all its credit.
     Sends,
     /// It returned its unused credit, or needs numbers for control only.
     Rests,
+}
+
+impl Unsatisfied {
+    /// Adds the amounts of a peer to the sums, or subtracts them.
+    fn change(&mut self, grant: &Grant, sum: impl Fn(u64, u64) -> u64) {
+        let demand = grant.need.demand;
+        self.weight = sum(self.weight, demand.weight());
+        self.bytes = sum(self.bytes, grant.booked.bytes);
+        if demand.is_bounded() {
+            self.bounded = sum(self.bounded, most_bytes(grant));
+            self.bounded_weight = sum(self.bounded_weight, demand.weight());
+        }
+    }
 }
 
 impl Shares {
@@ -82,15 +95,7 @@ impl Shares {
         if !grant.need.unsatisfied && !grant.retired && !grant.dismissed {
             grant.need.unsatisfied = true;
             grant.steady_at = 0;
-            let demand = grant.need.demand;
-            let unsatisfied = &mut self.unsatisfied;
-            unsatisfied.weight = unsatisfied.weight.saturating_add(demand.weight());
-            unsatisfied.bytes = unsatisfied.bytes.saturating_add(grant.booked.bytes);
-            if demand.is_bounded() {
-                unsatisfied.bounded = unsatisfied.bounded.saturating_add(most_bytes(grant));
-                unsatisfied.bounded_weight =
-                    unsatisfied.bounded_weight.saturating_add(demand.weight());
-            }
+            self.unsatisfied.change(grant, u64::saturating_add);
         }
     }
 
@@ -99,15 +104,7 @@ impl Shares {
         if grant.need.unsatisfied {
             grant.need.unsatisfied = false;
             grant.steady_at = 0;
-            let demand = grant.need.demand;
-            let unsatisfied = &mut self.unsatisfied;
-            unsatisfied.weight = unsatisfied.weight.saturating_sub(demand.weight());
-            unsatisfied.bytes = unsatisfied.bytes.saturating_sub(grant.booked.bytes);
-            if demand.is_bounded() {
-                unsatisfied.bounded = unsatisfied.bounded.saturating_sub(most_bytes(grant));
-                unsatisfied.bounded_weight =
-                    unsatisfied.bounded_weight.saturating_sub(demand.weight());
-            }
+            self.unsatisfied.change(grant, u64::saturating_sub);
         }
     }
 
@@ -252,7 +249,7 @@ impl Shares {
         let newcomer = self.room_for_newcomer(grant.booked.bytes, grant.charge());
         let given = newcomer.saturating_mul(grant.charge());
         let less = match wish {
-            Wish::Asks => false,
+            Wish::Blocked => false,
             Wish::Sends => self.is_wanted_beside(grant),
             // A share that leaves too little free would be reclaimed from the idle peer again, and
             // so on for ever.
