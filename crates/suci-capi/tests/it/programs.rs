@@ -82,9 +82,5 @@ fn valgrind_finds_nothing() {
             "--leak-check=full",
         ])
         .args(["--errors-for-leak-kinds=definite"])
-        .arg(format!(
-            "--suppressions={}",
-            crate_dir().join("tests/c/valgrind.supp").display()
-        ))
         .arg(program));
 }

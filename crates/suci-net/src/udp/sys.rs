@@ -2,6 +2,7 @@
 //! derived here from a reference that outlives the call, with that reference's length.
 
 use std::io::{self, IoSlice};
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -60,6 +61,20 @@ pub(super) const TAKE_ALL: libc::sock_filter = libc::sock_filter {
     k: u32::MAX,
 };
 
+/// `libc::sock_fprog` with its padding as a field: the kernel copies all bytes, and without the
+/// field some of them would be left over from other uses of the stack.
+#[repr(C)]
+struct Program {
+    len: u16,
+    padding: [u8; size_of::<usize>() - size_of::<u16>()],
+    filter: *const libc::sock_filter,
+}
+
+const _: () = assert!(
+    size_of::<Program>() == size_of::<libc::sock_fprog>()
+        && offset_of!(Program, filter) == offset_of!(libc::sock_fprog, filter)
+);
+
 /// Attaches a program of classic BPF, which needs no privilege: as the socket's filter
 /// (`SO_ATTACH_FILTER`), or as the program that chooses among the sockets of its group
 /// (`SO_ATTACH_REUSEPORT_CBPF`).
@@ -68,9 +83,10 @@ pub(super) fn attach(
     option: c_int,
     program: &[libc::sock_filter],
 ) -> io::Result<()> {
-    let program = libc::sock_fprog {
+    let program = Program {
         len: program.len().try_into().unwrap_or(u16::MAX),
-        filter: program.as_ptr().cast_mut(),
+        padding: Default::default(),
+        filter: program.as_ptr(),
     };
     // SAFETY: the program and its instructions outlive the call, and are as long as said (longer
     // ones are refused); the kernel only reads them.
@@ -80,7 +96,7 @@ pub(super) fn attach(
             libc::SOL_SOCKET,
             option,
             (&raw const program).cast::<c_void>(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
+            size_of::<Program>() as libc::socklen_t,
         )
     };
     if result == 0 {
