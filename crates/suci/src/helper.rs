@@ -89,13 +89,16 @@ fn run(core: &Core) {
         let limit = if watch.looks > 0 { WATCH } else { UNATTENDED };
         let seen = core.cell.word();
         // An error of the sleep must not make this a busy loop.
-        if sleep_alone(core, limit).is_err() {
+        let Ok(rung) = sleep_alone(core, limit) else {
             return;
-        }
+        };
         let word = core.cell.word();
+        // A call rings before it moves the word: where the bell ended the sleep, an unmoved word
+        // says nothing. Taken for a long call it would delay the answer to a handshake by a second.
+        let moved = rung || seen != word;
         // An odd word: the program has been in one call since the last look.
-        watch.inside = seen == word && word & 1 == 1;
-        if seen != word {
+        watch.inside = !moved && word & 1 == 1;
+        if moved {
             watch.away = Duration::ZERO;
         } else if watch.inside {
             if watch.looks == 0 {
@@ -172,13 +175,14 @@ fn enter_between(core: &Core) -> Option<Turn<'_>> {
     })
 }
 
-fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<()> {
+/// Sleeps until the bell rings or `limit` has passed. Returns whether the bell rang.
+fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<bool> {
     let bell = core.helper_bell.as_raw_fd();
     let ready = sys::sleep(-1, Some(bell), Some(limit))?;
     if ready.rung && !core.stop.load(Ordering::SeqCst) {
         core.helper_bell.hush();
     }
-    Ok(())
+    Ok(ready.rung)
 }
 
 /// Serves the node until the program is back. `word` is the word that the program left.
