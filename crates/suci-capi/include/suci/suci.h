@@ -544,7 +544,7 @@ int suci_peers(suci_node node, suci_peer_info *peers, size_t capacity, size_t *c
  *
  *  Messages on one channel arrive complete, unmodified, in order and at most once. Channels never
  *  block one another. Sending returns when the library has accepted the message. A message whose
- *  peer is not connected opens the connection.
+ *  peer is not connected opens the connection. A node can send to itself, by its own ID.
  *
  *  While the send queue to the peer is full, sending waits for `timeout`. SUCI_E_QUEUE_FULL says
  *  that nothing was accepted; SUCI_EVENT_WRITABLE then says when there is room.
@@ -648,8 +648,8 @@ int suci_flush(suci_node node, int64_t timeout);
  *  Errors of all functions that receive: SUCI_E_TIMED_OUT: nothing came within `timeout`;
  *  SUCI_E_WOKEN; SUCI_E_CLOSED: the node is closed and everything was taken; SUCI_E_NEEDS_ANSWER,
  *  only if the call waits: no message is there, and one waits that only an answer of the program
- *  lets come. suci_last_error_info() names it; each is told once, so that the next call receives
- *  from others.
+ *  lets come. suci_last_error_info() names it. Each is told once, by this error or by its
+ *  SUCI_EVENT_INCOMING, so that the next call receives from others.
  * --------------------------------------------------------------------------------------------- */
 
 /* A message received completely. */
@@ -700,8 +700,9 @@ int suci_recv_from(suci_node node, const suci_filter *filter, suci_message *mess
                    int64_t timeout);
 
 /* Takes the next message and copies its payload into `buffer` of `capacity` bytes. `message` tells
- * the rest: its payload points to `buffer`; release it as any other. An announced message for
- * which `buffer` has room is accepted (on a caller-driven node, if its event was not taken).
+ * the rest: its payload points to `buffer`; release it as any other. On a
+ * caller-driven node, an announced message for which `buffer` has room is accepted, unless its
+ * event was taken. On a threaded node only suci_accept() and suci_accept_into() accept one.
  * Errors: SUCI_E_BUFFER_TOO_SHORT: suci_last_error_info() tells the length; the message stays, and
  * the next call that receives gets it. On a threaded node other waiting calls and the descriptor
  * do not notice it: call again at once. Blocks: timeout. Threads: node. */
@@ -722,8 +723,8 @@ void suci_message_release_many(suci_message *messages, size_t count);
  *  Events
  *
  *  Events tell what happened to peers and messages. A program that only receives does not have to
- *  take them: of those that it leaves, few are kept. A program that lends memory takes them, since
- *  SUCI_EVENT_RELEASED is one.
+ *  take them: of those that it leaves, few are kept. A program that lends memory or sends with
+ *  SUCI_SEND_NOTIFY takes them: SUCI_EVENT_RELEASED, _DELIVERED and _NOT_DELIVERED are all kept.
  * --------------------------------------------------------------------------------------------- */
 
 enum suci_event_type {
