@@ -30,22 +30,25 @@ const FORMULAS: &[(&str, &str)] = &[
 /// # Errors
 /// Something is missing or fails; the output of what failed is shown.
 pub fn check() -> Result<()> {
-    exec::run(&mut exec::cargo([
-        "build",
-        "--locked",
-        "-p",
-        "suci-capi",
-        "-p",
-        "suci-cli",
-    ]))?;
     let place = Place::new()?;
     place.build_in_tree()?;
+    place.languages()?;
     place.install()?;
     for (name, command, program) in programs()? {
         fs::write(place.path().join(&name), program)?;
         place.run(&name, &command)?;
     }
     place.example()
+}
+
+/// Has three nodes of one job, in Rust, C and Prolog, exchange messages.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn languages() -> Result<()> {
+    let place = Place::new()?;
+    place.build_in_tree()?;
+    place.languages()
 }
 
 /// Where Prolog finds its packs, and only ours.
@@ -66,6 +69,8 @@ impl Place {
 
     /// Builds the module as in a clone: with the static library of the tree.
     fn build_in_tree(&self) -> Result<()> {
+        let packages = ["-p", "suci-capi", "-p", "suci-cli"];
+        exec::run(exec::cargo(["build", "--locked"]).args(packages))?;
         let pack = exec::root().join(PACK);
         let built = exec::target_dir().join("debug");
         let (pack, built) = (pack.display(), built.display());
@@ -76,8 +81,47 @@ impl Place {
             &format!("make -C {pack} SUCI_TARGET={built} SWIPL_MODULE_DIR={module}"),
         )?;
         let goal = "use_module(library(suci)), suci_open(_, [id(1)])";
-        let paths = format!("-p foreign={module} -p library={pack}/prolog");
-        self.run("swipl", &format!("swipl {paths} -g \"{goal}\" -t halt"))?;
+        let swipl = self.swipl_in_tree();
+        self.run("swipl", &format!("{swipl} -g \"{goal}\" -t halt"))?;
+        Ok(())
+    }
+
+    /// The command that runs Prolog with the module that `build_in_tree` built.
+    fn swipl_in_tree(&self) -> String {
+        let module = self.path().join("module");
+        let library = exec::root().join(PACK).join("prolog");
+        let (module, library) = (module.display(), library.display());
+        format!("swipl -p foreign={module} -p library={library}")
+    }
+
+    /// A program in each language is a node of one job. Each of them checks what the others send.
+    fn languages(&self) -> Result<()> {
+        let example = ["build", "--locked", "-p", "suci", "--example", "exchange"];
+        exec::run(&mut exec::cargo(example))?;
+        let sources = exec::root().join("examples/languages");
+        let include = exec::root().join("crates/suci-capi/include");
+        let built = exec::target_dir().join("debug");
+        let (sources, include, built) = (sources.display(), include.display(), built.display());
+        let options = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror";
+        let libraries = format!("{built}/libsuci_capi.a -lpthread -ldl -lm");
+        self.run(
+            "cc",
+            &format!("cc {options} -I{include} {sources}/exchange.c {libraries} -o exchange-c"),
+        )?;
+        let swipl = self.swipl_in_tree();
+        let said = self.run(
+            "exchange",
+            &format!(
+                "suci run -n 3 --kill-on-failure -- sh -c 'shift $SUCI_ID; exec $1' sh \
+                 {built}/examples/exchange ./exchange-c '{swipl} {sources}/exchange.pl'"
+            ),
+        )?;
+        for node in ["0 in Rust", "1 in C", "2 in Prolog"] {
+            let expected = format!("node {node}: all messages are right");
+            if !said.lines().any(|line| line.ends_with(&expected)) {
+                return Err(Failure::new(format!("no `{expected}` in:\n{said}")));
+            }
+        }
         Ok(())
     }
 

@@ -4,12 +4,18 @@ use super::tools::tests_of;
 use super::{Ctx, Figure, Line};
 use crate::error::{Context, Result};
 use crate::evaluate::{self, Pace, Programs};
+use crate::prolog;
 
 pub(super) const LINES: &[Line] = &[
     Line {
         name: "header",
         must: "every function of datagram.h as its text says: programs in C, also under ASan; symbols and man page agree",
         run: |_| tests_of("suci-capi", "classic", &[]),
+    },
+    Line {
+        name: "languages",
+        must: "nodes in C, Prolog and Rust in one job: each pair, both ways, a short message and one of 1 MiB, all bytes right",
+        run: |_| languages(),
     },
     Line {
         name: "loop-manual",
@@ -42,6 +48,11 @@ pub(super) const LINES: &[Line] = &[
         run: |_| bursts(),
     },
 ];
+
+fn languages() -> Result<Figure> {
+    prolog::languages()?;
+    Ok(Figure::new(true, "12 messages, all right"))
+}
 
 fn processor(_: &Ctx) -> Result<Figure> {
     let programs = Programs::build()?;
