@@ -447,6 +447,28 @@ fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
     }
 }
 
+/// A path that drops packets with an ECN mark does not take the few numbers beyond the limit.
+#[test]
+fn f21_no_packet_beyond_the_limit_has_a_mark() {
+    for (limit, ecn) in [(100, Ecn::Ect0), (0, Ecn::NotEct)] {
+        let mut world = connected();
+        let now = world.now;
+        let connection = world.peer(1, 0).connection.as_mut().unwrap();
+        let number = connection.numbers.peek().unwrap();
+        let credit = SocketCredit {
+            generation: 0,
+            limit,
+            control: 2,
+        };
+        connection.credit = SendCredit::new(number - 1, credit, now);
+        connection.pending.ping = true;
+        let key = world.engines[1].peer_key(id(0)).unwrap();
+        world.engines[1].touch(key);
+        let transmit = world.engines[1].poll_transmit(now, 1).unwrap();
+        assert_eq!(transmit.ecn, ecn, "limit {limit}");
+    }
+}
+
 /// A peer that called before its address was known, and for which messages wait, is called once its
 /// address is known.
 #[test]

@@ -433,7 +433,8 @@ impl Peer {
                 self.pad(permit, train);
             }
             let len = train.finish_packet(!shared.config.payload_checksum);
-            if contents.eliciting {
+            // A path that drops marked packets must not take the few numbers beyond the limit.
+            if contents.eliciting && permit.free {
                 train.set_ecn(mark);
             }
             let numbers = permit.number..=permit.number;
