@@ -547,16 +547,17 @@ impl Connection {
             true => CrcScope::Datagram,
             false => CrcScope::Header,
         };
-        let (kind, super::End { index, tag }) = (PacketType::Data, self.remote);
-        put_header(
-            train.head(),
-            &Header {
-                kind,
-                scope,
-                index,
-                number,
-                tag,
-            },
-        );
+        put_header(train.head(), &self.header(number, scope));
+    }
+
+    fn header(&self, number: PacketNumber, scope: CrcScope) -> Header {
+        let super::End { index, tag } = self.remote;
+        Header {
+            kind: PacketType::Data,
+            scope,
+            index,
+            number,
+            tag,
+        }
     }
 }

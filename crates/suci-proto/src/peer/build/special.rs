@@ -5,13 +5,13 @@ use super::{Contents, RIDE};
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
+use crate::peer::Peer;
 use crate::peer::connection::Beginning;
-use crate::peer::{End, Peer};
 use crate::recovery::SentKind;
 use crate::time::Instant;
 use crate::transmit::{Destination, Train};
 use crate::types::Ecn;
-use crate::wire::{Close, CrcScope, Frame, Header, PLAIN_OVERHEAD, PacketType, put_header, seal};
+use crate::wire::{Close, CrcScope, Frame, PLAIN_OVERHEAD, put_header, seal};
 
 /// Copies of a final CLOSE packet, which is never retransmitted.
 const FINAL_CLOSE_COPIES: u32 = 3;
@@ -73,20 +73,8 @@ impl Peer {
     fn final_close(&self, code: u64) -> Option<(Destination, Vec<u8>)> {
         let connection = self.connection.as_ref()?;
         let number = connection.numbers.peek()?;
-        let End { index, tag } = connection.remote;
         let mut bytes = Vec::with_capacity(limits::CONTROL_PACKET);
-        let scope = CrcScope::Datagram;
-        let kind = PacketType::Data;
-        put_header(
-            &mut bytes,
-            &Header {
-                kind,
-                scope,
-                index,
-                number,
-                tag,
-            },
-        );
+        put_header(&mut bytes, &connection.header(number, CrcScope::Datagram));
         let sent = self.session.outbox.accepted();
         let received = self.session.inbox.received();
         Frame::Close(Close {
