@@ -1,7 +1,8 @@
 //! Calls: a request, its reply, and the ends of calls without a reply.
 
+use crate::net::message;
 use crate::net::{Net, id};
-use crate::pair::{Pair, message};
+use crate::pair::Pair;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use suci_proto::limits::REPLY_RESERVE;

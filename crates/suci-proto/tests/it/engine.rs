@@ -1,6 +1,7 @@
 //! Engines talking over a network that is a vector: virtual time, no faults but those a test makes.
 
-use crate::pair::{Pair, message};
+use crate::net::message;
+use crate::pair::Pair;
 use bytes::Bytes;
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, Kind};

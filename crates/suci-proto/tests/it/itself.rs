@@ -1,6 +1,7 @@
 //! A node that sends to itself.
 
-use crate::pair::{Pair, message};
+use crate::net::message;
+use crate::pair::Pair;
 use bytes::Bytes;
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, Kind, NodeId};

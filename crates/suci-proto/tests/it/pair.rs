@@ -1,10 +1,9 @@
 //! Two engines and the network between them.
 
-use bytes::Bytes;
+use crate::net::{address, message};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use suci_proto::time::{Duration, Instant};
-use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
+use suci_proto::types::{Ecn, Incarnation, NodeId};
 use suci_proto::{
     Arrival, Config, Engine, Event, Identity, Message, Outgoing, PeerOptions, PeerStats, SendError,
     TransmitResult,
@@ -39,23 +38,6 @@ pub(crate) struct Pair {
     widest: usize,
     /// One-way delay.
     latency: Duration,
-}
-
-pub(crate) fn message(payload: &[u8]) -> Outgoing {
-    Outgoing {
-        channel: ChannelId(0),
-        tag: 0,
-        kind: Kind::USER,
-        user_header: Bytes::new(),
-        payload: Bytes::copy_from_slice(payload),
-        notify: false,
-        token: 0,
-        deadline: None,
-    }
-}
-
-fn address(host: usize) -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, 1 + host as u8], 7_000))
 }
 
 fn id(host: usize) -> NodeId {

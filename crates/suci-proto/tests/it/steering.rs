@@ -1,8 +1,9 @@
 //! The program's control: its own controllers, the choice of the congestion controller, and manual
 //! retransmission.
 
+use crate::net::message;
 use crate::net::{Net, id};
-use crate::pair::{Pair, message};
+use crate::pair::Pair;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,7 @@
 //! Reasons why messages wait, and the counters of a peer.
 
-use crate::pair::{Pair, message};
+use crate::net::message;
+use crate::pair::Pair;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
 use suci_proto::{Engine, Link, WaitReason};
