@@ -7,7 +7,9 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xtask::emulator::{Alias, Direction, Ecn, Emulator, Link, Loss, Reorder, SizeLimit};
+use xtask::emulator::{
+    Alias, Counts, Direction, Ecn, Emulator, Link, Loss, Reorder, SizeLimit, Totals,
+};
 use xtask::netns::Netns;
 use xtask::tcp;
 
@@ -46,9 +48,14 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) {
 
 /// Waits until the link has done with `count` packets towards `b`.
 fn settle(emulator: &Emulator, count: u64) {
+    settle_towards(|totals| totals.to_b, emulator, count);
+}
+
+/// The same towards the end that `side` chooses.
+fn settle_towards(side: fn(Totals) -> Counts, emulator: &Emulator, count: u64) {
     let begun = Instant::now();
     loop {
-        let counts = emulator.totals().to_b;
+        let counts = side(emulator.totals());
         if counts.delivered + counts.dropped() == count + counts.duplicated {
             return;
         }
@@ -234,6 +241,7 @@ fn a_host_behind_a_translator_has_another_address_and_answers_find_it() {
         let length = a.recv(&mut buffer).unwrap();
         assert_eq!(buffer[..length], *b"answer");
     }
+    settle_towards(|totals| totals.to_a, &emulator, 4);
     assert_eq!(emulator.totals().to_a.unroutable, 2);
 }
 
