@@ -160,6 +160,9 @@ pub(crate) struct RunArgs {
     /// Started for another command, whose processes say themselves why they fail
     #[arg(skip)]
     pub(crate) explained: bool,
+    /// Started for another command, whose processes listen with TCP at their addresses, too
+    #[arg(skip)]
+    pub(crate) keeps_tcp_ports: bool,
 }
 
 const PING_EXAMPLES: &str = "\

@@ -56,6 +56,7 @@ fn launch(args: &PerfArgs) -> Result<ExitCode> {
         faults: None,
         program: program.collect(),
         explained: true,
+        keeps_tcp_ports: true,
     })
 }
 

@@ -16,7 +16,8 @@ mod tag;
 use std::collections::BTreeSet;
 use std::fs::{DirEntry, File};
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{Signal, geteuid, getpid, getsid};
 
 use self::child::{Child, End, Refused};
@@ -36,7 +38,7 @@ use crate::signals::{self, Caught, Signals};
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let signals = Signals::catch()?;
     signals::notice_children()?;
-    let (book, sockets) = reserve(args.processes)?;
+    let (book, sockets, _tcp_ports) = reserve(args)?;
     let mut launch = Launch::new(args, &book, &sockets)?;
     for (id, socket) in (0..).zip(sockets) {
         if let Err(refused) = launch.start(id, socket)? {
@@ -93,8 +95,9 @@ fn sweep() {
     }
 }
 
-/// Binds a socket for each process, and writes the book that names them.
-fn reserve(count: u32) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>)> {
+/// Binds a socket for each process, and writes the book that names them. Returns the book, the
+/// sockets, and what keeps others from the same ports of TCP, if that is wanted.
+fn reserve(args: &RunArgs) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>, Vec<OwnedFd>)> {
     sweep();
     let mut book = tempfile::Builder::new()
         .prefix(BOOK)
@@ -102,29 +105,42 @@ fn reserve(count: u32) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>)> {
         .context("the address book, a temporary file (TMPDIR says where)")?;
     // Says that its launcher lives.
     book.as_file().lock().context(book.path().display())?;
-    let mut sockets = Vec::new();
-    for id in 0..count {
-        let socket = free_port().context(format_args!(
+    let (mut sockets, mut tcp_ports) = (Vec::new(), Vec::new());
+    for id in 0..args.processes {
+        let (socket, tcp) = free_port().context(format_args!(
             "a UDP socket on 127.0.0.1 for process {id} (`ulimit -n` limits how many there can be)"
         ))?;
         let address = socket.local_addr().context("a socket's address")?;
         writeln!(book, "{id} {address}").context(book.path().display())?;
         sockets.push(socket);
+        if args.keeps_tcp_ports {
+            tcp_ports.push(tcp);
+        }
     }
     book.flush().context(book.path().display())?;
-    Ok((book, sockets))
+    Ok((book, sockets, tcp_ports))
 }
 
-/// Returns a socket at a port that is free for TCP, too: `suci perf` talks over that.
-fn free_port() -> std::io::Result<UdpSocket> {
+/// Returns a socket at a port that is free for TCP, too, since `suci perf` talks over that. While
+/// the second result is open, the kernel gives this port of TCP to nobody who does not ask for it.
+fn free_port() -> std::io::Result<(UdpSocket, OwnedFd)> {
     const TRIES: u32 = 16;
     let mut tries = 1;
     loop {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        if tries == TRIES || TcpListener::bind(socket.local_addr()?).is_ok() {
-            return Ok(socket);
+        let tcp = rustix::net::socket_with(
+            AddressFamily::INET,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        // A program that sets this, too, may then listen there.
+        sockopt::set_socket_reuseaddr(&tcp, true)?;
+        match rustix::net::bind(&tcp, &socket.local_addr()?) {
+            Err(error) if tries == TRIES => return Err(error.into()),
+            Err(_) => tries += 1,
+            Ok(()) => return Ok((socket, tcp)),
         }
-        tries += 1;
     }
 }
 
@@ -392,4 +408,24 @@ struct Failed {
     status: u8,
     how: String,
     signal: Option<i32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use rustix::net::{AddressFamily, SocketType};
+
+    use super::free_port;
+
+    #[test]
+    fn a_kept_port_of_tcp_serves_those_alone_who_ask_for_it() {
+        let (udp, kept) = free_port().unwrap();
+        let address = udp.local_addr().unwrap();
+        let another = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        assert!(rustix::net::bind(&another, &address).is_err());
+        let listener = TcpListener::bind(address).unwrap();
+        drop((listener, kept));
+        rustix::net::bind(&another, &address).unwrap();
+    }
 }
