@@ -109,7 +109,8 @@ pub enum Error {
         /// Why.
         reason: EndReason,
     },
-    /// The peer's process died before it replied, as this machine's kernel says.
+    /// The peer's process died before the call or during it, as this machine's kernel or the
+    /// launcher (`suci run`) says.
     #[error("the process of node {0} died: start it again, or ask another node")]
     ProcessDied(NodeId),
     /// The peer's program refused the request, since it was longer than the peer takes unasked.

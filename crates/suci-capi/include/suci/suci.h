@@ -179,7 +179,7 @@ enum suci_error {
     SUCI_E_CHANNELS = 68,         /* The peer lets no more channels be open. */
     SUCI_E_FINISHED_CHANNEL = 69, /* This side finished the channel. */
     SUCI_E_ENDED = 70,            /* The session ended before the awaited message came. */
-    SUCI_E_PROCESS_DIED = 71,     /* The peer's process died before it replied. */
+    SUCI_E_PROCESS_DIED = 71,     /* The peer's process died before the call or during it. */
     SUCI_E_REFUSED = 72,          /* The peer's program refused the request. */
     SUCI_E_REPLY_TOO_LONG = 73,   /* The reply was longer than this node takes unasked. */
     SUCI_E_CALL_TO_ITSELF = 74,   /* A caller-driven node called itself. */
@@ -954,7 +954,9 @@ int suci_refuse(suci_node node, uint32_t from, uint32_t channel, uint64_t number
 
 /* Sends a request of `count` pieces and waits for its reply. The peer's program receives a message
  * with is_request and answers it by suci_reply(). Of the options only channel and user header may
- * be set. Messages that arrive meanwhile wait for the calls that receive.
+ * be set. Messages that arrive meanwhile wait for the calls that receive. A call to a process that
+ * is known to have died fails at once with SUCI_E_PROCESS_DIED; a peer that is lost by its silence
+ * alone may answer again, and the call waits.
  *
  * Errors: as sending, and SUCI_E_TIMED_OUT (a reply that comes later is dropped and counted),
  *   SUCI_E_WOKEN (likewise), _ENDED, _PROCESS_DIED, _REFUSED, _REPLY_TOO_LONG, _RESERVED,

@@ -25,8 +25,8 @@ pub struct CallId(pub u64);
 pub enum CallError {
     /// The session in which the request was sent ended.
     Ended(EndReason),
-    /// The peer's process died, as this machine's kernel says: the peer is lost for
-    /// [`LostCause::ProcessDied`](crate::LostCause::ProcessDied).
+    /// The peer's process died, before the call or during it, as this machine's kernel or the
+    /// launcher says ([`LostCause::ProcessDied`](crate::LostCause::ProcessDied)).
     Died,
     /// The receiving program refused the request, for this reason.
     Refused(u64),
@@ -142,6 +142,10 @@ impl Engine {
     /// request's kind, tag, token and notification are set here. While a call is open, the peer
     /// counts as watched: its death ends the call.
     ///
+    /// If the peer's process is known to have died, the request is not sent, and the call has the
+    /// result [`CallError::Died`] at once. The peer is asked for a sign of life, so that later
+    /// calls reach the next process.
+    ///
     /// # Errors
     /// As [`Engine::send`]; the message comes back as it was.
     pub fn call(
@@ -151,6 +155,15 @@ impl Engine {
         id: CallId,
         message: Outgoing,
     ) -> Result<(), SendError> {
+        let key = self.reach(node)?;
+        if self.peers.get(key).is_some_and(Peer::has_died) {
+            let token = self.shared.random();
+            self.update(key, |peer, shared| {
+                shared.calls.done.push_back((id, Err(CallError::Died)));
+                peer.open(now, token);
+            });
+            return Ok(());
+        }
         let Outgoing {
             channel,
             tag,
@@ -270,6 +283,13 @@ impl Engine {
         done.retain(|(other, result)| *other != id || result.is_err());
         self.shared.counters.late_replies += (before - done.len()) as u64;
         done.retain(|(other, _)| *other != id);
+    }
+
+    /// Returns true if the process of `node` is known to have died, so that calls to it fail at
+    /// once.
+    #[must_use]
+    pub fn has_died(&self, node: NodeId) -> bool {
+        self.active_peer(node).is_some_and(Peer::has_died)
     }
 
     /// Counts replies that the driver took for callers that waited no more.

@@ -53,6 +53,21 @@ impl Peer {
         }
     }
 
+    /// Returns true if the peer's process is known to have died: the one that has the session or,
+    /// if none has it yet, the last one before.
+    pub(crate) fn has_died(&self) -> bool {
+        self.life.is_dead() || (self.life.is_gone() && !self.session.is_established())
+    }
+
+    /// Ends the calls to a process that has died. The next process with this node ID knows nothing
+    /// of them.
+    pub(super) fn end_calls_if_dead(&mut self, shared: &mut Shared) {
+        if self.life.is_dead() {
+            self.session.open_calls = 0;
+            shared.calls.died(self.node);
+        }
+    }
+
     /// Ends the calls of a session that is over: received replies reach their calls, and the other
     /// calls end with it.
     pub(super) fn end_calls(

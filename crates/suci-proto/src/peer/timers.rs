@@ -4,7 +4,7 @@ use super::life::{Patience, Verdict};
 use super::{Closing, Connection, Peer};
 use crate::counters::Link;
 use crate::engine::Shared;
-use crate::event::{EndReason, Event, LostCause};
+use crate::event::{EndReason, Event};
 use crate::limits;
 use crate::log::LogRecord;
 use crate::recovery::TimerAction;
@@ -270,11 +270,7 @@ impl Peer {
                 });
                 self.push_event(Event::Lost { node, cause }, shared);
                 shared.lost.insert(node);
-                if cause == LostCause::ProcessDied {
-                    // The next process with this node ID knows nothing of the calls.
-                    self.session.open_calls = 0;
-                    shared.calls.died(node);
-                }
+                self.end_calls_if_dead(shared);
                 if self.life.is_gone() {
                     return self.end(now, EndReason::ProcessDied, shared);
                 }

@@ -44,6 +44,8 @@ impl Peer {
         if !closed || !self.life.on_port_closed(now) {
             return false;
         }
+        // It may have been lost by its silence before.
+        self.end_calls_if_dead(shared);
         // The report may be old.
         self.ask_once_more(now, shared);
         true
@@ -62,6 +64,7 @@ impl Peer {
         if for_good && self.life.link() == Link::Lost {
             self.end(now, EndReason::ProcessDied, shared);
         } else if established {
+            self.end_calls_if_dead(shared);
             self.ask_once_more(now, shared);
         }
     }

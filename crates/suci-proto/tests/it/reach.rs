@@ -7,8 +7,8 @@ use std::rc::Rc;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
 use suci_proto::{
-    AcceptPolicy, Addresses, CallError, CallId, Config, EndReason, Event, Link, LostCause,
-    PeerInfo, Priority, RefusedReason, SendError, Undelivered, Unreachable,
+    AcceptPolicy, Addresses, CallError, CallId, CallResult, Config, EndReason, Event, Link,
+    LostCause, PeerInfo, Priority, RefusedReason, SendError, Undelivered, Unreachable,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -122,19 +122,22 @@ fn report(net: &mut Net, report: &Undelivered<'_>) {
     net.flush(0);
 }
 
+/// This machine's kernel reports that the port is closed to which `packet` went.
+fn report_closed(net: &mut Net, to: SocketAddr, packet: &[u8]) {
+    let closed = Undelivered {
+        to,
+        why: Unreachable::Port,
+        local: true,
+        quoted: &packet[..32],
+    };
+    report(net, &closed);
+}
+
 #[test]
 fn f17_a_closed_port_of_this_machine_makes_a_peer_lost_within_a_few_probe_timeouts() {
     let (mut net, to, packet) = unanswered();
-    let why = Unreachable::Port;
-    let (local, quoted) = (true, &packet[..32]);
-    let closed = Undelivered {
-        to,
-        why,
-        local,
-        quoted,
-    };
-    report(&mut net, &closed);
-    report(&mut net, &closed);
+    report_closed(&mut net, to, &packet);
+    report_closed(&mut net, to, &packet);
     net.run(MS * 50);
     let (node, cause) = (id(1), LostCause::ProcessDied);
     assert_eq!(net.events(0), [Event::Lost { node, cause }]);
@@ -272,15 +275,7 @@ fn f17_a_death_that_the_kernel_reports_ends_the_calls_to_the_process() {
     let now = net.now;
     let call = CallId(7);
     net.engine(0).call(now, id(1), call, message(b"?")).unwrap();
-    let why = Unreachable::Port;
-    let (local, quoted) = (true, &packet[..32]);
-    let closed = Undelivered {
-        to,
-        why,
-        local,
-        quoted,
-    };
-    report(&mut net, &closed);
+    report_closed(&mut net, to, &packet);
     net.run(MS * 50);
     assert_eq!(
         net.engine(0).poll_call(),
@@ -289,6 +284,93 @@ fn f17_a_death_that_the_kernel_reports_ends_the_calls_to_the_process() {
     assert_eq!(net.engine(0).open_calls(), 0);
     let (node, cause) = (id(1), LostCause::ProcessDied);
     assert_eq!(net.events(0), [Event::Lost { node, cause }]);
+}
+
+/// Makes a call of host 0 and returns its result, if it has one at once.
+fn call_at_once(net: &mut Net, id_of_call: u64) -> Option<CallResult> {
+    let (now, call) = (net.now, CallId(id_of_call));
+    (net.engine(0).call(now, id(1), call, message(b"?"))).unwrap();
+    let done = net.engine(0).poll_call();
+    net.flush(0);
+    done.map(|(done, result)| {
+        assert_eq!(done, call);
+        result
+    })
+}
+
+/// A call to a process that is known to have died fails at once, and sends nothing to the next one.
+#[test]
+fn f17_a_call_to_a_process_that_has_died_fails_at_once() {
+    let (mut net, to, packet) = unanswered();
+    report_closed(&mut net, to, &packet);
+    assert_eq!(call_at_once(&mut net, 1), None, "it may answer");
+    net.run(MS * 50);
+    assert_eq!(net.engine(0).poll_call().unwrap().1, Err(CallError::Died));
+    let queued = net.engine(0).queue_len(id(1));
+    for number in 2..5 {
+        assert_eq!(call_at_once(&mut net, number), Some(Err(CallError::Died)));
+        net.run(SECOND);
+    }
+    assert_eq!(net.engine(0).queue_len(id(1)), queued);
+    // A full queue holds no call up.
+    let now = net.now;
+    while (net.engine(0).send(now, id(1), message(&[1; 100_000]))).is_ok() {}
+    assert_eq!(call_at_once(&mut net, 5), Some(Err(CallError::Died)));
+    // The next process is found, although the calls sent nothing.
+    net.restart(1);
+    net.meddle = None;
+    net.run(SECOND * 2);
+    net.discard_events();
+    assert_eq!(call_at_once(&mut net, 6), None);
+    net.run(SECOND);
+    assert_eq!(net.received(1).len(), 1);
+}
+
+/// Silence alone ends no call: the peer may answer again. The report of its death does, even if it
+/// comes later.
+#[test]
+fn f17_a_death_that_is_reported_after_the_silence_ends_the_calls() {
+    for by_launcher in [false, true] {
+        let (mut net, to, packet) = unanswered();
+        net.run(SECOND * 11);
+        assert_eq!(net.events(0), [lost(1)]);
+        assert_eq!(call_at_once(&mut net, 1), None);
+        net.run(SECOND * 11);
+        assert_eq!(net.engine(0).poll_call(), None);
+        match by_launcher {
+            true => process_ended(&mut net, false),
+            false => report_closed(&mut net, to, &packet),
+        }
+        let died = Err(CallError::Died);
+        assert_eq!(
+            net.engine(0).poll_call(),
+            Some((CallId(1), died)),
+            "{by_launcher}"
+        );
+        assert_eq!(net.engine(0).open_calls(), 0);
+    }
+}
+
+/// No other process follows, as the launcher says. One that comes all the same is found.
+#[test]
+fn f17_a_call_to_a_process_that_is_gone_fails_at_once_and_looks_for_another() {
+    let (mut net, ..) = unanswered();
+    process_ended(&mut net, true);
+    net.run(MS * 400);
+    let events = net.events(0);
+    assert!(is_end(&events[1], 1), "{events:?}");
+    for number in 0..3 {
+        let result = call_at_once(&mut net, number);
+        assert_eq!(result, Some(Err(CallError::Died)));
+        net.run(SECOND * 20);
+    }
+    net.meddle = None;
+    net.restart(1);
+    assert_eq!(call_at_once(&mut net, 3), Some(Err(CallError::Died)));
+    net.run(SECOND);
+    assert_eq!(call_at_once(&mut net, 4), None);
+    net.run(SECOND);
+    assert_eq!(net.received(1).len(), 1);
 }
 
 /// Forged reports do not use up the rate limit of true ones.

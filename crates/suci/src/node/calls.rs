@@ -17,13 +17,22 @@ impl Node {
     ///
     /// Messages that arrive meanwhile wait for the calls that receive, in order and within the
     /// usual limits of memory; a reply is never among them. When the session with the peer ends,
-    /// the call ends at once and says why. An [`Event::Lost`](crate::Event::Lost) does not end it.
+    /// the call ends at once and says why.
+    ///
+    /// A call to a process that is known to have died fails at once with [`Error::ProcessDied`]:
+    /// the peer is [lost](crate::Event::Lost) by
+    /// [`LostCause::ProcessDied`](crate::LostCause::ProcessDied), or its session ended by
+    /// [`EndReason::ProcessDied`](crate::EndReason::ProcessDied), and no process of the peer was
+    /// heard since. The same news ends an open call. This node looks for the next process, which
+    /// later calls reach. A peer that is lost by its silence alone may answer again: that ends no
+    /// call, and new calls wait.
+    ///
     /// The draft's channel, payload and user header are free; its tag, kind and token are the
     /// library's.
     ///
     /// # Errors
     /// [`Error::CallToItself`]: nobody would reply. [`Error::TimedOut`], after which a reply is
-    /// dropped and counted; [`Error::Ended`];
+    /// dropped and counted; [`Error::Ended`]; [`Error::ProcessDied`];
     /// [`Error::Refused`]; [`Error::ReplyTooLong`]; [`Error::Reserved`]; as [`Node::send_timeout`],
     /// if the request could not be queued.
     pub fn call(

@@ -89,18 +89,25 @@ impl Inner {
         CallInfo { id, to, due }
     }
 
-    /// Sends `message` as a request as soon as there is room; it is taken when sent.
+    /// Sends `message` as a request as soon as there is room; it is taken when sent. Fails if the
+    /// queue is full of messages for a process that has died.
     fn requesting<'a>(
         &'a self,
         about: CallInfo,
         message: &'a mut Option<OutgoingMessage>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Option<Asking<'a>>, Error>> {
+        let shard = self.shard_of(about.to);
         self.sending_with(about.to, message, move |message| {
             let make = |shard: &'a Shard| {
                 let (asked, asking) = Asking::new(shard, about);
                 (Some(asked), asking)
             };
-            let mut asking = self.send_with(about.to, message, make)?;
+            let sent = self.send_with(about.to, message, make);
+            let has_died = || shard.gate(about.to).is_some_and(|gate| gate.has_died());
+            if matches!(sent, Err(Error::WouldBlock { .. })) && has_died() {
+                return Err(Error::ProcessDied(about.to));
+            }
+            let mut asking = sent?;
             asking.open = true;
             Ok(Some(asking))
         })

@@ -53,6 +53,8 @@ pub(crate) struct Gate {
     suspended: AtomicU8,
     /// The program removed the node from the book.
     removed: AtomicBool,
+    /// Messages are queued for a process that is known to have died.
+    died: AtomicBool,
     limit: u64,
     pub(crate) room: Sleepers,
     /// Whether the program waits to hear of room, and for which messages.
@@ -151,6 +153,17 @@ impl Gate {
     /// Whether the node is not in the book any more: nothing more is sent to it.
     pub(crate) fn is_removed(&self) -> bool {
         self.removed.load(Ordering::Acquire)
+    }
+
+    /// Notes whether messages are queued for a process that is known to have died. Returns true if
+    /// that is new.
+    pub(crate) fn set_died(&self, died: bool) -> bool {
+        self.died.swap(died, Ordering::AcqRel) != died
+    }
+
+    /// Returns true if messages are queued for a process that is known to have died.
+    pub(crate) fn has_died(&self) -> bool {
+        self.died.load(Ordering::Acquire)
     }
 
     /// Which side suspended the session.

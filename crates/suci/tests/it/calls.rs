@@ -1,7 +1,7 @@
 //! Requests and replies, on both kinds of node.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, builder, pair, shared_pair, take};
+use crate::common::{LONG, Relay, builder, pair, shared_pair, take};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -251,6 +251,56 @@ fn the_end_of_a_session_ends_its_calls_beside_a_reply_that_nobody_takes() {
     );
     peer.join().unwrap();
     assert_eq!(block_on(untaken).unwrap().payload.len(), 5 << 20);
+}
+
+/// The peer takes a request, and its process dies: no port is open behind the relay any more.
+fn dies_of_a_request(mut peer: Node, relay: Relay) -> std::thread::JoinHandle<Node> {
+    std::thread::spawn(move || {
+        take(&mut peer);
+        drop(relay);
+        peer
+    })
+}
+
+fn check_died(result: &Result<Message, Error>) {
+    let died = matches!(result, Err(Error::ProcessDied(NodeId(1))));
+    assert!(died, "{result:?}");
+}
+
+/// The first call ends with the process, later ones fail at once, even if the queue is full.
+#[test]
+fn f17_calls_to_a_process_that_has_died_fail_at_once() {
+    let mut a = builder(0).send_queue(65_536).open().unwrap();
+    let mut b = builder(1).open().unwrap();
+    let relay = Relay::introduce(&mut a, &mut b);
+    let peer = dies_of_a_request(b, relay);
+    for _ in 0..3 {
+        check_died(&a.call(NodeId(1), "are you there?", LONG));
+    }
+    while a.send(NodeId(1), vec![0; 1_000]).is_ok() {}
+    check_died(&a.call(NodeId(1), vec![0; 2_000], LONG));
+    drop(peer.join().unwrap());
+    let _ = a.close(Duration::ZERO);
+}
+
+#[test]
+fn f17_calls_of_threads_to_a_process_that_has_died_fail_at_once() {
+    let a = builder(0).send_queue(65_536).open_threads(1).unwrap();
+    let mut b = builder(1).open().unwrap();
+    let (relay, at) = Relay::between([a.local_addr(), b.local_addr()]);
+    a.add_peer(NodeId(1), at).unwrap();
+    b.add_peer(NodeId(0), at).unwrap();
+    let peer = dies_of_a_request(b, relay);
+    let check_calls = || {
+        check_died(&a.call(NodeId(1), vec![0; 2_000], LONG));
+        check_died(&block_on(a.call_async(NodeId(1), vec![0; 2_000], LONG)));
+    };
+    check_calls();
+    let queued = || a.send_timeout(NodeId(1), vec![0; 1_000], SHORT);
+    while queued().is_ok() {}
+    check_calls();
+    drop(peer.join().unwrap());
+    let _ = a.close(Duration::ZERO);
 }
 
 #[test]

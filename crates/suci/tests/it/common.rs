@@ -9,7 +9,7 @@ mod pairs;
 pub(crate) use base::{LONG, builder, take};
 pub(crate) use pairs::{introduce, pair};
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -73,14 +73,20 @@ pub(crate) struct Relay {
 impl Relay {
     /// Makes two nodes known to each other as if both were at the relay's address.
     pub(crate) fn introduce(a: &mut Node, b: &mut Node) -> Self {
+        let (relay, at) = Self::between([a.local_addr(), b.local_addr()]);
+        a.add_peer(b.id(), at).unwrap();
+        b.add_peer(a.id(), at).unwrap();
+        relay
+    }
+
+    /// Returns a relay between two addresses, and its own address.
+    pub(crate) fn between(ends: [SocketAddr; 2]) -> (Self, SocketAddr) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let wait = Some(Duration::from_millis(10));
         socket.set_read_timeout(wait).unwrap();
         let at = socket.local_addr().unwrap();
-        a.add_peer(b.id(), at).unwrap();
-        b.add_peer(a.id(), at).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
-        let (ends, stopped) = ([a.local_addr(), b.local_addr()], Arc::clone(&stop));
+        let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut packet = [0; 65_536];
             while !stopped.load(Ordering::Relaxed) {
@@ -93,7 +99,7 @@ impl Relay {
             socket
         });
         let thread = Some(thread);
-        Self { stop, thread }
+        (Self { stop, thread }, at)
     }
 
     /// Carries nothing more. Its port stays bound for as long as the socket is kept; otherwise the

@@ -233,6 +233,10 @@ impl Account {
         for class in 0..CLASSES as u8 {
             held.change(class, |queued| queued.plus(self.kept.get(class)));
         }
+        // An empty gate needs no mark, and has none once the account is closed.
+        let died = held != ByClass::default() && engine.has_died(node);
+        // Calls that wait for room look again.
+        self.to_wake |= self.gate.set_died(died);
         if held != self.held {
             self.gate.settle(&self.held, &held);
             self.held = held;
