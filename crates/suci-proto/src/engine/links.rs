@@ -9,7 +9,7 @@ use crate::options::PeerOptions;
 use crate::peer::Closing;
 use crate::scheduler::Priority;
 use crate::time::Instant;
-use crate::types::{ChannelId, NodeId};
+use crate::types::{ChannelId, NodeId, SessionNumber};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Why a peer's options were not set.
@@ -47,6 +47,12 @@ impl Engine {
         let key = self.known(node)?;
         self.update(key, |peer, shared| peer.set_suspended(suspended, shared));
         Ok(())
+    }
+
+    /// Returns the number of the present session with `node`, or of the next one if none has begun.
+    #[must_use]
+    pub fn session(&self, node: NodeId) -> Option<SessionNumber> {
+        self.peer(node).map(|peer| peer.session.number)
     }
 
     /// Returns the side that suspended the session with `node`; this side if both did.

@@ -7,7 +7,7 @@ use crate::packet::Packet;
 use crate::tap;
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::NodeId;
-use suci_proto::{Arrival, Link};
+use suci_proto::{Arrival, Engine, Link};
 
 /// Datagrams that a kernel joins at most.
 const JOINED: usize = 64;
@@ -95,6 +95,8 @@ impl Process {
         // Data on an INIT is taken if that opens the session, and comes again otherwise.
         let opens = is_init(first) && !self.is_up(sender);
         let before = invariants::refused(&self.engine);
+        let session = |engine: &Engine| sender.and_then(|node| engine.session(node));
+        let present = session(&self.engine);
         if let [packet] = train {
             self.engine.handle_datagram(cx.now, &arrival, &packet.bytes);
         } else {
@@ -102,15 +104,21 @@ impl Process {
             self.engine
                 .handle_train(cx.now, &arrival, first.bytes.len(), &bytes);
         }
+        // Data belongs to the present session, unless the packet before it begins the next one.
+        let session = match is_data(first) {
+            true => present,
+            false => session(&self.engine),
+        };
+        let session = session.unwrap_or_default();
         if again {
             invariants::repeated(&self.engine, before, first.order)?;
         } else if invariants::refused(&self.engine) == before {
             for packet in train.iter().filter(|packet| is_data(packet)) {
                 self.handed.insert(packet.order);
-                cx.oracle.taken(self.id, &packet.carries);
+                cx.oracle.taken(self.id, &packet.carries, session);
             }
             if opens && self.is_up(sender) {
-                cx.oracle.taken(self.id, &first.carries);
+                cx.oracle.taken(self.id, &first.carries, session);
             }
             if self.insider && is_data(first) {
                 self.contradict(cx, &arrival, first);

@@ -28,6 +28,7 @@ use std::fmt;
 
 use suci_proto::Outcome;
 use suci_proto::time::{Duration, Instant};
+use suci_proto::types::SessionNumber;
 
 use crate::content::Name;
 use crate::packet::{Carried, Packet, ProcId};
@@ -180,6 +181,8 @@ struct Record {
     offered: Coverage,
     /// The bytes handed to the library of each receiving process.
     handed: Vec<(ProcId, Coverage)>,
+    /// The receiving processes whose libraries took some of it, each with its session then.
+    taken: Vec<(ProcId, SessionNumber)>,
 }
 
 impl Record {
@@ -191,6 +194,14 @@ impl Record {
     /// own node and may have been taken back nobody knows.
     fn is_surely_held(&self) -> bool {
         self.held_by_someone() && !(self.to_itself && self.may_be_withdrawn())
+    }
+
+    /// Returns true if the library of `process` took some of it in that session, or if it is not
+    /// known in which one it did.
+    fn may_be_in(&self, process: ProcId, session: SessionNumber) -> bool {
+        let mut sessions = self.taken.iter().filter(|(by, _)| *by == process);
+        let known = sessions.clone().next().is_some();
+        !known || sessions.any(|(_, taken_in)| *taken_in == session)
     }
 
     /// Returns true if undamaged packets gave all of it to the library of `process`, or it never
@@ -455,6 +466,7 @@ impl Oracle {
             sent: Coverage::Nothing,
             offered: Coverage::Nothing,
             handed: Vec::new(),
+            taken: Vec::new(),
         });
         Ok(())
     }
@@ -524,15 +536,20 @@ impl Oracle {
     }
 
     /// Notes that the library of `process` took a packet with these parts, after it was
-    /// [`handed`](Self::handed).
-    pub fn taken(&mut self, process: ProcId, carries: &[Carried]) {
+    /// [`handed`](Self::handed), in its session of this number with the sender.
+    pub fn taken(&mut self, process: ProcId, carries: &[Carried], session: SessionNumber) {
         let node = self.node_of(process);
         for carried in carries {
-            if carried.what == What::Void
-                && let Some(record) = self.record_mut(carried.token)
-                && node == Some(record.spec.to)
-            {
-                record.void_handed = true;
+            let record = self.record_mut(carried.token);
+            let Some(record) = record.filter(|record| node == Some(record.spec.to)) else {
+                continue;
+            };
+            match carried.what {
+                What::Void => record.void_handed = true,
+                What::Bytes if !record.taken.contains(&(process, session)) => {
+                    record.taken.push((process, session));
+                }
+                _ => {}
             }
         }
     }

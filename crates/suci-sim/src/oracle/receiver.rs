@@ -58,8 +58,8 @@ impl Oracle {
         if message.number < expected {
             return broken(Kind::Order, unexpected);
         }
-        let (source, last, refused) = (inbound.source, progress.last, progress.refused.clone());
-        let found = self.find(process, from, message, source, last);
+        let (sender, last, refused) = (inbound.source, progress.last, progress.refused.clone());
+        let found = self.find(process, source, message, sender, last);
         let passed_over = |number: u64| {
             let void = |token: &u64| self.is_void_before(*token, number);
             refused.contains(&number) || found.as_ref().is_ok_and(void)
@@ -68,7 +68,7 @@ impl Oracle {
             return broken(Kind::Gap, unexpected);
         }
         let token = found?;
-        self.check_received(process, from, token, message)?;
+        self.check_received(process, source, token, message)?;
         self.delivered += 1;
         self.bytes += message.payload.len() as u64;
         let Some(record) = self.record_mut(token) else {
@@ -228,9 +228,9 @@ impl Oracle {
     fn find(
         &self,
         process: ProcId,
-        from: NodeId,
+        from: Source,
         message: &Message,
-        source: Option<ProcId>,
+        sender: Option<ProcId>,
         last: Option<(u64, usize)>,
     ) -> Result<u64, Violation> {
         let channel = message.channel.0;
@@ -238,15 +238,15 @@ impl Oracle {
         let by_tag = (message.tag != 0)
             .then(|| token_of(self.seed, message.tag))
             .flatten();
-        let expected = source.zip(last).and_then(|(source, (number, position))| {
-            let stream = self.streams.get(&(source, node, channel))?;
+        let expected = sender.zip(last).and_then(|(sender, (number, position))| {
+            let stream = self.streams.get(&(sender, node, channel))?;
             let ahead = usize::try_from(message.number.checked_sub(number)?).ok()?;
             stream.tokens.get(position.checked_add(ahead)?).copied()
         });
         let found = match (by_tag, expected) {
             (Some(tagged), _) => Some(tagged),
             (None, Some(expected)) => Some(expected),
-            (None, None) if last.is_none() => self.search(process, from, message, source),
+            (None, None) if last.is_none() => self.search(process, from, message, sender),
             (None, None) => None,
         };
         if let (Some(tagged), Some(expected)) = (by_tag, expected)
@@ -261,25 +261,27 @@ impl Oracle {
         found.filter(|token| self.record(*token).is_some()).ok_or_else(|| Violation {
             kind: Kind::Invented,
             text: format!(
-                "node {node} got number {} of channel {channel} from node {from} ({} B), which nobody sent",
+                "node {node} got number {} of channel {channel} from node {} ({} B), which nobody sent",
                 message.number,
+                from.node,
                 message.payload.len()
             ),
         })
     }
 
     /// Finds an untagged message, the first of its channel, by its content, among those that the
-    /// library was handed. A short content may be the same from several processes of one node ID.
-    /// So the process of the session comes first; otherwise the sender could not be told.
+    /// library was handed in this session. A short content may be the same from several processes
+    /// of one node ID. So the process of the session comes first; otherwise the sender could not be
+    /// told.
     fn search(
         &self,
         process: ProcId,
-        from: NodeId,
+        from: Source,
         message: &Message,
-        source: Option<ProcId>,
+        sender: Option<ProcId>,
     ) -> Option<u64> {
         let node = self.node_of(process)?;
-        let senders = self.senders(from.0);
+        let senders = self.senders(from.node.0);
         let streams = senders
             .iter()
             .filter_map(|s| self.streams.get(&(*s, node, message.channel.0)));
@@ -290,22 +292,23 @@ impl Oracle {
                 record.number == message.number
                     && record.received_by.is_none()
                     && record.held_by(process)
+                    && record.may_be_in(process, from.session)
                     && differs(record, message).is_none()
             });
-        // Of equals, the newest. Empty messages carry no token: an unread one of an ended session
-        // is sometimes taken for that of a later session with the same number.
+        // Of equals, the newest.
         fitting
-            .min_by_key(|(_, record)| source.is_some_and(|source| source != record.from))
+            .min_by_key(|(_, record)| sender.is_some_and(|sender| sender != record.from))
             .map(|(token, _)| token)
     }
 
     fn check_received(
         &self,
         process: ProcId,
-        from: NodeId,
+        source: Source,
         token: u64,
         message: &Message,
     ) -> Verdict {
+        let from = source.node;
         let Some(record) = self.record(token) else {
             return Ok(());
         };
@@ -338,18 +341,23 @@ impl Oracle {
                 format!("process {process} got {record}, of which its library was not handed all");
             return broken(Kind::Invented, text);
         }
+        if !record.may_be_in(process, source.session) {
+            let (by, session) = (&record.taken, source.session);
+            let text = format!("process {process} got {record} in {session}, taken in {by:?}");
+            return broken(Kind::OldSession, text);
+        }
         if record.fate == MessageFate::NotDelivered {
             let text =
                 format!("process {process} got {record} after the sender was told it never would");
             return broken(Kind::FalselyNotDelivered, text);
         }
-        let source = self
+        let sender = self
             .inbound
             .get(&(process, from.0))
             .and_then(|inbound| inbound.source);
-        if source.is_some_and(|source| source != record.from) {
+        if sender.is_some_and(|sender| sender != record.from) {
             let text =
-                format!("process {process} got {record} within the session of process {source:?}");
+                format!("process {process} got {record} within the session of process {sender:?}");
             return broken(Kind::OldSession, text);
         }
         Ok(())

@@ -247,6 +247,41 @@ fn a_message_of_the_old_session_in_the_new_one_is_found() {
     assert_eq!(kind(pair.take(fresh, SPEC, 1)), Some(Kind::OldSession));
 }
 
+/// The receiving program reads the first session only when the second has begun. Both sessions
+/// begin with the same messages, which nothing else tells apart.
+#[test]
+fn equal_messages_of_two_sessions_are_told_apart_by_their_session() {
+    let mut pair = Pair::new();
+    let empty = Spec {
+        length: 0,
+        tagged: false,
+        header: 0,
+        ..SPEC
+    };
+    let taken = |pair: &mut Pair, name, session| {
+        pair.carry(name, 0);
+        let (carried, session) = (says(name, What::Bytes), SessionNumber(session));
+        pair.oracle.taken(pair.receiver, &carried, session);
+    };
+    let first: Vec<_> = (0..2).map(|number| pair.send(empty, number)).collect();
+    first.iter().for_each(|name| taken(&mut pair, *name, 0));
+    // The second message of the second session is under way.
+    let second: Vec<_> = (0..2).map(|number| pair.send(empty, number)).collect();
+    taken(&mut pair, second[0], 1);
+    for (name, number) in first.iter().zip(0..) {
+        let message = Pair::message(*name, empty, number);
+        pair.receive(&message).unwrap();
+    }
+
+    let other = Spec { channel: 6, ..SPEC };
+    let name = pair.send(other, 0);
+    pair.carry(name, other.length);
+    let carried = says(name, What::Bytes);
+    pair.oracle.taken(pair.receiver, &carried, SessionNumber(1));
+    let wrong = pair.receive(&Pair::message(name, other, 0));
+    assert_eq!(kind(wrong), Some(Kind::OldSession), "it came in session 1");
+}
+
 #[test]
 fn messages_of_two_processes_in_one_session_are_found() {
     let mut pair = Pair::new();
@@ -647,7 +682,7 @@ fn a_void_message_that_did_not_come_leaves_a_gap() {
         let void = says(names[0], What::Void);
         pair.oracle.check_withdrawn(Some(pair.now), &void).unwrap();
         if comes {
-            pair.oracle.taken(pair.receiver, &void);
+            pair.oracle.taken(pair.receiver, &void, SessionNumber(0));
         }
         pair.carry(names[1], 40);
         match ends {
