@@ -312,7 +312,7 @@ impl NodeBuilder {
             None
         };
         let launcher = if described { env::launcher()? } else { None };
-        let remedy = "call id() on the builder, or set SUCI_ID, or start the program by suci run";
+        let remedy = "set id, or the variable SUCI_ID, or start the program by suci run";
         let id = self.id.map_or_else(env::id, |id| Ok(Some(id)))?;
         let id = id.ok_or(Error::Missing {
             missing: "the node ID",

@@ -17,18 +17,18 @@ use crate::OutgoingMessage;
 #[non_exhaustive]
 pub enum Error {
     /// No such node in the address book, nor has it opened a session.
-    #[error("node {0} is unknown: add it to the address book, or call add_peer first")]
+    #[error("node {0} is unknown: enter it in the address book, or add it as a peer first")]
     UnknownPeer(NodeId),
     /// A call to a node's own program, which waits for the call.
     #[error(
-        "node {0} is this node, whose program would wait for its own reply: send a message, or call from one thread of a \
-         SharedNode and reply from another"
+        "node {0} is this node, whose program would wait for its own reply: send a message, or open the node with I/O \
+         threads, call from one thread and reply from another"
     )]
     CallToItself(NodeId),
     /// The queue to this peer is full. The message comes back in the error.
     #[error(
-        "the queue to node {to} is full: poll or wait (send_timeout does both, Event::Writable says when), then send again, \
-         or raise send_queue"
+        "the queue to node {to} is full: send with a time limit, or wait for the event Writable and send again, or raise \
+         send_queue"
     )]
     WouldBlock {
         /// The peer whose queue is full.
@@ -83,7 +83,7 @@ pub enum Error {
         limit: Duration,
     },
     /// A [`Waker`](crate::Waker) ended the wait of a call.
-    #[error("a waker ended the wait: call again to go on waiting")]
+    #[error("a wake ended the wait: call again to go on waiting")]
     Woken,
     /// A call or a reply with a tag, a kind or a wish of its own.
     #[error(
@@ -98,7 +98,7 @@ pub enum Error {
     },
     /// A message is no request, so that no caller waits for a reply.
     #[error(
-        "the message from node {0} is no request: answer it by a message, or have its sender use call"
+        "the message from node {0} is no request: answer it by a message, or let its sender send a request"
     )]
     NotARequest(NodeId),
     /// The session with the peer ended before the reply, or the message that was asked for, came.
@@ -173,8 +173,8 @@ pub enum Error {
     /// whose numbers do not follow one another count, too: each gap is as much to remember as a
     /// channel.
     #[error(
-        "{open} channels to node {to} are open, as many as it allows: finish those that are done \
-         (finish_channel), number new ones upwards without gaps, or give node {to} more memory (its builder's memory)"
+        "{open} channels to node {to} are open, as many as it allows: finish those that are done, \
+         number new ones upwards without gaps, or raise memory at node {to}"
     )]
     Channels {
         /// The peer.
@@ -219,7 +219,7 @@ pub enum Error {
     /// Plain mode outside of loopback was not asked for.
     #[error(
         "{address} is not a loopback address, and plain mode does not keep attackers out: \
-         say .allow_insecure_network() (command: --plain) if the network is trusted"
+         set allow_insecure_network (command: --plain) if the network is trusted"
     )]
     PlainOnNetwork {
         /// The address.
@@ -228,7 +228,7 @@ pub enum Error {
     /// The socket's receive buffer has no room for a single peer.
     #[error(
         "the receive buffer of {bytes} bytes has no room for a peer: \
-         ask for more (udp(|options| options.recv_buffer)), or raise net.core.rmem_max"
+         ask for more (recv_buffer), or raise net.core.rmem_max"
     )]
     NoRoom {
         /// The size that the system granted, in bytes as the system counts them.
@@ -290,7 +290,7 @@ pub enum Error {
     /// receives messages of other channels.
     #[error(
         "message {number} of {length} bytes on channel {} from node {from} waits for an answer, since it is longer than {limit} \
-         bytes (max_message, at most half of memory): take it with accept_into, refuse it, or raise the setting",
+         bytes (max_message, at most half of memory): accept it, also into a buffer of the program, refuse it, or raise max_message",
         .channel.0
     )]
     NeedsAnswer {
@@ -332,7 +332,7 @@ pub enum Error {
     Peer(#[from] PeerError),
     /// The program named a book that does not say where this node is, and no address.
     #[error(
-        "node {node} is not in its {book}: enter it there, or name where it listens (NodeBuilder::listen; 127.0.0.1:0 for any port)"
+        "node {node} is not in its {book}: enter it there, or set where it listens (listen; 127.0.0.1:0 for any port)"
     )]
     NotInBook {
         /// This node.

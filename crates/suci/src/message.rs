@@ -244,7 +244,7 @@ impl OutgoingMessage {
         let of = "a request";
         self.check_unused("the tag", self.outgoing.tag != 0, of)?;
         self.check_unused("the kind", self.outgoing.kind != Kind::USER, of)?;
-        self.check_unused("the token", self.outgoing.token != 0, of)?;
+        self.check_unused("the token (in C the cookie)", self.outgoing.token != 0, of)?;
         self.check_unused("the deadline", self.outgoing.deadline.is_some(), of)?;
         self.check_unused("the notification", self.outgoing.notify, of)
     }

@@ -231,7 +231,7 @@ fn table() -> BTreeMap<String, String> {
 }
 
 /// Returns the public methods of the Rust interface, as `Type::method` or `module::function`.
-fn methods() -> BTreeSet<String> {
+pub(crate) fn methods() -> BTreeSet<String> {
     const TYPES: &[&str] = &[
         "AddressBook",
         "Batch",

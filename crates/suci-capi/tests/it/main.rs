@@ -6,4 +6,5 @@ mod interface;
 mod misuse;
 mod packaging;
 mod programs;
+mod texts;
 mod toolchain;

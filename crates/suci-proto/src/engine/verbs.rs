@@ -51,7 +51,7 @@ pub enum SendError {
         length: usize,
     },
     /// The peer allows no more open channels.
-    #[error("{open} channels are open, as many as the peer allows: finish some (finish_channel)")]
+    #[error("{open} channels are open, as many as the peer allows: finish some")]
     Channels {
         /// How many may be open at once.
         open: u64,
@@ -114,7 +114,7 @@ pub enum IncomingError {
     /// No such node.
     #[error("node {0} is unknown: name the node of the event Incoming")]
     UnknownPeer(NodeId),
-    /// No such message waits for a decision (any more).
+    /// No such message waits for an answer (any more).
     #[error("{0}")]
     Inbox(message::AnswerError),
 }

@@ -87,11 +87,11 @@ impl Answer {
     }
 }
 
-/// The reason why a decision about a large message is not possible.
+/// The reason why a large message cannot be answered.
 #[derive(PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// No such message waits for a decision.
-    #[error("no such message waits for a decision: it was decided upon, or withdrawn, before")]
+    /// No such message waits for an answer.
+    #[error("no such message waits for an answer: it was answered, or withdrawn, before")]
     NotWaiting,
     /// The buffer is shorter than the message; it is given back.
     #[error("the buffer has {} bytes, the message {needed}: offer a longer one", .buffer.len())]
@@ -103,8 +103,8 @@ pub enum AnswerError {
     },
     /// The message is longer than the library may hold, so it needs a buffer of the program.
     #[error(
-        "a message of {total} bytes needs a buffer: call accept_into, or raise the setting memory, half of which ({max} bytes) \
-         the library may hold"
+        "a message of {total} bytes needs a buffer: accept it into one of the program, or raise memory, half of which \
+         ({max} bytes) the library may hold"
     )]
     NeedsBuffer {
         /// Bytes that the message has.

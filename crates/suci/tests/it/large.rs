@@ -69,7 +69,7 @@ fn a_supplied_buffer_takes_what_memory_could_not() {
     assert_eq!((tag, &user_header[..]), (4, &b"h"[..]));
     let refused = b.accept(node, channel, number).unwrap_err().to_string();
     assert!(
-        refused.contains("needs a buffer: call accept_into"),
+        refused.contains("needs a buffer: accept it into one"),
         "{refused}"
     );
     let short = b
@@ -263,7 +263,7 @@ fn is_told(told: &Error) {
         "channel 3",
         "node 0",
         "max_message",
-        "accept_into",
+        "into a buffer",
     ] {
         assert!(text.contains(word), "{text} says {word}");
     }
