@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
-use suci::{AnswerError, BookError, EndReason, Error, IncomingError, PeerError};
+use suci::{AnswerError, BookError, ChannelId, EndReason, Error, IncomingError, NodeId, PeerError};
 
 /// The values of `enum suci_error`: name, number and text of each.
 macro_rules! codes {
@@ -139,6 +139,12 @@ impl Failure {
 
     pub(crate) fn code(&self) -> c_int {
         self.info.result
+    }
+
+    /// Returns the same, about an announced message.
+    pub(crate) fn about(mut self, from: NodeId, channel: ChannelId, number: u64) -> Self {
+        (self.info.node, self.info.channel, self.info.number) = (from.0, channel.0, number);
+        self
     }
 
     /// Returns the same with another code.

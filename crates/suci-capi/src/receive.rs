@@ -273,7 +273,8 @@ pub extern "C" fn suci_accept(node: Handle, from: u32, channel: u32, number: u64
     guard(|| {
         let mut node = node.enter()?;
         let (from, channel) = (NodeId(from), ChannelId(channel));
-        Ok(on_host!(node.host(), node => node.accept(from, channel, number))?)
+        on_host!(node.host(), node => node.accept(from, channel, number))
+            .map_err(|error| Failure::from(error).about(from, channel, number))
     })
 }
 
@@ -296,7 +297,8 @@ pub unsafe extern "C" fn suci_accept_into(
         let loan = Loan::new(&node.entry().releases, cookie);
         // SAFETY: as suci.h asks: the memory is the library's alone if the call succeeds.
         let memory = ReceiveBuffer::from_owner(unsafe { loan.lend(buffer.cast(), capacity) });
-        on_host!(node.host(), node => node.accept_into(from, channel, number, memory))?;
+        on_host!(node.host(), node => node.accept_into(from, channel, number, memory))
+            .map_err(|error| Failure::from(error).about(from, channel, number))?;
         loan.accept();
         Ok(())
     })
@@ -314,6 +316,7 @@ pub extern "C" fn suci_refuse(
     guard(|| {
         let mut node = node.enter()?;
         let (from, channel) = (NodeId(from), ChannelId(channel));
-        Ok(on_host!(node.host(), node => node.refuse(from, channel, number, reason))?)
+        on_host!(node.host(), node => node.refuse(from, channel, number, reason))
+            .map_err(|error| Failure::from(error).about(from, channel, number))
     })
 }

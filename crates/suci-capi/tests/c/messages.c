@@ -202,9 +202,21 @@ static void copied(suci_node a, suci_node b)
     suci_message_release(&message);
 }
 
+/* Checks what the last failure tells about the message that node 1 announced on channel 3. */
+static void check_announcement(int result, uint64_t number, uint64_t length)
+{
+    suci_error_info info;
+    info.size = sizeof info;
+    must(suci_last_error_info(&info));
+    check(info.result == result && info.node == 1 && info.channel == 3 && info.number == number);
+    check(info.length == length);
+}
+
+/* Node 1 announces a message to node 0. */
 static void announced(suci_node a, suci_node b)
 {
     enum { LENGTH = 6 << 20 };
+    suci_send_options options;
     char *memory = (char *)malloc(LENGTH), *place = (char *)malloc(LENGTH);
     struct iovec piece;
     suci_item item;
@@ -214,20 +226,25 @@ static void announced(suci_node a, suci_node b)
     memset(place, 0, LENGTH);
     piece.iov_base = memory;
     piece.iov_len = LENGTH;
-    must(suci_sendv(a, 1, &piece, 1, NULL, SUCI_SECONDS(5), NULL));
+    suci_send_options_init(&options);
+    options.channel = 3;
+    must(suci_sendv(b, 0, &piece, 1, &options, SUCI_SECONDS(5), NULL));
     for (tries = 0; tries < 6000 && state < 3; ++tries) {
-        suci_poll(a, NULL, 0);
-        result = suci_next(b, &item, SUCI_MILLISECONDS(5));
+        suci_poll(b, NULL, 0);
+        result = suci_next(a, &item, SUCI_MILLISECONDS(5));
         if (result == SUCI_E_TIMED_OUT)
             continue;
         must(result);
         if (item.type == SUCI_ITEM_EVENT && item.event.type == SUCI_EVENT_INCOMING) {
             check(item.event.incoming.length == LENGTH && state == 0);
             number = item.event.incoming.number;
-            check(suci_accept(b, 0, 0, number) == SUCI_E_NEEDS_BUFFER);
-            check(suci_accept_into(b, 0, 0, number, place, 10, 5) == SUCI_E_BUFFER_TOO_SHORT);
-            must(suci_accept_into(b, 0, 0, number, place, LENGTH, 1234));
-            check(suci_accept(b, 0, 0, number) == SUCI_E_NOT_WAITING);
+            check(suci_accept(a, 1, 3, number) == SUCI_E_NEEDS_BUFFER);
+            check_announcement(SUCI_E_NEEDS_BUFFER, number, LENGTH);
+            check(suci_accept_into(a, 1, 3, number, place, 10, 5) == SUCI_E_BUFFER_TOO_SHORT);
+            check_announcement(SUCI_E_BUFFER_TOO_SHORT, number, LENGTH);
+            must(suci_accept_into(a, 1, 3, number, place, LENGTH, 1234));
+            check(suci_refuse(a, 1, 3, number, 0) == SUCI_E_NOT_WAITING);
+            check_announcement(SUCI_E_NOT_WAITING, number, 0);
             state = 1;
         } else if (item.type == SUCI_ITEM_MESSAGE) {
             check(item.message.payload == (void *)place && item.message.length == LENGTH);
