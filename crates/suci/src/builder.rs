@@ -111,10 +111,11 @@ impl NodeBuilder {
         self
     }
 
-    /// Longest message taken without asking the program, in bytes; those that are too short to ask
-    /// ([`rts_threshold`](crate::Config::rts_threshold)) are taken in any case. At most half of
-    /// `memory` (with several threads: of each one's part). Default 64 MiB, or that half if it is
-    /// less. Longer ones raise [`Event::Incoming`](crate::Event::Incoming).
+    /// Longest message that this node takes without asking the program, in bytes. Longer ones are
+    /// announced, also those that are shorter than their sender's
+    /// [`rts_threshold`](Self::rts_threshold), and raise
+    /// [`Event::Incoming`](crate::Event::Incoming). At most half of `memory` (with several threads:
+    /// of each one's part). Default 64 MiB, or that half if it is less.
     #[must_use]
     pub fn max_message(mut self, bytes: u64) -> Self {
         self.config.max_message = bytes;
@@ -137,9 +138,10 @@ impl NodeBuilder {
         self
     }
 
-    /// Messages longer than this ask the receiver first. Default 256 KiB; 1 KiB to 1 MiB. Over a
-    /// path with a long round trip the threshold is higher: what 8 Gbit/s carry in one round trip,
-    /// at most 4 MiB.
+    /// Messages of this node that are longer than this ask the receiver first. The receiver's
+    /// library agrees, when it has memory, to those within its own
+    /// [`max_message`](Self::max_message). Default 256 KiB; 1 KiB to 1 MiB. Over a path with a long
+    /// round trip the threshold is higher: what 8 Gbit/s carry in one round trip, at most 4 MiB.
     #[must_use]
     pub fn rts_threshold(mut self, bytes: u64) -> Self {
         self.config.rts_threshold = bytes;

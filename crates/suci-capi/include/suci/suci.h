@@ -223,7 +223,8 @@ typedef struct suci_error_info {
     int32_t result;      /* The result of that call. */
     uint32_t node;       /* The peer. */
     uint32_t channel;    /* The channel. */
-    uint64_t number;     /* SUCI_E_NEEDS_ANSWER: the number of the announced message. */
+    uint64_t number;     /* The number of the announced message: SUCI_E_NEEDS_ANSWER, and errors of
+                            suci_accept(), suci_accept_into() and suci_refuse(). */
     uint64_t length;     /* Bytes of the message that does not fit, or that waits. */
     uint64_t limit;      /* The limit that it exceeds: bytes, or open channels. */
     uint64_t reason;     /* SUCI_E_REFUSED: the peer's reason. SUCI_E_ENDED: enum suci_end. */
@@ -384,12 +385,15 @@ typedef struct suci_node_options {
                                      SUCI_NO_LIMIT. */
     uint64_t memory;              /* Bytes of received data that wait for the program, over all
                                      peers. At least 1 MiB for each thread. Default 256 MiB. */
-    uint64_t max_message;         /* Longest message taken without SUCI_EVENT_INCOMING, in bytes; at
-                                     most half of `memory`. Default 64 MiB. */
+    uint64_t max_message;         /* Longest message that this node's library takes by itself, in
+                                     bytes; the program answers for longer ones ("Announced
+                                     messages" below). At most half of `memory` (of each thread's
+                                     part). Default 64 MiB, or that half if it is less. */
     uint64_t send_queue;          /* Bytes queued to one peer for each class of channels; at least
                                      64 KiB. Default 64 MiB. */
-    uint64_t rts_threshold;       /* Longer messages ask the receiver first; 1 KiB to 1 MiB.
-                                     Default 256 KiB. */
+    uint64_t rts_threshold;       /* Longer messages that this node sends are announced; 1 KiB to
+                                     1 MiB. Default 256 KiB. Messages that are longer than the
+                                     receiver's max_message are announced in any case. */
     uint64_t max_peers;           /* 1 to 1,048,576. Default 16,384. */
     int64_t silence_timeout;      /* Silence after which a peer is lost; at least 100 ms. Default
                                      10 s. */
@@ -928,8 +932,19 @@ void suci_item_release(suci_item *item);
 /* ------------------------------------------------------------------------------------------------
  *  Announced messages (SUCI_EVENT_INCOMING, SUCI_E_NEEDS_ANSWER)
  *
+ *  A long message is announced: its bytes are sent after the receiving node has agreed. Two settings
+ *  act together.
+ *   - The sender's rts_threshold says which messages are announced although the receiver's library
+ *     takes them by itself: longer ones. It agrees to each when it has memory for it, and neither
+ *     program notices. (Over a path with a long round trip the threshold is what 8 Gbit/s carry in
+ *     one round trip, at most 4 MiB.)
+ *   - The receiver's max_message says for which messages its program answers: longer ones. They are
+ *     announced even if they are shorter than the sender's rts_threshold. SUCI_EVENT_INCOMING or
+ *     SUCI_E_NEEDS_ANSWER tells the receiving program of each, and one of these functions answers.
+ *     Until then the later messages of its channel wait; other channels go on.
+ *
  *  `from`, `channel` and `number` name the message. Errors of all three: SUCI_E_NOT_WAITING: it was
- *  answered or withdrawn before; SUCI_E_UNKNOWN_PEER.
+ *  answered or withdrawn before; SUCI_E_UNKNOWN_PEER. suci_last_error_info() names the message.
  * --------------------------------------------------------------------------------------------- */
 
 /* Takes an announced message into memory of the library; it arrives as any other. Errors:
