@@ -145,10 +145,10 @@ CLASSIC int tcp_accept(int listener)
     return tcp_no_delay(fd);
 }
 
-/* Connects to `address`; waits for up to 10 s until somebody listens there. */
+/* Connects to `address`; waits for up to 30 s until somebody listens there. */
 CLASSIC int tcp_connect(const struct sockaddr_in *address)
 {
-    double deadline = now() + 10;
+    double deadline = now() + 30;
 
     for (;;) {
         int fd = socket(AF_INET, SOCK_STREAM, 0);
