@@ -8,6 +8,7 @@ mod pairs;
 use common::{LONG, builder, take};
 use pairs::{introduce, pair};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use suci::{Bytes, Event, Node, NodeId, OutgoingMessage};
 
 /// One test at a time: a program that waits for a core is served by its helper, which sends more.
@@ -47,14 +48,17 @@ fn a_request_and_its_reply_cost_two_packets() {
     ping_pong(&mut a, to, WARM_UP);
     let b = warm.join().unwrap();
     let before = a.counters().unwrap().packets_out + b.counters().unwrap().packets_out;
+    let begun = Instant::now();
     let steady = echo(b, ROUNDS);
     ping_pong(&mut a, to, ROUNDS);
     let b = steady.join().unwrap();
     let after = a.counters().unwrap().packets_out + b.counters().unwrap().packets_out;
     let packets = after - before;
-    // 2.00: less than one round trip in a hundred may cost a third packet (a program held up by the
-    // machine is served by its helper, which acknowledges at once).
-    let allowed = 2 * ROUNDS as u64 + ROUNDS as u64 / 100;
+    // 2.00: less than one round trip in a hundred may cost a third packet. A program held up by the
+    // machine is served by its helper, which acknowledges at once. Among programs that wait for
+    // cores, that may happen once for each of the scheduler's turns, which take 3 ms and more.
+    let turns = begun.elapsed().as_millis() as u64 / 2;
+    let allowed = 2 * ROUNDS as u64 + turns.max(ROUNDS as u64 / 100);
     assert!(
         packets >= 2 * ROUNDS as u64,
         "{packets} packets cannot carry {ROUNDS} round trips"
