@@ -19,7 +19,7 @@ pub const DOCUMENTS: [(&str, u64); 3] = [
 /// Words that the code once used for things that have a standard name, and that name.
 const BANNED: &[(&str, &str)] = &[
     ("Appetite", "Demand"),
-    ("Beacon", "EventFd"),
+    ("Beacon", "Readiness"),
     ("begin_turn", "begin_cycle"),
     ("Company", "CompetitiveMode"),
     ("Doze", "Parker"),

@@ -27,7 +27,7 @@ struct Queue {
     /// Calls that wait for events of a threaded node.
     tasks: Vec<TaskWaker>,
     /// Makes the node's descriptor readable, if the program has it.
-    bell: Option<Bell>,
+    event_fd: Option<EventFd>,
 }
 
 impl Releases {
@@ -49,7 +49,7 @@ impl Releases {
         let cookie = queue.cookies.pop_front();
         if queue.cookies.is_empty() {
             self.any.store(false, Ordering::Release);
-            queue.bell.iter().for_each(Bell::hush);
+            queue.event_fd.iter().for_each(EventFd::clear);
         }
         cookie
     }
@@ -60,7 +60,7 @@ impl Releases {
             queue.cookies.push_back(cookie);
             self.any.store(true, Ordering::Release);
             if queue.cookies.len() == 1 {
-                queue.bell.iter().for_each(Bell::ring);
+                queue.event_fd.iter().for_each(EventFd::signal);
             }
             if let Some(listener) = &queue.listener {
                 listener.wake();
@@ -92,23 +92,23 @@ impl Releases {
     /// Returns a descriptor that is readable while events wait.
     pub(crate) fn descriptor(&self) -> io::Result<RawFd> {
         let mut queue = self.lock();
-        if let Some(bell) = &queue.bell {
-            return Ok(bell.0.as_raw_fd());
+        if let Some(event_fd) = &queue.event_fd {
+            return Ok(event_fd.0.as_raw_fd());
         }
-        let bell = Bell::new()?;
+        let event_fd = EventFd::new()?;
         if !queue.cookies.is_empty() {
-            bell.ring();
+            event_fd.signal();
         }
-        let fd = bell.0.as_raw_fd();
-        queue.bell = Some(bell);
+        let fd = event_fd.0.as_raw_fd();
+        queue.event_fd = Some(event_fd);
         Ok(fd)
     }
 }
 
-/// An event descriptor, readable once it was rung.
-struct Bell(File);
+/// An eventfd, readable once it was signalled.
+struct EventFd(File);
 
-impl Bell {
+impl EventFd {
     fn new() -> io::Result<Self> {
         // SAFETY: no pointers are involved.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -119,13 +119,13 @@ impl Bell {
         Ok(Self(unsafe { File::from_raw_fd(fd) }))
     }
 
-    fn ring(&self) {
+    fn signal(&self) {
         // The only error is a full counter, and a full counter is readable.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
     }
 
-    fn hush(&self) {
-        // The only error is that it was silent already.
+    fn clear(&self) {
+        // The only error is that it was unreadable already.
         let _ = (&self.0).read(&mut [0; 8]);
     }
 }

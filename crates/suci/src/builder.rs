@@ -3,7 +3,7 @@
 use crate::book::AddressBook;
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::driver::{Driver, Outlook, no_descriptor};
+use crate::driver::{Driver, Publishers, no_descriptor};
 use crate::env;
 use crate::error::Error;
 use crate::fork::Birth;
@@ -285,7 +285,7 @@ impl NodeBuilder {
     /// from everywhere.
     ///
     /// Each thread has a socket of its own at the node's port and serves an equal part of all node
-    /// IDs: those whose lowest byte modulo `threads` is its place. So give the nodes of a cluster
+    /// IDs: those whose lowest byte modulo `threads` is its index. So give the nodes of a cluster
     /// IDs in a row. More threads than processors, or than peers that are busy at once, gain
     /// nothing, and the messages of a single peer are one thread's work.
     ///
@@ -347,9 +347,9 @@ impl NodeBuilder {
         if named && !placed {
             in_book(&book, id)?;
         }
-        let outlooks = self.outlooks(NodeInfo { node: id, local }, count)?;
-        for (driver, outlook) in drivers.iter_mut().zip(outlooks) {
-            driver.outlook = outlook;
+        let publishers = self.publishers(NodeInfo { node: id, local }, count)?;
+        for (driver, publishers) in drivers.iter_mut().zip(publishers) {
+            driver.publishers = publishers;
         }
         let fixed = Fixed {
             id,
@@ -382,8 +382,8 @@ impl NodeBuilder {
                 driver.engine.add_peer(Clock.now(), node, addresses)?;
             }
         }
-        for (place, driver) in drivers.iter_mut().enumerate() {
-            let serves = |node| node != own.node && owner(node, count) == place;
+        for (index, driver) in drivers.iter_mut().enumerate() {
+            let serves = |node| node != own.node && owner(node, count) == index;
             driver.names = Names::of(book, serves, self.allow_insecure_network, local);
         }
         Ok(())
@@ -417,7 +417,7 @@ impl NodeBuilder {
     }
 
     /// Makes the statistics of each of `count` threads; the first thread's also answer Prometheus.
-    fn outlooks(&self, about: NodeInfo, count: usize) -> Result<Vec<Outlook>, Error> {
+    fn publishers(&self, about: NodeInfo, count: usize) -> Result<Vec<Publishers>, Error> {
         let now = Clock.now();
         let trouble = Error::io("memory for the statistics that metrics are read from");
         let named = (!self.no_statistics).then(|| Publisher::new(about, now));
@@ -435,14 +435,14 @@ impl NodeBuilder {
             };
             responder = Some(Responder::new(address, file)?);
         }
-        let publishers = publisher.map(|publisher| publisher.divide(count));
-        let publishers = publishers.into_iter().flatten().map(Some);
-        let outlook = |publisher| Outlook {
+        let parts = publisher.map(|publisher| publisher.divide(count));
+        let parts = parts.into_iter().flatten().map(Some);
+        let publishers = |publisher| Publishers {
             responder: responder.take(),
             publisher,
         };
-        let all = publishers.chain(std::iter::repeat_with(|| None));
-        Ok(all.take(count).map(outlook).collect())
+        let all = parts.chain(std::iter::repeat_with(|| None));
+        Ok(all.take(count).map(publishers).collect())
     }
 
     fn take_book(&mut self, id: NodeId) -> Result<AddressBook, Error> {

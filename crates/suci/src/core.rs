@@ -1,11 +1,11 @@
 //! The state that a [`Node`](crate::Node) and its helper share.
 
-use crate::cell::{Cell, Taken};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::fork::Birth;
 use crate::hold::Holds;
-use crate::sys::{self, Alarm, Bell, Known};
+use crate::ownership_lock::{OwnershipGuard, OwnershipLock};
+use crate::sys::{self, EventFd, Known, TimerFd};
 use crate::waker::Wakes;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -18,15 +18,16 @@ use suci_proto::time::Instant;
 /// the kernel does not watch.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// A driver that the program and the helper use in turn, and one descriptor for both to wait on.
+/// A driver that the program and the helper use alternately, and one descriptor for both to wait
+/// on.
 pub(crate) struct Core {
-    pub(crate) cell: Cell<Work>,
+    pub(crate) lock: OwnershipLock<Work>,
     birth: Birth,
-    /// Nests `alarm` and `bell`, and the socket once the program asks for the descriptor: watching
-    /// a socket costs the kernel half a microsecond for each packet.
+    /// Nests `timer_fd` and `event_fd`, and the socket once the program asks for the descriptor:
+    /// watching a socket costs the kernel half a microsecond for each packet.
     epoll: OwnedFd,
-    alarm: Alarm,
-    bell: Bell,
+    timer_fd: TimerFd,
+    event_fd: EventFd,
     /// The program asked for the descriptor, which must be kept up to date from then on.
     exposed: AtomicBool,
     /// The descriptors that the child of a fork closes: all but `epoll`, which the program may
@@ -35,7 +36,7 @@ pub(crate) struct Core {
     /// True once the child of a fork has closed its copies of the descriptors.
     abandoned: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
-    pub(crate) helper_bell: Bell,
+    pub(crate) helper_event_fd: EventFd,
     /// Output that calls left for the next call.
     pub(crate) holds: Holds,
     /// The helper has ended: only the program's calls send output that waits.
@@ -46,9 +47,9 @@ pub(crate) struct Core {
 /// The driver, and the state of the node's descriptor.
 pub(crate) struct Work {
     pub(crate) driver: Driver,
-    /// `bell` is rung: a message or an event waits.
-    rung: bool,
-    /// The time for which `alarm` is set.
+    /// `event_fd` is signalled: a message or an event waits.
+    signalled: bool,
+    /// The time for which `timer_fd` is set.
     armed: Option<Instant>,
     /// True if the kernel had no memory to watch the socket. The node then reads it every
     /// [`RETRY`].
@@ -58,28 +59,29 @@ pub(crate) struct Work {
 impl Core {
     pub(crate) fn new(driver: Driver, birth: Birth) -> Result<Self, Error> {
         let io_error = Error::io("making descriptors to wait on");
-        let alarm = Alarm::new().map_err(&io_error)?;
-        let bell = Bell::new().map_err(&io_error)?;
-        let helper_bell = Bell::new().map_err(&io_error)?;
-        let ours = [&alarm as &dyn AsRawFd, &bell, &helper_bell].map(AsRawFd::as_raw_fd);
+        let timer_fd = TimerFd::new().map_err(&io_error)?;
+        let event_fd = EventFd::new().map_err(&io_error)?;
+        let helper_event_fd = EventFd::new().map_err(&io_error)?;
+        let ours = [&timer_fd as &dyn AsRawFd, &event_fd, &helper_event_fd].map(AsRawFd::as_raw_fd);
         let copies = ours.into_iter().chain(driver.descriptors());
         let copies = copies.map(Known::new).collect();
-        let epoll = sys::epoll_of(&[alarm.as_raw_fd(), bell.as_raw_fd()]).map_err(&io_error)?;
+        let epoll =
+            sys::epoll_of(&[timer_fd.as_raw_fd(), event_fd.as_raw_fd()]).map_err(&io_error)?;
         Ok(Self {
-            cell: Cell::new(Work {
+            lock: OwnershipLock::new(Work {
                 driver,
-                rung: false,
+                signalled: false,
                 armed: None,
                 unwatched: false,
             }),
             birth,
             epoll,
-            alarm,
-            bell,
+            timer_fd,
+            event_fd,
             exposed: AtomicBool::new(false),
             copies,
             abandoned: AtomicBool::new(false),
-            helper_bell,
+            helper_event_fd,
             holds: Holds::new(),
             alone: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -87,22 +89,22 @@ impl Core {
     }
 
     /// Takes the driver for a call of the program.
-    pub(crate) fn enter(&self) -> Result<Turn<'_>, Error> {
+    pub(crate) fn enter(&self) -> Result<DriverGuard<'_>, Error> {
         if self.is_forked() {
             return Err(Error::Forked);
         }
-        Ok(Turn {
+        Ok(DriverGuard {
             core: self,
-            work: self.cell.take(),
+            work: self.lock.take(),
             by_helper: false,
         })
     }
 
     /// Takes the driver for the helper, unless a call used it since the helper read `word`.
-    pub(crate) fn enter_at(&self, word: u64) -> Option<Turn<'_>> {
-        Some(Turn {
+    pub(crate) fn enter_at(&self, word: u64) -> Option<DriverGuard<'_>> {
+        Some(DriverGuard {
             core: self,
-            work: self.cell.take_at(word)?,
+            work: self.lock.take_at(word)?,
             by_helper: true,
         })
     }
@@ -125,35 +127,35 @@ impl Core {
     /// Returns the wake-up that ends the waits of the program's calls. The first call makes it and
     /// adds it to the node's descriptor.
     pub(crate) fn wakes(&self) -> Result<Arc<Wakes>, Error> {
-        let mut turn = self.enter()?;
-        if let Some(wakes) = &turn.wakes {
+        let mut driver = self.enter()?;
+        if let Some(wakes) = &driver.wakes {
             return Ok(Arc::clone(wakes));
         }
         let wakes = Arc::new(Wakes::new()?);
         let io_error = Error::io("watching the descriptor that wakes the node");
         sys::watch(&self.epoll, wakes.as_raw_fd()).map_err(io_error)?;
-        turn.wakes = Some(Arc::clone(&wakes));
+        driver.wakes = Some(Arc::clone(&wakes));
         Ok(wakes)
     }
 
     /// Returns the descriptor for the program's own epoll.
     pub(crate) fn expose(&self) -> RawFd {
         if !self.is_exposed()
-            && let Ok(mut turn) = self.enter()
+            && let Ok(mut driver) = self.enter()
         {
             // A program that sleeps on the descriptor makes no call until that is readable.
-            turn.coalescer.allowed = false;
-            turn.send_on();
-            let socket = turn.interest().socket;
-            turn.work.unwatched = sys::watch(&self.epoll, socket).is_err();
-            if let Some(launcher) = &mut turn.launcher
+            driver.coalescer.allowed = false;
+            driver.send_on();
+            let socket = driver.interest().socket;
+            driver.work.unwatched = sys::watch(&self.epoll, socket).is_err();
+            if let Some(launcher) = &mut driver.launcher
                 && sys::watch(&self.epoll, launcher.descriptor()).is_ok()
             {
                 launcher.watch();
             }
             self.exposed.store(true, Ordering::Relaxed);
-            // Dropping the turn updates the descriptor.
-            drop(turn);
+            // Dropping the guard updates the descriptor.
+            drop(driver);
         }
         self.epoll.as_raw_fd()
     }
@@ -169,18 +171,18 @@ impl Core {
     }
 }
 
-/// The right to use the driver for one call. (`Driver::turn` is a driver cycle, not this.)
-pub(crate) struct Turn<'a> {
+/// The right to use the driver for one call. Dropping it gives the driver back.
+pub(crate) struct DriverGuard<'a> {
     core: &'a Core,
-    work: Taken<'a, Work>,
+    work: OwnershipGuard<'a, Work>,
     /// The helper took the driver, not a call of the program.
     by_helper: bool,
 }
 
-impl Turn<'_> {
+impl DriverGuard<'_> {
     /// Shows the helper that the call goes on. A helper that sleeps while it lasts wakes up.
     pub(crate) fn show_life(&self) {
-        self.work.show_life(|| self.core.helper_bell.ring());
+        self.work.show_life(|| self.core.helper_event_fd.signal());
     }
 
     /// Whether the program has the node's descriptor.
@@ -192,17 +194,17 @@ impl Turn<'_> {
     fn publish(&mut self) {
         let Work {
             driver,
-            rung,
+            signalled,
             armed,
             unwatched,
         } = &mut *self.work;
-        let news = driver.has_news();
-        if news != *rung {
-            *rung = news;
-            if news {
-                self.core.bell.ring()
+        let readable = driver.has_message_or_event();
+        if readable != *signalled {
+            *signalled = readable;
+            if readable {
+                self.core.event_fd.signal()
             } else {
-                self.core.bell.hush();
+                self.core.event_fd.clear();
             }
         }
         let now = driver.read_clock();
@@ -212,15 +214,15 @@ impl Turn<'_> {
         let next = limit.map(|limit| now + limit);
         let expired = armed.is_some_and(|at| at <= now);
         let earlier = next.is_some_and(|at| armed.is_none_or(|armed| at < armed));
-        // An alarm that comes too early costs one needless call. Setting it anew each time would
+        // A timer that expires too early costs one needless call. Setting it anew each time would
         // always cost a system call.
-        if (expired || earlier) && self.core.alarm.set(limit).is_ok() {
+        if (expired || earlier) && self.core.timer_fd.set(limit).is_ok() {
             *armed = next;
         }
     }
 }
 
-impl Deref for Turn<'_> {
+impl Deref for DriverGuard<'_> {
     type Target = Driver;
 
     fn deref(&self) -> &Driver {
@@ -228,26 +230,26 @@ impl Deref for Turn<'_> {
     }
 }
 
-impl DerefMut for Turn<'_> {
+impl DerefMut for DriverGuard<'_> {
     fn deref_mut(&mut self) -> &mut Driver {
         &mut self.work.driver
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for DriverGuard<'_> {
     fn drop(&mut self) {
         // After a panic, sending would call a controller that panicked again. The program can fork
-        // while the turn lasts (`Batch`): the child's descriptors are closed by then, and the
-        // number of the bell may name another descriptor.
+        // while it holds the driver (`Batch`): the child's descriptors are closed by then, and the
+        // number of the eventfd may name another descriptor.
         if let Some(hold) = self.work.driver.hold_number()
             && !std::thread::panicking()
             && !self.core.is_forked()
         {
             if !self.core.alone.load(Ordering::Relaxed) {
                 self.core.holds.note(hold, || {
-                    // The helper needs no bell for what it leaves itself.
+                    // The helper need not be woken for output that it leaves itself.
                     if !self.by_helper {
-                        self.core.helper_bell.ring();
+                        self.core.helper_event_fd.signal();
                     }
                 });
             } else if self.coalescer.holds_messages() {

@@ -6,14 +6,14 @@
 //!
 //! | method | takes input | transmits |
 //! |---|---|---|
-//! | [`turn`](Driver::turn) | yes | yes |
+//! | [`run_cycle`](Driver::run_cycle) | yes | yes |
 //! | [`step`](Driver::step) | if told to, or if a timer is due | yes |
-//! | [`turn_if_stale`](Driver::turn_if_stale) | if the last look is older than [`STALE`] | if it reads the socket |
-//! | [`look_to_answer`](Driver::look_to_answer) | if the last look is older than [`STALE`] | no |
+//! | [`run_cycle_if_stale`](Driver::run_cycle_if_stale) | if the last poll is older than [`STALE`] | if it polls the socket |
+//! | [`input_if_stale`](Driver::input_if_stale) | if the last poll is older than [`STALE`] | no |
 //! | [`wait`](Driver::wait) | yes, after a wait | yes |
 //! | [`wait_for_message`](Driver::wait_for_message) | yes, after a wait | unless only an acknowledgement waits |
 //! | [`output_now`](Driver::output_now) | no | yes |
-//! | [`send`](Driver::send), [`send_on`](Driver::send_on) | afterwards, if the last look is older than [`STALE`] | yes |
+//! | [`send`](Driver::send), [`send_on`](Driver::send_on) | afterwards, if the last poll is older than [`STALE`] | yes |
 //!
 //! The driver goes by one time, `now`, which [`read_clock`](Driver::read_clock) brings up to date:
 //! at the beginning of a call, after a sleep, after several datagrams, and before each further
@@ -50,11 +50,11 @@ mod takes;
 mod waits;
 
 use coalescer::SendCoalescer;
-use input::LastLook;
+use input::{Follows, LastPoll};
 use takes::Takes;
 
-/// The greatest age of the last look at the socket in a call that only sends, or only takes
-/// received messages. After a longer time the call looks again: acknowledgements must flow both
+/// The greatest age of the last poll of the socket in a call that only sends, or only takes
+/// received messages. After a longer time the call polls again: acknowledgements must flow both
 /// ways whatever the program calls.
 const STALE: Duration = Duration::from_micros(200);
 
@@ -72,14 +72,14 @@ pub(crate) struct Driver {
     segments: usize,
     /// Decides how the program's waits are done.
     pub(crate) waiter: Waiter,
-    last_look: LastLook,
+    last_poll: LastPoll,
     /// Number of sleeps in `ppoll` and of timed sleeps. The backend counts sleeps in a receive.
     sleeps: u64,
     /// Buffer into which a train with too many pieces is copied.
     spill: Vec<u8>,
     /// The socket was full at the last send.
     want_write: bool,
-    /// The last output stopped early, to look at the socket first: more may be sent.
+    /// The last output stopped early, to poll the socket first: more may be sent.
     pub(crate) tx_incomplete: bool,
     /// An output found messages that wait for an answer of a peer, a timer or the socket.
     held_up: bool,
@@ -93,20 +93,20 @@ pub(crate) struct Driver {
     pub(crate) cross_shard: Option<CrossShardQueue>,
     /// The launcher's pipe, which reports ended processes, and the reports not yet handed on.
     pub(crate) launcher: Option<Launcher>,
-    told: Vec<Notice>,
+    notices: Vec<Notice>,
     /// Peers whose names are looked up again while they are lost.
     pub(crate) names: Option<Names>,
     takes: Takes,
     /// Decides if messages wait for the program's next call.
     pub(crate) coalescer: SendCoalescer,
-    pub(crate) outlook: Outlook,
+    pub(crate) publishers: Publishers,
     /// Ends the waits of the program's calls, if the program asked for it.
     pub(crate) wakes: Option<Arc<Wakes>>,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
 #[derive(Default)]
-pub(crate) struct Outlook {
+pub(crate) struct Publishers {
     pub(crate) responder: Option<Responder>,
     pub(crate) publisher: Option<Publisher>,
 }
@@ -117,7 +117,7 @@ impl Driver {
         Self {
             segments: backend.capabilities().max_segments,
             waiter: Waiter::new(backend.capabilities().block_limit),
-            last_look: LastLook::new(now),
+            last_poll: LastPoll::new(now),
             sleeps: 0,
             engine,
             backend,
@@ -132,11 +132,11 @@ impl Driver {
             call_ids: CallIds::default(),
             cross_shard: None,
             launcher: None,
-            told: Vec::new(),
+            notices: Vec::new(),
             names: None,
             takes: Takes::default(),
             coalescer: SendCoalescer::new(),
-            outlook: Outlook::default(),
+            publishers: Publishers::default(),
             wakes: None,
         }
     }
@@ -168,7 +168,7 @@ impl Driver {
 
     /// Returns the descriptors that a forked child must close, the socket last.
     pub(crate) fn descriptors(&self) -> Vec<RawFd> {
-        let responder = self.outlook.responder.iter();
+        let responder = self.publishers.responder.iter();
         let launcher = self.launcher.iter().map(Launcher::descriptor);
         let responder = responder.flat_map(Responder::descriptors);
         let socket = [self.interest().socket];
@@ -189,34 +189,34 @@ impl Driver {
 
     /// Runs a full cycle: takes input (as much as [`Driver::drain`] takes at once), runs timers
     /// that are due, and sends as much as one output may.
-    pub(crate) fn turn(&mut self) -> Result<(), Error> {
-        self.last_look.bulk = true;
+    pub(crate) fn run_cycle(&mut self) -> Result<(), Error> {
+        self.last_poll.bulk = true;
         self.step(true).map(drop)
     }
 
-    /// Runs a cycle. Looks at the socket only if `look`, or if a timer is due. Returns whether it
-    /// sent anything.
-    pub(crate) fn step(&mut self, look: bool) -> Result<bool, Error> {
+    /// Runs a cycle. Polls the socket only if `poll`, or if a timer is due. Returns whether it sent
+    /// anything.
+    pub(crate) fn step(&mut self, poll: bool) -> Result<bool, Error> {
         self.read_clock();
-        self.input(look)?;
+        self.input(poll)?;
         self.output()
     }
 
-    /// Runs a cycle if the last look is too long ago.
-    pub(crate) fn turn_if_stale(&mut self) -> Result<(), Error> {
+    /// Runs a cycle if the last poll of the socket is too long ago.
+    pub(crate) fn run_cycle_if_stale(&mut self) -> Result<(), Error> {
         match self.is_stale() {
-            true => self.turn(),
+            true => self.run_cycle(),
             false => Ok(()),
         }
     }
 
-    /// Takes input for a call that only asks. It looks at the socket if the last look is too long
-    /// ago, and sends nothing. Acknowledgements and other output leave with the next call, or the
-    /// helper sends them.
-    pub(crate) fn look_to_answer(&mut self) -> Result<(), Error> {
+    /// Takes input for a call that only reads state. It polls the socket if the last poll is too
+    /// long ago, and sends nothing. Acknowledgements and other output leave with the next call, or
+    /// the helper sends them.
+    pub(crate) fn input_if_stale(&mut self) -> Result<(), Error> {
         self.read_clock();
         if self.is_stale() {
-            self.last_look.bulk = true;
+            self.last_poll.bulk = true;
             self.input(true)?;
             if self.engine.has_output() && !self.tx_incomplete {
                 self.tx_incomplete = true;
@@ -233,7 +233,7 @@ impl Driver {
     }
 
     fn is_stale(&self) -> bool {
-        self.now.since(self.last_look.at) > STALE
+        self.now.since(self.last_poll.at) > STALE
     }
 
     fn is_due(&self) -> bool {
@@ -241,19 +241,19 @@ impl Driver {
     }
 
     /// Takes input and runs the timers that are due: always after input, because an acknowledgement
-    /// that is still in the socket must not count as missing. Looks at the socket if `look`, or if
-    /// a timer is due.
-    fn input(&mut self, look: bool) -> Result<(), Error> {
+    /// that is still in the socket must not count as missing. Polls the socket if `poll`, or if a
+    /// timer is due.
+    fn input(&mut self, poll: bool) -> Result<(), Error> {
         self.engine.begin_cycle(self.now);
         self.take_forwarded();
-        match look || self.is_due() {
-            true => self.look(),
+        match poll || self.is_due() {
+            true => self.poll_socket(),
             false => Ok(()),
         }
     }
 
-    fn look(&mut self) -> Result<(), Error> {
-        self.drain(true)?;
+    fn poll_socket(&mut self) -> Result<(), Error> {
+        self.drain(Follows::Output)?;
         self.expire()
     }
 
@@ -261,13 +261,13 @@ impl Driver {
     fn expire(&mut self) -> Result<(), Error> {
         self.take_reports();
         let due = |launcher: &Launcher| launcher.is_due(self.now);
-        if self.launcher.as_ref().is_some_and(due) || !self.told.is_empty() {
+        if self.launcher.as_ref().is_some_and(due) || !self.notices.is_empty() {
             self.take_notices();
         }
         if self.is_due() {
-            if !self.last_look.drained {
-                self.last_look.bulk = true;
-                self.drain(false)?;
+            if !self.last_poll.drained {
+                self.last_poll.bulk = true;
+                self.drain(Follows::Timers)?;
             }
             self.engine.handle_timeout(self.now);
             if let Some(names) = &mut self.names {
@@ -282,12 +282,12 @@ impl Driver {
     /// Whether the last cycle ended before everything was sent or taken: the next one is due at
     /// once.
     fn is_unfinished(&self) -> bool {
-        self.tx_incomplete || self.last_look.cut_short
+        self.tx_incomplete || self.last_poll.cut_short
     }
 
     /// How long the driver may sleep if nothing arrives; without a value, for ever.
     pub(crate) fn idle_time(&self) -> Option<Duration> {
-        let publisher = self.outlook.publisher.as_ref();
+        let publisher = self.publishers.publisher.as_ref();
         let publish = publisher.and_then(|publisher| publisher.due_at(&self.engine));
         let publish = publish.map(|at| at.since(self.now));
         publish.into_iter().chain(self.punctual_time()).min()
@@ -316,7 +316,7 @@ impl Driver {
 
     /// Notes which descriptors of the [interest](Self::interest) a sleep found ready.
     pub(crate) fn on_slept(&mut self, ready: sys::Ready) {
-        if let Some(launcher) = self.launcher.as_mut().filter(|_| ready.told) {
+        if let Some(launcher) = self.launcher.as_mut().filter(|_| ready.launcher) {
             launcher.on_readable();
         }
     }
@@ -342,11 +342,11 @@ impl Driver {
     ) -> Result<(), Error> {
         self.await_input(deadline)?;
         if exposed {
-            if !self.last_look.drained {
-                self.last_look.bulk = true;
-                self.look()?;
+            if !self.last_poll.drained {
+                self.last_poll.bulk = true;
+                self.poll_socket()?;
             }
-        } else if !self.last_look.bulk && self.engine.defer_output(self.now) {
+        } else if !self.last_poll.bulk && self.engine.defer_output(self.now) {
             return Ok(());
         }
         self.output().map(drop)
@@ -355,7 +355,7 @@ impl Driver {
     // ---- the program's side
 
     /// Whether a message or an event waits for the program.
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_message_or_event(&self) -> bool {
         self.has_message() || self.engine.has_event()
     }
 
@@ -442,13 +442,13 @@ impl Driver {
         // Begins later than the engine's own deadline, which is therefore over when this one is.
         let deadline = Deadline::after(patience);
         self.engine.close(now, patience);
-        self.turn()?;
+        self.run_cycle()?;
         while !self.engine.is_closed() && !deadline.is_over() {
             wait(self, deadline)?;
         }
         // Messages that are left get their outcome, and every peer hears of the end.
         let end = Deadline::after(LINGER);
-        self.turn()?;
+        self.run_cycle()?;
         while self.tx_incomplete && !end.is_over() {
             self.output_now()?;
         }
@@ -458,7 +458,7 @@ impl Driver {
         while self.engine.next_timeout().is_some() && !linger.is_over() {
             wait(self, linger)?;
         }
-        if let Some(mut publisher) = self.outlook.publisher.take() {
+        if let Some(mut publisher) = self.publishers.publisher.take() {
             publisher.publish(self.read_clock(), &self.engine, &self.backend_counters());
         }
         result

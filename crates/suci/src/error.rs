@@ -422,8 +422,8 @@ struct Unflushed<'a>(&'a [(NodeId, u64)]);
 
 impl std::fmt::Display for Unflushed<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (place, (node, count)) in self.0.iter().enumerate() {
-            let comma = if place > 0 { ", " } else { "" };
+        for (index, (node, count)) in self.0.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
             write!(f, "{comma}{count} message(s) to node {node}")?;
         }
         Ok(())
@@ -436,8 +436,8 @@ struct Channels<'a>(&'a [ChannelId]);
 impl std::fmt::Display for Channels<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const SHOWN: usize = 8;
-        for (place, channel) in self.0.iter().take(SHOWN).enumerate() {
-            let before = if place > 0 { ", " } else { "channel(s) " };
+        for (index, channel) in self.0.iter().take(SHOWN).enumerate() {
+            let before = if index > 0 { ", " } else { "channel(s) " };
             write!(f, "{before}{}", channel.0)?;
         }
         match self.0.len().saturating_sub(SHOWN) {

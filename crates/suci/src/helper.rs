@@ -1,17 +1,17 @@
 //! The sleeping helper: serves a node whose program computes instead of calling it.
 //!
-//! Ten times a second the helper reads the word of the driver's [`Cell`](crate::cell::Cell), which
-//! every use of the driver changes. If the word did not change, no call used the node for that
-//! long. The helper then serves the node: it takes the driver by one compare-and-swap, runs a
-//! cycle, and sleeps on the socket. When another use has changed the word, the program is back, and
-//! the helper stops serving. While a call of the program sleeps, the helper sleeps, too, and looks
-//! once a second. A program that calls often pays only for the swap.
-//! While messages wait for the program's next call
-//! ([`SendCoalescer`](crate::driver::SendCoalescer)), the helper looks a thousand times a second.
+//! Ten times a second the helper reads the word of the driver's
+//! [`OwnershipLock`](crate::ownership_lock::OwnershipLock), which every use of the driver changes.
+//! If the word did not change, no call used the node for that long. The helper then serves the
+//! node: it takes the driver by one compare-and-swap, runs a cycle, and sleeps on the socket. When
+//! another use has changed the word, the program is back, and the helper stops serving. While a
+//! call of the program sleeps, the helper sleeps, too, and checks once a second. A program that
+//! calls often pays only for the swap. While messages wait for the program's next call
+//! ([`SendCoalescer`](crate::driver::SendCoalescer)), the helper checks a thousand times a second.
 //! It does so, too, while messages wait for an answer of a peer, for a timer or for room in the
 //! socket: the rest of a message longer than the window leaves while the program computes.
 
-use crate::core::{Core, Turn};
+use crate::core::{Core, DriverGuard};
 use crate::error::Error;
 use crate::sys;
 use std::os::fd::AsRawFd;
@@ -23,20 +23,19 @@ use std::time::Duration;
 /// The helper serves a node that was not called for this long.
 const UNATTENDED: Duration = Duration::from_millis(100);
 
-/// The helper looks this often at a node that lets messages wait for the next call
-/// ([`SendCoalescer`](crate::driver::SendCoalescer))...
+/// Time between checks of a node that lets messages wait for the next call
+/// ([`SendCoalescer`](crate::driver::SendCoalescer)). A check takes a few microseconds.
 const WATCH: Duration = Duration::from_millis(1);
 
-/// ... and goes on for this many looks after the last message waited. A look takes a few
-/// microseconds.
+/// The helper checks that often for this many times after the last message waited.
 const WATCHES: u32 = 100;
 
 /// Tries to take the driver between two calls.
 const TRIES: u32 = 64;
 
-/// How long the helper sleeps while one call lasts. Calls that block ring the helper when they wake
-/// up. It notices other long calls (a copy of a gibibyte, a program stopped within a call) by
-/// looking.
+/// How long the helper sleeps while one call lasts. Calls that block wake the helper when they wake
+/// up. It notices the end of other long calls (a copy of a gibibyte, a program stopped within a
+/// call) by the next check.
 const LONG_CALL: Duration = Duration::from_secs(1);
 
 pub(crate) fn spawn(core: Arc<Core>) -> Result<JoinHandle<()>, Error> {
@@ -49,7 +48,7 @@ pub(crate) fn spawn(core: Arc<Core>) -> Result<JoinHandle<()>, Error> {
 /// Ends the helper and waits for it: at most for one driver cycle.
 pub(crate) fn stop(core: &Core, helper: JoinHandle<()>) {
     core.stop.store(true, Ordering::SeqCst);
-    core.helper_bell.ring();
+    core.helper_event_fd.signal();
     // A helper that panicked has said so on stderr.
     let _ = helper.join();
 }
@@ -63,13 +62,13 @@ impl Drop for StopGuard<'_> {
         core.alone.store(true, Ordering::SeqCst);
         // After a panic (of the program's controller, say), the next call may meet the same panic.
         while !std::thread::panicking() {
-            if let Some(mut turn) = core.enter_at(core.cell.word()) {
-                return turn.send_on();
+            if let Some(mut driver) = core.enter_at(core.lock.word()) {
+                return driver.send_on();
             }
             if core.stop.load(Ordering::SeqCst) {
                 return;
             }
-            // A call is under way. It may have looked at `alone` before that was set, and may leave
+            // A call is under way. It may have read `alone` before that was set, and may leave
             // output that waits.
             if sleep_alone(core, UNATTENDED).is_err() {
                 std::thread::sleep(UNATTENDED);
@@ -82,29 +81,30 @@ fn run(core: &Core) {
     let _ending = StopGuard(core);
     let mut watch = Watch::default();
     while !core.stop.load(Ordering::SeqCst) {
-        watch.looks = watch.looks.saturating_sub(1);
-        if watch.look(core).is_err() {
+        watch.checks = watch.checks.saturating_sub(1);
+        if watch.check(core).is_err() {
             return;
         }
-        let limit = if watch.looks > 0 { WATCH } else { UNATTENDED };
-        let seen = core.cell.word();
+        let limit = if watch.checks > 0 { WATCH } else { UNATTENDED };
+        let seen = core.lock.word();
         // An error of the sleep must not make this a busy loop.
-        let Ok(rung) = sleep_alone(core, limit) else {
+        let Ok(woken) = sleep_alone(core, limit) else {
             return;
         };
-        let word = core.cell.word();
-        // A call rings before it moves the word: where the bell ended the sleep, an unmoved word
-        // says nothing. Taken for a long call it would delay the answer to a handshake by a second.
-        let moved = rung || seen != word;
-        // An odd word: the program has been in one call since the last look.
+        let word = core.lock.word();
+        // A call wakes the helper before it moves the word. So an unmoved word says nothing if the
+        // eventfd ended the sleep. Taken for a long call it would delay the answer to a handshake
+        // by a second.
+        let moved = woken || seen != word;
+        // An odd word: the program has been in one call since the last check.
         watch.inside = !moved && word & 1 == 1;
         if moved {
             watch.away = Duration::ZERO;
         } else if watch.inside {
-            if watch.looks == 0 {
-                // An error ends the sleep early, which costs one more look.
+            if watch.checks == 0 {
+                // An error ends the sleep early, which costs one more check.
                 let sleep = || drop(sleep_alone(core, LONG_CALL));
-                core.cell.sleep_while(word, sleep);
+                core.lock.sleep_while(word, sleep);
             }
         } else {
             watch.away += limit;
@@ -122,40 +122,40 @@ fn run(core: &Core) {
 /// Sends the output that waits for the program's next call.
 #[derive(Debug, Default)]
 struct Watch {
-    /// The number of short looks still to come.
-    looks: u32,
+    /// The number of checks that still follow each other by [`WATCH`].
+    checks: u32,
     /// The last hold seen, and the last that is known to be over.
     seen: u32,
     over: u32,
     /// How long the program has not called.
     away: Duration,
-    /// The program is in the call that it was in at the last look.
+    /// The program is in the call that it was in at the last check.
     inside: bool,
 }
 
 impl Watch {
-    /// Sends the output that waited already at the last look.
-    fn look(&mut self, core: &Core) -> Result<(), Error> {
-        let hold = core.holds.last(self.looks > 0);
+    /// Sends the output that waited already at the last check.
+    fn check(&mut self, core: &Core) -> Result<(), Error> {
+        let hold = core.holds.last(self.checks > 0);
         if hold != self.seen {
             self.seen = hold;
-            self.looks = WATCHES;
+            self.checks = WATCHES;
         } else if hold != self.over
             && !self.inside
-            && let Some(mut turn) = enter_between(core)
+            && let Some(mut driver) = enter_between(core)
         {
-            // If a call is under way, it may add to the output: the next look will tell.
-            if turn.hold_number() != Some(hold) {
+            // If a call is under way, it may add to the output: the next check will tell.
+            if driver.hold_number() != Some(hold) {
                 self.over = hold;
                 return Ok(());
             }
-            turn.turn()?;
+            driver.run_cycle()?;
             // More is to be sent than one cycle sends, now or when a peer answers, and the program
-            // is elsewhere. Should it come back for a moment, the next look goes on.
-            if turn.has_unsent() {
-                drop(turn);
-                self.looks = WATCHES;
-                return serve(core, core.cell.word());
+            // is elsewhere. Should it come back for a moment, the next check goes on.
+            if driver.has_unsent() {
+                drop(driver);
+                self.checks = WATCHES;
+                return serve(core, core.lock.word());
             }
             self.over = hold;
         }
@@ -165,46 +165,46 @@ impl Watch {
 
 /// Takes the driver, if no call is under way. A program that calls all the time is mostly inside,
 /// each time for a moment.
-fn enter_between(core: &Core) -> Option<Turn<'_>> {
+fn enter_between(core: &Core) -> Option<DriverGuard<'_>> {
     (0..TRIES).find_map(|_| {
-        let turn = core.enter_at(core.cell.word());
-        if turn.is_none() {
+        let driver = core.enter_at(core.lock.word());
+        if driver.is_none() {
             std::thread::yield_now();
         }
-        turn
+        driver
     })
 }
 
-/// Sleeps until the bell rings or `limit` has passed. Returns whether the bell rang.
+/// Sleeps until a call wakes the helper or `limit` has passed. Returns whether a call did.
 fn sleep_alone(core: &Core, limit: Duration) -> std::io::Result<bool> {
-    let bell = core.helper_bell.as_raw_fd();
-    let ready = sys::sleep(-1, Some(bell), Some(limit))?;
-    if ready.rung && !core.stop.load(Ordering::SeqCst) {
-        core.helper_bell.hush();
+    let event_fd = core.helper_event_fd.as_raw_fd();
+    let ready = sys::sleep(-1, Some(event_fd), Some(limit))?;
+    if ready.signalled && !core.stop.load(Ordering::SeqCst) {
+        core.helper_event_fd.clear();
     }
-    Ok(ready.rung)
+    Ok(ready.signalled)
 }
 
 /// Serves the node until the program is back. `word` is the word that the program left.
 fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
-    let bell = core.helper_bell.as_raw_fd();
-    // Everything that waits leaves now. From here on a call of the program rings if it leaves
-    // output before the helper has noticed that the program is back.
+    let event_fd = core.helper_event_fd.as_raw_fd();
+    // Everything that waits leaves now. From here on a call of the program wakes the helper if it
+    // leaves output before the helper has noticed that the program is back.
     core.holds.last(false);
     let mut ready = sys::Ready::default();
     while !core.stop.load(Ordering::SeqCst)
-        && let Some(mut turn) = core.enter_at(word)
+        && let Some(mut driver) = core.enter_at(word)
     {
         // The program may come back while there is much to send.
-        turn.on_slept(ready);
-        turn.turn()?;
-        turn.step(false)?;
-        turn.read_clock();
-        let (interest, limit) = (turn.interest(), turn.idle_time());
-        drop(turn);
+        driver.on_slept(ready);
+        driver.run_cycle()?;
+        driver.step(false)?;
+        driver.read_clock();
+        let (interest, limit) = (driver.interest(), driver.idle_time());
+        drop(driver);
         // Taking and leaving moved the word by one each.
         word = word.wrapping_add(2);
-        ready = sys::sleep_on(interest, Some(bell), limit).map_err(Error::io("waiting"))?;
+        ready = sys::sleep_on(interest, Some(event_fd), limit).map_err(Error::io("waiting"))?;
     }
     Ok(())
 }
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// A program that calls all the time, but for nothing that sends: the helper gets a turn
+    /// A program that calls all the time, but for nothing that sends: the helper takes the driver
     /// between its calls.
     #[test]
     fn what_waits_leaves_between_other_calls() {
@@ -330,7 +330,7 @@ mod tests {
         a.enter().unwrap().coalescer.expect_burst();
         let before = packets(&a);
         a.send(b.id(), "goes").unwrap();
-        let call = a.core.cell.take();
+        let call = a.core.lock.take();
         let core = std::sync::Arc::clone(&a.core);
         let ending = std::thread::spawn(move || drop(super::StopGuard(&core)));
         while !a.core.alone.load(std::sync::atomic::Ordering::SeqCst) {
@@ -456,13 +456,13 @@ mod tests {
         });
     }
 
-    /// A call may take long without sleeping, and nothing rings when it is over.
+    /// A call may take long without sleeping, and nothing wakes the helper when it is over.
     #[test]
     fn a_program_that_computes_after_one_long_call_is_served() {
         let (mut a, b) = acquainted(node(0));
-        let turn = b.enter().unwrap();
+        let driver = b.enter().unwrap();
         std::thread::sleep(super::UNATTENDED * 4);
-        drop(turn);
+        drop(driver);
         a.send(b.id(), OutgoingMessage::new(vec![7]).notify(1))
             .unwrap();
         let end = Instant::now() + Duration::from_secs(30);

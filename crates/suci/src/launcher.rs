@@ -15,8 +15,8 @@ use suci_proto::types::NodeId;
 /// Longest line that is understood.
 const LONGEST: usize = 64;
 
-/// Bytes taken in one look at most. The launcher's pipe holds as many.
-const PER_LOOK: usize = 64 << 10;
+/// Most bytes that one read takes. The launcher's pipe holds as many.
+const MAX_POLL_TIME: usize = 64 << 10;
 
 /// How often the pipe is read while the driver does not sleep.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -67,7 +67,7 @@ pub(crate) struct Launcher {
     /// readable.
     look_at: Instant,
     /// Whether the program waits on the pipe itself, so that no sleep here reports that it is
-    /// readable: then each look reads it.
+    /// readable: then each poll of the socket reads it.
     watched: bool,
 }
 
@@ -105,7 +105,7 @@ impl Launcher {
     pub(crate) fn read(&mut self, now: Instant, notices: &mut Vec<Notice>) -> bool {
         self.look_at = now + PERIOD;
         let mut buffer = [0; 1024];
-        for _ in 0..PER_LOOK / buffer.len() {
+        for _ in 0..MAX_POLL_TIME / buffer.len() {
             match self.pipe.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(count) => self.take(buffer.get(..count).unwrap_or_default(), notices),

@@ -73,20 +73,20 @@
 //! | `send`, `send_copy`, `send_timeout` and `broadcast` return the message's number | they return nothing; events name the number | the thread that serves the peer numbers messages later |
 //! | `send` fails with `Closing`, `Channels` or `FinishedChannel` | the event `NotDelivered` says so ([`UNNUMBERED`]) | the thread finds out later |
 //! | `send` fails with `Unread` | the message waits until the program took those messages | likewise |
-//! | `batch`, `poll` | | the threads send what is queued together, and need no turns of the program |
+//! | `batch`, `poll` | | the threads send what is queued together, and need no driver cycle of the program |
 //! | `recv_into` | | a message that is handed over cannot be put back; copy what `recv` returns |
 //! | | `send_async`, `call_async`, `recv_async`, `recv_from_async`, `next_async`, `event_async`, `flush_async`, `close_async` | a `Node` works only while its program calls; its descriptor is for event loops |
 //! | | `threads`, `thread_counters` | a `Node` has no threads of its own |
 //! | `call` to the own node fails with `CallToItself` | another thread replies | the only program waits |
 //! | `recv_from` fails with `MemoryFull` when other channels leave the wanted one no memory | it waits | another thread may take those messages |
-//! | `try_recv`, `try_next` and `next_event` may look at the socket | they take what the threads handed over | |
+//! | `try_recv`, `try_next` and `next_event` may poll the socket | they take what the threads handed over | |
 //! | `counters`, `peers`, `share_stats` and the questions of [`Peer`] work after `close` | they fail with `Closed` | the threads that would answer are gone |
-//! | what only asks returns at once | it blocks for about one turn of a thread | the thread owns the answer |
+//! | what only asks returns at once | it blocks for about one cycle of a thread | the thread owns the answer |
 //! | `memory` bounds all that waits for the program | for each thread, 4 MiB of messages and 4 MiB of replies may wait beside it | they wait where the program takes them without the thread |
 //! | | `OwnThread`: a waker or controller that an I/O thread runs cannot block on the node | the thread would wait for itself |
 //!
 //! Each thread of a [`SharedNode`] has a socket of its own at the node's port. It serves the peers
-//! whose node ID, modulo 256 and then modulo the number of threads, is its place; so give nodes
+//! whose node ID, modulo 256 and then modulo the number of threads, is its index; so give nodes
 //! consecutive IDs. One thread suffices for a few peers. More pay where many are busy at once and
 //! processors are free.
 //!
@@ -102,12 +102,12 @@
 //!
 //! * The subscriber must be that of the process (`tracing::subscriber::set_global_default`, or
 //!   `init` of `tracing-subscriber`), since threads of the library write events, too. It may be
-//!   installed, and its filter changed, at any time; a node notices in its next call or turn. It
-//!   runs inside a call of the node, so it must not wait for one.
+//!   installed, and its filter changed, at any time; a node notices in its next call or driver
+//!   cycle. It runs inside a call of the node, so it must not wait for one.
 //! * A node writes at most 1,000 events in each second, at most 100 of them about packets that
 //!   anybody can send. One more event says how many were left out.
 //! * Messages make no events. Without a subscriber that wants them, events cost one comparison in
-//!   each turn.
+//!   each driver cycle.
 //!
 //! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.
 
@@ -117,7 +117,6 @@ mod book;
 mod budget;
 mod builder;
 mod calls;
-mod cell;
 mod clock;
 mod core;
 mod driver;
@@ -133,6 +132,7 @@ mod metrics;
 mod names;
 mod next;
 mod node;
+mod ownership_lock;
 mod peer;
 mod reach;
 mod shared;

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::statistics::{
     Field, FieldKind, MAX_PEERS, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS, Snapshot, StatFile,
 };
-use crate::sys::{self, Bell};
+use crate::sys::{self, EventFd};
 use crate::{Link, PeerStats, WaitReason};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How many connections are served at once.
 const PLACES: usize = 16;
 
-/// How often open connections are looked at. Polling takes no descriptor that a fork would leave to
+/// How often open connections are polled. Polling takes no descriptor that a fork would leave to
 /// its child, and most requests are there when their connection is.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -51,7 +51,7 @@ pub(crate) struct Responder {
 #[derive(Debug)]
 struct Shared {
     listener: TcpListener,
-    bell: Bell,
+    event_fd: EventFd,
     stop: AtomicBool,
     file: StatFile,
 }
@@ -68,7 +68,7 @@ impl Responder {
         listener.set_nonblocking(true).map_err(&trouble)?;
         let shared = Arc::new(Shared {
             listener,
-            bell: Bell::new().map_err(&trouble)?,
+            event_fd: EventFd::new().map_err(&trouble)?,
             stop: AtomicBool::new(false),
             file,
         });
@@ -85,7 +85,7 @@ impl Responder {
     pub(crate) fn descriptors(&self) -> [RawFd; 3] {
         [
             self.shared.listener.as_raw_fd(),
-            self.shared.bell.as_raw_fd(),
+            self.shared.event_fd.as_raw_fd(),
             self.shared.file.as_raw_fd(),
         ]
     }
@@ -94,7 +94,7 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        self.shared.bell.ring();
+        self.shared.event_fd.signal();
         if let Some(thread) = self.thread.take() {
             // If it panicked, it has said so.
             let _ = thread.join();
@@ -104,24 +104,24 @@ impl Drop for Responder {
 
 impl Shared {
     fn serve(&self) {
-        let (listener, bell) = (self.listener.as_raw_fd(), self.bell.as_raw_fd());
+        let (listener, event_fd) = (self.listener.as_raw_fd(), self.event_fd.as_raw_fd());
         let mut open: VecDeque<Exchange> = VecDeque::new();
         while !self.stop.load(Ordering::SeqCst) {
             let limit = (!open.is_empty()).then_some(LOOK);
-            let called = sys::sleep(listener, Some(bell), limit);
+            let called = sys::sleep(listener, Some(event_fd), limit);
             if called.and_then(|_| self.accept(&mut open)).is_err() {
-                let _ = sys::sleep(-1, Some(bell), Some(RETRY));
+                let _ = sys::sleep(-1, Some(event_fd), Some(RETRY));
             }
             // An error with one scraper does not affect the others.
             open.retain_mut(|exchange| exchange.go_on(&self.file).unwrap_or(false));
         }
     }
 
-    /// Accepts new connections. If all places are taken, the oldest connection gives up its place:
+    /// Accepts new connections. If all slots are taken, the oldest connection gives up its slot:
     /// it has had the most time.
     fn accept(&self, open: &mut VecDeque<Exchange>) -> io::Result<()> {
-        // No more at once than there are places: each new connection is looked at before another
-        // may take its place.
+        // No more at once than there are slots: each new connection is polled before another
+        // may take its slot.
         for _ in 0..PLACES {
             match self.listener.accept() {
                 Ok((stream, _)) => {

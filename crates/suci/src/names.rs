@@ -214,7 +214,7 @@ mod tests {
         assert!(lost && found.payload == "found");
         // An address that the program entered is not replaced by one that its name stands for.
         a.add_peer(b.id(), b.local_addr()).unwrap();
-        let turn = a.enter().unwrap();
-        assert!(turn.names.as_ref().unwrap().names.is_empty());
+        let driver = a.enter().unwrap();
+        assert!(driver.names.as_ref().unwrap().names.is_empty());
     }
 }

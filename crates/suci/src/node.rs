@@ -8,7 +8,7 @@ use crate::batch::Batch;
 use crate::builder::{Fixed, NodeBuilder, Opened};
 use crate::calls::CallIds;
 use crate::clock::Deadline;
-use crate::core::{Core, Turn};
+use crate::core::{Core, DriverGuard};
 use crate::driver::{Driver, no_descriptor};
 use crate::error::Error;
 use crate::helper;
@@ -102,43 +102,43 @@ impl Node {
         })
     }
 
-    pub(crate) fn enter(&self) -> Result<Turn<'_>, Error> {
+    pub(crate) fn enter(&self) -> Result<DriverGuard<'_>, Error> {
         self.core.enter()
     }
 
     /// Enters a call that needs an open node. It first sends the messages that waited for the next
     /// call, so that its own changes come after them.
-    pub(crate) fn enter_open(&self) -> Result<Turn<'_>, Error> {
-        let mut turn = self.enter_to_send()?;
-        if turn.coalescer.holds_messages() {
-            turn.send_on();
+    pub(crate) fn enter_open(&self) -> Result<DriverGuard<'_>, Error> {
+        let mut driver = self.enter_to_send()?;
+        if driver.coalescer.holds_messages() {
+            driver.send_on();
         }
-        serve(&mut turn);
-        Ok(turn)
+        serve(&mut driver);
+        Ok(driver)
     }
 
     /// Takes the driver for a call that sends one more message.
-    fn enter_to_send(&self) -> Result<Turn<'_>, Error> {
-        let turn = self.enter()?;
+    fn enter_to_send(&self) -> Result<DriverGuard<'_>, Error> {
+        let driver = self.enter()?;
         if self.closed {
             Err(Error::Closed)
         } else {
-            Ok(turn)
+            Ok(driver)
         }
     }
 
     /// Enters a call that only reads state. It takes what arrived, and leaves output to the helper.
     /// It transmits only if the helper does not send output that calls leave: the node has no
     /// helper, or the program waits on the descriptor.
-    pub(crate) fn enter_to_ask(&self) -> Result<Turn<'_>, Error> {
-        let mut turn = self.enter()?;
-        if !self.closed && !turn.coalescer.allowed {
-            serve(&mut turn);
+    pub(crate) fn enter_to_ask(&self) -> Result<DriverGuard<'_>, Error> {
+        let mut driver = self.enter()?;
+        if !self.closed && !driver.coalescer.allowed {
+            serve(&mut driver);
         } else if !self.closed && !std::thread::panicking() {
             // The next call that needs the socket meets the same error and reports it.
-            let _ = turn.look_to_answer();
+            let _ = driver.input_if_stale();
         }
-        Ok(turn)
+        Ok(driver)
     }
 
     // ---- who and where
@@ -162,8 +162,8 @@ impl Node {
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
         check_peer(self.fixed.allow_insecure_network, self.fixed.local, address)?;
-        let mut turn = self.enter_open()?;
-        Ok(turn.add_peer(node, address)?)
+        let mut driver = self.enter_open()?;
+        Ok(driver.add_peer(node, address)?)
     }
 
     /// All peers, by ID: those of the book, and those that came by themselves and are there still.
@@ -185,10 +185,10 @@ impl Node {
     /// # Errors
     /// [`Error::UnknownPeer`].
     pub fn remove_peer(&mut self, node: NodeId) -> Result<bool, Error> {
-        let mut turn = self.enter_open()?;
-        let has_begun = turn.remove_peer(node);
+        let mut driver = self.enter_open()?;
+        let has_begun = driver.remove_peer(node);
         let has_begun = has_begun.map_err(|error| Error::from_send(node, error))?;
-        turn.output_now()?;
+        driver.output_now()?;
         Ok(has_begun)
     }
 
@@ -227,8 +227,8 @@ impl Node {
     ) -> Result<MessageNumber, Error> {
         let message = message.into();
         message.check()?;
-        let mut turn = self.enter_to_send()?;
-        turn.send(None, message.len(), |driver| driver.push(to, message))
+        let mut driver = self.enter_to_send()?;
+        driver.send(None, message.len(), |driver| driver.push(to, message))
     }
 
     /// Sends a copy of `bytes` on channel 0.
@@ -236,8 +236,8 @@ impl Node {
     /// # Errors
     /// As [`Node::send`].
     pub fn send_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {
-        let mut turn = self.enter_to_send()?;
-        turn.send_copy(to, bytes)
+        let mut driver = self.enter_to_send()?;
+        driver.send_copy(to, bytes)
     }
 
     /// As [`Node::send`], but while the queue is full it blocks, for at most `limit`.
@@ -252,10 +252,10 @@ impl Node {
     ) -> Result<MessageNumber, Error> {
         let message = message.into();
         message.check()?;
-        let mut turn = self.enter_to_send()?;
-        match try_send(&mut turn, to, message) {
+        let mut driver = self.enter_to_send()?;
+        match try_send(&mut driver, to, message) {
             Err(Error::WouldBlock { message, .. }) => {
-                send_when_possible(&mut turn, self.fixed.wait, to, *message, limit)
+                send_when_possible(&mut driver, self.fixed.wait, to, *message, limit)
             }
             sent => sent,
         }
@@ -268,14 +268,14 @@ impl Node {
     /// # Errors
     /// No further ones. `fill` handles the errors of single messages.
     pub fn batch<R>(&mut self, fill: impl FnOnce(&mut Batch<'_>) -> R) -> Result<R, Error> {
-        let mut turn = self.enter_open()?;
-        let result = fill(&mut Batch::new(&self.core, &mut turn));
+        let mut driver = self.enter_open()?;
+        let result = fill(&mut Batch::new(&self.core, &mut driver));
         if self.core.is_forked() {
             return Err(Error::Forked);
         }
         // The program's function may have computed for long.
-        turn.show_life();
-        turn.send_on();
+        driver.show_life();
+        driver.send_on();
         Ok(result)
     }
 
@@ -297,12 +297,12 @@ impl Node {
     /// As [`Peer::cancel`](crate::Peer::cancel).
     pub(crate) fn cancel(&self, to: NodeId, channel: ChannelId, token: u64) -> Result<u64, Error> {
         // Cancel before any output: messages that still wait for the next call could leave.
-        let mut turn = self.enter_to_send()?;
-        let cancelled = turn.engine.cancel(to, channel, token);
+        let mut driver = self.enter_to_send()?;
+        let cancelled = driver.engine.cancel(to, channel, token);
         let cancelled = cancelled.map_err(|error| Error::from_send(to, error))?;
         if cancelled > 0 {
             // Messages that waited behind them may go.
-            turn.send_on();
+            driver.send_on();
         }
         Ok(cancelled)
     }
@@ -314,22 +314,22 @@ impl Node {
     /// session ended before: once, unless the program has taken the event that tells it.
     pub fn flush(&mut self, limit: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(limit);
-        let mut turn = self.enter_open()?;
-        turn.waiter.begin(self.fixed.wait, Awaited::Progress);
-        turn.turn()?;
-        while !turn.is_flushed() && !deadline.is_over() {
-            pause(&mut turn, deadline)?;
+        let mut driver = self.enter_open()?;
+        driver.waiter.begin(self.fixed.wait, Awaited::Progress);
+        driver.run_cycle()?;
+        while !driver.is_flushed() && !deadline.is_over() {
+            pause(&mut driver, deadline)?;
         }
-        turn.flushed()
+        driver.flushed()
     }
 
     /// As [`Peer::queue_len`](crate::Peer::queue_len).
     pub(crate) fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
-        let turn = self.enter_to_ask()?;
-        if !turn.engine.knows(node) {
+        let driver = self.enter_to_ask()?;
+        if !driver.engine.knows(node) {
             return Err(Error::UnknownPeer(node));
         }
-        Ok(turn.engine.queue_len(node))
+        Ok(driver.engine.queue_len(node))
     }
 
     // ---- receiving
@@ -407,9 +407,9 @@ impl Node {
     }
 
     fn decide(&mut self, verb: impl FnOnce(&mut Driver) -> Result<(), Error>) -> Result<(), Error> {
-        let mut turn = self.enter_open()?;
-        verb(&mut turn)?;
-        turn.output_now()
+        let mut driver = self.enter_open()?;
+        verb(&mut driver)?;
+        driver.output_now()
     }
 
     // ---- both
@@ -430,17 +430,17 @@ impl Node {
     /// [`Error::Io`].
     pub fn poll(&mut self, limit: Duration) -> Result<bool, Error> {
         let deadline = Deadline::after(limit);
-        let mut turn = self.enter_open()?;
-        turn.waiter.begin(self.fixed.wait, Awaited::Message);
-        turn.turn()?;
-        while !turn.has_news() && !deadline.is_over() {
-            pause(&mut turn, deadline)?;
+        let mut driver = self.enter_open()?;
+        driver.waiter.begin(self.fixed.wait, Awaited::Message);
+        driver.run_cycle()?;
+        while !driver.has_message_or_event() && !deadline.is_over() {
+            pause(&mut driver, deadline)?;
         }
-        turn.waiter.end();
-        Ok(turn.has_news())
+        driver.waiter.end();
+        Ok(driver.has_message_or_event())
     }
 
-    /// The next event that a call has found; looks at the socket only if no call has for 200 us.
+    /// The next event that a call has found; polls the socket only if no call has for 200 us.
     /// The end of a session comes after its last message was taken; one that [`Node::recv_into`]
     /// had no room for was not. Ends of sessions with one peer that are not taken become one.
     ///
@@ -462,15 +462,15 @@ impl Node {
             return Ok(Some(event));
         }
         let deadline = Deadline::after(limit);
-        let mut turn = self.enter_open()?;
-        turn.waiter.begin(self.fixed.wait, Awaited::Progress);
-        turn.turn()?;
+        let mut driver = self.enter_open()?;
+        driver.waiter.begin(self.fixed.wait, Awaited::Progress);
+        driver.run_cycle()?;
         loop {
-            let event = turn.poll_event();
+            let event = driver.poll_event();
             if event.is_some() || deadline.is_over() {
                 return Ok(event);
             }
-            pause(&mut turn, deadline)?;
+            pause(&mut driver, deadline)?;
         }
     }
 
@@ -479,8 +479,8 @@ impl Node {
     /// # Errors
     /// [`Error::Forked`].
     pub fn events(&mut self) -> Result<Vec<Event>, Error> {
-        let mut turn = self.enter_to_ask()?;
-        Ok(std::iter::from_fn(|| turn.poll_event()).collect())
+        let mut driver = self.enter_to_ask()?;
+        Ok(std::iter::from_fn(|| driver.poll_event()).collect())
     }
 
     // ---- ends
@@ -493,12 +493,12 @@ impl Node {
     /// [`Error::NotFlushed`] names those that did not get everything. The node is closed all the
     /// same.
     pub fn close(&mut self, patience: Duration) -> Result<(), Error> {
-        let mut turn = self.enter_open()?;
+        let mut driver = self.enter_open()?;
         // A wake does not end it.
-        let wakes = turn.wakes.take();
-        let result = turn.close(patience);
-        turn.wakes = wakes;
-        drop(turn);
+        let wakes = driver.wakes.take();
+        let result = driver.close(patience);
+        driver.wakes = wakes;
+        drop(driver);
         self.closed = true;
         if let Some(helper) = self.helper.take() {
             helper::stop(&self.core, helper);
@@ -525,60 +525,60 @@ impl Node {
     }
 }
 
-/// Makes a turn if the socket was not looked at for a while. The helper expects that a program that
-/// makes calls serves its node, so each call that sets something does. During a panic it makes
-/// none, because the panic may be a controller's, which a turn would ask again.
-fn serve(turn: &mut Turn<'_>) {
+/// Runs a cycle if the last poll of the socket is too long ago. The helper expects that a program
+/// that makes calls serves its node, so each call that sets something does. It runs none during a
+/// panic: the panic may be that of the program's controller, which a cycle would call again.
+fn serve(driver: &mut DriverGuard<'_>) {
     if !std::thread::panicking() {
-        turn.read_clock();
+        driver.read_clock();
         // The next call that needs the socket meets the same error and reports it.
-        let _ = turn.turn_if_stale();
+        let _ = driver.run_cycle_if_stale();
     }
 }
 
 /// Waits a little: sleeps, or polls once more while it may spin; not at all after a wake.
-fn pause(turn: &mut Turn<'_>, deadline: Deadline) -> Result<(), Error> {
-    if turn.take_wake() {
+fn pause(driver: &mut DriverGuard<'_>, deadline: Deadline) -> Result<(), Error> {
+    if driver.take_wake() {
         return Err(Error::Woken);
     }
-    wait_on(turn, deadline)
+    wait_on(driver, deadline)
 }
 
 fn try_send(
-    turn: &mut Turn<'_>,
+    driver: &mut DriverGuard<'_>,
     to: NodeId,
     message: OutgoingMessage,
 ) -> Result<MessageNumber, Error> {
-    turn.send(None, message.len(), |driver| driver.try_push(to, message))
+    driver.send(None, message.len(), |driver| driver.try_push(to, message))
 }
 
 /// Waits until the message is accepted, for at most `limit`. Otherwise an event says when there is
 /// room.
 #[cold]
 fn send_when_possible(
-    turn: &mut Turn<'_>,
+    driver: &mut DriverGuard<'_>,
     policy: WaitPolicy,
     to: NodeId,
     mut message: OutgoingMessage,
     limit: Duration,
 ) -> Result<MessageNumber, Error> {
     let deadline = Deadline::after(limit);
-    turn.waiter.begin(policy, Awaited::Progress);
-    while !deadline.is_over() && !turn.take_wake() {
-        wait_on(turn, deadline)?;
-        match try_send(turn, to, message) {
+    driver.waiter.begin(policy, Awaited::Progress);
+    while !deadline.is_over() && !driver.take_wake() {
+        wait_on(driver, deadline)?;
+        match try_send(driver, to, message) {
             Err(Error::WouldBlock { message: back, .. }) => message = *back,
             sent => return sent,
         }
     }
     let message = Box::new(message);
-    Err(turn.want_room(to, Error::WouldBlock { to, message }))
+    Err(driver.want_room(to, Error::WouldBlock { to, message }))
 }
 
 /// Waits a little. The helper sees that a call lasts.
-fn wait_on(turn: &mut Turn<'_>, deadline: Deadline) -> Result<(), Error> {
-    turn.wait(deadline)?;
-    turn.show_life();
+fn wait_on(driver: &mut DriverGuard<'_>, deadline: Deadline) -> Result<(), Error> {
+    driver.wait(deadline)?;
+    driver.show_life();
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use suci_proto::{Engine, PeerOptions, PeerStats, Priority, SendError, Steer};
 /// One peer, as its node sees it: [`Node::peer`] and [`SharedNode::peer`] give it. It costs
 /// nothing to make and names the peer only: whether the node knows the peer, each call says.
 ///
-/// No call waits for the peer. On a [`SharedNode`] each call blocks for about one turn of the
+/// No call waits for the peer. On a [`SharedNode`] each call blocks for about one cycle of the
 /// thread that serves the peer.
 ///
 /// ```
@@ -338,11 +338,11 @@ impl Peer<'_> {
         let id = self.id;
         match self.host {
             Host::Node(node) => {
-                let mut turn = node.enter_open()?;
-                let result = work(&mut turn.engine, id);
+                let mut driver = node.enter_open()?;
+                let result = work(&mut driver.engine, id);
                 // The change holds even if the socket failed; the next call that needs the socket
                 // reports it.
-                let _ = turn.output_now();
+                let _ = driver.output_now();
                 Ok(result)
             }
             Host::Shared(node) => node.ask(id, move |driver| work(&mut driver.engine, id)),

@@ -10,10 +10,10 @@ use std::time::Duration;
 pub(crate) struct Ready {
     /// The socket has something to read, or an error to report.
     pub(crate) input: bool,
-    /// The event descriptor was rung.
-    pub(crate) rung: bool,
+    /// The event descriptor was signalled.
+    pub(crate) signalled: bool,
     /// The launcher's pipe can be read.
-    pub(crate) told: bool,
+    pub(crate) launcher: bool,
 }
 
 /// The error of the last call, or `value`.
@@ -39,11 +39,11 @@ fn timespec(duration: Duration) -> libc::timespec {
     }
 }
 
-/// Sleeps until `socket` can be read, `bell` is rung, or `timeout` is over. Returns nothing ready
-/// when interrupted by a signal.
+/// Sleeps until `socket` or `event_fd` can be read, or `timeout` is over. Returns nothing ready if
+/// a signal of the system interrupts it.
 pub(crate) fn sleep(
     socket: RawFd,
-    bell: Option<RawFd>,
+    event_fd: Option<RawFd>,
     timeout: Option<Duration>,
 ) -> io::Result<Ready> {
     let interest = Interest {
@@ -51,7 +51,7 @@ pub(crate) fn sleep(
         write: false,
         launcher: None,
     };
-    sleep_on(interest, bell, timeout)
+    sleep_on(interest, event_fd, timeout)
 }
 
 /// The descriptors and conditions that a driver waits for.
@@ -66,7 +66,7 @@ pub(crate) struct Interest {
 /// As [`sleep`], until anything of `interest` is ready.
 pub(crate) fn sleep_on(
     interest: Interest,
-    bell: Option<RawFd>,
+    event_fd: Option<RawFd>,
     timeout: Option<Duration>,
 ) -> io::Result<Ready> {
     let Interest {
@@ -85,7 +85,7 @@ pub(crate) fn sleep_on(
         revents: 0,
     };
     // A negative descriptor is passed over.
-    let others = [bell, launcher].map(|fd| entry(fd.unwrap_or(-1), libc::POLLIN));
+    let others = [event_fd, launcher].map(|fd| entry(fd.unwrap_or(-1), libc::POLLIN));
     let mut fds = [entry(socket, interest), others[0], others[1]];
     let used = if launcher.is_some() { 3 } else { 2 };
     let limit = timeout.map(timespec);
@@ -100,26 +100,27 @@ pub(crate) fn sleep_on(
             _ => Err(error),
         };
     }
-    let [socket, bell, launcher] = fds;
+    let [socket, event_fd, launcher] = fds;
     Ok(Ready {
         input: socket.revents & !libc::POLLOUT != 0,
-        rung: bell.revents != 0,
-        told: launcher.revents != 0,
+        signalled: event_fd.revents != 0,
+        launcher: launcher.revents != 0,
     })
 }
 
 /// An eventfd: a counter that wakes the threads that poll it.
 #[derive(Debug)]
-pub(crate) struct Bell(OwnedFd);
+pub(crate) struct EventFd(OwnedFd);
 
-impl Bell {
+impl EventFd {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: no pointers are involved.
         owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(Self)
     }
 
-    /// Wakes the threads that poll it. Ringing twice is the same as once.
-    pub(crate) fn ring(&self) {
+    /// Makes it readable, which wakes the threads that wait for it. Signalling twice is the same as
+    /// once.
+    pub(crate) fn signal(&self) {
         let one = 1_u64.to_ne_bytes();
         // SAFETY: the buffer holds the eight bytes that an eventfd takes. The only error is a full
         // counter, and a full counter is readable.
@@ -127,22 +128,22 @@ impl Bell {
     }
 
     /// Makes it unreadable. Returns whether it was readable.
-    pub(crate) fn hush(&self) -> bool {
+    pub(crate) fn clear(&self) -> bool {
         let mut count = [0_u8; 8];
         // SAFETY: the buffer has room for the eight bytes that an eventfd gives. The only error is
-        // that it was silent already.
+        // that it was unreadable already.
         let got = unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
         got > 0
     }
 }
 
-impl AsRawFd for Bell {
+impl AsRawFd for EventFd {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for EventFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -167,11 +168,11 @@ pub(crate) fn sleep_for(time: Duration) {
     }
 }
 
-/// A timer that becomes readable.
+/// A timerfd: a timer that becomes readable.
 #[derive(Debug)]
-pub(crate) struct Alarm(OwnedFd);
+pub(crate) struct TimerFd(OwnedFd);
 
-impl Alarm {
+impl TimerFd {
     pub(crate) fn new() -> io::Result<Self> {
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
         // SAFETY: no pointers are involved.
@@ -201,7 +202,7 @@ impl Alarm {
     }
 }
 
-impl AsRawFd for Alarm {
+impl AsRawFd for TimerFd {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }

@@ -103,14 +103,14 @@ pub(crate) enum Step {
 
 /// Events other than input that end a sleep, and conditions that decide its kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heed {
+pub(crate) struct WaitConditions {
     /// How soon a timer is due, if any is.
     pub(crate) due: Option<Duration>,
     /// The end of the call's time.
     pub(crate) deadline: Deadline,
     /// The socket was full: it may become writable.
     pub(crate) want_write: bool,
-    /// The last look left nothing in the socket.
+    /// The last poll left nothing in the socket.
     pub(crate) drained: bool,
 }
 
@@ -203,17 +203,17 @@ impl Waiter {
     }
 
     /// Returns how to sleep.
-    pub(crate) fn sleep(&mut self, heed: Heed) -> Step {
+    pub(crate) fn sleep(&mut self, conditions: WaitConditions) -> Step {
         let blocks = |limit| {
-            !heed.want_write
+            !conditions.want_write
                 && !self.silent
-                && heed.due.is_none_or(|due| due >= PRECISE)
-                && heed.deadline.left().is_none_or(|left| left >= limit)
+                && conditions.due.is_none_or(|due| due >= PRECISE)
+                && conditions.deadline.left().is_none_or(|left| left >= limit)
         };
         if !self.block_limit.is_some_and(blocks) {
             return Step::SleepBeside;
         }
-        let in_stream = self.current.for_stream && self.in_stream && heed.drained;
+        let in_stream = self.current.for_stream && self.in_stream && conditions.drained;
         if in_stream && self.timed_sleeps.take() {
             Step::TimedSleep
         } else {
@@ -243,7 +243,7 @@ impl Waiter {
         self.unanswered = self.unanswered.saturating_sub(taken);
     }
 
-    /// Notes that a look at the socket found something.
+    /// Notes that a poll of the socket found something.
     pub(crate) fn on_input(&mut self) {
         self.silent = false;
     }

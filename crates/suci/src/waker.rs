@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::fork::Birth;
 use crate::shared::Inner;
-use crate::sys::Bell;
+use crate::sys::EventFd;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,26 +83,26 @@ impl std::fmt::Debug for Waker {
     }
 }
 
-/// The wake of a [`Node`](crate::Node): a bell, on which its sleeps wait, too.
+/// The wake of a [`Node`](crate::Node): an eventfd, on which its sleeps wait, too.
 #[derive(Debug)]
 pub(crate) struct Wakes {
-    bell: Bell,
-    /// The bell was rung, perhaps: without this, looking would take a system call.
+    event_fd: EventFd,
+    /// The eventfd may be signalled: without this, a check would take a system call.
     hint: AtomicBool,
 }
 
 impl Wakes {
     pub(crate) fn new() -> Result<Self, Error> {
         Ok(Self {
-            bell: Bell::new().map_err(Error::io("making a descriptor to wake the node"))?,
+            event_fd: EventFd::new().map_err(Error::io("making a descriptor to wake the node"))?,
             hint: AtomicBool::new(false),
         })
     }
 
     fn wake(&self) {
-        // The hint comes last: if a reader took it before the bell rang, it would find the bell
-        // silent, and no later reader would look.
-        self.bell.ring();
+        // The hint comes last: if a reader took it before the write, it would find the eventfd
+        // unreadable, and no later reader would check.
+        self.event_fd.signal();
         self.hint.store(true, Ordering::Release);
     }
 
@@ -112,17 +112,17 @@ impl Wakes {
             return false;
         }
         self.hint.store(false, Ordering::Relaxed);
-        self.bell.hush()
+        self.event_fd.clear()
     }
 
-    /// A sleep saw that the bell was rung.
-    pub(crate) fn on_rung(&self) {
+    /// A sleep saw that the eventfd was signalled.
+    pub(crate) fn on_signalled(&self) {
         self.hint.store(true, Ordering::Relaxed);
     }
 }
 
 impl AsRawFd for Wakes {
     fn as_raw_fd(&self) -> RawFd {
-        self.bell.as_raw_fd()
+        self.event_fd.as_raw_fd()
     }
 }

@@ -159,8 +159,8 @@ fn f24_a_fork_leaves_the_parent_alone() {
         .into_iter()
         .filter(|fd| !before.contains(fd))
         .collect();
-    // Socket, epoll, timer and two bells; socket and bell of each thread, and one for the program
-    // to wait on; and the descriptors of the Prometheus responder, with its file.
+    // Socket, epoll, timer and two eventfds; socket and eventfd of each thread, and one for the
+    // program to wait on; and the descriptors of the Prometheus responder, with its file.
     assert_eq!(nodes.len(), 2 * 5 + 2 * (2 + 1) + 2 + 1 + 3 + 3 * 2 + 1);
     assert!(has_statistics());
     for &fd in &nodes {

@@ -1,14 +1,14 @@
 //! Every interleaving of the lock-free parts, by loom.
 #![expect(dead_code, reason = "every part is included whole")]
 
-#[path = "../src/cell.rs"]
-mod cell;
-#[path = "../src/shared/event_fd.rs"]
-mod event_fd;
 #[path = "../src/hold.rs"]
 mod hold;
+#[path = "../src/ownership_lock.rs"]
+mod ownership_lock;
 #[path = "../src/shared/parker.rs"]
 mod parker;
+#[path = "../src/shared/readiness.rs"]
+mod readiness;
 #[path = "../src/shared/ring.rs"]
 mod ring;
 #[path = "../src/shared/sleepers.rs"]
@@ -36,15 +36,15 @@ mod sync {
     pub(crate) use loom::thread::yield_now;
 }
 
-use cell::Cell;
-use event_fd::EventFd;
 use hold::Holds;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
+use ownership_lock::OwnershipLock;
 use parker::Parker;
+use readiness::Readiness;
 use ring::Ring;
-use sleepers::{Seat, Sleepers};
+use sleepers::{Registration, Sleepers};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// As loom advises for models with more than two threads: in all known cases, a fault that needs
@@ -206,8 +206,8 @@ fn a_sleeper_is_never_forgotten() {
     while_woken(|sleepers, signal, look| {
         let me: Waker = std::sync::Arc::clone(signal).into();
         let mut cx = Context::from_waker(&me);
-        let mut seat = Seat::new(sleepers);
-        while seat.poll(&mut cx, &mut *look).is_pending() {
+        let mut registration = Registration::new(sleepers);
+        while registration.poll(&mut cx, &mut *look).is_pending() {
             signal.0.wait();
         }
     });
@@ -219,10 +219,10 @@ fn a_sleeper_that_leaves_takes_none_with_it() {
     while_woken(|sleepers, signal, look| {
         let me: Waker = std::sync::Arc::clone(signal).into();
         let mut cx = Context::from_waker(&me);
-        let mut stays = Seat::new(sleepers);
+        let mut stays = Registration::new(sleepers);
         while stays.poll(&mut cx, &mut *look).is_pending() {
             // Enters, and leaves at once.
-            let _ = Seat::new(sleepers).poll(&mut cx, &mut *look);
+            let _ = Registration::new(sleepers).poll(&mut cx, &mut *look);
             signal.0.wait();
         }
     });
@@ -243,7 +243,7 @@ fn a_dozing_thread_gets_its_work() {
         });
         let sleeper = worker.thread().clone();
         shared.1.push(7).unwrap();
-        shared.0.nudge(|| sleeper.unpark());
+        shared.0.unpark(|| sleeper.unpark());
         worker.join().unwrap();
     });
 }
@@ -251,47 +251,47 @@ fn a_dozing_thread_gets_its_work() {
 #[test]
 fn a_cell_has_one_user_at_a_time() {
     loom::model(|| {
-        let cell = Arc::new(Cell::new(0));
+        let lock = Arc::new(OwnershipLock::new(0));
         let threads: Vec<_> = (0..2)
             .map(|_| {
-                let cell = Arc::clone(&cell);
+                let lock = Arc::clone(&lock);
                 // loom itself reports two that touch the value at once.
-                thread::spawn(move || *cell.take() += 1)
+                thread::spawn(move || *lock.take() += 1)
             })
             .collect();
         threads
             .into_iter()
             .for_each(|thread| thread.join().unwrap());
-        assert_eq!((*cell.take(), cell.word()), (2, 5));
+        assert_eq!((*lock.take(), lock.word()), (2, 5));
     });
 }
 
 #[test]
 fn a_watcher_takes_the_cell_only_if_nobody_was_there() {
     loom::model(|| {
-        let cell = Arc::new(Cell::new(0));
+        let lock = Arc::new(OwnershipLock::new(0));
         let uses = Arc::new(AtomicUsize::new(0));
-        let (other, theirs) = (Arc::clone(&cell), Arc::clone(&uses));
+        let (other, theirs) = (Arc::clone(&lock), Arc::clone(&uses));
         let user = thread::spawn(move || {
             *other.take() += 1;
             theirs.fetch_add(1, Ordering::Relaxed);
         });
-        let seen = cell.word();
-        if let Some(value) = cell.take_at(seen) {
+        let seen = lock.word();
+        if let Some(value) = lock.take_at(seen) {
             assert_eq!(*value as u64 * 2, seen, "as it was when the word was read");
         }
         user.join().unwrap();
-        assert_eq!(*cell.take(), 1);
+        assert_eq!(*lock.take(), 1);
     });
 }
 
 #[test]
 fn a_sleeping_watcher_is_woken_by_signs_of_life() {
     loom::model(|| {
-        let cell = Arc::new(Cell::new(()));
-        let taken = cell.take();
-        let word = cell.word();
-        let other = Arc::clone(&cell);
+        let lock = Arc::new(OwnershipLock::new(()));
+        let taken = lock.take();
+        let word = lock.word();
+        let other = Arc::clone(&lock);
         let watcher = thread::spawn(move || other.sleep_while(word, thread::park));
         let sleeper = watcher.thread().clone();
         taken.show_life(|| sleeper.unpark());
@@ -318,7 +318,7 @@ fn a_waiter_on_several_rings_misses_no_value() {
         let mut cx = Context::from_waker(&me);
         let mut turn = 0;
         let mut got = Vec::new();
-        let mut seat = Seat::new(&shared.0);
+        let mut registration = Registration::new(&shared.0);
         while got.len() < 2 {
             let mut look = || {
                 for passed in 0..2 {
@@ -328,7 +328,7 @@ fn a_waiter_on_several_rings_misses_no_value() {
                 }
                 Poll::Pending
             };
-            match seat.poll(&mut cx, &mut look) {
+            match registration.poll(&mut cx, &mut look) {
                 Poll::Ready(taken) => {
                     got.push(taken);
                     turn = taken + 1;
@@ -352,12 +352,12 @@ fn a_dozing_thread_gets_its_work_from_both_rings() {
         let handle = Arc::clone(&shared);
         let handle = thread::spawn(move || {
             handle.1.push(1).unwrap();
-            handle.0.nudge(|| handle.3.notify());
+            handle.0.unpark(|| handle.3.notify());
         });
         let socket = Arc::clone(&shared);
         let socket = thread::spawn(move || {
             socket.2.push(2).unwrap();
-            socket.0.nudge(|| socket.3.notify());
+            socket.0.unpark(|| socket.3.notify());
         });
         let (mut commands, mut forwarded) = (0, 0);
         while commands + forwarded < 2 {
@@ -372,20 +372,20 @@ fn a_dozing_thread_gets_its_work_from_both_rings() {
     });
 }
 
-/// An event descriptor, its state, and its descriptor.
-struct Lighthouse {
-    event_fd: EventFd,
+/// A node descriptor, its state, and what it tells of.
+struct Descriptor {
+    readiness: Readiness,
     readable: AtomicBool,
-    /// Each time it is rung.
+    /// Each write to it.
     edges: Notify,
     sleepers: Sleepers,
     ring: Ring<u32>,
 }
 
-impl Lighthouse {
+impl Descriptor {
     fn new() -> Self {
         Self {
-            event_fd: EventFd::new(),
+            readiness: Readiness::new(),
             readable: AtomicBool::new(true),
             edges: Notify::new(),
             sleepers: Sleepers::new(),
@@ -393,69 +393,72 @@ impl Lighthouse {
         }
     }
 
-    fn shine(&self) {
+    fn write(&self) {
         self.readable.store(true, Ordering::SeqCst);
         self.edges.notify();
     }
 }
 
-struct Keeper(Arc<Lighthouse>);
+struct DescriptorWaker(Arc<Descriptor>);
 
-impl Wake for Keeper {
+impl Wake for DescriptorWaker {
     fn wake(self: std::sync::Arc<Self>) {
-        self.0.event_fd.light(|| self.0.shine());
+        self.0.readiness.signal(|| self.0.write());
     }
 }
 
 /// Takes a value, if there is one. Returns whether there was.
-fn visit(house: &Arc<Lighthouse>) -> bool {
-    let found = house.ring.pop().is_some();
+fn try_take(descriptor: &Arc<Descriptor>) -> bool {
+    let found = descriptor.ring.pop().is_some();
     if !found {
-        house.event_fd.clear(
-            || house.readable.store(false, Ordering::SeqCst),
+        descriptor.readiness.clear(
+            || descriptor.readable.store(false, Ordering::SeqCst),
             || {
-                let keeper = Keeper(Arc::clone(house));
-                house.sleepers.enter(std::sync::Arc::new(keeper).into());
+                let waker = DescriptorWaker(Arc::clone(descriptor));
+                descriptor.sleepers.enter(std::sync::Arc::new(waker).into());
             },
-            || !house.ring.is_empty(),
-            || house.shine(),
+            || !descriptor.ring.is_empty(),
+            || descriptor.write(),
         );
     }
     found
 }
 
 #[test]
-fn a_beacon_is_lit_whenever_something_waits() {
+fn a_descriptor_is_readable_whenever_something_waits() {
     bounded(|| {
-        let house = Arc::new(Lighthouse::new());
-        let other = Arc::clone(&house);
+        let descriptor = Arc::new(Descriptor::new());
+        let other = Arc::clone(&descriptor);
         let pusher = thread::spawn(move || {
             other.ring.push(1).unwrap();
             other.sleepers.wake();
         });
-        let mut taken = usize::from(visit(&house));
-        taken += usize::from(visit(&house));
+        let mut taken = usize::from(try_take(&descriptor));
+        taken += usize::from(try_take(&descriptor));
         pusher.join().unwrap();
         if taken == 0 {
-            assert!(house.readable.load(Ordering::SeqCst), "something waits");
-            taken += usize::from(visit(&house));
+            assert!(
+                descriptor.readable.load(Ordering::SeqCst),
+                "something waits"
+            );
+            taken += usize::from(try_take(&descriptor));
         }
         assert_eq!(taken, 1);
-        // Two looks that find nothing clear the descriptor, whatever happened before.
-        visit(&house);
-        visit(&house);
-        assert!(!house.readable.load(Ordering::SeqCst));
-        // Its keeper is among its own sleepers.
-        house.sleepers.wake();
+        // Two takes that find nothing clear the descriptor, whatever happened before.
+        try_take(&descriptor);
+        try_take(&descriptor);
+        assert!(!descriptor.readable.load(Ordering::SeqCst));
+        // Its waker is among its own sleepers.
+        descriptor.sleepers.wake();
     });
 }
 
-/// A program that looks until it finds nothing, and then waits for the next time that it is rung.
+/// A program that takes until it finds nothing, and then waits for the next write.
 #[test]
-fn a_beacon_is_rung_for_all_that_comes_after_a_look_in_vain() {
+fn a_descriptor_is_written_for_all_that_comes_after_a_take_that_found_nothing() {
     bounded(|| {
-        let house = Arc::new(Lighthouse::new());
-        let other = Arc::clone(&house);
+        let descriptor = Arc::new(Descriptor::new());
+        let other = Arc::clone(&descriptor);
         let pusher = thread::spawn(move || {
             for number in 0..2 {
                 other.ring.push(number).unwrap();
@@ -464,16 +467,16 @@ fn a_beacon_is_rung_for_all_that_comes_after_a_look_in_vain() {
         });
         let mut taken = 0;
         while taken < 2 {
-            while visit(&house) {
+            while try_take(&descriptor) {
                 taken += 1;
             }
             if taken < 2 {
-                house.edges.wait();
+                descriptor.edges.wait();
             }
         }
         pusher.join().unwrap();
-        // Its keeper may be among its own sleepers.
-        house.sleepers.wake();
+        // Its waker may be among its own sleepers.
+        descriptor.sleepers.wake();
     });
 }
 
@@ -482,17 +485,17 @@ fn a_beacon_is_rung_for_all_that_comes_after_a_look_in_vain() {
 fn what_waits_for_the_next_call_is_never_forgotten() {
     loom::model(|| {
         let holds = Arc::new(Holds::new());
-        let bell = Arc::new(Notify::new());
+        let event_fd = Arc::new(Notify::new());
         let program = thread::spawn({
-            let (holds, bell) = (Arc::clone(&holds), Arc::clone(&bell));
-            move || holds.note(1, || bell.notify())
+            let (holds, event_fd) = (Arc::clone(&holds), Arc::clone(&event_fd));
+            move || holds.note(1, || event_fd.notify())
         });
         // The helper looks soon once more, then sleeps.
         let mut hold = holds.last(true);
         while hold == 0 {
             hold = holds.last(false);
             if hold == 0 {
-                bell.wait();
+                event_fd.wait();
             }
         }
         assert_eq!(hold, 1);

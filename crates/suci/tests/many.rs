@@ -108,7 +108,7 @@ impl Spoke {
     }
 
     /// Runs one cycle: takes input, answers it, sends.
-    fn turn(&mut self, now: time::Instant, buffer: &mut [u8]) {
+    fn run_cycle(&mut self, now: time::Instant, buffer: &mut [u8]) {
         self.engine.begin_cycle(now);
         while let Ok((length, from)) = self.socket.recv_from(buffer) {
             let arrival = Arrival {
@@ -199,15 +199,15 @@ fn play(hubs: &str) {
         }
         spokes[..coming]
             .iter_mut()
-            .for_each(|spoke| spoke.turn(now(), &mut buffer));
+            .for_each(|spoke| spoke.run_cycle(now(), &mut buffer));
         came = spokes.iter().filter(|spoke| spoke.heard).count();
     }
     let (active, silent) = spokes.split_at_mut(2 * ACTIVE as usize);
     for next in (0..silent.len()).cycle() {
         active
             .iter_mut()
-            .for_each(|spoke| spoke.turn(now(), &mut buffer));
-        silent[next].turn(now(), &mut buffer);
+            .for_each(|spoke| spoke.run_cycle(now(), &mut buffer));
+        silent[next].run_cycle(now(), &mut buffer);
     }
 }
 

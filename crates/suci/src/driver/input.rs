@@ -11,40 +11,50 @@ use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{Arrival, Engine, Undelivered, Unreachable};
 
-/// Most datagrams that one look takes before output follows...
-const PER_TURN: usize = 1_024;
+/// Most datagrams that one poll of the socket takes before output follows.
+const MAX_DATAGRAMS: usize = 1_024;
 
-/// ... and the longest time of a look, whatever those datagrams hold: calls have time limits, and
-/// output waits. A look before timers may last longer (`BEFORE_TIME`). It takes at least `AT_LEAST`
-/// datagrams even if this process was held up: if an acknowledgement stayed in the socket, its
-/// packets would count as lost. (Tests have longer limits, because they are held up for longer.)
-pub(super) const PER_LOOK: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 1 });
-pub(super) const BEFORE_TIME: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10 });
-pub(super) const AT_LEAST: usize = 8 * BULK;
+/// Longest time of a poll, whatever the datagrams hold: calls have time limits, and output waits. A
+/// poll before timers may last longer (`MAX_POLL_TIME_BEFORE_TIMERS`), and takes at least
+/// `MIN_DATAGRAMS` datagrams even if this process was held up: if an acknowledgement stayed in the
+/// socket, its packets would count as lost. (Tests have longer limits, because they are held up for
+/// longer.)
+pub(super) const MAX_POLL_TIME: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 1 });
+pub(super) const MAX_POLL_TIME_BEFORE_TIMERS: Duration =
+    Duration::from_millis(if cfg!(test) { 300 } else { 10 });
+pub(super) const MIN_DATAGRAMS: usize = 8 * BULK;
 
 /// Datagrams asked of the socket at once while many arrive.
 pub(super) const BULK: usize = 8;
 
-/// How long a look at the socket goes on although the program has a message to take, or although
+/// How long a poll of the socket goes on although the program has a message to take, or although
 /// all datagrams that were there when it began are taken. It must end: while packets arrive about
 /// as fast as they are taken, the socket is never empty, and a peer that sent a request would wait
 /// for its reply until the others pause.
-pub(super) const PROMPT: Duration = Duration::from_micros(50);
+pub(super) const MIN_POLL_TIME: Duration = Duration::from_micros(50);
 
-/// The charge of the receive buffer is checked once in this many looks...
+/// The charge of the receive buffer is checked once in this many polls.
 const CHECK_EVERY: u32 = 64;
 
-/// ... and whenever the last look is this long ago.
+/// The charge is also checked whenever the last poll is this long ago.
 const CHECK_AFTER: Duration = Duration::from_millis(20);
 
 /// Takes datagrams that came together.
 type Sink<'a> = &'a mut dyn FnMut(&suci_net::Meta, &[u8]);
 
-/// The result of the last look at the socket.
-pub(super) struct LastLook {
+/// The step of the driver cycle that follows a poll of the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Follows {
+    Output,
+    /// Timers are due. The poll must not leave acknowledgements in the socket.
+    Timers,
+}
+
+/// The result of the last poll of the socket.
+pub(super) struct LastPoll {
     /// Time at which it began.
     pub(super) at: Instant,
-    /// Many datagrams arrive, so the next look asks for several at once. Otherwise it takes one and
+    /// Many datagrams arrive, so the next poll asks for several at once. Otherwise it takes one and
     /// hands it on first.
     pub(super) bulk: bool,
     /// It left nothing in the socket, as far as is known.
@@ -55,11 +65,11 @@ pub(super) struct LastLook {
     pub(super) drained_at: Instant,
     /// Time at which its newest datagram arrived, if the kernel reported it.
     pub(super) newest: Option<Instant>,
-    /// Looks since the driver last asked the kernel how much the receive buffer is charged.
+    /// Polls since the driver last asked the kernel how much the receive buffer is charged.
     unchecked: u32,
 }
 
-impl LastLook {
+impl LastPoll {
     pub(super) const fn new(now: Instant) -> Self {
         Self {
             at: now,
@@ -83,35 +93,36 @@ impl LastLook {
 }
 
 impl Driver {
-    /// Hands datagrams to the engine until the socket is empty, [`PER_TURN`] datagrams were taken,
-    /// or the look has lasted long ([`Driver::is_long`]). While few arrive, it takes one datagram
-    /// without asking whether there is another, which would cost a system call in every round trip.
-    pub(super) fn drain(&mut self, prompt: bool) -> Result<(), Error> {
+    /// Hands datagrams to the engine until the socket is empty, [`MAX_DATAGRAMS`] datagrams were
+    /// taken, or the poll has lasted long ([`Driver::is_long`]). While few arrive, it takes one
+    /// datagram without asking whether there is another, which would cost a system call in every
+    /// round trip.
+    pub(super) fn drain(&mut self, follows: Follows) -> Result<(), Error> {
         let began = self.now;
         self.check_charge();
         let unread = self.has_message();
-        let mut ask = if self.last_look.bulk { BULK } else { 1 };
-        self.last_look.at = began;
-        self.last_look.cut_short = false;
-        self.last_look.newest = None;
+        let mut ask = if self.last_poll.bulk { BULK } else { 1 };
+        self.last_poll.at = began;
+        self.last_poll.cut_short = false;
+        self.last_poll.newest = None;
         let mut total = 0;
         loop {
             let (got, late) = self.take(began, false, |socket, sink| socket.recv(ask, sink))?;
             total += got;
-            self.last_look.drained = got < ask;
-            if self.last_look.drained || (got == 1 && ask == 1) {
+            self.last_poll.drained = got < ask;
+            if self.last_poll.drained || (got == 1 && ask == 1) {
                 break;
             }
-            let held_up = !prompt && total < AT_LEAST && !late;
-            if total >= PER_TURN || (!held_up && self.is_long(began, prompt, unread, late)) {
-                self.last_look.cut_short = true;
+            let held_up = follows == Follows::Timers && total < MIN_DATAGRAMS && !late;
+            if total >= MAX_DATAGRAMS || (!held_up && self.is_long(began, follows, unread, late)) {
+                self.last_poll.cut_short = true;
                 break;
             }
             ask = BULK;
         }
-        self.last_look.bulk = total > 1;
-        if self.last_look.drained {
-            self.last_look.drained_at = began;
+        self.last_poll.bulk = total > 1;
+        if self.last_poll.drained {
+            self.last_poll.drained_at = began;
         }
         if total > 0 {
             self.waiter.on_input();
@@ -119,7 +130,7 @@ impl Driver {
         if let Some(cross_shard) = &mut self.cross_shard {
             cross_shard.wake();
         }
-        if self.last_look.bulk {
+        if self.last_poll.bulk {
             self.read_clock();
         }
         Ok(())
@@ -131,7 +142,7 @@ impl Driver {
         let Some(cross_shard) = &self.cross_shard else {
             return;
         };
-        for _ in 0..PER_TURN {
+        for _ in 0..MAX_DATAGRAMS {
             match cross_shard.receive() {
                 Some(CrossShardMessage::Datagram { mut arrival, bytes }) => {
                     arrival.at = arrived_by(&mut self.now, arrival.at);
@@ -140,7 +151,7 @@ impl Driver {
                 Some(CrossShardMessage::Report(report)) => {
                     undelivered(&mut self.engine, self.now, &report)
                 }
-                Some(CrossShardMessage::Notice(notice)) => self.told.push(notice),
+                Some(CrossShardMessage::Notice(notice)) => self.notices.push(notice),
                 None => break,
             }
         }
@@ -169,21 +180,21 @@ impl Driver {
     pub(super) fn take_notices(&mut self) {
         let now = self.now;
         if let Some(launcher) = self.launcher.as_mut().filter(|it| it.is_due(now))
-            && self.told.is_empty()
-            && !launcher.read(now, &mut self.told)
+            && self.notices.is_empty()
+            && !launcher.read(now, &mut self.notices)
         {
             self.launcher = None;
         }
-        if !self.last_look.drained {
+        if !self.last_poll.drained {
             return;
         }
         let Self {
-            told,
+            notices,
             cross_shard,
             engine,
             ..
         } = self;
-        told.retain(|notice| match cross_shard.as_mut() {
+        notices.retain(|notice| match cross_shard.as_mut() {
             Some(cross_shard) if !cross_shard.owns(notice.node) => !cross_shard.tell(*notice),
             _ => {
                 engine.on_process_ended(now, notice.node, notice.for_good);
@@ -195,45 +206,45 @@ impl Driver {
         }
     }
 
-    /// Whether the look that began at `began` has lasted long enough.
+    /// Whether the poll that began at `began` has lasted long enough.
     ///
-    /// If `prompt` (not the look before timers), it lasts up to 1 ms: less if a thread interrupts,
-    /// or once the program has a message and had none before: a program that leaves messages
-    /// `unread` waits for none, and each of its looks would end at once. Otherwise it ends when
-    /// everything is taken that was there as it began.
-    fn is_long(&self, began: Instant, prompt: bool, unread: bool, late: bool) -> bool {
-        let (enough, most) = match prompt {
-            true => {
+    /// If output follows, it lasts up to 1 ms: less if a thread interrupts, or once the program has
+    /// a message and had none before: a program that leaves messages `unread` waits for none, and
+    /// each of its polls would end at once. If timers follow, it ends when everything is taken that
+    /// was there as it began.
+    fn is_long(&self, began: Instant, follows: Follows, unread: bool, late: bool) -> bool {
+        let (enough, most) = match follows {
+            Follows::Output => {
                 let message = !unread && self.engine.has_message();
                 if self.is_interrupted() {
                     return true;
                 }
-                (message || self.engine.has_call(), PER_LOOK)
+                (message || self.engine.has_call(), MAX_POLL_TIME)
             }
-            false => (late, BEFORE_TIME),
+            Follows::Timers => (late, MAX_POLL_TIME_BEFORE_TIMERS),
         };
-        Clock.now().since(began) >= if enough { PROMPT } else { most }
+        Clock.now().since(began) >= if enough { MIN_POLL_TIME } else { most }
     }
 
     /// Compares the kernel's charge of the receive buffer with the credit granted to peers. It
-    /// costs a system call, so it is done once in [`CHECK_EVERY`] looks, and whenever the last look
+    /// costs a system call, so it is done once in [`CHECK_EVERY`] polls, and whenever the last poll
     /// was long ago, when the buffer holds most.
     pub(super) fn check_charge(&mut self) {
-        let look = &mut self.last_look;
-        look.unchecked += 1;
-        if look.unchecked < CHECK_EVERY && self.now.since(look.at) < CHECK_AFTER {
+        let last = &mut self.last_poll;
+        last.unchecked += 1;
+        if last.unchecked < CHECK_EVERY && self.now.since(last.at) < CHECK_AFTER {
             return;
         }
-        look.unchecked = 0;
+        last.unchecked = 0;
         if let Some(charged) = self.backend.charged() {
             self.engine.on_charged(charged);
         }
     }
 
-    /// Hands the datagrams that `receive` gets to the engine, in a look that `began` then. Moves
+    /// Hands the datagrams that `receive` gets to the engine, in a poll that `began` then. Moves
     /// `now` on if one of them arrived later. A receive that `blocks` begins a cycle when it wakes
     /// up. Returns the result of `receive`, and whether the last datagram had arrived after the
-    /// look began.
+    /// poll began.
     pub(super) fn take<T>(
         &mut self,
         began: Instant,
@@ -245,7 +256,7 @@ impl Driver {
             engine,
             now,
             stamps,
-            last_look,
+            last_poll,
             cross_shard,
             ..
         } = self;
@@ -264,8 +275,8 @@ impl Driver {
                 None => Clock.now(),
             };
             late = at > began;
-            last_look.newest = meta.arrived.map(|_| at);
-            let at = arrived_by(now, at.max(last_look.drained_at));
+            last_poll.newest = meta.arrived.map(|_| at);
+            let at = arrived_by(now, at.max(last_poll.drained_at));
             #[cfg(suci_plant)]
             if suci_proto::plant::active("stale-clock") && !blocks {
                 *now = began;

@@ -39,7 +39,7 @@ impl Driver {
             busy = true;
         }
         let due = |publisher: &Publisher| publisher.is_due(now);
-        if self.outlook.publisher.as_ref().is_some_and(due) {
+        if self.publishers.publisher.as_ref().is_some_and(due) {
             self.publish(now)?;
             busy = true;
         }
@@ -59,7 +59,7 @@ impl Driver {
     }
 
     /// Sends only output that is more urgent than the rest of the last output. It does not wait for
-    /// a look at the socket.
+    /// a poll of the socket.
     pub(crate) fn send_urgent(&mut self) -> Result<(), Error> {
         while !self.want_write && self.engine.has_urgent_output() {
             self.read_clock();
@@ -103,7 +103,7 @@ impl Driver {
     #[cold]
     fn publish(&mut self, now: Instant) -> Result<(), Error> {
         let counters = self.backend_counters();
-        if let Some(publisher) = &mut self.outlook.publisher {
+        if let Some(publisher) = &mut self.publishers.publisher {
             publisher.serve(now, &mut self.engine);
             publisher.publish(now, &self.engine, &counters);
         }

@@ -111,7 +111,7 @@ impl Driver {
                 by: Side::There,
                 ..
             } => {
-                self.turn()?;
+                self.run_cycle()?;
                 self.read_clock();
                 offer(self, message.into_outgoing())
             }
@@ -126,7 +126,7 @@ impl Driver {
     }
 
     /// Accepts a message of `bytes` bytes with `push`, and sends it, unless it waits for more
-    /// ([`SendCoalescer`](super::SendCoalescer)). If `push` fails, it takes input if the last look
+    /// ([`SendCoalescer`](super::SendCoalescer)). If `push` fails, it takes input if the last poll
     /// at the socket is too long ago. `called` is when the call began, if something that takes time
     /// came first.
     pub(crate) fn send<T>(
@@ -141,7 +141,7 @@ impl Driver {
             Ok(_) => self.send_or_keep(called.unwrap_or(now), bytes as u64),
             // Sends that fail keep the helper from serving the node: take input here. If the socket
             // failed, the next call that needs it says so.
-            Err(_) => drop(self.turn_if_stale()),
+            Err(_) => drop(self.run_cycle_if_stale()),
         }
         pushed
     }
@@ -186,21 +186,21 @@ impl Driver {
         self.send(called, bytes.len(), |driver| driver.push(to, message))
     }
 
-    /// Sends accepted messages, and looks at the socket if the last look is too long ago.
+    /// Sends accepted messages, and polls the socket if the last poll is too long ago.
     pub(crate) fn send_on(&mut self) {
         self.read_clock();
         self.send_accepted();
     }
 
-    /// The same, by the driver's time. If the last call left something unsent, the socket is looked
-    /// at before the output: acknowledgements decide what may be sent. (Urgent messages go even
-    /// before that.) Otherwise the socket is looked at afterwards.
+    /// The same, by the driver's time. If the last call left something unsent, the socket is polled
+    /// before the output: acknowledgements decide what may be sent. (Urgent messages go even before
+    /// that.) Otherwise the socket is polled afterwards.
     pub(super) fn send_accepted(&mut self) {
         let is_stale = self.is_stale();
         let sent = match self.tx_incomplete {
-            true => self.send_urgent().and_then(|()| self.turn()),
+            true => self.send_urgent().and_then(|()| self.run_cycle()),
             false => self.output().and_then(|_| match self.tx_incomplete {
-                false if is_stale => self.turn(),
+                false if is_stale => self.run_cycle(),
                 _ => Ok(()),
             }),
         };

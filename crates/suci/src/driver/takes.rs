@@ -21,7 +21,7 @@ pub(super) struct Takes {
 
 impl Takes {
     /// Counts messages that the program took. Returns whether to read the clock: after each one,
-    /// unless the program took many in much less time than a look may be old.
+    /// unless the program took many in much less time than a poll may be old.
     fn wants_time(&mut self, messages: usize) -> bool {
         self.untimed = self.untimed.saturating_add(messages);
         self.untimed >= self.most
@@ -76,13 +76,13 @@ impl Driver {
     /// processor would wait for that as long as the rest takes.
     fn take_into(&mut self, messages: &mut Vec<Message>, most: usize) -> usize {
         let (before, mut written) = (messages.len(), 0);
-        let places = messages.spare_capacity_mut();
-        let most = most.min(places.len());
-        let mut places = places.iter_mut();
+        let slots = messages.spare_capacity_mut();
+        let most = most.min(slots.len());
+        let mut slots = slots.iter_mut();
         self.engine.recv_many(most, |from, message| {
-            match places.next() {
-                Some(place) => {
-                    place.write(Message::new(from, message));
+            match slots.next() {
+                Some(slot) => {
+                    slot.write(Message::new(from, message));
                     written += 1;
                 }
                 // Dropping a message here would make each of them be built on the stack again.
@@ -92,7 +92,7 @@ impl Driver {
                 }
             }
         });
-        // SAFETY: the first `written` places behind the `before` messages were written just now,
+        // SAFETY: the first `written` slots behind the `before` messages were written just now,
         // each once, in their order; and there are no more of them than the memory has.
         unsafe { messages.set_len(before + written) };
         self.waiter.on_taken(written);
@@ -191,7 +191,7 @@ impl Driver {
         }
         // The program has its messages even if the socket failed; the next call that needs the
         // socket reports the error.
-        let _ = self.turn_if_stale();
+        let _ = self.run_cycle_if_stale();
     }
 }
 

@@ -29,10 +29,10 @@ struct Script {
     reports: usize,
     /// How soon the backend wants to be called.
     due_in: Option<Duration>,
-    /// How long each look for datagrams takes, and each train.
+    /// How long each poll for datagrams takes, and each train.
     slowness: Duration,
     slow_trains: Duration,
-    /// Datagrams that come during each look.
+    /// Datagrams that come during each poll.
     noise: usize,
     /// The backend does not say when datagrams arrived.
     unstamped: bool,
@@ -110,7 +110,7 @@ impl Backend for Moody {
             if script.broken {
                 return Err(io::ErrorKind::NotConnected.into());
             }
-            script.order.push("look");
+            script.order.push("poll");
             (script.slowness, script.noise, script.unstamped)
         };
         std::thread::sleep(slowness);
@@ -196,11 +196,11 @@ fn to_ask_for_news_lets_no_end_overtake_the_last_message() {
             .any(|event| matches!(event, Event::Ended { .. }))
     };
     until(&mut a, &mut b, |a, _| ended(a));
-    assert!(b.has_news());
+    assert!(b.has_message_or_event());
     assert!(!ended(&mut b), "a message waits");
-    assert!(b.has_news() && b.take_message().is_some());
-    assert!(b.has_news() && ended(&mut b));
-    assert!(!b.has_news());
+    assert!(b.has_message_or_event() && b.take_message().is_some());
+    assert!(b.has_message_or_event() && ended(&mut b));
+    assert!(!b.has_message_or_event());
 }
 
 /// A message that was accepted or taken stays so if the socket fails. The next call that needs the
@@ -210,7 +210,7 @@ fn an_error_of_the_socket_takes_nothing_back() {
     let (mut a, script, mut b) = connected();
     b.push(NodeId(0), "arrived".into()).unwrap();
     b.output_now().unwrap();
-    a.turn().unwrap();
+    a.run_cycle().unwrap();
     script.lock().unwrap().broken = true;
     std::thread::sleep(2 * STALE);
     let sent = a.send(None, 8, |driver| driver.push(NodeId(1), "accepted".into()));
@@ -218,13 +218,13 @@ fn an_error_of_the_socket_takes_nothing_back() {
     assert_eq!(a.engine.queue_len(NodeId(1)).0, 1);
     assert!(a.take_message().is_some());
     a.after_taking(1);
-    assert!(a.turn().is_err());
+    assert!(a.run_cycle().is_err());
     script.lock().unwrap().broken = false;
     until(&mut a, &mut b, |_, b| b.take_message().is_some());
 }
 
-/// A long output does not keep others from being heard. A wait looks at the socket in between and
-/// does not sleep; another call ends the output. The next call looks at the socket before it sends
+/// A long output does not keep others from being heard. A wait polls the socket in between and
+/// does not sleep; another call ends the output. The next call polls the socket before it sends
 /// the rest.
 #[test]
 fn while_much_is_sent_others_are_heard() {
@@ -281,12 +281,12 @@ fn a_call_transmits_for_a_bounded_time() {
     until(&mut a, &mut b, |a, b| is_settled(a) && is_settled(b));
     b.push(NodeId(0), "question".into()).unwrap();
     b.output_now().unwrap();
-    a.turn().unwrap();
+    a.run_cycle().unwrap();
     assert!(a.has_message());
     (0..20).for_each(|_| drop(a.push(NodeId(1), vec![1; 20_000].into())));
     type Call = fn(&mut Driver);
     let calls: [(&str, Call); 3] = [
-        ("turn", |a| a.turn().unwrap()),
+        ("cycle", |a| a.run_cycle().unwrap()),
         ("output", |a| a.output_now().unwrap()),
         ("send", |a| {
             a.send(None, 4, |a| a.push(NodeId(1), "more".into()))
@@ -320,7 +320,7 @@ fn a_call_that_only_asks_takes_what_arrived_and_sends_nothing() {
     script.lock().unwrap().attempts.clear();
     for _ in 0..3 {
         std::thread::sleep(2 * STALE);
-        a.look_to_answer().unwrap();
+        a.input_if_stale().unwrap();
         assert!(a.has_message() && a.hold_number().is_some());
         assert_eq!(script.lock().unwrap().attempts.len(), 0);
     }
@@ -355,8 +355,8 @@ fn until(a: &mut Driver, b: &mut Driver, mut done: impl FnMut(&mut Driver, &mut 
     let end = Deadline::after(Duration::from_secs(30));
     while !done(a, b) {
         assert!(!end.is_over(), "nothing came of it");
-        a.turn().unwrap();
-        b.turn().unwrap();
+        a.run_cycle().unwrap();
+        b.run_cycle().unwrap();
     }
 }
 
@@ -412,7 +412,7 @@ fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
     // Nothing serves the sender meanwhile, which could repeat lost packets.
     let end = Deadline::after(Duration::from_secs(30));
     let message = loop {
-        b.turn().unwrap();
+        b.run_cycle().unwrap();
         if let Some(message) = b.take_message() {
             break message;
         }
@@ -533,7 +533,7 @@ fn waiting_begins_with_a_receive_that_blocks_and_goes_on_with_one_long_sleep() {
     );
     b.push(NodeId(0), "good morning".into()).unwrap();
     b.output_now().unwrap();
-    a.turn().unwrap();
+    a.run_cycle().unwrap();
     assert!(a.take_message().is_some());
     until(&mut a, &mut b, |a, b| b.is_flushed() && is_settled(a));
     assert_eq!(
@@ -575,7 +575,7 @@ fn the_receiver_of_a_stream_takes_timed_sleeps_until_it_is_over() {
     assert_eq!(wait(&mut a, WaitPolicy::Adaptive), 1, "it is over");
     // A datagram that is already there is taken at once.
     a.waiter = in_stream();
-    a.last_look.drained = false;
+    a.last_poll.drained = false;
     assert_eq!(wait(&mut a, WaitPolicy::Adaptive), 1);
 }
 
@@ -629,11 +629,14 @@ fn numbers_to_be_shown_soon_keep_no_receive_from_blocking() {
         local: a.backend.local_addr(),
     };
     let (publisher, _file) = Publisher::anonymous(about, Clock.now()).unwrap();
-    a.outlook.publisher = Some(publisher);
+    a.publishers.publisher = Some(publisher);
     assert!(a.idle_time().is_some_and(|idle| idle < PRECISE));
     assert_eq!(blocking_of_a_wait(&mut a, &script, 3 * LIMIT), 1);
     let shown = a.idle_time();
-    assert!(shown.is_none_or(|idle| idle >= PRECISE), "in the same turn");
+    assert!(
+        shown.is_none_or(|idle| idle >= PRECISE),
+        "in the same cycle"
+    );
 }
 
 /// A report of the network, say, behind which an acknowledgement may wait.
@@ -641,16 +644,16 @@ fn numbers_to_be_shown_soon_keep_no_receive_from_blocking() {
 fn a_receive_of_reports_alone_does_not_show_an_empty_socket() {
     let (mut a, script, _b) = settled();
     script.lock().unwrap().reports = 1;
-    a.last_look.drained = true;
-    let seen_empty = a.last_look.drained_at;
+    a.last_poll.drained = true;
+    let seen_empty = a.last_poll.drained_at;
     assert_eq!(blocking_of_a_wait(&mut a, &script, 3 * LIMIT), 1);
-    assert!(!a.last_look.drained && a.last_look.drained_at == seen_empty);
+    assert!(!a.last_poll.drained && a.last_poll.drained_at == seen_empty);
     assert_eq!(
         blocking_of_a_wait(&mut a, &script, 3 * LIMIT),
         1,
         "the last one did not last to its end"
     );
-    assert!(a.last_look.drained && a.last_look.drained_at > seen_empty);
+    assert!(a.last_poll.drained && a.last_poll.drained_at > seen_empty);
 }
 
 /// Sends `count` messages, each of which fills a packet, and takes them.
@@ -658,12 +661,12 @@ fn exchange(
     a: &mut Driver,
     b: &mut Driver,
     count: usize,
-    look: impl FnOnce(&mut Driver, &mut Driver),
+    then: impl FnOnce(&mut Driver, &mut Driver),
 ) {
     for _ in 0..count {
         b.push(NodeId(0), vec![7; 1_400].into()).unwrap();
     }
-    look(a, b);
+    then(a, b);
     let mut received = 0;
     until(a, b, |a, b| {
         received += std::iter::from_fn(|| a.take_message()).count();
@@ -671,14 +674,14 @@ fn exchange(
     });
 }
 
-/// Looks at the socket; each receive lasts this long. Returns how many datagrams it took.
-fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Duration) -> usize {
+/// Polls the socket; each receive lasts this long. Returns how many datagrams it took.
+fn long_poll(a: &mut Driver, script: &Mutex<Script>, follows: Follows, lasts: Duration) -> usize {
     let before = a.engine.counters().datagrams_in;
     let now = a.read_clock();
     a.engine.begin_cycle(now);
-    a.last_look.bulk = true;
+    a.last_poll.bulk = true;
     script.lock().unwrap().slowness = lasts;
-    a.drain(prompt).unwrap();
+    a.drain(follows).unwrap();
     script.lock().unwrap().slowness = Duration::ZERO;
     usize::try_from(a.engine.counters().datagrams_in - before).unwrap()
 }
@@ -686,11 +689,15 @@ fn long_look(a: &mut Driver, script: &Mutex<Script>, prompt: bool, lasts: Durati
 /// A call that waits for a message gets it although others keep coming. A due timer waits for all
 /// datagrams that were there; so does a program that leaves messages unread.
 #[test]
-fn a_look_ends_when_the_program_has_something_to_do() {
+fn a_poll_ends_when_the_program_has_something_to_do() {
     let (mut a, script, mut b) = connected();
     // The window grows.
     exchange(&mut a, &mut b, 200, |_, _| {});
-    for (prompt, unread) in [(true, 0), (true, 1), (false, 0)] {
+    for (follows, unread) in [
+        (Follows::Output, 0),
+        (Follows::Output, 1),
+        (Follows::Timers, 0),
+    ] {
         let count = input::BULK + 2;
         exchange(&mut a, &mut b, unread + count, |a, b| {
             // The pacer may want a moment.
@@ -698,23 +705,23 @@ fn a_look_ends_when_the_program_has_something_to_do() {
             let sent = b.engine.counters().packets_out + (unread + count) as u64;
             while b.engine.counters().packets_out < sent {
                 assert!(!end.is_over(), "the window holds them all");
-                b.turn().unwrap();
+                b.run_cycle().unwrap();
             }
             for _ in 0..unread {
                 let now = a.read_clock();
                 a.engine.begin_cycle(now);
-                a.last_look.bulk = false;
-                a.drain(true).unwrap();
+                a.last_poll.bulk = false;
+                a.drain(Follows::Output).unwrap();
                 assert!(a.engine.has_message());
             }
-            let taken = long_look(a, &script, prompt, input::PROMPT);
-            let early = prompt && unread == 0;
+            let taken = long_poll(a, &script, follows, input::MIN_POLL_TIME);
+            let early = follows == Follows::Output && unread == 0;
             assert_eq!(taken, if early { input::BULK } else { count });
         });
     }
 }
 
-/// A datagram may arrive after a look at the socket began. The round trip that it ends lasted until
+/// A datagram may arrive after a poll of the socket began. The round trip that it ends lasted until
 /// it arrived.
 #[test]
 fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
@@ -723,18 +730,18 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
         let (mut a, script, mut b) = connected_with(least);
         script.lock().unwrap().unstamped = !stamped;
         for _ in 0..4 {
-            // Each of its packets is in flight for this long. A look that begins meanwhile finds
+            // Each of its packets is in flight for this long. A poll that begins meanwhile finds
             // the answer.
             let began = a.read_clock() + least / 2;
             a.push(NodeId(1), "asks".into()).unwrap();
             a.output().unwrap();
-            b.turn().unwrap();
+            b.run_cycle().unwrap();
             assert!(b.take_message().is_some());
-            b.turn().unwrap();
+            b.run_cycle().unwrap();
             a.now = began;
             a.engine.begin_cycle(began);
-            a.last_look.bulk = true;
-            a.drain(true).unwrap();
+            a.last_poll.bulk = true;
+            a.drain(Follows::Output).unwrap();
             until(&mut a, &mut b, |a, _| a.is_flushed());
             let stats = a.engine.peer_stats(NodeId(1)).unwrap();
             shortest = shortest.min(stats.min_rtt);
@@ -746,38 +753,38 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
 /// While packets arrive as fast as they are taken, a due timer waits only for those that were
 /// already there.
 #[test]
-fn a_look_before_time_ends_with_what_was_there_when_it_began() {
+fn a_poll_before_timers_ends_with_what_was_there_when_it_began() {
     let (mut a, script, mut b) = connected();
     script.lock().unwrap().noise = input::BULK + 2;
-    a.turn().unwrap();
+    a.run_cycle().unwrap();
     script.lock().unwrap().noise = input::BULK;
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(
-        long_look(&mut a, &script, false, input::PROMPT),
+        long_poll(&mut a, &script, Follows::Timers, input::MIN_POLL_TIME),
         2 * input::BULK
     );
     script.lock().unwrap().noise = 0;
-    until(&mut a, &mut b, |a, _| a.last_look.drained);
+    until(&mut a, &mut b, |a, _| a.last_poll.drained);
 }
 
 /// Datagrams may be made to cost much, and calls have time limits.
 #[test]
-fn a_look_ends_after_a_while_whatever_comes() {
+fn a_poll_ends_after_a_while_whatever_comes() {
     let (mut a, script, mut b) = connected();
-    script.lock().unwrap().noise = 3 * input::AT_LEAST;
-    a.turn().unwrap();
+    script.lock().unwrap().noise = 3 * input::MIN_DATAGRAMS;
+    a.run_cycle().unwrap();
     script.lock().unwrap().noise = 0;
-    let (look, before_time) = (input::PER_LOOK, input::BEFORE_TIME / 8);
-    for (prompt, lasts, most) in [
-        (true, look, input::BULK),
-        (false, before_time, input::AT_LEAST),
+    let (most_time, before_time) = (input::MAX_POLL_TIME, input::MAX_POLL_TIME_BEFORE_TIMERS / 8);
+    for (follows, lasts, most) in [
+        (Follows::Output, most_time, input::BULK),
+        (Follows::Timers, before_time, input::MIN_DATAGRAMS),
     ] {
-        assert_eq!(long_look(&mut a, &script, prompt, lasts), most);
+        assert_eq!(long_poll(&mut a, &script, follows, lasts), most);
         assert_eq!(
             a.idle_time(),
             Some(Duration::ZERO),
-            "the next turn takes the rest"
+            "the next cycle takes the rest"
         );
     }
-    until(&mut a, &mut b, |a, _| a.last_look.drained);
+    until(&mut a, &mut b, |a, _| a.last_poll.drained);
 }

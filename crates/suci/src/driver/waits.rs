@@ -1,10 +1,10 @@
 //! One wait for input: carries out the steps that the [`Waiter`](crate::wait::Waiter) decides.
 
-use super::Driver;
+use super::{Driver, Follows};
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::sys;
-use crate::wait::{Heed, Step, TIMED_SLEEP};
+use crate::wait::{Step, TIMED_SLEEP, WaitConditions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl Driver {
     pub(super) fn await_input(&mut self, deadline: Deadline) -> Result<(), Error> {
         self.coalescer.on_wait();
         if self.is_unfinished() {
-            self.last_look.bulk = true;
+            self.last_poll.bulk = true;
             return self.input(true);
         }
         match self.next_step(deadline) {
@@ -24,8 +24,8 @@ impl Driver {
             Step::TimedSleep => return self.sleep_for(),
             Step::SleepInReceive => return self.wait_in_recv(),
             Step::SleepBeside => {
-                let bell = self.wakes.as_ref().map(|wakes| wakes.as_raw_fd());
-                self.sleep(bell, deadline)?;
+                let event_fd = self.wakes.as_ref().map(|wakes| wakes.as_raw_fd());
+                self.sleep(event_fd, deadline)?;
             }
         }
         self.input(true)
@@ -35,13 +35,13 @@ impl Driver {
         if let Some(step) = self.waiter.poll(self.now) {
             return step;
         }
-        let heed = Heed {
+        let conditions = WaitConditions {
             due: self.punctual_time(),
             deadline,
             want_write: self.want_write,
-            drained: self.last_look.drained,
+            drained: self.last_poll.drained,
         };
-        self.waiter.sleep(heed)
+        self.waiter.sleep(conditions)
     }
 
     /// Pauses for a moment and returns true if the wait polls still, false if it should sleep: for
@@ -52,10 +52,10 @@ impl Driver {
         step.inspect(|step| step.pause()).is_some()
     }
 
-    /// Sleeps until the socket is ready, `bell` is rung, a timer is due, or `deadline`.
+    /// Sleeps until the socket is ready, `event_fd` can be read, a timer is due, or `deadline`.
     pub(crate) fn sleep(
         &mut self,
-        bell: Option<RawFd>,
+        event_fd: Option<RawFd>,
         deadline: Deadline,
     ) -> Result<sys::Ready, Error> {
         let interest = self.interest();
@@ -63,15 +63,15 @@ impl Driver {
         let idle = self.idle_time();
         let limit = idle.into_iter().chain(deadline.left()).min();
         self.sleeps += 1;
-        let ready = sys::sleep_on(interest, bell, limit).map_err(Error::io("waiting"))?;
+        let ready = sys::sleep_on(interest, event_fd, limit).map_err(Error::io("waiting"))?;
         self.on_slept(ready);
-        if ready.rung
+        if ready.signalled
             && let Some(wakes) = &self.wakes
         {
-            wakes.on_rung();
+            wakes.on_signalled();
         }
         let slept = self.read_clock().since(before);
-        self.last_look.bulk = ready.input && slept < AT_ONCE;
+        self.last_poll.bulk = ready.input && slept < AT_ONCE;
         Ok(ready)
     }
 
@@ -81,11 +81,11 @@ impl Driver {
         self.sleeps += 1;
         sys::sleep_for(TIMED_SLEEP);
         let woke = self.read_clock();
-        self.last_look.bulk = true;
+        self.last_poll.bulk = true;
         self.input(true)?;
         // Datagrams that are still in the socket arrived later than all that were taken.
-        let newest = match self.last_look.drained {
-            true => self.last_look.newest,
+        let newest = match self.last_poll.drained {
+            true => self.last_poll.newest,
             false => Some(woke),
         };
         self.waiter.on_timed_sleep(since, woke, newest);
@@ -99,13 +99,13 @@ impl Driver {
         self.check_charge();
         let (got, _) = self.take(since, true, |socket, sink| socket.recv_blocking(sink))?;
         let slept = self.now.since(since);
-        self.last_look.on_receive(self.now, got);
+        self.last_poll.on_receive(self.now, got);
         self.waiter.on_receive(got.map(|_| slept));
         let got = got.unwrap_or(0);
         // A datagram that was already there is often followed by more.
-        self.last_look.bulk = got > 1 || (got > 0 && slept < AT_ONCE);
-        if self.last_look.bulk {
-            self.drain(true)?;
+        self.last_poll.bulk = got > 1 || (got > 0 && slept < AT_ONCE);
+        if self.last_poll.bulk {
+            self.drain(Follows::Output)?;
         }
         self.expire()
     }

@@ -49,11 +49,11 @@ impl Node {
         message.check()?;
         message.check_request()?;
         let wait = self.fixed.wait;
-        let mut turn = self.enter_to_send()?;
-        turn.waiter.begin(wait, Awaited::Progress);
+        let mut driver = self.enter_to_send()?;
+        driver.waiter.begin(wait, Awaited::Progress);
         let id = loop {
             let length = message.len();
-            let sent = turn.send(None, length, |driver| driver.push_call(to, message));
+            let sent = driver.send(None, length, |driver| driver.push_call(to, message));
             match sent {
                 Ok(id) => break id,
                 Err(Error::WouldBlock { message: back, .. }) if !deadline.is_over() => {
@@ -64,14 +64,14 @@ impl Node {
                 }
                 Err(error) => return Err(error),
             }
-            pause(&mut turn, deadline)?;
+            pause(&mut driver, deadline)?;
         };
-        let result = wait_to_take(&mut turn, deadline, wait, |driver| driver.take_call(id));
+        let result = wait_to_take(&mut driver, deadline, wait, |driver| driver.take_call(id));
         match result {
             Ok(Some(Ok((from, reply)))) => Ok(Message::new(from, reply)),
             Ok(Some(Err(error))) => Err(Error::from_call(to, error)),
             over => {
-                turn.engine.cancel_call(id);
+                driver.engine.cancel_call(id);
                 over?;
                 Err(Error::TimedOut { what: CALL, limit })
             }

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::clock::Deadline;
-use crate::core::Turn;
+use crate::core::DriverGuard;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
@@ -52,19 +52,19 @@ impl Node {
         take: impl Fn(&mut Driver) -> Option<M>,
     ) -> Result<Option<M>, Error> {
         let closed = self.closed;
-        let mut turn = self.enter()?;
-        if let Some(taken) = take(&mut turn) {
+        let mut driver = self.enter()?;
+        if let Some(taken) = take(&mut driver) {
             // Input and output go on meanwhile.
             if !closed {
-                turn.after_taking(1);
+                driver.after_taking(1);
             }
             return Ok(Some(taken));
         }
         if closed {
             return Err(Error::Closed);
         }
-        turn.turn()?;
-        Ok(take(&mut turn))
+        driver.run_cycle()?;
+        Ok(take(&mut driver))
     }
 
     /// As [`Node::recv_timeout`], and takes the messages that are already there, up to `most` in
@@ -118,10 +118,10 @@ impl Node {
                 Ok(more) => accepted |= more,
                 // The accepted message is on its way.
                 Err(Error::BufferTooShort { .. }) if accepted => {}
-                // The program may pass over it and call again: without a turn it would never hear
+                // The program may pass over it and call again: without a cycle it would never hear
                 // of anything else.
                 Err(error) => {
-                    let turned = driver.turn();
+                    let turned = driver.run_cycle();
                     return Some(match driver.take_message() {
                         Some(message) => (copy(driver, message, buffer), 1),
                         None => (turned.and(Err(error)), 0),
@@ -152,11 +152,11 @@ impl Node {
         mut take: impl FnMut(&mut Driver) -> Option<(M, usize)>,
     ) -> Result<Option<M>, Error> {
         let closed = self.closed;
-        let mut turn = self.enter()?;
-        if let Some((taken, messages)) = take(&mut turn) {
+        let mut driver = self.enter()?;
+        if let Some((taken, messages)) = take(&mut driver) {
             // Input and output go on meanwhile.
             if !closed {
-                turn.after_taking(messages);
+                driver.after_taking(messages);
             }
             return Ok(Some(taken));
         }
@@ -164,7 +164,7 @@ impl Node {
             return Err(Error::Closed);
         }
         let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
-        wait_to_take(&mut turn, deadline, self.fixed.wait, |driver| {
+        wait_to_take(&mut driver, deadline, self.fixed.wait, |driver| {
             Some(take(driver)?.0)
         })
     }
@@ -173,37 +173,37 @@ impl Node {
 /// Waits until `take` finds something, after it has found nothing so far; returns nothing if the
 /// deadline comes first.
 pub(super) fn wait_to_take<T>(
-    turn: &mut Turn<'_>,
+    driver: &mut DriverGuard<'_>,
     deadline: Deadline,
     wait: WaitPolicy,
     mut take: impl FnMut(&mut Driver) -> Option<T>,
 ) -> Result<Option<T>, Error> {
     // Sends acknowledgements that found no packet to ride on. That takes time, so the clock is read
     // again.
-    if turn.step(false)? {
-        turn.read_clock();
+    if driver.step(false)? {
+        driver.read_clock();
     }
-    // The step looks at the socket if a timer was due.
-    if let Some(taken) = take(turn) {
+    // The step polls the socket if a timer was due.
+    if let Some(taken) = take(driver) {
         return Ok(Some(taken));
     }
-    turn.waiter.begin(wait, Awaited::Message);
+    driver.waiter.begin(wait, Awaited::Message);
     loop {
-        if turn.take_wake() {
+        if driver.take_wake() {
             return Err(Error::Woken);
         }
-        let exposed = turn.is_exposed();
-        turn.wait_for_message(deadline, exposed)?;
-        turn.show_life();
-        let taken = take(turn);
+        let exposed = driver.is_exposed();
+        driver.wait_for_message(deadline, exposed)?;
+        driver.show_life();
+        let taken = take(driver);
         if taken.is_some() || deadline.is_over() {
-            turn.waiter.end();
+            driver.waiter.end();
             return Ok(taken);
         }
         // The call does not wait for this message, so that no answer to it follows now. Its
         // acknowledgement leaves.
-        turn.send_rest()?;
-        turn.read_clock();
+        driver.send_rest()?;
+        driver.read_clock();
     }
 }
 

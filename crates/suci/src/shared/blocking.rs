@@ -1,7 +1,7 @@
 //! Blocking calls: polls with a waker that unparks the thread.
 
 use super::inner::Inner;
-use super::sleepers::Seat;
+use super::sleepers::Registration;
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::wait::until_some;
@@ -76,10 +76,10 @@ impl Inner {
         if !self.wakes.is_used() {
             return self.park(deadline, poll);
         }
-        let mut seat = Seat::new(&self.wakes.waiting);
+        let mut registration = Registration::new(&self.wakes.waiting);
         let ready = self.park(deadline, |cx| match poll(cx) {
             Poll::Pending => {
-                let woken = seat.poll_until(cx, || self.take_wake());
+                let woken = registration.poll_until(cx, || self.take_wake());
                 woken.map(|()| Err(Error::Woken))
             }
             ready => ready.map(Ok),

@@ -25,7 +25,7 @@ pub(crate) enum CrossShardMessage {
     Notice(Notice),
 }
 
-/// A shard's place among those of its node, and its way to the others.
+/// A shard's index among those of its node, and its way to the others.
 pub(crate) struct CrossShardQueue {
     own: usize,
     shards: Arc<[Shard]>,
@@ -91,7 +91,7 @@ impl CrossShardQueue {
     pub(crate) fn wake(&mut self) {
         for owner in self.unwoken.drain(..) {
             if let Some(shard) = self.shards.get(owner) {
-                shard.nudge();
+                shard.unpark();
             }
         }
     }

@@ -1,40 +1,40 @@
 //! One descriptor for the program's own epoll, for any number of threads.
 
 use super::SharedNode;
-use super::event_fd::EventFd;
 use super::inner::Inner;
+use super::readiness::Readiness;
 use super::shard::Shard;
 use crate::error::Error;
-use crate::sys::Bell;
+use crate::sys::EventFd;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
 /// The descriptor, and its state.
-pub(super) struct Sign {
-    bell: Bell,
+pub(super) struct NodeDescriptor {
     event_fd: EventFd,
+    readiness: Readiness,
     /// The program asked for it: from then on it must be right.
     exposed: AtomicBool,
 }
 
-impl Wake for Sign {
+impl Wake for NodeDescriptor {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.event_fd.light(|| self.bell.ring());
+        self.readiness.signal(|| self.event_fd.signal());
     }
 }
 
-impl Sign {
+impl NodeDescriptor {
     pub(super) fn new() -> Result<Self, Error> {
         let trouble = Error::io("making a descriptor for the program to wait on");
         Ok(Self {
-            bell: Bell::new().map_err(trouble)?,
-            event_fd: EventFd::new(),
+            event_fd: EventFd::new().map_err(trouble)?,
+            readiness: Readiness::new(),
             exposed: AtomicBool::new(false),
         })
     }
@@ -43,32 +43,33 @@ impl Sign {
 impl Inner {
     /// A call found nothing: the descriptor says so, unless something came meanwhile.
     pub(super) fn nothing_found(&self) {
-        let sign = &self.sign;
-        if !sign.exposed.load(Ordering::Relaxed) {
+        let descriptor = &self.descriptor;
+        if !descriptor.exposed.load(Ordering::Relaxed) {
             return;
         }
         let enter = || {
-            let waker = Waker::from(Arc::clone(sign));
+            let waker = Waker::from(Arc::clone(descriptor));
             self.message_ready.0.enter(waker.clone());
             self.event_ready.0.enter(waker.clone());
             self.wakes.waiting.enter(waker);
         };
-        let hush = || {
-            sign.bell.hush();
+        let read = || {
+            descriptor.event_fd.clear();
         };
-        let ring = || sign.bell.ring();
-        let waits = || self.wakes.is_pending() || self.shards.iter().any(Shard::has_news);
-        sign.event_fd.clear(hush, enter, waits, ring);
+        let write = || descriptor.event_fd.signal();
+        let waits =
+            || self.wakes.is_pending() || self.shards.iter().any(Shard::has_message_or_event);
+        descriptor.readiness.clear(read, enter, waits, write);
     }
 }
 
 impl SharedNode {
-    fn expose(&self) -> &Bell {
-        let sign = &self.inner.sign;
-        if !sign.exposed.swap(true, Ordering::Relaxed) && !self.inner.is_forked() {
+    fn expose(&self) -> &EventFd {
+        let descriptor = &self.inner.descriptor;
+        if !descriptor.exposed.swap(true, Ordering::Relaxed) && !self.inner.is_forked() {
             self.inner.nothing_found();
         }
-        &sign.bell
+        &descriptor.event_fd
     }
 }
 

@@ -55,7 +55,7 @@ enum State {
 #[derive(Default)]
 struct Later {
     states: BTreeSet<State>,
-    /// The place of the next end of a session among the events kept.
+    /// The position of the next end of a session among the events kept.
     end: Option<usize>,
 }
 
@@ -140,8 +140,10 @@ impl Events {
     /// Takes back the newest event that equals this one. Whether there was one.
     pub(super) fn take_back(&mut self, event: &Event) -> bool {
         let mut queue = self.queue.iter();
-        let place = queue.rposition(|placed| placed.event == *event);
-        place.and_then(|place| self.queue.remove(place)).is_some()
+        let position = queue.rposition(|placed| placed.event == *event);
+        position
+            .and_then(|position| self.queue.remove(position))
+            .is_some()
     }
 
     /// The next event. Whether the thread is to hear that there is room.
@@ -197,7 +199,7 @@ impl Events {
                 continue;
             }
             if matches!(placed.event, Event::Ended { .. }) {
-                let next = later.end.and_then(|place| kept.get_mut(place));
+                let next = later.end.and_then(|position| kept.get_mut(position));
                 if let Some(next) = next
                     && !is_between(node, placed.after, next.after)
                 {
@@ -226,16 +228,16 @@ impl Shard {
             events.compact(|_, from, to| from != to && !has_reached(taken, to));
         }
         if events.others() > most || self.messages.is_closed() {
-            let mut places: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
-            for (place, message) in self.sort().places() {
-                places.entry(message.from).or_default().push(place);
+            let mut positions: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+            for (position, message) in self.sort().positions() {
+                positions.entry(message.from).or_default().push(position);
             }
             events.compact(|node, from, to| {
                 let is_there =
-                    |place: &usize| has_reached(*place, from) && !has_reached(*place, to);
-                places
+                    |position: &usize| has_reached(*position, from) && !has_reached(*position, to);
+                positions
                     .get(&node)
-                    .is_some_and(|places| places.iter().any(is_there))
+                    .is_some_and(|positions| positions.iter().any(is_there))
             });
         }
         if events.others() > most {

@@ -1,9 +1,9 @@
 //! The state that all handles of a node and all its I/O threads share. It changes seldom, except
 //! for the lists of sleepers.
 
-use super::descriptor::Sign;
+use super::descriptor::NodeDescriptor;
 use super::shard::{Shard, lock, owner};
-use super::sleepers::{Seat, Sleepers};
+use super::sleepers::{Registration, Sleepers};
 use super::wakes::WakeMark;
 use crate::builder::Fixed;
 use crate::calls::CallIds;
@@ -61,7 +61,7 @@ pub(crate) struct Inner {
     pub(super) event_ready: PaddedSleepers,
     pub(super) done_ready: Sleepers,
     /// The descriptor that the program's own epoll watches.
-    pub(super) sign: Arc<Sign>,
+    pub(super) descriptor: Arc<NodeDescriptor>,
     pub(super) wakes: WakeMark,
 }
 
@@ -86,7 +86,7 @@ impl Inner {
             message_ready: PaddedSleepers(Sleepers::new()),
             event_ready: PaddedSleepers(Sleepers::new()),
             done_ready: Sleepers::new(),
-            sign: Arc::new(Sign::new()?),
+            descriptor: Arc::new(NodeDescriptor::new()?),
             wakes: WakeMark::default(),
         })
     }
@@ -102,7 +102,7 @@ impl Inner {
     pub(super) fn is_forked(&self) -> bool {
         let forked = self.fixed.birth.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
-            // The descriptor of `sign` stays open, because the program may hold it.
+            // The descriptor of `NodeDescriptor` stays open, because the program may hold it.
             self.shards.iter().for_each(Shard::close_copies);
         }
         forked
@@ -122,9 +122,9 @@ impl Inner {
 
     /// Polls for why a thread did not answer, which is known soon.
     pub(super) fn ending(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Error> {
-        let mut seat = Seat::new(&self.done_ready);
+        let mut registration = Registration::new(&self.done_ready);
         move |cx| {
-            let closing = seat.poll_until(cx, || self.closing.load(Ordering::Acquire));
+            let closing = registration.poll_until(cx, || self.closing.load(Ordering::Acquire));
             closing.map(|()| self.end())
         }
     }
@@ -149,7 +149,7 @@ impl Inner {
         self.closing.store(true, Ordering::SeqCst);
         self.shards.iter().for_each(Shard::close_gates);
         self.wake_all();
-        self.shards.iter().for_each(Shard::nudge);
+        self.shards.iter().for_each(Shard::unpark);
         Ok(())
     }
 

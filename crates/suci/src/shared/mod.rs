@@ -17,7 +17,7 @@
 //! | `receive` | taking messages and events |
 //! | `thread` | the I/O thread, which owns the driver of its shard |
 //! | `wakes` | the end of a call's wait by another thread or a signal handler |
-//! | `event_fd`, `descriptor` | the descriptor for the program's own epoll |
+//! | `readiness`, `descriptor` | the descriptor for the program's own epoll |
 //! | `blocking`, `asyncio` | the same calls, parking or awaiting |
 
 mod asyncio;
@@ -25,11 +25,11 @@ mod blocking;
 mod calls;
 mod cross_shard;
 mod descriptor;
-mod event_fd;
 mod events;
 mod gate;
 mod inner;
 mod parker;
+mod readiness;
 mod receive;
 mod reply;
 mod ring;
@@ -70,7 +70,8 @@ use verbs::RoundRobin;
 ///
 /// Calls come in up to four forms: trying (returns at once), blocking (parks the thread), timed,
 /// and `async` (any runtime or none; nothing is lost when a future is dropped before it is ready).
-/// A handle takes from its node's threads in turn; threads that receive should have a clone each.
+/// A handle takes from its node's threads in rotation; threads that receive should have a clone
+/// each.
 ///
 /// Messages and events go to whichever handle takes them first; [`SharedNode::next`] takes both in
 /// exact order. Taken apart they are two queues, each in order for one peer:
@@ -114,7 +115,7 @@ impl SharedNode {
             .map(|driver| Shard::new(driver, config.send_queue))
             .collect();
         let inner = Arc::new(Inner::new(fixed, shards?.into())?);
-        let worker = |(place, driver)| Worker::new(Arc::clone(&inner), place, driver);
+        let worker = |(index, driver)| Worker::new(Arc::clone(&inner), index, driver);
         let workers: Vec<_> = drivers.into_iter().enumerate().map(worker).collect();
         for worker in workers {
             // If there are not enough threads, those that run end with those that cannot begin.
@@ -154,7 +155,7 @@ impl SharedNode {
     // ---- asking a thread
 
     /// Runs `question` on the thread that serves `node` and waits for its answer: for about one
-    /// turn of the thread.
+    /// cycle of the thread.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         node: NodeId,
@@ -193,7 +194,7 @@ impl SharedNode {
         }
     }
 
-    /// Enters a node and its address into the book; blocks for a turn of the thread.
+    /// Enters a node and its address into the book; blocks for a cycle of the thread.
     ///
     /// # Errors
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
@@ -209,7 +210,7 @@ impl SharedNode {
         Ok(())
     }
 
-    /// As [`Node::remove_peer`](crate::Node::remove_peer); blocks for a turn of the thread.
+    /// As [`Node::remove_peer`](crate::Node::remove_peer); blocks for a cycle of the thread.
     /// Messages to the node that the thread has not taken yet are not delivered.
     ///
     /// # Errors
@@ -226,7 +227,7 @@ impl SharedNode {
         .map_err(|error| Error::from_send(node, error))
     }
 
-    /// As [`Node::peers`](crate::Node::peers); blocks for a turn of each thread.
+    /// As [`Node::peers`](crate::Node::peers); blocks for a cycle of each thread.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -244,7 +245,8 @@ impl SharedNode {
         self.inner.fixed.budget.peer_limit
     }
 
-    /// How the receive buffer of each thread's socket is shared out now; blocks for a turn of each.
+    /// How the receive buffer of each thread's socket is shared out now; blocks for a cycle of
+    /// each.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -276,8 +278,8 @@ impl SharedNode {
         Ok(sum(each.into_iter().map(|(_, socket)| socket)))
     }
 
-    /// The same for each thread and its socket; blocks for a turn of each. A peer is served by the
-    /// thread whose place in the list is the lowest byte of its node ID modulo the number of
+    /// The same for each thread and its socket; blocks for a cycle of each. A peer is served by the
+    /// thread whose index in the list is the lowest byte of its node ID modulo the number of
     /// threads.
     ///
     /// # Errors
@@ -286,7 +288,7 @@ impl SharedNode {
         self.ask_all(|driver| (*driver.engine.counters(), driver.backend_counters()))
     }
 
-    /// As [`Node::accept`](crate::Node::accept); blocks for a turn of the thread.
+    /// As [`Node::accept`](crate::Node::accept); blocks for a cycle of the thread.
     ///
     /// # Errors
     /// [`Error::Incoming`].
@@ -301,7 +303,7 @@ impl SharedNode {
         })
     }
 
-    /// As [`Node::accept_into`](crate::Node::accept_into); blocks for a turn of the thread.
+    /// As [`Node::accept_into`](crate::Node::accept_into); blocks for a cycle of the thread.
     ///
     /// # Errors
     /// [`Error::Incoming`].
@@ -319,7 +321,7 @@ impl SharedNode {
     }
 
     /// Refuses a message announced by [`Event::Incoming`](crate::Event::Incoming); blocks for a
-    /// turn of the thread.
+    /// cycle of the thread.
     ///
     /// # Errors
     /// [`Error::Incoming`].

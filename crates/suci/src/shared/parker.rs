@@ -1,8 +1,9 @@
 //! A thread that sleeps on descriptors, and the threads that give it work.
 //!
-//! The sleeper sets its mark, then looks once more for work. Another thread leaves work, then reads
-//! the mark. A full fence lies between the two steps on both sides, so one of them sees the other.
-//! Leaving work for a thread that is awake costs a fence and a load instead of a system call.
+//! The sleeper sets its mark, then checks once more for work. Another thread leaves work, then
+//! reads the mark. A full fence lies between the two steps on both sides, so one of them sees the
+//! other. Leaving work for a thread that is awake costs a fence and a load instead of a system
+//! call.
 
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -25,8 +26,8 @@ impl Parker {
         idle: impl FnOnce() -> bool,
         sleep: impl FnOnce() -> T,
     ) -> Option<T> {
-        // A swap, so that it comes after the swaps of several nudges, which loom does not conclude
-        // of a store.
+        // A swap, so that it comes after the swaps of several calls of `unpark`, which loom does
+        // not conclude of a store.
         self.asleep.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let slept = idle().then(sleep);
@@ -34,11 +35,11 @@ impl Parker {
         slept
     }
 
-    /// Rings if the thread sleeps and was not rung yet. Call it after leaving the work.
-    pub(crate) fn nudge(&self, ring: impl FnOnce()) {
+    /// Rings if the thread sleeps and was not woken yet. Call it after leaving the work.
+    pub(crate) fn unpark(&self, wake: impl FnOnce()) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            ring();
+            wake();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The answer to a command, on its way back.
 
 use super::shard::lock;
-use super::sleepers::{Seat, Sleepers};
+use super::sleepers::{Registration, Sleepers};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -48,11 +48,11 @@ impl<T, A> Answer<T, A> {
 
     /// Gives the answer; gives it back if no caller waits for it any more.
     pub(super) fn give(self, value: T) -> Result<(), T> {
-        let mut place = lock(&self.0.value);
-        match *place {
+        let mut slot = lock(&self.0.value);
+        match *slot {
             Value::Over => Err(value),
             _ => {
-                *place = Value::Given(value);
+                *slot = Value::Given(value);
                 Ok(())
             }
         }
@@ -81,9 +81,9 @@ impl<T, A> Reply<T, A> {
         &self,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Option<T>> + use<'_, T, A> {
         let slot = &self.0;
-        let mut seat = Seat::new(&slot.ready);
+        let mut registration = Registration::new(&slot.ready);
         move |cx| {
-            let settled = seat.poll_until(cx, || slot.settled.load(Ordering::Acquire));
+            let settled = registration.poll_until(cx, || slot.settled.load(Ordering::Acquire));
             settled.map(|()| self.close())
         }
     }

@@ -1,8 +1,9 @@
 //! A bounded queue that any number of threads fill and empty without locks.
 //!
-//! Vyukov's bounded MPMC queue: every slot carries the turn at which it may be used next, so that a
-//! thread claims a place by one compare-and-swap and hands its slot over by one store. Ours and
-//! small, because the crates that offer it cannot be checked by loom; `tests/loom_ring.rs` does.
+//! Vyukov's bounded MPMC queue: every slot carries the sequence at which it may be used next, so
+//! that a thread claims a position by one compare-and-swap and hands its slot over by one store.
+//! Ours and small, because the crates that offer it cannot be checked by loom; `tests/loom_ring.rs`
+//! does.
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{UnsafeCell, hint};
@@ -17,7 +18,7 @@ struct CachePadded<T>(T);
 #[derive(Debug)]
 struct RingSlot<T> {
     /// Place `p` may be filled when this is `p`, and emptied when it is `p + 1`.
-    turn: AtomicUsize,
+    sequence: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -26,16 +27,16 @@ struct RingSlot<T> {
 pub(crate) struct Ring<T> {
     slots: Box<[RingSlot<T>]>,
     mask: usize,
-    /// The next place to fill.
+    /// The next position to fill.
     head: CachePadded<AtomicUsize>,
-    /// The next place to empty.
+    /// The next position to empty.
     tail: CachePadded<AtomicUsize>,
 }
 
 // SAFETY: a slot's value is touched only by the thread that moved `head` (to fill) or `tail` (to
-// empty) past it, which one thread does for each place; the turn is stored with Release after and
-// loaded with Acquire before, so the value goes from thread to thread as if sent, for which `T:
-// Send` suffices.
+// empty) past it, which one thread does for each position; the sequence is stored with Release
+// after and loaded with Acquire before, so the value goes from thread to thread as if sent, for
+// which `T: Send` suffices.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: the queue owns its values.
 unsafe impl<T: Send> Send for Ring<T> {}
@@ -52,8 +53,8 @@ impl<T> Ring<T> {
     /// A queue for at least `capacity` values (2 at least; rounded up to a power of two).
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = capacity.max(2).next_power_of_two();
-        let slot = |place| RingSlot {
-            turn: AtomicUsize::new(place),
+        let slot = |position| RingSlot {
+            sequence: AtomicUsize::new(position),
             value: UnsafeCell::new(MaybeUninit::uninit()),
         };
         Self {
@@ -64,59 +65,63 @@ impl<T> Ring<T> {
         }
     }
 
-    fn slot(&self, place: usize) -> &RingSlot<T> {
+    fn slot(&self, position: usize) -> &RingSlot<T> {
         // The mask is one less than the number of slots.
-        &self.slots[place & self.mask]
+        &self.slots[position & self.mask]
     }
 
-    /// Claims the next place of `counter`, if its slot's turn has come and it is not at `end` or
-    /// behind it: `offset` is 0 to fill, 1 to empty.
+    /// Claims the next position of `counter`, if its slot's sequence has come and it is not at
+    /// `end` or behind it: `offset` is 0 to fill, 1 to empty.
     #[inline]
     fn claim(&self, counter: &AtomicUsize, offset: usize, end: Option<usize>) -> Option<usize> {
-        let mut place = counter.load(Ordering::Relaxed);
+        let mut position = counter.load(Ordering::Relaxed);
         loop {
-            if end.is_some_and(|end| has_reached(place, end)) {
+            if end.is_some_and(|end| has_reached(position, end)) {
                 return None;
             }
-            let turn = self.slot(place).turn.load(Ordering::Acquire);
-            let ahead = turn.wrapping_sub(place.wrapping_add(offset)).cast_signed();
+            let sequence = self.slot(position).sequence.load(Ordering::Acquire);
+            let ahead = sequence
+                .wrapping_sub(position.wrapping_add(offset))
+                .cast_signed();
             if ahead < 0 {
                 return None;
             }
             if ahead > 0 {
-                if place & CLOSED != 0 {
+                if position & CLOSED != 0 {
                     return None;
                 }
                 // Another thread was faster.
                 hint::spin_loop();
-                place = counter.load(Ordering::Relaxed);
+                position = counter.load(Ordering::Relaxed);
                 continue;
             }
-            let next = place.wrapping_add(1);
-            match counter.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(place),
-                Err(now) => place = now,
+            let next = position.wrapping_add(1);
+            match counter.compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(position),
+                Err(now) => position = now,
             }
         }
     }
 
     /// Appends a value; gives it back if the queue is full.
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
-        let Some(place) = self.claim(&self.head.0, 0, None) else {
+        let Some(position) = self.claim(&self.head.0, 0, None) else {
             return Err(value);
         };
-        let slot = self.slot(place);
-        // SAFETY: `claim` gave this place to this thread alone, and the slot is empty: its turn was
-        // `place`, which is its first value or was stored by the thread that emptied it.
+        let slot = self.slot(position);
+        // SAFETY: `claim` gave this position to this thread alone, and the slot is empty: its
+        // sequence was `position`, which is its first value or was stored by the thread that
+        // emptied it.
         slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
-        slot.turn.store(place.wrapping_add(1), Ordering::Release);
+        slot.sequence
+            .store(position.wrapping_add(1), Ordering::Release);
         Ok(())
     }
 
     /// Whether the next [`Ring::push`] finds room, if no other thread pushes.
     pub(crate) fn has_room(&self) -> bool {
-        let place = self.head.0.load(Ordering::Relaxed);
-        self.slot(place).turn.load(Ordering::Acquire) == place
+        let position = self.head.0.load(Ordering::Relaxed);
+        self.slot(position).sequence.load(Ordering::Acquire) == position
     }
 
     /// Takes the oldest value. One whose thread is still filling its slot is not there yet.
@@ -127,28 +132,28 @@ impl<T> Ring<T> {
     /// The same, but no value that was put in when [`Ring::filled`] was `end` or later.
     #[inline]
     pub(crate) fn pop_before(&self, end: Option<usize>) -> Option<T> {
-        let place = self.claim(&self.tail.0, 1, end)?;
-        Some(self.empty(place))
+        let position = self.claim(&self.tail.0, 1, end)?;
+        Some(self.empty(position))
     }
 
-    /// Takes the value at `place` out, which this thread has claimed.
+    /// Takes the value at `position` out, which this thread has claimed.
     #[inline]
-    fn empty(&self, place: usize) -> T {
-        let slot = self.slot(place);
-        // SAFETY: this thread alone moved `tail` past `place`, and the slot is full: its turn was
-        // `place + 1`, which was stored by the thread that filled it, after it did. Reading moves
-        // the value out; the slot counts as empty from the next store on.
+    fn empty(&self, position: usize) -> T {
+        let slot = self.slot(position);
+        // SAFETY: this thread alone moved `tail` past `position`, and the slot is full: its
+        // sequence was `position + 1`, which was stored by the thread that filled it, after it did.
+        // Reading moves the value out; the slot counts as empty from the next store on.
         let value = slot
             .value
             .with(|cell| unsafe { (*cell).assume_init_read() });
-        slot.turn
-            .store(place.wrapping_add(self.slots.len()), Ordering::Release);
+        slot.sequence
+            .store(position.wrapping_add(self.slots.len()), Ordering::Release);
         value
     }
 
     /// Lets only [`Ring::pop_closed`] take values from now on. All values that other calls took, or
     /// are taking now, are older than those left: their next claim fails, because a count with this
-    /// bit is never the turn of a slot.
+    /// bit is never the sequence of a slot.
     pub(crate) fn close(&self) {
         if !self.is_closed() {
             self.tail.0.fetch_or(CLOSED, Ordering::Relaxed);
@@ -160,21 +165,21 @@ impl<T> Ring<T> {
         self.tail.0.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Takes the oldest value of a closed ring, and tells its place: values have places in the
-    /// order of their pushes.
+    /// Takes the oldest value of a closed ring, and tells its position: values have positions in
+    /// the order of their pushes.
     pub(crate) fn pop_closed(&self) -> Option<(usize, T)> {
         loop {
             let tail = self.tail.0.load(Ordering::Relaxed);
-            let place = tail & !CLOSED;
-            let turn = self.slot(place).turn.load(Ordering::Acquire);
-            if tail == place || turn != place.wrapping_add(1) {
+            let position = tail & !CLOSED;
+            let sequence = self.slot(position).sequence.load(Ordering::Acquire);
+            if tail == position || sequence != position.wrapping_add(1) {
                 return None;
             }
-            let next = place.wrapping_add(1) | CLOSED;
+            let next = position.wrapping_add(1) | CLOSED;
             let claimed =
                 (self.tail.0).compare_exchange(tail, next, Ordering::Relaxed, Ordering::Relaxed);
             if claimed.is_ok() {
-                return Some((place, self.empty(place)));
+                return Some((position, self.empty(position)));
             }
         }
     }
@@ -191,8 +196,8 @@ impl<T> Ring<T> {
 
     /// Whether nothing was there at some moment of the call.
     pub(crate) fn is_empty(&self) -> bool {
-        let place = self.emptied();
-        self.slot(place).turn.load(Ordering::Acquire) != place.wrapping_add(1)
+        let position = self.emptied();
+        self.slot(position).sequence.load(Ordering::Acquire) != position.wrapping_add(1)
     }
 }
 

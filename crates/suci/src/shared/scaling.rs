@@ -51,8 +51,8 @@ fn driver(id: u32, backend: Memory) -> Driver {
     Driver::new(engine, Box::new(backend))
 }
 
-/// Keeps this thread on the processor at `place` among those that the process may use.
-fn pin(place: usize) {
+/// Keeps this thread on the processor at `index` among those that the process may use.
+fn pin(index: usize) {
     let size = size_of::<libc::cpu_set_t>();
     // SAFETY: a cpu_set_t is an array of bits, of which none set is a valid value.
     let mut own: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -61,8 +61,8 @@ fn pin(place: usize) {
     // SAFETY: libc checks the number against the size of the set.
     let is_own = |processor: &usize| unsafe { libc::CPU_ISSET(*processor, &own) };
     let all = usize::try_from(libc::CPU_SETSIZE).unwrap();
-    let Some(processor) = (0..all).filter(is_own).nth(place) else {
-        assert!(!is_strict(), "{} processors are needed", place + 1);
+    let Some(processor) = (0..all).filter(is_own).nth(index) else {
+        assert!(!is_strict(), "{} processors are needed", index + 1);
         return;
     };
     // SAFETY: as above.
@@ -107,8 +107,8 @@ impl Half {
             .unwrap();
         let mut arrived = false;
         while !arrived || !peer.is_flushed() {
-            peer.turn().unwrap();
-            shard.turn().unwrap();
+            peer.run_cycle().unwrap();
+            shard.run_cycle().unwrap();
             arrived |= shard.take_message().is_some();
         }
         self.peers.push(peer);
@@ -135,7 +135,7 @@ impl Half {
         let expected = self.peers.len() as u64 * MESSAGES;
         let (mut taken, mut idle) = (0, 0_u32);
         while taken < expected {
-            self.shard.turn().unwrap();
+            self.shard.run_cycle().unwrap();
             let got = std::iter::from_fn(|| self.shard.take_message()).count() as u64;
             taken += got;
             idle = if got == 0 { idle + 1 } else { 0 };
@@ -146,8 +146,10 @@ impl Half {
     /// Lets the peers hear that everything has arrived.
     fn settle(&mut self) {
         while self.peers.iter().any(|peer| !peer.is_flushed()) {
-            self.shard.turn().unwrap();
-            self.peers.iter_mut().for_each(|peer| peer.turn().unwrap());
+            self.shard.run_cycle().unwrap();
+            self.peers
+                .iter_mut()
+                .for_each(|peer| peer.run_cycle().unwrap());
         }
         assert_eq!(self.shard.backend_counters().recv_drops, 0);
     }
@@ -223,14 +225,14 @@ fn rates(processors: &[usize], lasts: Duration) -> Rates {
             .into_iter()
             .map(|backend| driver(0, backend))
             .collect();
-        let places = shards.into_iter().zip(processors).enumerate();
-        let workers: Vec<_> = places
-            .map(|(place, (shard, processor))| {
+        let indexed = shards.into_iter().zip(processors).enumerate();
+        let workers: Vec<_> = indexed
+            .map(|(index, (shard, processor))| {
                 let (start, end, hub) = (&start, &end, hub.clone());
                 scope.spawn(move || {
                     let _attendance = Attendance([start, end]);
                     pin(*processor);
-                    let mut half = Half::new(&hub, shard, place, threads);
+                    let mut half = Half::new(&hub, shard, index, threads);
                     let (mut all, mut lasted) = (Vec::new(), Duration::ZERO);
                     for number in 1.. {
                         half.record();

@@ -18,7 +18,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
-use crate::sys::{Bell, Known};
+use crate::sys::{EventFd, Known};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -73,8 +73,8 @@ pub(crate) fn owner(node: NodeId, count: usize) -> usize {
 /// The shared part of one shard.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    /// The descriptors that the child of a fork closes: the bell, then the thread's: those of its
-    /// driver, its socket last.
+    /// The descriptors that the child of a fork closes: the eventfd, then the thread's: those of
+    /// its driver, its socket last.
     pub(super) descriptors: Vec<Known>,
     /// The thread's are closed.
     pub(super) gone: AtomicBool,
@@ -115,7 +115,7 @@ pub(crate) struct Shard {
     /// Datagrams that came to other sockets.
     pub(super) forwarded: Ring<CrossShardMessage>,
     pub(super) parker: Parker,
-    pub(super) bell: Bell,
+    pub(super) event_fd: EventFd,
 }
 
 /// Locks state that no code leaves half changed.
@@ -126,8 +126,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shard {
     /// For the thread that will own `driver`.
     pub(super) fn new(driver: &Driver, send_queue: u64) -> Result<Self, Error> {
-        let bell = Bell::new().map_err(Error::io("making a descriptor to wake the I/O thread"))?;
-        let descriptors = [bell.as_raw_fd()].into_iter().chain(driver.descriptors());
+        let event_fd =
+            EventFd::new().map_err(Error::io("making a descriptor to wake the I/O thread"))?;
+        let descriptors = [event_fd.as_raw_fd()]
+            .into_iter()
+            .chain(driver.descriptors());
         let descriptors = descriptors.map(Known::new).collect();
         let shard = Self {
             descriptors,
@@ -156,7 +159,7 @@ impl Shard {
             done: AtomicBool::new(false),
             forwarded: Ring::new(LETTERS),
             parker: Parker::new(),
-            bell,
+            event_fd,
         };
         let itself = [driver.engine.node()];
         for node in driver.engine.peers().chain(itself) {
@@ -213,7 +216,7 @@ impl Shard {
         let pushed = self.commands.push(command);
         drop(gates);
         if pushed.is_ok() {
-            self.nudge();
+            self.unpark();
         }
         pushed
     }
@@ -234,7 +237,7 @@ impl Shard {
     pub(super) fn ask_for_room(&self, to: NodeId) {
         lock(&self.room_asked).insert(to);
         self.asks_room.store(true, Ordering::SeqCst);
-        self.nudge();
+        self.unpark();
     }
 
     /// The peers of whose gates the program asked since.
@@ -249,8 +252,8 @@ impl Shard {
     }
 
     /// Wakes the thread if it sleeps. Call it after the change.
-    pub(super) fn nudge(&self) {
-        self.parker.nudge(|| self.bell.ring());
+    pub(super) fn unpark(&self) {
+        self.parker.unpark(|| self.event_fd.signal());
     }
 
     /// Whether there is room for another message on its way to the program. Only the thread asks,
@@ -317,7 +320,7 @@ impl Shard {
     /// ready.
     pub(super) fn ask_for_wanted(&self) {
         if self.starved.load(Ordering::Relaxed) {
-            self.nudge();
+            self.unpark();
         }
     }
 
@@ -331,7 +334,7 @@ impl Shard {
     fn made_room(&self, waits: &AtomicBool) {
         fence(Ordering::SeqCst);
         if waits.load(Ordering::Relaxed) && waits.swap(false, Ordering::Relaxed) {
-            self.nudge();
+            self.unpark();
         }
     }
 
@@ -373,7 +376,7 @@ impl Shard {
         let (event, refill) = events.pop();
         drop(events);
         if refill {
-            self.nudge();
+            self.unpark();
         }
         let event = event?;
         self.unanswered.forget(&event);
@@ -429,7 +432,7 @@ impl Shard {
     }
 
     /// Whether a call that takes something would not have to wait.
-    pub(super) fn has_news(&self) -> bool {
+    pub(super) fn has_message_or_event(&self) -> bool {
         let done = self.done.load(Ordering::Acquire);
         done || !self.messages.is_empty()
             || self.sorted_len.load(Ordering::Acquire) > 0
@@ -466,7 +469,7 @@ impl Shard {
         let count = if gone { 1 } else { self.descriptors.len() };
         for copy in self.descriptors.iter().take(count) {
             // SAFETY: the descriptors belong to this node. Its I/O threads, which own the sockets,
-            // do not exist in this process, and the owner of the bell is never dropped here
+            // do not exist in this process, and the owner of the eventfd is never dropped here
             // (`SharedNode::drop` leaks it), so nothing uses or closes them after this.
             unsafe { copy.close_if_same() };
         }

@@ -1,11 +1,11 @@
 //! Threads and tasks that wait for a condition that another thread makes true.
 //!
-//! A waiter registers its waker, then looks once more. The other thread makes the condition true,
-//! then looks for waiters. A full fence lies between the two steps on both sides, so one of them
+//! A waiter registers its waker, then checks once more. The other thread makes the condition true,
+//! then checks for waiters. A full fence lies between the two steps on both sides, so one of them
 //! sees the other and no wake-up is lost. Without waiters, waking costs a fence and a load.
 //!
-//! Each waiter has a place of its own, even if two have the same waker: a waiter that leaves takes
-//! no other's place. Waiters that want only some things say which: calls that receive from one
+//! Each waiter has a key of its own, even if two have the same waker: a waiter that leaves takes
+//! no other's key. Waiters that want only some things say which: calls that receive from one
 //! peer, or on one channel, enter with their [`Filter`](suci_proto::Filter).
 
 use crate::fork::Birth;
@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
-/// The place of the waiter that stays.
+/// The key of the waiter that is registered for ever.
 const STAYS: u64 = 0;
 
 /// The waiters for one thing, each with what it wants of that.
 #[derive(Debug)]
 pub(crate) struct Sleepers<F = ()> {
     any: AtomicBool,
-    /// A waiter came that [`Sleepers::look`] has not seen.
+    /// A waiter came that [`Sleepers::wanted`] has not seen.
     fresh: AtomicBool,
     list: Mutex<WakerList<F>>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Sleepers<F = ()> {
 #[derive(Debug)]
 pub(super) struct WakerList<F> {
     wakers: BTreeMap<u64, (F, Waker)>,
-    /// The last place that was given away.
+    /// The last key that was assigned.
     last: u64,
 }
 
@@ -57,22 +57,22 @@ impl<F: Copy> Sleepers<F> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a waiter at its place, or at a new one. Returns the place.
-    fn enter_at(&self, place: Option<u64>, wanted: F, waker: Waker) -> u64 {
-        let (place, before) = {
+    /// Enters a waiter under its key, or under a new one. Returns the key.
+    fn enter_at(&self, key: Option<u64>, wanted: F, waker: Waker) -> u64 {
+        let (key, before) = {
             let mut list = self.list();
-            let place = place.unwrap_or_else(|| {
+            let key = key.unwrap_or_else(|| {
                 list.last += 1;
                 list.last
             });
-            let before = list.wakers.insert(place, (wanted, waker));
+            let before = list.wakers.insert(key, (wanted, waker));
             self.any.store(true, Ordering::Relaxed);
             self.fresh.store(true, Ordering::Relaxed);
-            (place, before)
+            (key, before)
         };
         drop(before);
         fence(Ordering::SeqCst);
-        place
+        key
     }
 
     /// Whether a waiter is registered.
@@ -81,7 +81,7 @@ impl<F: Copy> Sleepers<F> {
     }
 
     /// Returns what the waiters want, and notes that the caller has seen it.
-    pub(crate) fn look(&self) -> Vec<F> {
+    pub(crate) fn wanted(&self) -> Vec<F> {
         if !self.has_any() {
             return Vec::new();
         }
@@ -90,7 +90,7 @@ impl<F: Copy> Sleepers<F> {
         list.wakers.values().map(|(wanted, _)| *wanted).collect()
     }
 
-    /// Whether a waiter came that [`Sleepers::look`] has not seen.
+    /// Whether a waiter came that [`Sleepers::wanted`] has not seen.
     pub(crate) fn has_fresh(&self) -> bool {
         self.fresh.load(Ordering::Relaxed)
     }
@@ -120,7 +120,7 @@ impl<F: Copy> Sleepers<F> {
 
 impl Sleepers {
     /// Registers the waiter that stays, of which there is at most one, to be woken by the next
-    /// [`Sleepers::wake`]. Look again after it.
+    /// [`Sleepers::wake`]. Check again after it.
     pub(crate) fn enter(&self, waker: Waker) {
         self.enter_at(Some(STAYS), (), waker);
     }
@@ -132,56 +132,56 @@ impl<F> AsRef<Self> for Sleepers<F> {
     }
 }
 
-/// The place of one waiting call among the sleepers of `S`. If it is dropped before the call was
-/// woken, it leaves nothing behind, except in the child of a fork: there the lock may be held by a
-/// thread that does not exist in the child.
+/// The registration of one waiting call among the sleepers of `S`. If it is dropped before the call
+/// was woken, it leaves nothing behind, except in the child of a fork: there the lock may be held
+/// by a thread that does not exist in the child.
 #[derive(Debug)]
-pub(crate) struct Seat<S: AsRef<Sleepers<F>>, F: Copy = ()> {
+pub(crate) struct Registration<S: AsRef<Sleepers<F>>, F: Copy = ()> {
     sleepers: S,
     wanted: F,
-    place: Option<u64>,
+    key: Option<u64>,
     birth: Option<Birth>,
 }
 
-impl<S: AsRef<Sleepers>> Seat<S> {
+impl<S: AsRef<Sleepers>> Registration<S> {
     pub(crate) const fn new(sleepers: S) -> Self {
         Self::wanting(sleepers, ())
     }
 }
 
-impl<S: AsRef<Sleepers<F>>, F: Copy> Seat<S, F> {
-    /// The place of a call that wants only some things.
+impl<S: AsRef<Sleepers<F>>, F: Copy> Registration<S, F> {
+    /// Prepares the registration of a call that wants only some things.
     pub(crate) const fn wanting(sleepers: S, wanted: F) -> Self {
         Self {
             sleepers,
             wanted,
-            place: None,
+            key: None,
             birth: None,
         }
     }
 
-    /// Enters the waiter, to be woken by the next [`Sleepers::wake`] that concerns it. Look again
+    /// Enters the waiter, to be woken by the next [`Sleepers::wake`] that concerns it. Check again
     /// after it.
     pub(crate) fn enter(&mut self, waker: &Waker) {
         let sleepers = self.sleepers.as_ref();
         self.birth = Birth::known();
-        self.place = Some(sleepers.enter_at(self.place, self.wanted, waker.clone()));
+        self.key = Some(sleepers.enter_at(self.key, self.wanted, waker.clone()));
     }
 
-    /// Polls `look`; if it is not ready the task is woken by the next [`Sleepers::wake`].
+    /// Polls `check`; if it is not ready the task is woken by the next [`Sleepers::wake`].
     pub(crate) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
-        mut look: impl FnMut() -> Poll<T>,
+        mut check: impl FnMut() -> Poll<T>,
     ) -> Poll<T> {
-        if let ready @ Poll::Ready(_) = look() {
+        if let ready @ Poll::Ready(_) = check() {
             return ready;
         }
         self.enter(cx.waker());
-        look()
+        check()
     }
 
-    /// Polls until `is` holds, as [`Seat::poll`] does.
+    /// Polls until `is` holds, as [`Registration::poll`] does.
     pub(crate) fn poll_until(
         &mut self,
         cx: &mut Context<'_>,
@@ -194,12 +194,12 @@ impl<S: AsRef<Sleepers<F>>, F: Copy> Seat<S, F> {
     }
 }
 
-impl<S: AsRef<Sleepers<F>>, F: Copy> Drop for Seat<S, F> {
+impl<S: AsRef<Sleepers<F>>, F: Copy> Drop for Registration<S, F> {
     fn drop(&mut self) {
-        if let Some(place) = self.place
+        if let Some(key) = self.key
             && !self.birth.is_some_and(Birth::is_forked)
         {
-            let waker = self.sleepers.as_ref().list().wakers.remove(&place);
+            let waker = self.sleepers.as_ref().list().wakers.remove(&key);
             drop(waker);
         }
     }

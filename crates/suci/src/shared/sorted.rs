@@ -1,5 +1,5 @@
 //! Messages on their way to the program, once a call receives from one peer or channel: all
-//! received messages, by their places.
+//! received messages, by their positions.
 //!
 //! A program that takes messages in order takes them out of a lock-free ring. The first call that
 //! wants messages of one peer or channel closes that ring for such calls: from then on every call
@@ -14,23 +14,23 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use suci_proto::Filter;
 
-/// Messages by their places in the order in which the thread handed them over.
+/// Messages by their positions in the order in which the thread handed them over.
 #[derive(Default)]
 pub(super) struct Sorted {
     messages: BTreeMap<usize, Message>,
-    /// The place after the last one.
+    /// The position after the last one.
     end: usize,
 }
 
 impl Sorted {
-    /// The messages that were not taken, and their places.
-    pub(super) fn places(&self) -> impl Iterator<Item = (usize, &Message)> {
+    /// The messages that were not taken, and their positions.
+    pub(super) fn positions(&self) -> impl Iterator<Item = (usize, &Message)> {
         self.messages
             .iter()
-            .map(|(place, message)| (*place, message))
+            .map(|(position, message)| (*position, message))
     }
 
-    /// The first place of a message that was not taken.
+    /// The first position of a message that was not taken.
     pub(super) fn first(&self) -> usize {
         self.messages.keys().next().copied().unwrap_or(self.end)
     }
@@ -41,8 +41,8 @@ impl Shard {
     pub(super) fn sort(&self) -> MutexGuard<'_, Sorted> {
         self.messages.close();
         let mut sorted = lock(&self.sorted);
-        while let Some((place, message)) = self.messages.pop_closed() {
-            sorted.messages.insert(place, message);
+        while let Some((position, message)) = self.messages.pop_closed() {
+            sorted.messages.insert(position, message);
         }
         let left = self.left.load(Ordering::Relaxed);
         sorted.end = self.messages.emptied().wrapping_add(left);
@@ -60,10 +60,10 @@ impl Shard {
         let mut sorted = self.sort();
         self.left.store(messages.len(), Ordering::Relaxed);
         let first = sorted.end;
-        for (place, message) in (first..).zip(messages) {
+        for (position, message) in (first..).zip(messages) {
             let bytes = length(&message);
             self.message_bytes.fetch_add(bytes, Ordering::AcqRel);
-            sorted.messages.insert(place, message);
+            sorted.messages.insert(position, message);
         }
         self.note_sorted(&sorted);
     }
@@ -84,8 +84,8 @@ impl Shard {
         wanted: impl Fn(&Message) -> bool,
     ) -> Option<Message> {
         let mut messages = sorted.messages.iter();
-        let place = *messages.find(|(_, message)| wanted(message))?.0;
-        let message = sorted.messages.remove(&place)?;
+        let position = *messages.find(|(_, message)| wanted(message))?.0;
+        let message = sorted.messages.remove(&position)?;
         self.note_sorted(&sorted);
         drop(sorted);
         self.took(length(&message));

@@ -37,8 +37,8 @@ fn take(node: &SharedNode) -> Message {
 }
 
 /// The socket of a thread.
-fn socket_of(node: &SharedNode, place: usize) -> std::os::fd::RawFd {
-    node.inner.shards[place].descriptors.last().unwrap().fd()
+fn socket_of(node: &SharedNode, index: usize) -> std::os::fd::RawFd {
+    node.inner.shards[index].descriptors.last().unwrap().fd()
 }
 
 /// The outcomes of messages sent with `notify` wait for the program, however many there are, and
@@ -381,16 +381,16 @@ fn what_was_delivered_is_not_queued_any_more() {
 fn f24_a_call_that_waited_is_dropped_in_a_child() {
     let a = node(0);
     let waiting = &a.inner.message_ready.0;
-    let mut seat = sleepers::Seat::new(waiting);
-    seat.enter(std::task::Waker::noop());
+    let mut registration = sleepers::Registration::new(waiting);
+    registration.enter(std::task::Waker::noop());
     let held = waiting.list();
-    // SAFETY: the child drops the seat, which allocates nothing and takes no lock, or is ended by
-    // the alarm; `status` outlives the call that writes it.
+    // SAFETY: the child drops the registration, which allocates nothing and takes no lock, or is
+    // ended by the alarm; `status` outlives the call that writes it.
     let status = unsafe {
         match libc::fork() {
             0 => {
                 libc::alarm(5);
-                drop(seat);
+                drop(registration);
                 libc::_exit(0)
             }
             pid => {
@@ -571,7 +571,7 @@ fn f02_gates_of_forgotten_nodes_are_forgotten() {
             session: SessionNumber(0)
         })
     );
-    // The turn that told of it is over when the thread answers.
+    // The cycle that told of it is over when the thread answers.
     a.peers().unwrap();
     let left: Vec<_> = gone
         .filter(|id| a.inner.shards[0].gate(NodeId(*id)).is_some())
@@ -582,14 +582,14 @@ fn f02_gates_of_forgotten_nodes_are_forgotten() {
 }
 
 /// The kernel that counts the sockets in another order, or not at all: here it sends everything to
-/// the thread at `place`.
-fn steer_all_to(node: &SharedNode, place: u32) {
+/// the thread at `index`.
+fn steer_all_to(node: &SharedNode, index: u32) {
     let code = u16::try_from(libc::BPF_RET | libc::BPF_K).unwrap();
     let instructions = [libc::sock_filter {
         code,
         jt: 0,
         jf: 0,
-        k: place,
+        k: index,
     }];
     let program = libc::sock_fprog {
         len: 1,
@@ -611,9 +611,9 @@ fn steer_all_to(node: &SharedNode, place: u32) {
 #[test]
 fn datagrams_that_come_to_a_wrong_thread_find_the_right_one() {
     const MESSAGES: u32 = 300;
-    for place in 0..3 {
+    for index in 0..3 {
         let (a, peers) = star(3, 6);
-        steer_all_to(&a, place);
+        steer_all_to(&a, index);
         std::thread::scope(|scope| {
             for peer in &peers {
                 let to = a.id();
@@ -633,7 +633,7 @@ fn datagrams_that_come_to_a_wrong_thread_find_the_right_one() {
         let each = a.thread_counters().unwrap();
         for (thread, (counters, socket)) in each.iter().enumerate() {
             assert_eq!(counters.messages_received, u64::from(MESSAGES) * 2);
-            let here = thread == place as usize;
+            let here = thread == index as usize;
             assert_eq!(counters.misdirected > 0, here);
             assert_eq!(socket.datagrams_received > 0, here);
         }
@@ -744,11 +744,11 @@ fn a_thread_that_panics_ends_the_node_and_everybody_hears_of_it() {
     }
 }
 
-/// Makes the thread at `place` find that its descriptor is no socket any more.
-fn break_socket(node: &SharedNode, place: usize) {
+/// Makes the thread at `index` find that its descriptor is no socket any more.
+fn break_socket(node: &SharedNode, index: usize) {
     let file = std::fs::File::open("/dev/null").unwrap();
     let from = std::os::fd::AsRawFd::as_raw_fd(&file);
-    let to = socket_of(node, place);
+    let to = socket_of(node, index);
     // SAFETY: both are open.
     assert_eq!(unsafe { libc::dup2(from, to) }, to);
 }

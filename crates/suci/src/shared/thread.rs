@@ -26,7 +26,7 @@ use suci_proto::{Event, Filter, Outgoing, SendError};
 /// Most commands taken in one driver cycle. All that wait when the node closes fit into one cycle.
 /// So many small messages take 20 ms, during which nothing is acknowledged. With a bound of one
 /// ring's length, threads that send small messages without a pause sent a quarter fewer.
-const PER_TURN: usize = 16 * COMMANDS;
+const MAX_DATAGRAMS: usize = 16 * COMMANDS;
 
 /// Gates of forgotten nodes that are kept in any case.
 const SPARE_GATES: usize = 64;
@@ -59,7 +59,7 @@ type Closed = Result<(), Error>;
 struct ThreadGuard {
     inner: Arc<Inner>,
     /// The index of this thread's shard among the node's.
-    place: usize,
+    index: usize,
     /// The rest of a thread that did not panic: its driver, and its result.
     left: Option<(Driver, Result<Closed, Error>)>,
 }
@@ -67,7 +67,7 @@ struct ThreadGuard {
 impl ThreadGuard {
     fn shard(&self) -> &Shard {
         // One of the shards is this thread's.
-        &self.inner.shards[self.place]
+        &self.inner.shards[self.index]
     }
 
     /// Sleeps until the socket is ready, a thread leaves work, something is due, or `deadline`; not
@@ -79,10 +79,10 @@ impl ThreadGuard {
         idle: impl FnOnce() -> bool,
     ) -> Result<Option<Ready>, Error> {
         let shard = self.shard();
-        let sleep = || driver.sleep(Some(shard.bell.as_raw_fd()), deadline);
+        let sleep = || driver.sleep(Some(shard.event_fd.as_raw_fd()), deadline);
         let ready = shard.parker.park(idle, sleep).transpose()?;
-        if ready.is_some_and(|ready| ready.rung) {
-            shard.bell.hush();
+        if ready.is_some_and(|ready| ready.signalled) {
+            shard.event_fd.clear();
         }
         Ok(ready)
     }
@@ -92,7 +92,7 @@ impl ThreadGuard {
     fn say_closed(&self) {
         self.shard().closed.store(true, Ordering::SeqCst);
         if self.inner.all_closed() {
-            self.inner.shards.iter().for_each(Shard::nudge);
+            self.inner.shards.iter().for_each(Shard::unpark);
         }
     }
 }
@@ -125,10 +125,10 @@ impl Drop for ThreadGuard {
 }
 
 impl Worker {
-    /// For the shard at `place`.
-    pub(super) fn new(inner: Arc<Inner>, place: usize, mut driver: Driver) -> Self {
+    /// For the shard at `index`.
+    pub(super) fn new(inner: Arc<Inner>, index: usize, mut driver: Driver) -> Self {
         if inner.shards.len() > 1 {
-            driver.cross_shard = Some(CrossShardQueue::new(place, Arc::clone(&inner.shards)));
+            driver.cross_shard = Some(CrossShardQueue::new(index, Arc::clone(&inner.shards)));
         }
         driver.waiter.begin(inner.fixed.wait, Awaited::Progress);
         Self {
@@ -142,7 +142,7 @@ impl Worker {
             heads: Vec::new(),
             ending: ThreadGuard {
                 inner,
-                place,
+                index,
                 left: None,
             },
         }
@@ -163,9 +163,9 @@ impl Worker {
 
     /// Serves until a handle closes the node. Returns the result of closing.
     fn serve(&mut self) -> Result<Closed, Error> {
-        let mut look = true;
+        let mut poll = true;
         loop {
-            if self.ending.place == 0 {
+            if self.ending.index == 0 {
                 self.ending.inner.forward_wake();
             }
             let commands = self.take_commands();
@@ -173,7 +173,7 @@ impl Worker {
                 self.driver.send_urgent()?;
             }
             let before = self.driver.engine.counters().datagrams_in;
-            self.driver.step(look)?;
+            self.driver.step(poll)?;
             self.deliver();
             self.end_calls();
             let offered = self.settle(EVENTS);
@@ -188,17 +188,17 @@ impl Worker {
                 let wait = self.ending.inner.fixed.wait;
                 self.driver.waiter.begin(wait, Awaited::Progress);
             }
-            look = offered || heard || self.driver.polls() || self.sleep()?;
+            poll = offered || heard || self.driver.polls() || self.sleep()?;
         }
     }
 
-    /// Executes commands of the handles, [`PER_TURN`] at most. Returns how many.
+    /// Executes commands of the handles, [`MAX_DATAGRAMS`] at most. Returns how many.
     fn take_commands(&mut self) -> usize {
         let mut count = 0;
         // A command that comes after this line may still be taken below. `urgent` then stays set,
-        // and the next look ends early, once.
+        // and the next poll ends early, once.
         self.ending.shard().urgent.store(false, Ordering::Relaxed);
-        while count < PER_TURN
+        while count < MAX_DATAGRAMS
             && let Some(command) = self.ending.shard().commands.pop()
         {
             count += 1;
@@ -358,7 +358,7 @@ impl Worker {
         if !self.left_over {
             return;
         }
-        for wanted in shard.wants.look() {
+        for wanted in shard.wants.wanted() {
             if !shard.messages.has_room() {
                 return;
             }
@@ -513,7 +513,7 @@ impl Worker {
         offered
     }
 
-    /// Sleeps until something may have happened. Returns whether the socket should be looked at.
+    /// Sleeps until something may have happened. Returns whether to poll the socket.
     fn sleep(&mut self) -> Result<bool, Error> {
         let Self {
             ending,
@@ -538,7 +538,7 @@ impl Worker {
         let due = calls.next_due().map(|at| at.since(driver.read_clock()));
         let due = due.map_or(Deadline::NEVER, Deadline::after);
         let ready = ending.park(driver, due, idle)?;
-        Ok(ready.is_none_or(|ready| ready.input || !ready.rung))
+        Ok(ready.is_none_or(|ready| ready.input || !ready.signalled))
     }
 
     /// Closes the engine.
@@ -554,7 +554,7 @@ impl Worker {
         let closed = self.driver.close_with(patience, |driver, deadline| {
             ending.park(driver, deadline, || ending.shard().forwarded.is_empty())?;
             ending.inner.forward_wake();
-            driver.turn()
+            driver.run_cycle()
         });
         self.leave();
         let result = self.refuse_stashed(closed);
@@ -589,7 +589,7 @@ impl Worker {
         while !ending.inner.all_closed() {
             let slept = ending.park(&mut self.driver, Deadline::NEVER, idle);
             // The result of closing stands, even if the socket fails now.
-            if slept.is_err() || self.driver.turn().is_err() {
+            if slept.is_err() || self.driver.run_cycle().is_err() {
                 return;
             }
         }

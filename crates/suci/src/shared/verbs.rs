@@ -5,7 +5,7 @@
 use super::calls::Asked;
 use super::inner::Inner;
 use super::shard::{Command, Shard, lock};
-use super::sleepers::Seat;
+use super::sleepers::Registration;
 use crate::error::Error;
 use crate::message::{Message, OutgoingMessage};
 use crate::next::Next;
@@ -19,7 +19,7 @@ use suci_proto::message::Held;
 use suci_proto::types::NodeId;
 use suci_proto::{Event, Filter, Priority};
 
-/// The shard at which a handle looks first for the next message or event: the one after the shard
+/// The shard that a handle asks first for the next message or event: the one after the shard
 /// that had the last. Each handle has its own, so that handles do not slow each other down.
 #[derive(Debug, Default)]
 pub(super) struct RoundRobin {
@@ -112,7 +112,7 @@ impl Inner {
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<R, Error>> {
         let shard = self.shard_of(to);
         let mut room = None;
-        let mut command_room = Seat::new(&shard.command_room);
+        let mut command_room = Registration::new(&shard.command_room);
         move |cx| {
             for entered in [false, true] {
                 let Some(draft) = message.take() else {
@@ -123,7 +123,9 @@ impl Inner {
                     done => return Poll::Ready(done),
                 }
                 if !entered {
-                    room = room.take().or_else(|| shard.gate(to).map(Seat::new));
+                    room = room
+                        .take()
+                        .or_else(|| shard.gate(to).map(Registration::new));
                     if let Some(room) = &mut room {
                         room.enter(cx.waker());
                     }
@@ -141,10 +143,10 @@ impl Inner {
         shard: &Shard,
         command: Command,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
-        let mut seat = Seat::new(&shard.command_room);
+        let mut registration = Registration::new(&shard.command_room);
         let mut command = Some(command);
         move |cx| {
-            seat.poll(cx, || {
+            registration.poll(cx, || {
                 let Some(pushed) = command.take() else {
                     return Poll::Ready(Ok(()));
                 };
@@ -158,14 +160,14 @@ impl Inner {
         }
     }
 
-    /// Takes from one shard after the other, beginning with the one whose turn it is. Ready with an
+    /// Takes from one shard after the other, beginning with `next`. Ready with an
     /// error when none of them will have anything.
     fn take<T>(
         &self,
-        turn: &AtomicUsize,
+        next: &AtomicUsize,
         take: impl FnMut(&Shard) -> Poll<Option<T>>,
     ) -> Poll<Result<T, Error>> {
-        let taken = self.take_any(turn, take);
+        let taken = self.take_any(next, take);
         if taken.is_pending() {
             self.nothing_found();
         }
@@ -175,7 +177,7 @@ impl Inner {
     /// Does the same as `take`, for a call that may leave a trace even if it finds nothing.
     fn take_any<T>(
         &self,
-        turn: &AtomicUsize,
+        next: &AtomicUsize,
         mut take: impl FnMut(&Shard) -> Poll<Option<T>>,
     ) -> Poll<Result<T, Error>> {
         if self.is_forked() {
@@ -184,7 +186,7 @@ impl Inner {
         let count = self.shards.len();
         let first = match count {
             1 => 0,
-            _ => turn.load(Ordering::Relaxed) % count,
+            _ => next.load(Ordering::Relaxed) % count,
         };
         let mut ended = true;
         let (before, from) = self.shards.split_at(first);
@@ -192,7 +194,7 @@ impl Inner {
             match take(shard) {
                 Poll::Ready(Some(taken)) => {
                     if count > 1 {
-                        turn.store(first + passed + 1, Ordering::Relaxed);
+                        next.store(first + passed + 1, Ordering::Relaxed);
                     }
                     return Poll::Ready(Ok(taken));
                 }
@@ -224,9 +226,9 @@ impl Inner {
         &self,
         mut take: impl FnMut() -> Poll<Result<T, Error>>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<T, Error>> {
-        let mut seat = Seat::new(&self.message_ready.0);
+        let mut registration = Registration::new(&self.message_ready.0);
         move |cx| {
-            seat.poll(cx, || match take() {
+            registration.poll(cx, || match take() {
                 Poll::Pending => self.take_unanswered(),
                 ready @ Poll::Ready(_) => ready,
             })
@@ -320,15 +322,15 @@ impl Inner {
             only.is_none_or(|only| std::ptr::eq(only, *shard))
         };
         let shards = self.shards.iter().filter(concerned);
-        let mut seats: Vec<_> = shards
-            .map(|shard| (shard, Seat::wanting(&shard.wants, wanted)))
+        let mut registrations: Vec<_> = shards
+            .map(|shard| (shard, Registration::wanting(&shard.wants, wanted)))
             .collect();
         move |cx| {
             if let ready @ Poll::Ready(_) = self.take_from(round_robin, wanted, known) {
                 return ready;
             }
-            for (shard, seat) in &mut seats {
-                seat.enter(cx.waker());
+            for (shard, registration) in &mut registrations {
+                registration.enter(cx.waker());
                 shard.ask_for_wanted();
             }
             self.take_from(round_robin, wanted, known)
@@ -344,8 +346,8 @@ impl Inner {
         &self,
         round_robin: &RoundRobin,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Event, Error>> {
-        let mut seat = Seat::new(&self.event_ready.0);
-        move |cx| seat.poll(cx, || self.take_event(round_robin))
+        let mut registration = Registration::new(&self.event_ready.0);
+        move |cx| registration.poll(cx, || self.take_event(round_robin))
     }
 
     /// The next message or event: ready with an error when there will be none.
@@ -357,8 +359,8 @@ impl Inner {
         &self,
         round_robin: &RoundRobin,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Next, Error>> {
-        let mut at_messages = Seat::new(&self.message_ready.0);
-        let mut at_events = Seat::new(&self.event_ready.0);
+        let mut at_messages = Registration::new(&self.message_ready.0);
+        let mut at_events = Registration::new(&self.event_ready.0);
         move |cx| {
             if let ready @ Poll::Ready(_) = self.take_next(round_robin) {
                 return ready;
@@ -371,15 +373,15 @@ impl Inner {
 
     pub(super) fn flushing(&self) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
         // Waits at the first gate that is not flushed.
-        let mut seat = None;
+        let mut registration = None;
         move |cx| {
             self.check_open()?;
             for shard in self.shards.iter() {
                 let gates: Vec<_> = shard.gates().values().map(Arc::clone).collect();
                 for gate in gates {
-                    let mut here = Seat::new(Arc::clone(&gate));
+                    let mut here = Registration::new(Arc::clone(&gate));
                     if here.poll_until(cx, || gate.is_flushed()).is_pending() {
-                        drop(seat.replace(here));
+                        drop(registration.replace(here));
                         return Poll::Pending;
                     }
                 }
@@ -422,8 +424,8 @@ impl Inner {
     }
 
     pub(super) fn finishing(&self) -> impl FnMut(&mut Context<'_>) -> Poll<()> {
-        let mut seat = Seat::new(&self.done_ready);
-        move |cx| seat.poll_until(cx, || self.done.load(Ordering::Acquire))
+        let mut registration = Registration::new(&self.done_ready);
+        move |cx| registration.poll_until(cx, || self.done.load(Ordering::Acquire))
     }
 
     /// Returns the result of closing. The threads are done, so joining them takes no time.

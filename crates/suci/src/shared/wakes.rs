@@ -1,12 +1,12 @@
 //! A wake of a node that threads serve: ends the wait of one of its calls.
 //!
 //! A signal handler may take no lock, so it cannot wake the waiting calls itself: it leaves a mark,
-//! and rings the first I/O thread, which wakes them. Each looks at the mark; the first one to take
+//! and signals the first I/O thread, which wakes them. Each checks the mark; the first one to take
 //! it fails.
 
 use super::SharedNode;
 use super::inner::Inner;
-use super::sleepers::{Seat, Sleepers};
+use super::sleepers::{Registration, Sleepers};
 use crate::error::Error;
 use crate::waker::{Target, Waker};
 use std::future::poll_fn;
@@ -40,9 +40,9 @@ impl Inner {
     pub(crate) fn wake_one(&self) {
         self.wakes.pending.store(true, Ordering::SeqCst);
         self.wakes.requested.store(true, Ordering::SeqCst);
-        // The thread may be about to sleep: only the bell is sure to be noticed.
+        // The thread may be about to sleep: only the eventfd is sure to be noticed.
         if let Some(first) = self.shards.first() {
-            first.bell.ring();
+            first.event_fd.signal();
         }
     }
 
@@ -75,7 +75,7 @@ impl SharedNode {
     /// future is dropped before it is ready, the wake stays.
     pub async fn woken_async(&self) {
         self.inner.wakes.used.store(true, Ordering::SeqCst);
-        let mut seat = Seat::new(&self.inner.wakes.waiting);
-        poll_fn(|cx| seat.poll_until(cx, || self.inner.take_wake())).await;
+        let mut registration = Registration::new(&self.inner.wakes.waiting);
+        poll_fn(|cx| registration.poll_until(cx, || self.inner.take_wake())).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The places of all values in a statistics file: docs/statistics.md in numbers.
+//! The indices of all values in a statistics file: docs/statistics.md in numbers.
 //!
 //! The file is an array of 64-bit little-endian words. The order of the tables here is the order in
 //! the file: a new field goes to the end of its table, and [`VERSION`] rises when one moves.
@@ -232,8 +232,8 @@ pub const SOCKET_FIELDS: &[Field<SocketCounters>] = &[
     field!(Counter "gso_refused", gso_refused, "Times that segmentation offload was refused."),
     field!(Counter "unreachable", unreachable, "Sends whose destination was unreachable."),
     field!(Counter "recv_errors", recv_errors, "Errors that the network reported as hints."),
-    field!(Gauge "recv_charged_bytes", recv_charged, "Bytes charged to the receive buffer at the last look."),
-    field!(Gauge "recv_charged_max_bytes", recv_charged_max, "Most bytes ever charged to the receive buffer at a look."),
+    field!(Gauge "recv_charged_bytes", recv_charged, "Bytes charged to the receive buffer when last checked."),
+    field!(Gauge "recv_charged_max_bytes", recv_charged_max, "Most bytes charged to the receive buffer when checked."),
 ];
 
 /// A span of time as a word.
@@ -260,8 +260,8 @@ fn link_word(link: Link) -> u64 {
 
 /// Decodes a word of [`link_word`]; an unknown word is an idle link.
 fn link_of(word: u64) -> Link {
-    let place = usize::try_from(word).unwrap_or(usize::MAX);
-    LINKS.get(place).copied().unwrap_or(Link::Idle)
+    let index = usize::try_from(word).unwrap_or(usize::MAX);
+    LINKS.get(index).copied().unwrap_or(Link::Idle)
 }
 
 /// The mode with this number.
@@ -341,21 +341,21 @@ pub(crate) fn put_peer(stats: &PeerStats, mut put: impl FnMut(usize, u64)) {
         peer::WAITING,
         stats.waiting.map_or(0, |reason| reason as u64 + 1),
     );
-    for (place, word) in (peer::ADDRESS..).zip(address_words(stats.address)) {
-        put(place, word);
+    for (index, word) in (peer::ADDRESS..).zip(address_words(stats.address)) {
+        put(index, word);
     }
-    for (place, field) in (peer::FIELDS..).zip(PEER_FIELDS) {
-        put(place, (field.get)(stats));
+    for (index, field) in (peer::FIELDS..).zip(PEER_FIELDS) {
+        put(index, (field.get)(stats));
     }
-    for (place, reason) in (peer::WAITS..).step_by(2).zip(WaitReason::ALL) {
+    for (index, reason) in (peer::WAITS..).step_by(2).zip(WaitReason::ALL) {
         let wait = stats.waits.get(reason);
-        put(place, wait.nanos);
-        put(place + 1, wait.times);
+        put(index, wait.nanos);
+        put(index + 1, wait.times);
     }
 }
 
-/// Decodes the peer that [`put_peer`] wrote; `word` returns the word at a place. Returns nothing if
-/// it cannot be a peer.
+/// Decodes the peer that [`put_peer`] wrote; `word` returns the word at an index. Returns nothing
+/// if it cannot be a peer.
 pub(crate) fn peer_of(word: impl Fn(usize) -> u64) -> Option<PeerStats> {
     let node = NodeId(u32::try_from(word(peer::NODE)).ok()?);
     let mut stats = PeerStats {
@@ -383,11 +383,11 @@ pub(crate) fn peer_of(word: impl Fn(usize) -> u64) -> Option<PeerStats> {
             .and_then(|number| usize::try_from(number).ok())
             .and_then(|number| WaitReason::ALL.get(number).copied()),
     };
-    for (place, field) in (peer::FIELDS..).zip(PEER_FIELDS) {
-        (field.put)(&mut stats, word(place));
+    for (index, field) in (peer::FIELDS..).zip(PEER_FIELDS) {
+        (field.put)(&mut stats, word(index));
     }
-    for (place, reason) in (peer::WAITS..).step_by(2).zip(WaitReason::ALL) {
-        let (nanos, times) = (word(place), word(place + 1));
+    for (index, reason) in (peer::WAITS..).step_by(2).zip(WaitReason::ALL) {
+        let (nanos, times) = (word(index), word(index + 1));
         stats.waits.set(reason, Waited { nanos, times });
     }
     Some(stats)

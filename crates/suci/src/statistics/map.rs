@@ -70,22 +70,22 @@ impl Map {
     }
 
     /// Stores a word; does nothing if it is beyond the end.
-    pub(super) fn put(&self, place: usize, value: u64) {
-        if let Some(word) = self.words().get(place) {
+    pub(super) fn put(&self, index: usize, value: u64) {
+        if let Some(word) = self.words().get(index) {
             word.store(value.to_le(), Ordering::Relaxed);
         }
     }
 
     /// Stores a word after everything before it.
-    pub(super) fn put_last(&self, place: usize, value: u64) {
-        if let Some(word) = self.words().get(place) {
+    pub(super) fn put_last(&self, index: usize, value: u64) {
+        if let Some(word) = self.words().get(index) {
             word.store(value.to_le(), Ordering::Release);
         }
     }
 
     /// Reads a word, and everything that its writer stored before it.
-    pub(super) fn get(&self, place: usize) -> u64 {
-        let word = self.words().get(place);
+    pub(super) fn get(&self, index: usize) -> u64 {
+        let word = self.words().get(index);
         word.map_or(0, |word| u64::from_le(word.load(Ordering::Acquire)))
     }
 

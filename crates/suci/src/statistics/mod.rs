@@ -1,16 +1,16 @@
 //! The numbers of the nodes on this machine, also of other processes.
 //!
 //! Every node keeps its counters in a small file in memory (see
-//! [`NodeBuilder::statistics`](crate::NodeBuilder::statistics)), stored by turns that it makes
-//! anyway, without a system call. [`find`] lists these files, [`StatFile`] reads one.
+//! [`NodeBuilder::statistics`](crate::NodeBuilder::statistics)), stored by driver cycles that it
+//! makes anyway, without a system call. [`find`] lists these files, [`StatFile`] reads one.
 //! docs/statistics.md tells other programs how.
 //!
 //! Any process may have written such a file. So every word is checked, and a file is never mapped,
 //! since cutting a mapped file short would end its reader.
 
+mod directory;
 mod layout;
 mod map;
-mod place;
 mod publisher;
 #[cfg(test)]
 mod tests;
@@ -18,9 +18,9 @@ mod tests;
 pub use layout::{Field, FieldKind, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS};
 pub(crate) use publisher::{NodeInfo, Publisher};
 
+use directory::Process;
 pub(crate) use layout::MAX_PEERS;
 use layout::{HEADER, RECORD, Request, head, node, slot};
-use place::Process;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::SocketAddr;
@@ -52,13 +52,16 @@ pub struct Found {
 /// included.
 #[must_use]
 pub fn find() -> Vec<Found> {
-    let mut all: Vec<Found> = place::all().iter().flat_map(|dir| find_in(dir)).collect();
+    let mut all: Vec<Found> = directory::all()
+        .iter()
+        .flat_map(|dir| find_in(dir))
+        .collect();
     all.sort();
     all
 }
 
 fn find_in(dir: &Path) -> Vec<Found> {
-    let Ok((_, owner)) = place::enter(dir) else {
+    let Ok((_, owner)) = directory::enter(dir) else {
         return Vec::new();
     };
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -68,7 +71,7 @@ fn find_in(dir: &Path) -> Vec<Found> {
             pid,
             node,
             path: entry.path(),
-            ours: owner == place::user(),
+            ours: owner == directory::user(),
         })
     };
     entries.filter_map(found).collect()
@@ -180,11 +183,11 @@ impl StatFile {
         ];
         if expected
             .iter()
-            .any(|&(place, word)| words.at(place) != word)
+            .any(|&(index, word)| words.at(index) != word)
         {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let narrow = |place| u32::try_from(words.at(place)).map_err(|_| io::ErrorKind::InvalidData);
+        let narrow = |index| u32::try_from(words.at(index)).map_err(|_| io::ErrorKind::InvalidData);
         let process = Process {
             pid: narrow(head::PID)?,
             started: words.at(head::STARTED),
@@ -227,7 +230,7 @@ impl StatFile {
     /// known.
     #[must_use]
     pub fn may_live(&self) -> bool {
-        self.process.may_live(place::namespace())
+        self.process.may_live(directory::namespace())
     }
 
     /// Asks the node for this mode of its traffic to `peer`. The node changes it in its next cycle:
@@ -274,12 +277,12 @@ impl StatFile {
     fn snapshot(&self, whole: Whole) -> io::Result<Snapshot> {
         let words = whole.node.ok_or(io::ErrorKind::InvalidData)?;
         let mut counters = Counters::default();
-        for (place, field) in (node::COUNTERS..).zip(NODE_FIELDS) {
-            (field.put)(&mut counters, words.at(place));
+        for (index, field) in (node::COUNTERS..).zip(NODE_FIELDS) {
+            (field.put)(&mut counters, words.at(index));
         }
         let mut socket = crate::SocketCounters::default();
-        for (place, field) in (node::SOCKET..).zip(SOCKET_FIELDS) {
-            (field.put)(&mut socket, words.at(place));
+        for (index, field) in (node::SOCKET..).zip(SOCKET_FIELDS) {
+            (field.put)(&mut socket, words.at(index));
         }
         let mut peers: Vec<PeerStats> = whole.peers.into_values().collect();
         peers.sort_unstable_by_key(|stats| stats.node);
@@ -308,8 +311,8 @@ impl StatFile {
 struct Words(Vec<u8>);
 
 impl Words {
-    fn at(&self, place: usize) -> u64 {
-        let bytes = self.0.get(place * 8..).and_then(|rest| rest.first_chunk());
+    fn at(&self, index: usize) -> u64 {
+        let bytes = self.0.get(index * 8..).and_then(|rest| rest.first_chunk());
         bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 }
@@ -344,13 +347,13 @@ impl Whole {
                 .map_or(MAX_PEERS, |count| count.min(MAX_PEERS));
             self.node = Some(Words(now.0.clone()));
         }
-        for place in 0..self.shown {
-            let base = HEADER + place * RECORD;
-            if !self.peers.contains_key(&place)
+        for index in 0..self.shown {
+            let base = HEADER + index * RECORD;
+            if !self.peers.contains_key(&index)
                 && is_whole(base + layout::peer::GENERATION)
                 && let Some(stats) = layout::peer_of(|at| now.at(base + at))
             {
-                self.peers.insert(place, stats);
+                self.peers.insert(index, stats);
             }
         }
     }

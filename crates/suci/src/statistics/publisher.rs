@@ -1,8 +1,8 @@
 //! The writing side: the numbers that a node's own cycles store into its file.
 
+use super::directory::{self, Process};
 use super::layout::{self, HEADER, MAX_PEERS, RECORD, Request, head, node, slot};
 use super::map::Map;
-use super::place::{self, Process};
 use crate::shared::owner;
 use std::collections::HashMap;
 use std::fs::File;
@@ -40,7 +40,7 @@ pub(crate) struct NodeInfo {
 pub(crate) struct Publisher {
     sheet: Arc<Mutex<Sheet>>,
     /// The index of this thread among the node's.
-    place: usize,
+    index: usize,
     /// The number of the node's threads.
     count: usize,
     due: Instant,
@@ -75,7 +75,7 @@ impl Publisher {
     /// Makes the file in the first directory that allows it.
     pub(crate) fn new(about: NodeInfo, now: Instant) -> io::Result<Self> {
         let mut refused = io::Error::from(io::ErrorKind::NotFound);
-        for dir in place::own() {
+        for dir in directory::own() {
             match Self::within(&dir, about, now) {
                 Ok(publisher) => {
                     sweep(&dir);
@@ -91,7 +91,7 @@ impl Publisher {
     pub(super) fn within(dir: &Path, about: NodeInfo, now: Instant) -> io::Result<Self> {
         let name = super::file_name(std::process::id(), about.node);
         let path = dir.join(&name);
-        let file = match place::create(dir, &name) {
+        let file = match directory::create(dir, &name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Left by a process that had our ID before, or this process has two nodes of one
                 // name.
@@ -99,7 +99,7 @@ impl Publisher {
                     return Err(error);
                 }
                 std::fs::remove_file(&path)?;
-                place::create(dir, &name)?
+                directory::create(dir, &name)?
             }
             made => made?,
         };
@@ -112,7 +112,7 @@ impl Publisher {
 
     /// Publishes to memory without a name. Also returns a handle to read it.
     pub(crate) fn anonymous(about: NodeInfo, now: Instant) -> io::Result<(Self, File)> {
-        let file = place::anonymous()?;
+        let file = directory::anonymous()?;
         Ok((Self::over(&file, None, about, now)?, file))
     }
 
@@ -133,10 +133,10 @@ impl Publisher {
         Ok(Self::at(Arc::new(Mutex::new(sheet)), 0, 1, now))
     }
 
-    fn at(sheet: Arc<Mutex<Sheet>>, place: usize, count: usize, now: Instant) -> Self {
+    fn at(sheet: Arc<Mutex<Sheet>>, index: usize, count: usize, now: Instant) -> Self {
         Self {
             sheet,
-            place,
+            index,
             count,
             due: now,
             published: 0,
@@ -150,7 +150,7 @@ impl Publisher {
     /// last.
     pub(crate) fn divide(self, count: usize) -> Vec<Self> {
         self.sheet().parts = vec![Part::default(); count];
-        let part = |place| Self::at(Arc::clone(&self.sheet), place, count, self.due);
+        let part = |index| Self::at(Arc::clone(&self.sheet), index, count, self.due);
         (0..count).map(part).collect()
     }
 
@@ -181,7 +181,7 @@ impl Publisher {
             return;
         }
         if let Some(request) = Request::of(word) {
-            if owner(request.node, self.count) != self.place {
+            if owner(request.node, self.count) != self.index {
                 return;
             }
             // A peer that is unknown has no mode: the request is done with.
@@ -196,7 +196,7 @@ impl Publisher {
         self.published = happened(engine);
         self.choose(now, engine);
         let mut sheet = self.sheet();
-        if let Some(part) = sheet.parts.get_mut(self.place) {
+        if let Some(part) = sheet.parts.get_mut(self.index) {
             part.counters = *engine.counters();
             part.socket = *socket;
             part.known = engine.peer_count();
@@ -269,7 +269,7 @@ impl Sheet {
             for stats in part.peers.iter().take(MAX_PEERS - used) {
                 let base = HEADER + used * RECORD;
                 self.map.change(base + layout::peer::GENERATION, |map| {
-                    layout::put_peer(stats, |place, word| map.put(base + place, word));
+                    layout::put_peer(stats, |index, word| map.put(base + index, word));
                 });
                 used += 1;
             }
@@ -280,11 +280,11 @@ impl Sheet {
             map.put(node::PUBLISHED, since_1970.map_or(0, layout::nanos));
             map.put(node::PEERS_KNOWN, word(whole.known));
             map.put(node::PEERS_SHOWN, word(used));
-            for (place, field) in (node::COUNTERS..).zip(layout::NODE_FIELDS) {
-                map.put(place, (field.get)(&whole.counters));
+            for (index, field) in (node::COUNTERS..).zip(layout::NODE_FIELDS) {
+                map.put(index, (field.get)(&whole.counters));
             }
-            for (place, field) in (node::SOCKET..).zip(layout::SOCKET_FIELDS) {
-                map.put(place, (field.get)(&whole.socket));
+            for (index, field) in (node::SOCKET..).zip(layout::SOCKET_FIELDS) {
+                map.put(index, (field.get)(&whole.socket));
             }
         });
     }
@@ -334,11 +334,11 @@ fn describe(map: &Map, about: NodeInfo) {
     map.put(head::NAMESPACE, process.namespace);
     map.put(head::NODE, about.node.0.into());
     map.put(head::OPENED, since_1970.map_or(0, layout::nanos));
-    for (place, half) in (head::PROGRAM..).zip(halves) {
-        map.put(place, half);
+    for (index, half) in (head::PROGRAM..).zip(halves) {
+        map.put(index, half);
     }
-    for (place, part) in (head::ADDRESS..).zip(layout::address_words(Some(about.local))) {
-        map.put(place, part);
+    for (index, part) in (head::ADDRESS..).zip(layout::address_words(Some(about.local))) {
+        map.put(index, part);
     }
     map.put_last(head::MAGIC, layout::MAGIC);
 }

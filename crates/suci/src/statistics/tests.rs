@@ -1,6 +1,6 @@
+use super::directory::{self, Process};
 use super::layout::{MAX_PEERS, RECORD, head, node, peer};
 use super::map::Map;
-use super::place::{self, Process};
 use super::publisher::busiest;
 use super::*;
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ fn published(dir: &Path, peers: u32) -> (Publisher, StatFile) {
     (publisher, file)
 }
 
-/// Every word of a record has one place, and comes back from it.
+/// Every word of a record has one index, and comes back from it.
 #[test]
 fn a_record_holds_all_that_is_known_of_a_peer() {
     let numbers = |at: usize| 1_000 + at as u64;
@@ -93,23 +93,23 @@ fn names_are_unique_within_their_table() {
     unique(SOCKET_FIELDS.iter().map(|field| field.name).collect());
 }
 
-/// The page that other programs are written by has every field at its place.
+/// The page that other programs are written by has every field at its index.
 #[test]
 fn the_documentation_is_the_layout() {
     let page = include_str!("../../../../docs/statistics.md");
     let mut wanted = Vec::new();
     let mut row = |word: usize, name: &str| wanted.push(format!("| {word} | `{name}` |"));
-    for (field, place) in PEER_FIELDS.iter().zip(peer::FIELDS..) {
-        row(place, field.name);
+    for (field, index) in PEER_FIELDS.iter().zip(peer::FIELDS..) {
+        row(index, field.name);
     }
-    for (reason, place) in WaitReason::ALL.iter().zip((peer::WAITS..).step_by(2)) {
-        row(place, reason.name());
+    for (reason, index) in WaitReason::ALL.iter().zip((peer::WAITS..).step_by(2)) {
+        row(index, reason.name());
     }
-    for (field, place) in NODE_FIELDS.iter().zip(node::COUNTERS..) {
-        row(place, field.name);
+    for (field, index) in NODE_FIELDS.iter().zip(node::COUNTERS..) {
+        row(index, field.name);
     }
-    for (field, place) in SOCKET_FIELDS.iter().zip(node::SOCKET..) {
-        row(place, field.name);
+    for (field, index) in SOCKET_FIELDS.iter().zip(node::SOCKET..) {
+        row(index, field.name);
     }
     let missing: Vec<_> = wanted.iter().filter(|row| !page.contains(*row)).collect();
     assert!(
@@ -233,8 +233,8 @@ fn a_new_node_sweeps_after_the_dead() {
     let bytes = std::fs::read(publisher.path().unwrap()).unwrap();
     let write = |pid: u32, words: &[(usize, u64)]| {
         let mut bytes = bytes.clone();
-        for (place, word) in words {
-            bytes[8 * place..][..8].copy_from_slice(&word.to_le_bytes());
+        for (index, word) in words {
+            bytes[8 * index..][..8].copy_from_slice(&word.to_le_bytes());
         }
         let path = dir.join(file_name(pid, NodeId(7)));
         std::fs::write(&path, bytes).unwrap();
@@ -285,7 +285,7 @@ fn a_living_nodes_file_is_left_alone() {
 /// About a process that cannot be seen from here nothing is known, least of all that it is dead.
 #[test]
 fn a_process_of_another_namespace_may_live() {
-    let (own, here) = (Process::own(), place::namespace());
+    let (own, here) = (Process::own(), directory::namespace());
     assert!(own.may_live(here));
     let started = own.started + 1;
     let dead = Process { started, ..own };
@@ -305,12 +305,13 @@ fn a_process_of_another_namespace_may_live() {
 #[test]
 fn statistics_lie_in_memory() {
     let memory = Path::new("/dev/shm");
-    assert!(place::is_in_memory(memory));
+    assert!(directory::is_in_memory(memory));
     assert!(
-        !place::is_in_memory(Path::new("/proc")) && !place::is_in_memory(Path::new("/nowhere"))
+        !directory::is_in_memory(Path::new("/proc"))
+            && !directory::is_in_memory(Path::new("/nowhere"))
     );
-    for place in place::own() {
-        assert!(place.parent().is_some_and(place::is_in_memory), "{place:?}");
+    for dir in directory::own() {
+        assert!(dir.parent().is_some_and(directory::is_in_memory), "{dir:?}");
     }
 }
 
@@ -331,7 +332,7 @@ fn whatever_a_file_holds_reading_it_ends_in_numbers_or_an_error() {
             "{length}"
         );
     }
-    for place in [
+    for index in [
         head::MAGIC,
         head::VERSION,
         head::HEADER,
@@ -340,8 +341,8 @@ fn whatever_a_file_holds_reading_it_ends_in_numbers_or_an_error() {
         head::PID,
     ] {
         let mut bad = good.clone();
-        bad[8 * place..][..8].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert_eq!(refused(&bad), io::ErrorKind::InvalidData, "{place}");
+        bad[8 * index..][..8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert_eq!(refused(&bad), io::ErrorKind::InvalidData, "{index}");
     }
     // Directories and pipes neither.
     std::fs::remove_file(&path).unwrap();
@@ -380,7 +381,7 @@ fn whatever_a_file_holds_reading_it_ends_in_numbers_or_an_error() {
 #[test]
 fn records_are_read_whole() {
     let (_all, dir) = directory();
-    let file = place::create(&dir, "1-1.stat").unwrap();
+    let file = directory::create(&dir, "1-1.stat").unwrap();
     let map = Map::new(&file, layout::WORDS).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let span = node::COUNTERS..node::COUNTERS + 24;

@@ -5,8 +5,8 @@ const LIMIT: Duration = Duration::from_millis(8);
 
 const LONG: Duration = Duration::from_micros(60);
 
-/// Nothing but input to heed, and an empty socket.
-const IDLE: Heed = Heed {
+/// Nothing but input to conditions, and an empty socket.
+const IDLE: WaitConditions = WaitConditions {
     due: None,
     deadline: Deadline::NEVER,
     want_write: false,
@@ -129,21 +129,25 @@ fn timers_limits_and_a_full_socket_need_a_sleep_beside_the_socket() {
     assert_eq!(waiter.sleep(IDLE), Step::SleepInReceive);
     let left = Deadline::after(LIMIT / 2);
     let beside = [
-        Heed {
+        WaitConditions {
             due: Some(PRECISE / 2),
             ..IDLE
         },
-        Heed {
+        WaitConditions {
             deadline: left,
             ..IDLE
         },
-        Heed {
+        WaitConditions {
             want_write: true,
             ..IDLE
         },
     ];
-    for heed in beside {
-        assert_eq!(waiter.sleep(heed), Step::SleepBeside, "{heed:?}");
+    for conditions in beside {
+        assert_eq!(
+            waiter.sleep(conditions),
+            Step::SleepBeside,
+            "{conditions:?}"
+        );
     }
     // The rest of a long wait is one sleep.
     waiter.on_receive(None);
@@ -187,7 +191,7 @@ fn a_stream_is_slept_through_in_timed_sleeps() {
     );
     waiter.on_receive(Some(DENSE / 2));
     assert!((0..100).all(|_| stream(&mut waiter, LONG)));
-    let left = Heed {
+    let left = WaitConditions {
         drained: false,
         ..IDLE
     };

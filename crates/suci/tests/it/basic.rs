@@ -202,7 +202,7 @@ fn flush_waits_for_all_and_queue_len_tells() {
     assert_eq!(a.peer(b.id()).queue_len().unwrap(), (10, 1_000));
     let receiver = std::thread::spawn(move || {
         (0..10).for_each(|_| drop(take(&mut b)));
-        // The last acknowledgement rides on nothing: it goes with the next turn.
+        // The last acknowledgement rides on nothing: it goes with the next cycle.
         b.poll(Duration::ZERO).unwrap();
         b
     });
@@ -339,7 +339,7 @@ fn spinning_nodes_talk_alike() {
         a.send_copy(id, &round.to_le_bytes()).unwrap();
         assert_eq!(&take(&mut a).payload[..], round.to_le_bytes());
     }
-    // The echo's last acknowledgement rides on nothing: it goes with the next turn.
+    // The echo's last acknowledgement rides on nothing: it goes with the next cycle.
     a.poll(Duration::ZERO).unwrap();
     echo.join().unwrap();
 }

@@ -115,8 +115,8 @@ fn a_program_that_waits_for_edges_misses_nothing() {
     }
 }
 
-/// The descriptor rings for arrivals after a look that found nothing, even if that look came before
-/// the ringing thread was done.
+/// The descriptor is signalled for arrivals after a call that found nothing, even if that call came
+/// before the signalling thread was done.
 #[test]
 fn a_program_of_several_threads_that_waits_for_edges_misses_nothing() {
     let [a, b] = [0, 1].map(|id| builder(id).open_threads(1).unwrap());

@@ -311,7 +311,7 @@ fn one_full_peer_blocks_no_other() {
     }
 }
 
-/// Messages that wait in several threads are taken in turn.
+/// Messages that wait in several threads are taken in rotation.
 #[test]
 fn a_handle_takes_from_all_threads_in_turn() {
     const MESSAGES: usize = 900;
@@ -322,7 +322,7 @@ fn a_handle_takes_from_all_threads_in_turn() {
         }
         other.flush(LONG).unwrap();
     }
-    // Everything waits in the rings: a turn of each thread is over.
+    // Everything waits in the rings: a cycle of each thread is over.
     a.counters().unwrap();
     for _ in 0..2 {
         let mut counts = BTreeMap::<NodeId, usize>::new();
@@ -333,7 +333,7 @@ fn a_handle_takes_from_all_threads_in_turn() {
         }
         assert_eq!(counts.into_values().collect::<Vec<_>>(), [MESSAGES / 3; 3]);
     }
-    // Another handle has turns of its own, and events come in turn too.
+    // Another handle has a rotation of its own, and events come in rotation, too.
     let b = a.clone();
     for _ in 0..MESSAGES {
         b.try_recv().unwrap().expect("waits");

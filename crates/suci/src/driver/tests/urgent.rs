@@ -1,4 +1,4 @@
-//! An urgent message waits for one train and one batch of datagrams, not for a whole look or
+//! An urgent message waits for one train and one batch of datagrams, not for a whole poll or
 //! output.
 
 use super::*;
@@ -47,13 +47,13 @@ fn bulk_is_not_sent_before_the_program_has_its_urgent_message() {
         push(&mut b, 0, question);
         b.output_now().unwrap();
         (0..20).for_each(|_| push(&mut a, 1, vec![1; 20_000].into()));
-        a.turn().unwrap();
+        a.run_cycle().unwrap();
         assert_eq!(trains(&script) == 0, comes_first);
         assert!(a.has_message());
         if comes_first {
             assert!(a.tx_incomplete && a.hold_number().is_some());
             std::thread::sleep(Duration::from_millis(2));
-            a.turn().unwrap();
+            a.run_cycle().unwrap();
             assert_ne!(trains(&script), 0, "it leaves the message there");
         }
         assert!(a.take_message().is_some());
@@ -64,7 +64,7 @@ fn bulk_is_not_sent_before_the_program_has_its_urgent_message() {
     }
 }
 
-/// If the last output left something, the driver first looks at the socket; an urgent answer is
+/// If the last output left something, the driver first polls the socket; an urgent answer is
 /// sent before that.
 #[test]
 fn an_urgent_answer_waits_for_no_look_at_the_socket() {
@@ -80,7 +80,7 @@ fn an_urgent_answer_waits_for_no_look_at_the_socket() {
         };
         send(answer);
         let first = script.lock().unwrap().order.first().copied();
-        assert_eq!(first, Some(if goes_first { "train" } else { "look" }));
+        assert_eq!(first, Some(if goes_first { "train" } else { "poll" }));
         script.lock().unwrap().slow_trains = Duration::ZERO;
         until(&mut a, &mut b, |a, b| {
             b.take_message();
@@ -106,7 +106,7 @@ fn only_what_is_urgent_is_sent_before_the_look() {
     });
 }
 
-/// A handle has something urgent for the thread: a look ends after a batch, and an output after a
+/// A handle has something urgent for the thread: a poll ends after a batch, and an output after a
 /// train.
 #[test]
 fn an_interrupt_waits_for_one_batch_and_one_train() {
@@ -118,12 +118,12 @@ fn an_interrupt_waits_for_one_batch_and_one_train() {
         let sent = b.engine.counters().packets_out + count as u64;
         while b.engine.counters().packets_out < sent {
             assert!(!end.is_over(), "the window holds them all");
-            b.turn().unwrap();
+            b.run_cycle().unwrap();
         }
         a.interrupt.store(true, Ordering::Relaxed);
-        let taken = long_look(a, &script, true, Duration::ZERO);
+        let taken = long_poll(a, &script, Follows::Output, Duration::ZERO);
         assert_eq!(taken, input::BULK);
-        assert!(a.last_look.cut_short, "the next look is due at once");
+        assert!(a.last_poll.cut_short, "the next poll is due at once");
         a.interrupt.store(false, Ordering::Relaxed);
     });
     trains(&script);

@@ -1,4 +1,4 @@
-//! The places of statistics files: one directory for each user, which no other user can enter.
+//! The directories of statistics files: one for each user, which no other user can enter.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, OpenOptions};

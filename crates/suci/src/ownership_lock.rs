@@ -1,4 +1,4 @@
-//! A value that two threads take in turn, by one compare-and-swap.
+//! A value that two threads use alternately: taking it is one compare-and-swap.
 //!
 //! A mutex would do, but its word does not tell whether the value was taken lately, which the
 //! sleeping helper must know. Here the word counts uses.
@@ -13,20 +13,20 @@ const SPINS: u32 = 100;
 
 /// A value, and a word: odd while it is taken, higher after every use.
 #[derive(Debug)]
-pub(crate) struct Cell<T> {
+pub(crate) struct OwnershipLock<T> {
     word: AtomicU64,
     /// A thread sleeps until the word changes.
     watcher_sleeps: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only through a `Taken`, and `take_at` makes one only by moving the
-// word from even to odd, which no second thread can do until the first `Taken` moved it on. So the
-// value goes from thread to thread as if sent, for which `T: Send` suffices. A `Taken` is shared
-// and sent as a `&mut T` is: sharing one needs `T: Sync`.
-unsafe impl<T: Send> Sync for Cell<T> {}
+// SAFETY: the value is reached only through an `OwnershipGuard`, and `take_at` makes one only by
+// moving the word from even to odd, which no second thread can do until the first `OwnershipGuard`
+// moved it on. So the value goes from thread to thread as if sent, for which `T: Send` suffices. An
+// `OwnershipGuard` is shared and sent as a `&mut T` is: sharing one needs `T: Sync`.
+unsafe impl<T: Send> Sync for OwnershipLock<T> {}
 
-impl<T> Cell<T> {
+impl<T> OwnershipLock<T> {
     pub(crate) fn new(value: T) -> Self {
         let (word, watcher_sleeps) = (AtomicU64::new(0), AtomicBool::new(false));
         Self {
@@ -42,9 +42,9 @@ impl<T> Cell<T> {
     }
 
     /// Calls `sleep` if the word is still `word`, also while the value is in use (an odd word).
-    /// [`Taken::show_life`] ends the sleep: `sleep_while` sets a mark and then reads the word,
-    /// `show_life` changes the word and then reads the mark. Full fences lie between, so one of
-    /// them sees the other.
+    /// [`OwnershipGuard::show_life`] ends the sleep: `sleep_while` sets a mark and then reads the
+    /// word, `show_life` changes the word and then reads the mark. Full fences lie between, so one
+    /// of them sees the other.
     pub(crate) fn sleep_while(&self, word: u64, sleep: impl FnOnce()) {
         self.watcher_sleeps.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -55,7 +55,7 @@ impl<T> Cell<T> {
     }
 
     /// Takes the value if the word is still `word` and the value is free.
-    pub(crate) fn take_at(&self, word: u64) -> Option<Taken<'_, T>> {
+    pub(crate) fn take_at(&self, word: u64) -> Option<OwnershipGuard<'_, T>> {
         if word & 1 == 1 {
             return None;
         }
@@ -67,14 +67,14 @@ impl<T> Cell<T> {
                 Ordering::Relaxed,
             )
             .ok()?;
-        Some(Taken {
-            cell: self,
+        Some(OwnershipGuard {
+            lock: self,
             value: PhantomData,
         })
     }
 
     /// Takes the value as soon as it is free. Users hold it for a bounded time.
-    pub(crate) fn take(&self) -> Taken<'_, T> {
+    pub(crate) fn take(&self) -> OwnershipGuard<'_, T> {
         let mut spins = 0;
         loop {
             if let Some(taken) = self.take_at(self.word()) {
@@ -92,44 +92,44 @@ impl<T> Cell<T> {
 
 /// The exclusive right to use the value.
 #[derive(Debug)]
-pub(crate) struct Taken<'a, T> {
-    cell: &'a Cell<T>,
+pub(crate) struct OwnershipGuard<'a, T> {
+    lock: &'a OwnershipLock<T>,
     /// Makes the borrow checker and `Send` treat this right as a `&mut T`.
     value: PhantomData<&'a mut T>,
 }
 
-impl<T> Taken<'_, T> {
+impl<T> OwnershipGuard<'_, T> {
     /// Shows a thread that watches the word that the value is still in use. If that thread sleeps,
-    /// `ring` wakes it.
-    pub(crate) fn show_life(&self, ring: impl FnOnce()) {
-        self.cell.word.fetch_add(2, Ordering::Relaxed);
+    /// `wake` wakes it.
+    pub(crate) fn show_life(&self, wake: impl FnOnce()) {
+        self.lock.word.fetch_add(2, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if self.cell.watcher_sleeps.load(Ordering::Relaxed) {
-            ring();
+        if self.lock.watcher_sleeps.load(Ordering::Relaxed) {
+            wake();
         }
     }
 }
 
-impl<T> Deref for Taken<'_, T> {
+impl<T> Deref for OwnershipGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: while this `Taken` exists the word is odd and no other one exists, so there is no
-        // mutable reference; the borrow of `self` keeps `deref_mut` from making one.
-        self.cell.value.with(|value| unsafe { &*value })
+        // SAFETY: while this `OwnershipGuard` exists the word is odd and no other one exists, so
+        // there is no mutable reference; the borrow of `self` keeps `deref_mut` from making one.
+        self.lock.value.with(|value| unsafe { &*value })
     }
 }
 
-impl<T> DerefMut for Taken<'_, T> {
+impl<T> DerefMut for OwnershipGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as for `deref`; the exclusive borrow of `self` keeps this reference the only one.
-        self.cell.value.with_mut(|value| unsafe { &mut *value })
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
     }
 }
 
-impl<T> Drop for Taken<'_, T> {
+impl<T> Drop for OwnershipGuard<'_, T> {
     fn drop(&mut self) {
-        self.cell.word.fetch_add(1, Ordering::Release);
+        self.lock.word.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_taken_value_is_shared_only_if_it_is_sync() {
         const fn assert_sync<T: Sync>() {}
-        assert_sync::<Taken<'_, u8>>();
-        <Taken<'_, std::cell::Cell<u8>> as UnlessSync<_>>::holds();
+        assert_sync::<OwnershipGuard<'_, u8>>();
+        <OwnershipGuard<'_, std::cell::Cell<u8>> as UnlessSync<_>>::holds();
     }
 }
