@@ -42,7 +42,7 @@ const SLOW: &[&str] = &[
     "engine::tests::hostile::",
     "engine::tests::large::",
     "engine::tests::need::",
-    "engine::tests::places::",
+    "engine::tests::peer_slots::",
     "engine::tests::provoked::",
     "engine::tests::runs::",
     "engine::tests::strangers::",

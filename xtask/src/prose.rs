@@ -18,18 +18,23 @@ pub const DOCUMENTS: [(&str, u64); 3] = [
 
 /// Words that the code once used for things that have a standard name, and that name.
 const BANNED: &[(&str, &str)] = &[
+    ("AckWaits", "AckDelays"),
     ("Appetite", "Demand"),
     ("Beacon", "Readiness"),
     ("begin_turn", "begin_cycle"),
+    ("Bell", "EventFd"),
     ("Company", "CompetitiveMode"),
     ("Doze", "Parker"),
     ("Farewell", "EndedSession"),
     ("Flight", "SentBatch"),
     ("Gather", "SendCoalescer"),
     ("Habit", "Waiter"),
+    ("heard_at", "last_source"),
+    ("Heed", "WaitConditions"),
     ("heed_mode", "apply_peer_mode"),
     ("Hungry", "Unsatisfied"),
     ("last_words", "final_close"),
+    ("LastLook", "LastPoll"),
     ("Lean", "TrafficClassifier"),
     ("Ledger", "SentPackets"),
     ("left_off", "tx_incomplete"),
@@ -38,10 +43,14 @@ const BANNED: &[(&str, &str)] = &[
     ("Naps", "timed sleep"),
     ("News", "EventQueue"),
     ("newsworthy", "peers_with_events"),
+    ("Outlook", "Publishers"),
     ("Post", "CrossShardQueue"),
+    ("RateMark", "RateSnapshot"),
     ("Rota", "RoundRobin"),
     ("Runs", "FrameBatch"),
     ("sate", "mark_satisfied"),
+    ("Seat", "Registration"),
+    ("Seated", "Admitted"),
     ("Sequel", "ContiguousPackets"),
     ("Slack", "CwndValidation"),
     ("Spare", "BufferCache"),
@@ -50,6 +59,7 @@ const BANNED: &[(&str, &str)] = &[
     ("Stretch", "SentRange"),
     ("Tries", "Backoff"),
     ("Turns", "Scheduler"),
+    ("Willing", "SendingPeer"),
 ];
 
 /// Checks the width of comments and prose, the size of the first documents, that no comment begins

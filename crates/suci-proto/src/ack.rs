@@ -15,14 +15,6 @@ use core::ops::RangeInclusive;
 use dedup::Dedup;
 use spans::Spans;
 
-/// How long an acknowledgement waits for a packet that carries it, until
-/// [`Received::set_max_ack_delay`] is called. A connection calls it at once.
-pub const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(1);
-
-/// Number of unacknowledged packets that forces an acknowledgement, until
-/// [`Received::set_ack_every`] is called. A connection calls it at once (`apply_peer_mode`).
-pub const DEFAULT_ACK_EVERY: u32 = 16;
-
 /// The need to send an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckNeed {
@@ -54,7 +46,7 @@ pub struct Received {
     /// Number of unacknowledged packets that make the acknowledgement urgent.
     ack_every: u32,
     max_ack_delay: Duration,
-    /// The program's bound of `max_ack_delay`, set by its controller (`Steer`).
+    /// The program's bound of `max_ack_delay`, set by its steering function (`Steer`).
     bound: Option<Duration>,
 }
 
@@ -66,7 +58,9 @@ impl Received {
         self.spans.shrink();
     }
 
-    /// Returns the initial state for a connection whose packet numbers begin at `first`.
+    /// Returns the initial state for a connection whose packet numbers begin at `first`. Each
+    /// packet is acknowledged at once until [`set_ack_every`](Self::set_ack_every) and
+    /// [`set_max_ack_delay`](Self::set_max_ack_delay) are called.
     #[must_use]
     pub fn new(first: PacketNumber) -> Self {
         Self {
@@ -78,8 +72,8 @@ impl Received {
             unacked: 0,
             waiting_since: Instant::ZERO,
             urgent: false,
-            ack_every: DEFAULT_ACK_EVERY,
-            max_ack_delay: DEFAULT_MAX_ACK_DELAY,
+            ack_every: 1,
+            max_ack_delay: Duration::ZERO,
             bound: None,
         }
     }

@@ -52,7 +52,7 @@ pub struct Config {
     /// The nodes that may open a session; default [`AcceptPolicy::Book`].
     pub accept: AcceptPolicy,
     /// Most peers: this many nodes in the book, and this many that are strangers or were connected
-    /// at some time. Nodes of the book that were never connected take no place from strangers.
+    /// at some time. Nodes of the book that were never connected take no slot from strangers.
     /// Default 16,384.
     pub max_peers: usize,
     /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on

@@ -283,7 +283,7 @@ pub enum RefusedReason {
     WrongNode,
     /// One side is sealed, the other plain.
     Mode,
-    /// The peer's receive buffer has no place for another connection. Tried again; places go first
+    /// The peer's receive buffer has no slot for another connection. Tried again; slots go first
     /// to the nodes that asked first.
     NoSocketCredit,
     /// The peer has no memory for another session.
@@ -293,7 +293,7 @@ pub enum RefusedReason {
     /// Messages of several earlier sessions with us wait at the peer until its program receives
     /// them.
     Unread,
-    /// This node's own receive buffer has no place for another connection.
+    /// This node's own receive buffer has no slot for another connection.
     NoSocketCreditHere,
     /// This node has no memory for another session.
     NoMemoryHere,
@@ -351,7 +351,7 @@ impl fmt::Display for RefusedReason {
             }
             Self::Mode => "one side is sealed and the other plain: open both alike",
             Self::NoSocketCredit => {
-                "its receive buffer has no place for another connection: raise its recv_buffer and \
+                "its receive buffer has no room for another connection: raise its recv_buffer and \
                  net.core.rmem_max there, or wait until others have gone"
             }
             Self::NoMemory => "it has no memory for another session: raise its setting memory",
@@ -362,7 +362,7 @@ impl fmt::Display for RefusedReason {
                 "messages of earlier sessions wait there: its program has to receive them"
             }
             Self::NoSocketCreditHere => {
-                "this node's receive buffer has no place for another connection: raise recv_buffer and \
+                "this node's receive buffer has no room for another connection: raise recv_buffer and \
                  net.core.rmem_max, or wait until others have gone"
             }
             Self::NoMemoryHere => {

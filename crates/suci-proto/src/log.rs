@@ -179,7 +179,7 @@ pub enum DropReason {
     /// first.
     Contested,
     /// An answer to nothing that this node asked.
-    Unasked,
+    Unsolicited,
     /// An ACCEPT from another address than the INIT went to.
     OtherAddress,
     /// An ACCEPT of a session that is over.
@@ -200,7 +200,7 @@ impl fmt::Display for DropReason {
             Self::Outdated => "outdated",
             Self::Crossing => "crossed this node's INIT, which wins",
             Self::Contested => "a process with this node ID may be alive",
-            Self::Unasked => "answers nothing that this node asked",
+            Self::Unsolicited => "answers nothing that this node asked",
             Self::OtherAddress => "comes from another address than INIT went to",
             Self::OldSession => "belongs to a session that is over",
         })

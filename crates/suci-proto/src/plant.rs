@@ -21,7 +21,7 @@ pub const NAMES: &[&str] = &[
     "lost-blocked",
     "reclaimed-credit-used",
     "idle-never-regains",
-    "places-never-freed",
+    "slots-never-freed",
     "resume-forgets-channel",
     "outcome-wrong-after-restart",
     "higher-epoch-ends-session",

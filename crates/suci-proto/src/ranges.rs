@@ -280,18 +280,18 @@ impl RangeSet {
             .filter(|span| span.start <= offset)
     }
 
-    /// Puts up to two spans where those of `old` were, reusing their places.
+    /// Puts up to two spans where those of `old` were, reusing their positions.
     fn replace(&mut self, old: Range<usize>, new: [Option<Span>; 2]) {
-        let mut place = old.start;
+        let mut index = old.start;
         for span in new.into_iter().flatten() {
-            match self.spans.get_mut(place).filter(|_| place < old.end) {
+            match self.spans.get_mut(index).filter(|_| index < old.end) {
                 Some(slot) => *slot = span,
-                None => self.spans.insert(place, span),
+                None => self.spans.insert(index, span),
             }
-            place = place.saturating_add(1);
+            index = index.saturating_add(1);
         }
-        if place < old.end {
-            self.spans.drain(place..old.end);
+        if index < old.end {
+            self.spans.drain(index..old.end);
         }
     }
 }

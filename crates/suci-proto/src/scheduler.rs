@@ -1,14 +1,14 @@
 //! A scheduler of peers or channels: strict classes, and deficit round robin by weight within a
 //! class.
 //!
-//! A *place* is the index of a peer or channel. Each class has a ring, a circular list through the
-//! entries themselves, and a bitmap tells which rings are not empty. Usually there is one place,
-//! for which a queue would cost more than its turn. The highest class with a listed place is always
-//! served first. Within a class, deficit round robin on bytes applies (Shreedhar and Varghese
-//! 1996): the first place stays first until it sent its quantum, then moves to the end. A train or
-//! packet is not divided, so bytes sent beyond a quantum are subtracted from the next one.
+//! A *flow* is a peer or a channel, named by its index. Each class has a ring, a circular list
+//! through the entries themselves, and a bitmap tells which rings are not empty. Usually there is
+//! one flow, for which a queue would cost more than its turn. The highest class with a listed flow
+//! is always served first. Within a class, deficit round robin on bytes applies (Shreedhar and
+//! Varghese 1996): the first flow stays first until it sent its quantum, then moves to the end. A
+//! train or packet is not divided, so bytes sent beyond a quantum are subtracted from the next one.
 //!
-//! Choosing takes constant time, plus one step for each place that is skipped because it owes more
+//! Choosing takes constant time, plus one step for each flow that is skipped because it owes more
 //! than a quantum. At least [`QUANTUM`] bytes sent before pay for each such step.
 
 /// How many classes there are: the highest is 7.
@@ -89,7 +89,7 @@ impl Default for Priority {
     }
 }
 
-/// The places that have something to do, in the order in which they are served.
+/// The flows that have something to do, in the order in which they are served.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     /// The last of each ring, whose next is the first; zero where the ring is empty.
@@ -97,7 +97,7 @@ pub(crate) struct Scheduler {
     /// A bit for each ring that is not empty.
     occupied: u8,
     entries: Vec<SchedulerEntry>,
-    /// Places that the planted fault `resume-forgets-channel` keeps out.
+    /// Flows that the planted fault `resume-forgets-channel` keeps out.
     #[cfg(suci_plant)]
     forgotten: Vec<usize>,
 }
@@ -105,15 +105,15 @@ pub(crate) struct Scheduler {
 #[derive(Clone, Copy, Debug, Default)]
 struct SchedulerEntry {
     priority: Priority,
-    /// Bytes left of the place's turn; if negative, bytes that it owes.
+    /// Bytes left of the flow's turn; if negative, bytes that it owes.
     left: i32,
     listed: bool,
-    /// The next place in the ring, while this one is listed.
+    /// The next flow in the ring, while this one is listed.
     next: u32,
 }
 
 impl SchedulerEntry {
-    /// Subtracts `bytes` that the place sent.
+    /// Subtracts `bytes` that the flow sent.
     fn charge(&mut self, bytes: usize) {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.left = self.left.saturating_sub(bytes);
@@ -121,80 +121,80 @@ impl SchedulerEntry {
 }
 
 impl Scheduler {
-    /// Changes a place's priority. In its new class it begins at the end.
-    pub(crate) fn set_priority(&mut self, place: usize, priority: Priority) {
-        let listed = self.remove(place);
-        self.entry(place).priority = priority;
+    /// Changes a flow's priority. In its new class it begins at the end.
+    pub(crate) fn set_priority(&mut self, flow: usize, priority: Priority) {
+        let listed = self.remove(flow);
+        self.entry(flow).priority = priority;
         if listed {
-            self.add(place);
+            self.add(flow);
         }
     }
 
-    /// Returns the priority of a place.
-    pub(crate) fn priority(&self, place: usize) -> Priority {
+    /// Returns the priority of a flow.
+    pub(crate) fn priority(&self, flow: usize) -> Priority {
         self.entries
-            .get(place)
+            .get(flow)
             .map_or(Priority::DEFAULT, |e| e.priority)
     }
 
-    /// Lists a place that has something to do at the end of its class, unless it is listed already.
+    /// Lists a flow that has something to do at the end of its class, unless it is listed already.
     /// Returns that class.
     #[inline]
-    pub(crate) fn add(&mut self, place: usize) -> u8 {
+    pub(crate) fn add(&mut self, flow: usize) -> u8 {
         #[cfg(suci_plant)]
-        if self.forgotten.contains(&place) {
-            return self.priority(place).class;
+        if self.forgotten.contains(&flow) {
+            return self.priority(flow).class;
         }
-        let Some(entry) = self.entries.get_mut(place) else {
-            return self.list(place);
+        let Some(entry) = self.entries.get_mut(flow) else {
+            return self.list(flow);
         };
         let class = entry.priority.class;
         if entry.listed {
             return class;
         }
         if self.occupied & bit(class) != 0 {
-            return self.list(place);
+            return self.list(flow);
         }
         entry.listed = true;
-        // `u32` suffices: more places do not fit in memory.
-        entry.next = place as u32;
-        self.last[usize::from(class)] = place as u32;
+        // `u32` suffices: more flows do not fit in memory.
+        entry.next = flow as u32;
+        self.last[usize::from(class)] = flow as u32;
         self.occupied |= bit(class);
         class
     }
 
-    /// As [`add`](Self::add), for a place that is new, or not alone in its class.
+    /// As [`add`](Self::add), for a flow that is new, or not alone in its class.
     #[inline(never)]
-    fn list(&mut self, place: usize) -> u8 {
-        let class = self.entry(place).priority.class;
+    fn list(&mut self, flow: usize) -> u8 {
+        let class = self.entry(flow).priority.class;
         if self.occupied & bit(class) == 0 {
-            return self.add(place);
+            return self.add(flow);
         }
-        let last = core::mem::replace(&mut self.last[usize::from(class)], place as u32);
-        let next = core::mem::replace(&mut self.entry(last as usize).next, place as u32);
-        let entry = self.entry(place);
+        let last = core::mem::replace(&mut self.last[usize::from(class)], flow as u32);
+        let next = core::mem::replace(&mut self.entry(last as usize).next, flow as u32);
+        let entry = self.entry(flow);
         entry.listed = true;
         entry.next = next;
         class
     }
 
     #[inline]
-    pub(crate) fn is_listed(&self, place: usize) -> bool {
-        self.entries.get(place).is_some_and(|e| e.listed)
+    pub(crate) fn is_listed(&self, flow: usize) -> bool {
+        self.entries.get(flow).is_some_and(|e| e.listed)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.occupied == 0
     }
 
-    /// Returns the only listed place, if exactly one is listed.
+    /// Returns the only listed flow, if exactly one is listed.
     pub(crate) fn only(&self) -> Option<usize> {
         let (last, entry) = self.last()?;
         let alone = self.occupied.is_power_of_two() && entry.next as usize == last;
         alone.then_some(last)
     }
 
-    /// Returns the place whose turn it is.
+    /// Returns the flow whose turn it is.
     #[inline]
     pub(crate) fn front(&mut self) -> Option<usize> {
         let class = usize::from(self.front_class()?);
@@ -211,22 +211,22 @@ impl Scheduler {
         }
     }
 
-    /// Returns true if the first place is the only one in its class.
+    /// Returns true if the first flow is the only one in its class.
     pub(crate) fn is_front_alone(&self) -> bool {
         self.last()
             .is_some_and(|(last, entry)| entry.next as usize == last)
     }
 
-    /// Returns the last place of the class whose turn it is.
+    /// Returns the last flow of the class whose turn it is.
     fn last(&self) -> Option<(usize, &SchedulerEntry)> {
         let last = self.last[usize::from(self.front_class()?)] as usize;
         Some((last, self.entries.get(last)?))
     }
 
-    /// Returns the bytes that `place` may still send in its turn.
-    pub(crate) fn left(&self, place: usize) -> i64 {
+    /// Returns the bytes that `flow` may still send in its turn.
+    pub(crate) fn left(&self, flow: usize) -> i64 {
         self.entries
-            .get(place)
+            .get(flow)
             .map_or(0, |entry| i64::from(entry.left))
     }
 
@@ -235,7 +235,7 @@ impl Scheduler {
         self.occupied.checked_ilog2().map(|class| class as u8)
     }
 
-    /// Charges `bytes` to the first place, which sent them. When its turn is over, it moves to the
+    /// Charges `bytes` to the first flow, which sent them. When its turn is over, it moves to the
     /// end of its class.
     pub(crate) fn charge(&mut self, bytes: usize) {
         let Some((first, entry)) = self.first() else {
@@ -247,14 +247,14 @@ impl Scheduler {
         }
     }
 
-    /// Charges `bytes` that a place sent out of its turn to its next turns.
-    pub(crate) fn owe(&mut self, place: usize, bytes: usize) {
-        if let Some(entry) = self.entries.get_mut(place) {
+    /// Charges `bytes` that a flow sent out of its turn to its next turns.
+    pub(crate) fn owe(&mut self, flow: usize, bytes: usize) {
+        if let Some(entry) = self.entries.get_mut(flow) {
             entry.charge(bytes);
         }
     }
 
-    /// Charges `bytes` to the first place, and removes it: it has nothing more to do.
+    /// Charges `bytes` to the first flow, and removes it: it has nothing more to do.
     pub(crate) fn finish_front(&mut self, bytes: usize) {
         if let Some((_, entry)) = self.first() {
             entry.charge(bytes);
@@ -262,7 +262,7 @@ impl Scheduler {
         self.drop_front();
     }
 
-    /// Ends the turn of the first place, even if bytes are left of it, and moves it to the end of
+    /// Ends the turn of the first flow, even if bytes are left of it, and moves it to the end of
     /// its class.
     pub(crate) fn pass(&mut self) {
         if let Some((first, _)) = self.first() {
@@ -270,7 +270,7 @@ impl Scheduler {
         }
     }
 
-    /// Removes the first place, which has nothing more to do. It forfeits the rest of its turn;
+    /// Removes the first flow, which has nothing more to do. It forfeits the rest of its turn;
     /// bytes that it owes stay.
     pub(crate) fn drop_front(&mut self) {
         let Some(class) = self.front_class() else {
@@ -290,27 +290,27 @@ impl Scheduler {
         }
     }
 
-    /// Returns the first place.
+    /// Returns the first flow.
     fn first(&mut self) -> Option<(u32, &mut SchedulerEntry)> {
         let (_, last) = self.last()?;
         let first = last.next;
         Some((first, self.entries.get_mut(first as usize)?))
     }
 
-    /// Moves `first`, the first place, to the end of its class.
+    /// Moves `first`, the first flow, to the end of its class.
     fn rotate(&mut self, first: u32) {
         if let Some(class) = self.front_class() {
             self.last[usize::from(class)] = first;
         }
     }
 
-    /// Resets a place that is given up: its next user begins with the defaults.
-    pub(crate) fn forget(&mut self, place: usize) {
-        self.remove(place);
-        *self.entry(place) = SchedulerEntry::default();
+    /// Resets a flow that is given up: its next user begins with the defaults.
+    pub(crate) fn forget(&mut self, flow: usize) {
+        self.remove(flow);
+        *self.entry(flow) = SchedulerEntry::default();
     }
 
-    /// Plants the fault `resume-forgets-channel`: the first place never has a turn again.
+    /// Plants the fault `resume-forgets-channel`: the first flow never has a turn again.
     #[cfg(suci_plant)]
     pub(crate) fn plant_forgotten(&mut self) {
         let first = self.front();
@@ -318,57 +318,57 @@ impl Scheduler {
         self.forgotten.extend(first);
     }
 
-    /// Returns the places that have something to do, in the order of their turns.
-    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
+    /// Returns the flows that have something to do, in the order of their turns.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = usize> {
         let classes = (0..CLASSES as u8).rev();
         let occupied = classes.filter(|class| self.occupied & bit(*class) != 0);
         occupied.flat_map(|class| {
             let last = self.last[usize::from(class)];
-            let next = |place: u32| self.entries.get(place as usize).map(|entry| entry.next);
-            let places = core::iter::successors(next(last), move |place| {
-                next(*place).filter(|_| *place != last)
+            let next = |flow: u32| self.entries.get(flow as usize).map(|entry| entry.next);
+            let flows = core::iter::successors(next(last), move |flow| {
+                next(*flow).filter(|_| *flow != last)
             });
-            places.map(|place| place as usize)
+            flows.map(|flow| flow as usize)
         })
     }
 
-    /// Moves a place that had its turn out of order to the end of its class. Not for the hot path.
-    pub(crate) fn send_back(&mut self, place: usize) {
-        if self.remove(place) {
-            self.add(place);
+    /// Moves a flow that had its turn out of order to the end of its class. Not for the hot path.
+    pub(crate) fn send_back(&mut self, flow: usize) {
+        if self.remove(flow) {
+            self.add(flow);
         }
     }
 
-    /// Removes a place from its ring. Returns whether it was listed. Not for the hot path.
-    pub(crate) fn remove(&mut self, place: usize) -> bool {
-        let entry = self.entry(place);
+    /// Removes a flow from its ring. Returns whether it was listed. Not for the hot path.
+    pub(crate) fn remove(&mut self, flow: usize) -> bool {
+        let entry = self.entry(flow);
         let (class, listed) = (entry.priority.class, entry.listed);
         let next = core::mem::take(&mut entry.next);
         entry.listed = false;
         if listed {
-            self.unlink(class, place as u32, next);
+            self.unlink(class, flow as u32, next);
         }
         listed
     }
 
-    /// Removes `place`, which `next` follows, from its ring.
-    fn unlink(&mut self, class: u8, place: u32, next: u32) {
-        if place == next {
+    /// Removes `flow`, which `next` follows, from its ring.
+    fn unlink(&mut self, class: u8, flow: u32, next: u32) {
+        if flow == next {
             return self.empty(class, bit(class));
         }
-        // Find the place before it by going around the ring.
+        // Find the flow before it by going around the ring.
         let mut before = next;
         while let Some(entry) = self.entries.get_mut(before as usize)
             && entry.listed
         {
-            if entry.next == place {
+            if entry.next == flow {
                 entry.next = next;
                 break;
             }
             before = entry.next;
         }
         let last = &mut self.last[usize::from(class)];
-        if *last == place {
+        if *last == flow {
             *last = before;
         }
     }
@@ -379,9 +379,9 @@ impl Scheduler {
         self.occupied &= !bits;
     }
 
-    fn entry(&mut self, place: usize) -> &mut SchedulerEntry {
-        if place >= self.entries.len() {
-            let len = place + 1;
+    fn entry(&mut self, flow: usize) -> &mut SchedulerEntry {
+        if flow >= self.entries.len() {
+            let len = flow + 1;
             if len > self.entries.capacity() {
                 // Grow by an eighth only, since there may be ten thousand peers.
                 self.entries
@@ -389,7 +389,7 @@ impl Scheduler {
             }
             self.entries.resize(len, SchedulerEntry::default());
         }
-        &mut self.entries[place]
+        &mut self.entries[flow]
     }
 }
 
@@ -403,7 +403,7 @@ fn emptied(class: u8) -> u8 {
     let bit = bit(class);
     #[cfg(suci_plant)]
     if crate::plant::active("class-starves-class") {
-        // The class below counts as empty too: its places are forgotten.
+        // The class below counts as empty too: its flows are forgotten.
         return bit | bit >> 1;
     }
     bit

@@ -1,5 +1,5 @@
-//! The program's controllers, which tighten what the congestion controller allows. The program
-//! knows which peer is urgent and which gets bulk data; the network does not.
+//! The program's steering functions, which tighten what the congestion controller allows. The
+//! program knows which peer is urgent and which gets bulk data; the network does not.
 
 use crate::time::{Duration, Instant};
 
@@ -33,8 +33,8 @@ pub struct Observation {
     pub queued_bytes: u64,
 }
 
-/// The decision of a program's controller. It can only tighten the limits of network and receiver;
-/// the default adds none.
+/// The decision of a program's steering function. It can only tighten the limits of network and
+/// receiver; the default adds none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Most bytes in flight. 0 pauses messages to the peer; any other number allows at least one
@@ -53,16 +53,16 @@ pub struct Decision {
 /// Shortest [`Decision::again`]: the timer is meant for plans, not for pacing.
 pub(crate) const MIN_AGAIN: Duration = Duration::from_millis(1);
 
-/// While a controller pauses messages, it is asked at least this often: no acknowledgement comes
-/// that would cause it to be asked.
+/// While a steering function pauses messages, it is asked at least this often: no acknowledgement
+/// comes that would cause it to be asked.
 pub(crate) const PAUSED_AGAIN: Duration = Duration::from_millis(100);
 
-/// A program's controller of one peer.
+/// A program's steering function of one peer.
 ///
 /// It is called when it is installed, when the peer acknowledges something, and when
 /// [`Decision::again`] is over. Each decision replaces the one before. It should be quick, and must
 /// not panic: the engine waits for it, on the engine's thread. Any closure of this shape is a
-/// controller.
+/// steering function.
 ///
 /// ```
 /// use suci_proto::{Decision, Observation};

@@ -29,14 +29,14 @@ const _: () = assert!(
 /// One armed timer in its slot's heap; ordered by deadline, then key.
 type Armed = (Instant, usize);
 
-/// The place where a key is armed. It is small, since each peer has one, armed or not.
+/// The position at which a key is armed. It is small, since each peer has one, armed or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ArmedAt {
     slot: u16,
     position: u32,
 }
 
-/// The place of a key that is not armed.
+/// The position of a key that is not armed.
 const NOWHERE: ArmedAt = ArmedAt {
     slot: u16::MAX,
     position: 0,
@@ -74,7 +74,7 @@ pub struct TimerWheel {
     occupied: [u64; LEVELS],
     /// `LEVELS * SLOTS` heaps.
     slots: Vec<Vec<Armed>>,
-    places: Vec<ArmedAt>,
+    armed_at: Vec<ArmedAt>,
     /// The earliest deadline, cached because it is read more often than it changes.
     next: Option<Instant>,
 }
@@ -93,7 +93,7 @@ impl TimerWheel {
             base: 0,
             occupied: [0; LEVELS],
             slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
-            places: Vec::new(),
+            armed_at: Vec::new(),
             next: None,
         }
     }
@@ -103,10 +103,10 @@ impl TimerWheel {
     pub fn set(&mut self, key: usize, deadline: Instant) {
         if !self.moves_within(key, deadline) {
             self.disarm(key);
-            if key >= self.places.len() {
-                self.places.resize(key.saturating_add(1), NOWHERE);
+            if key >= self.armed_at.len() {
+                self.armed_at.resize(key.saturating_add(1), NOWHERE);
             }
-            self.place((deadline, key));
+            self.insert((deadline, key));
         }
         self.next = self.earliest();
     }
@@ -114,12 +114,12 @@ impl TimerWheel {
     /// Changes the deadline of `key` within its slot, as most changes are small. Returns false if
     /// it belongs into another slot.
     fn moves_within(&mut self, key: usize, deadline: Instant) -> bool {
-        let place = self.places.get(key).copied().unwrap_or(NOWHERE);
-        let slot = usize::from(place.slot);
+        let at = self.armed_at.get(key).copied().unwrap_or(NOWHERE);
+        let slot = usize::from(at.slot);
         if self.slot_for(deadline) != slot {
             return false;
         }
-        let position = place.position as usize;
+        let position = at.position as usize;
         self.slots[slot][position].0 = deadline;
         if self.slots[slot].len() > 1 {
             let position = self.rise(slot, position);
@@ -135,20 +135,20 @@ impl TimerWheel {
     }
 
     fn disarm(&mut self, key: usize) {
-        let place = self.places.get_mut(key);
-        let place = place.map_or(NOWHERE, |place| core::mem::replace(place, NOWHERE));
-        if place.is_armed() {
-            self.remove(place);
+        let at = self.armed_at.get_mut(key);
+        let at = at.map_or(NOWHERE, |at| core::mem::replace(at, NOWHERE));
+        if at.is_armed() {
+            self.remove(at);
         }
     }
 
     /// Returns the deadline of `key`.
     #[cfg(test)]
     pub fn deadline(&self, key: usize) -> Option<Instant> {
-        let place = *self.places.get(key)?;
+        let at = *self.armed_at.get(key)?;
         self.slots
-            .get(usize::from(place.slot))?
-            .get(place.position as usize)
+            .get(usize::from(at.slot))?
+            .get(at.position as usize)
             .map(|armed| armed.0)
     }
 
@@ -197,7 +197,7 @@ impl TimerWheel {
             self.occupied[level] &= !bit(slot);
             let mut moving = core::mem::take(&mut self.slots[slot]);
             for armed in moving.drain(..) {
-                self.place(armed);
+                self.insert(armed);
             }
             // No timer was added to the slot meanwhile: keep its memory for the next use.
             if moving.capacity() <= KEPT {
@@ -218,7 +218,7 @@ impl TimerWheel {
     }
 
     /// Puts a timer into the slot of the highest digit in which its tick differs from the base.
-    fn place(&mut self, armed: Armed) {
+    fn insert(&mut self, armed: Armed) {
         let slot = self.slot_for(armed.0);
         self.occupied[slot / SLOTS] |= bit(slot);
         let heap = &mut self.slots[slot];
@@ -233,8 +233,8 @@ impl TimerWheel {
         slot_of(level as usize, tick)
     }
 
-    fn remove(&mut self, place: ArmedAt) {
-        let (slot, position) = (usize::from(place.slot), place.position as usize);
+    fn remove(&mut self, at: ArmedAt) {
+        let (slot, position) = (usize::from(at.slot), at.position as usize);
         let heap = &mut self.slots[slot];
         heap.swap_remove(position);
         if heap.is_empty() {
@@ -258,11 +258,11 @@ impl TimerWheel {
                 break;
             }
             heap[position] = heap[parent];
-            self.places[heap[position].1] = ArmedAt::new(slot, position);
+            self.armed_at[heap[position].1] = ArmedAt::new(slot, position);
             position = parent;
         }
         heap[position] = armed;
-        self.places[armed.1] = ArmedAt::new(slot, position);
+        self.armed_at[armed.1] = ArmedAt::new(slot, position);
         position
     }
 
@@ -283,11 +283,11 @@ impl TimerWheel {
                 break;
             }
             heap[position] = child_armed;
-            self.places[child_armed.1] = ArmedAt::new(slot, position);
+            self.armed_at[child_armed.1] = ArmedAt::new(slot, position);
             position = child;
         }
         heap[position] = armed;
-        self.places[armed.1] = ArmedAt::new(slot, position);
+        self.armed_at[armed.1] = ArmedAt::new(slot, position);
     }
 }
 

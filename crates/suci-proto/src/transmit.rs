@@ -202,8 +202,8 @@ impl Train {
         };
         let value = self.checksum(open, header_only);
         let field = open.head_start + CHECKSUM;
-        if let Some(place) = self.head.get_mut(field..field + 4) {
-            place.copy_from_slice(&value.to_le_bytes());
+        if let Some(target) = self.head.get_mut(field..field + 4) {
+            target.copy_from_slice(&value.to_le_bytes());
         }
         self.segments.push(Segment {
             piece: open.first_piece as u32,
@@ -246,10 +246,10 @@ impl Train {
         for _ in 0..run.count {
             let start = offset as usize;
             let carried = bytes.get(start..start + run.len).unwrap_or_default();
-            let cast = template.cast(number, offset, carried);
+            let stamped = template.stamp(number, offset, carried);
             // The next head overwrites the meaningless bytes behind this one.
-            if let Some(place) = self.head.get_mut(at..at + HeaderTemplate::ROOM) {
-                place.copy_from_slice(cast);
+            if let Some(target) = self.head.get_mut(at..at + HeaderTemplate::ROOM) {
+                target.copy_from_slice(stamped);
             }
             self.segments.push(Segment {
                 piece: self.pieces.len() as u32,

@@ -110,7 +110,7 @@ impl ChannelId {
     }
 }
 
-/// The place of a message in its channel, from 0.
+/// The position of a message in its channel, from 0.
 pub type MessageNumber = u64;
 
 /// The number of a packet on one connection: never reused, never truncated, never wrapping.

@@ -27,7 +27,7 @@ pub enum WaitReason {
     ChannelMemory,
     /// The RTS of a large message was sent, and the receiver has not answered.
     Answer,
-    /// The program's controller ([`Steer`](crate::Steer)) holds the messages back.
+    /// The program's steering function ([`Steer`](crate::Steer)) holds the messages back.
     Controller,
     /// The rate cap that the program set holds the messages back
     /// ([`crate::Engine::change_options`]).
@@ -120,8 +120,8 @@ impl Waits {
 
     /// Sets the waits for one reason.
     pub fn set(&mut self, reason: WaitReason, wait: Waited) {
-        if let Some(place) = self.0.get_mut(reason as usize) {
-            *place = wait;
+        if let Some(slot) = self.0.get_mut(reason as usize) {
+            *slot = wait;
         }
     }
 
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn every_reason_has_its_own_place_and_name() {
         let mut names = std::collections::BTreeSet::new();
-        for (place, reason) in WaitReason::ALL.into_iter().enumerate() {
-            assert_eq!(place, reason as usize);
+        for (index, reason) in WaitReason::ALL.into_iter().enumerate() {
+            assert_eq!(index, reason as usize);
             assert!(names.insert(reason.name()));
         }
     }

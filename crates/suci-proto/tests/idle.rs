@@ -29,12 +29,12 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, slot: *mut u8, layout: Layout) {
         if HUB_RUNS.load(Ordering::Relaxed) {
             HELD.fetch_sub(layout.size(), Ordering::Relaxed);
         }
         // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
+        unsafe { System.dealloc(slot, layout) }
     }
 }
 
@@ -47,7 +47,7 @@ const PEERS: usize = 10_000;
 const MOST: usize = 6 << 10;
 
 /// Bytes of the socket's buffer that each connected peer needs.
-const PLACE: u64 = 6_656;
+const SLOT: u64 = 6_656;
 
 const HUB: NodeId = NodeId(0);
 
@@ -122,11 +122,11 @@ fn turn(engine: &mut Engine, now: Instant, mut send: impl FnMut(SocketAddr, Vec<
 }
 
 impl Net {
-    fn new(places: u64) -> Self {
+    fn new(slots: u64) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         Self {
             now,
-            hub: engine(HUB, PEERS + 1, places * PLACE, now),
+            hub: engine(HUB, PEERS + 1, slots * SLOT, now),
             spokes: Vec::new(),
             due: BTreeSet::new(),
             flying: VecDeque::new(),
@@ -153,18 +153,18 @@ impl Net {
     }
 
     /// Runs `act` with a spoke.
-    fn spoke(&mut self, place: usize, act: impl FnOnce(&mut Engine, Instant)) {
-        let spoke = &mut self.spokes[place];
+    fn spoke(&mut self, slot: usize, act: impl FnOnce(&mut Engine, Instant)) {
+        let spoke = &mut self.spokes[slot];
         if let Some(at) = spoke.next_timeout() {
-            self.due.remove(&(at, place));
+            self.due.remove(&(at, slot));
         }
         spoke.begin_cycle(self.now);
         act(spoke, self.now);
         spoke.handle_timeout(self.now);
         let mut out = Vec::new();
         self.messages += turn(spoke, self.now, |_, packet| out.push(packet));
-        self.due.extend(spoke.next_timeout().map(|at| (at, place)));
-        let (from, at) = (address(NodeId(place as u32 + 1)), self.now);
+        self.due.extend(spoke.next_timeout().map(|at| (at, slot)));
+        let (from, at) = (address(NodeId(slot as u32 + 1)), self.now);
         for packet in out {
             self.hub(|hub, now| {
                 let ecn = Ecn::NotEct;
@@ -188,11 +188,11 @@ impl Net {
         loop {
             while let Some((to, packet)) = self.flying.pop_front() {
                 let SocketAddr::V4(v4) = to else { continue };
-                let place = (v4.ip().to_bits() & 0xff_ffff) as usize - 1;
+                let slot = (v4.ip().to_bits() & 0xff_ffff) as usize - 1;
                 let (from, at, ecn) = (address(HUB), self.now, Ecn::NotEct);
                 // A peer that does not exist yet receives nothing.
-                if place < self.spokes.len() {
-                    self.spoke(place, |spoke, now| {
+                if slot < self.spokes.len() {
+                    self.spoke(slot, |spoke, now| {
                         spoke.handle_datagram(
                             now,
                             &Arrival {
@@ -213,8 +213,8 @@ impl Net {
             };
             self.now = self.now.max(at);
             let due = self.due.first().filter(|(at, _)| *at <= self.now);
-            if let Some((_, place)) = due.copied() {
-                self.spoke(place, |_, _| {});
+            if let Some((_, slot)) = due.copied() {
+                self.spoke(slot, |_, _| {});
             } else {
                 self.hub(|_, _| {});
             }
@@ -224,19 +224,19 @@ impl Net {
 
     /// Adds the next node, which exchanges some messages with the hub.
     fn visit(&mut self) {
-        let place = self.spokes.len();
-        let node = NodeId(place as u32 + 1);
+        let slot = self.spokes.len();
+        let node = NodeId(slot as u32 + 1);
         self.spokes
-            .push(engine(node, place + 1, 256 << 10, self.now));
-        self.spoke(place, |spoke, now| {
+            .push(engine(node, slot + 1, 256 << 10, self.now));
+        self.spoke(slot, |spoke, now| {
             spoke.add_peer(now, HUB, address(HUB)).unwrap();
         });
-        self.exchange(place);
+        self.exchange(slot);
     }
 
-    fn exchange(&mut self, place: usize) {
-        let node = NodeId(place as u32 + 1);
-        self.spoke(place, |spoke, now| {
+    fn exchange(&mut self, slot: usize) {
+        let node = NodeId(slot as u32 + 1);
+        self.spoke(slot, |spoke, now| {
             for size in [10, 3_000, 100] {
                 spoke.send(now, HUB, message(size)).unwrap();
             }
@@ -261,9 +261,9 @@ impl Net {
     }
 }
 
-/// Bytes of each peer of a hub whose socket has places for `places` of them.
-fn measure(places: u64) -> usize {
-    let mut net = Net::new(places);
+/// Bytes of each peer of a hub whose socket has slots for `slots` of them.
+fn measure(slots: u64) -> usize {
+    let mut net = Net::new(slots);
     let held = || HELD.load(Ordering::Relaxed) / PEERS;
     let before = HELD.load(Ordering::Relaxed);
     assert_eq!(before, 0);
@@ -281,8 +281,8 @@ fn measure(places: u64) -> usize {
     for node in (1..=PEERS as u32).map(NodeId) {
         assert_eq!(net.hub.peer_stats(node).unwrap().link, Link::Up);
     }
-    for place in [0, PEERS / 2, PEERS - 1] {
-        net.exchange(place);
+    for slot in [0, PEERS / 2, PEERS - 1] {
+        net.exchange(slot);
     }
     idle
 }

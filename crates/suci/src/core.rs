@@ -238,9 +238,9 @@ impl DerefMut for DriverGuard<'_> {
 
 impl Drop for DriverGuard<'_> {
     fn drop(&mut self) {
-        // After a panic, sending would call a controller that panicked again. The program can fork
-        // while it holds the driver (`Batch`): the child's descriptors are closed by then, and the
-        // number of the eventfd may name another descriptor.
+        // After a panic, sending would call a steering function that panicked again. The program
+        // can fork while it holds the driver (`Batch`): the child's descriptors are closed by then,
+        // and the number of the eventfd may name another descriptor.
         if let Some(hold) = self.work.driver.hold_number()
             && !std::thread::panicking()
             && !self.core.is_forked()

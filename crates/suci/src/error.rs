@@ -343,7 +343,7 @@ pub enum Error {
     /// A number of threads that is not possible.
     #[error("a node cannot have {0} I/O threads: choose 1 to 256")]
     Threads(usize),
-    /// A controller, or a waker, made a call that waits for the I/O thread that runs it.
+    /// A steering function, or a waker, made a call that waits for the I/O thread that runs it.
     #[error(
         "an I/O thread of this node cannot wait for itself: call this from a thread of the program, or use a call that does not wait"
     )]

@@ -60,7 +60,8 @@ impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         let Self(core) = self;
         core.alone.store(true, Ordering::SeqCst);
-        // After a panic (of the program's controller, say), the next call may meet the same panic.
+        // After a panic (of the program's steering function, say), the next call may meet the same
+        // panic.
         while !std::thread::panicking() {
             if let Some(mut driver) = core.enter_at(core.lock.word()) {
                 return driver.send_on();

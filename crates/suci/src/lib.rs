@@ -55,7 +55,7 @@
 //! | … `set_channel_priority`, `finish_channel` | how urgent a channel is; no more messages go on it, and both ends forget it |
 //! | … `cancel` | takes back the messages with one token of which nothing was sent |
 //! | … `queue_len`, `delivered`, `remote_window`, `stats`, `controller` | what is acknowledged and what is not; how much the peer will take now; what was counted, and why messages waited |
-//! | … `steer`, `unsteer` | a controller of the program's own, which can only hold back (example `yield_to_urgent`) |
+//! | … `steer`, `unsteer` | a steering function of the program, which can only hold back (example `yield_to_urgent`) |
 //! | … `connect`, `suspend`, `resume`, `retransmit` | a connection before there is anything to send; messages are held back, and flow again; sends again what is not acknowledged |
 //! | … `close`, `reset` | an end of the session with a deadline; an end now |
 //! | `close` | the end of the node, with one deadline for all peers |
@@ -83,7 +83,7 @@
 //! | `counters`, `peers`, `share_stats` and the questions of [`Peer`] work after `close` | they fail with `Closed` | the threads that would answer are gone |
 //! | what only asks returns at once | it blocks for about one cycle of a thread | the thread owns the answer |
 //! | `memory` bounds all that waits for the program | for each thread, 4 MiB of messages and 4 MiB of replies may wait beside it | they wait where the program takes them without the thread |
-//! | | `OwnThread`: a waker or controller that an I/O thread runs cannot block on the node | the thread would wait for itself |
+//! | | `OwnThread`: a waker or steering function that an I/O thread runs cannot block on the node | the thread would wait for itself |
 //!
 //! Each thread of a [`SharedNode`] has a socket of its own at the node's port. It serves the peers
 //! whose node ID, modulo 256 and then modulo the number of threads, is its index; so give nodes

@@ -527,7 +527,7 @@ impl Node {
 
 /// Runs a cycle if the last poll of the socket is too long ago. The helper expects that a program
 /// that makes calls serves its node, so each call that sets something does. It runs none during a
-/// panic: the panic may be that of the program's controller, which a cycle would call again.
+/// panic: the panic may be that of the program's steering function, which a cycle would call again.
 fn serve(driver: &mut DriverGuard<'_>) {
     if !std::thread::panicking() {
         driver.read_clock();

@@ -117,10 +117,11 @@ impl Peer<'_> {
         })
     }
 
-    /// Installs the program's own controller, in place of the one before. It is asked at once, when
-    /// the peer acknowledges something, and when it wanted to be asked again. It may only hold back
-    /// messages that network and receiver would allow. It survives connections. A [`SharedNode`]
-    /// calls it in the thread that serves the peer. `examples/yield_to_urgent.rs` has one.
+    /// Installs the program's steering function, in place of the one before. It is asked at once,
+    /// when the peer acknowledges something, and when it wanted to be asked again. It may only hold
+    /// back messages that network and receiver would allow. It survives connections. A
+    /// [`SharedNode`] calls it in the thread that serves the peer. `examples/yield_to_urgent.rs`
+    /// has one.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].
@@ -128,7 +129,7 @@ impl Peer<'_> {
         self.set_steer(Some(Box::new(steer)))
     }
 
-    /// Removes the program's controller.
+    /// Removes the program's steering function.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`].

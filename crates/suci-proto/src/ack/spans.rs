@@ -19,13 +19,13 @@ struct ReceivedSpan {
 }
 
 /// How many spans an ACK frame has room for: of those reported before, and of all others.
-struct Places {
+struct SpanQuota {
     reported: usize,
     unreported: usize,
 }
 
-impl Places {
-    /// Takes a place for the next span. Returns whether there was one.
+impl SpanQuota {
+    /// Takes one for the next span. Returns whether one was left.
     const fn take(&mut self, reported: bool) -> bool {
         let left = if reported {
             &mut self.reported
@@ -66,12 +66,12 @@ impl Spans {
         &self,
         most: usize,
     ) -> impl Iterator<Item = RangeInclusive<PacketNumber>> + '_ {
-        let mut places = self.places(most);
+        let mut quota = self.quota(most);
         let chosen = self
             .0
             .iter()
             .rev()
-            .filter(move |span| places.take(span.reported));
+            .filter(move |span| quota.take(span.reported));
         chosen.map(|span| span.start..=span.end)
     }
 
@@ -82,9 +82,9 @@ impl Spans {
             return;
         }
         let next = self.highest().map_or(0, |last| last.saturating_add(1));
-        let (mut places, mut left, mut is_last) = (self.places(most), count, true);
+        let (mut quota, mut left, mut is_last) = (self.quota(most), count, true);
         for span in self.0.iter_mut().rev() {
-            if places.take(span.reported) && left > 0 {
+            if quota.take(span.reported) && left > 0 {
                 left = left.saturating_sub(1);
                 span.reported = !is_last;
             } else {
@@ -94,9 +94,9 @@ impl Spans {
         }
     }
 
-    fn places(&self, most: usize) -> Places {
+    fn quota(&self, most: usize) -> SpanQuota {
         if self.0.len() <= most {
-            return Places {
+            return SpanQuota {
                 reported: most,
                 unreported: most,
             };
@@ -107,7 +107,7 @@ impl Spans {
             .filter(|span| !span.reported)
             .count()
             .min(most);
-        Places {
+        SpanQuota {
             reported: most.saturating_sub(unreported),
             unreported,
         }

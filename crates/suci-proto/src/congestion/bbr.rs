@@ -111,15 +111,15 @@ enum BbrState {
         since: Instant,
         rounds: u32,
     },
-    /// `look` is the measurement, once little is in flight.
+    /// `measured` is set once little is in flight.
     ProbeRtt {
-        look: Option<Look>,
+        measured: Option<RttMeasurement>,
     },
 }
 
 /// Round trips while little is in flight, which measure the path without a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Look {
+struct RttMeasurement {
     since: Instant,
     /// Time on the path, in seconds.
     least: f64,
@@ -265,12 +265,14 @@ impl Bbr {
             self.min_rtt = Some(path);
             self.min_rtt_at = now;
         }
-        if let BbrState::ProbeRtt { look: Some(look) } = &mut self.state
-            && sample.largest_sent_at >= look.since
+        if let BbrState::ProbeRtt {
+            measured: Some(measured),
+        } = &mut self.state
+            && sample.largest_sent_at >= measured.since
         {
-            look.least = look.least.min(path);
-            look.sum += path;
-            look.samples += 1.0;
+            measured.least = measured.least.min(path);
+            measured.sum += path;
+            measured.samples += 1.0;
         }
     }
 
@@ -418,11 +420,11 @@ impl Bbr {
     /// Runs "ProbeRTT".
     fn probe_rtt(&mut self, now: Instant, in_flight: f64, product: f64) {
         match self.state {
-            BbrState::ProbeRtt { look: None }
+            BbrState::ProbeRtt { measured: None }
                 if in_flight <= (PROBE_RTT_GAIN * product).max(MIN_PACKETS * self.mtu) =>
             {
                 self.state = BbrState::ProbeRtt {
-                    look: Some(Look {
+                    measured: Some(RttMeasurement {
                         since: now,
                         least: f64::INFINITY,
                         sum: 0.0,
@@ -430,12 +432,12 @@ impl Bbr {
                     }),
                 };
             }
-            BbrState::ProbeRtt { look: Some(look) }
-                if look.since + PROBE_RTT_TIME <= now && look.samples > 0.0 =>
-            {
-                self.min_rtt = Some(look.least);
+            BbrState::ProbeRtt {
+                measured: Some(measured),
+            } if measured.since + PROBE_RTT_TIME <= now && measured.samples > 0.0 => {
+                self.min_rtt = Some(measured.least);
                 self.min_rtt_at = now;
-                self.usual_rtt = look.sum / look.samples;
+                self.usual_rtt = measured.sum / measured.samples;
                 if self.filled {
                     self.go_down(now);
                     self.state = BbrState::Cruise;
@@ -445,7 +447,7 @@ impl Bbr {
             }
             BbrState::ProbeRtt { .. } | BbrState::Startup => {}
             _ if now.since(self.min_rtt_at) >= PROBE_RTT_EVERY => {
-                self.state = BbrState::ProbeRtt { look: None };
+                self.state = BbrState::ProbeRtt { measured: None };
             }
             _ => {}
         }

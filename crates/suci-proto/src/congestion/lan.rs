@@ -87,14 +87,14 @@ const FUTILE_CUTS: u32 = 8;
 const FAR: f64 = 2.0;
 /// In competition, the time between checks whether the queue is gone, and the shortest time after a
 /// sign of it.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBE_AGAIN: Duration = Duration::from_secs(2);
 /// A queue that falls to this part from one round to the next is such a sign: another `Lan` flow
 /// may be checking.
 const FALL: f64 = 0.8;
 /// Failed checks after which the least round trip is replaced by the least seen since: the path
 /// itself became longer.
-const VAIN_LOOKS: u32 = 5;
+const MAX_FAILED_PROBES: u32 = 5;
 /// Bounds of the window: two packets (RFC 9002 section 7.2), and 100 Gbit/s for five seconds.
 const MIN_PACKETS: f64 = 2.0;
 const MAX_WINDOW: f64 = (1_u64 << 36) as f64;
@@ -310,25 +310,25 @@ impl Lan {
         let (Some(least), Some(base)) = (least, base) else {
             return;
         };
-        if competitive.looking == 0 {
+        if competitive.probing == 0 {
             let before = competitive.last.replace(least).unwrap_or(least);
             let fell = least - base < FALL * (before - base);
-            competitive.look_if_due(now, if fell { LOOK_AGAIN } else { LOOK_EVERY });
+            competitive.probe_if_due(now, if fell { PROBE_AGAIN } else { PROBE_EVERY });
             return;
         }
-        competitive.looking -= 1;
+        competitive.probing -= 1;
         if least - base <= target {
             let window = (self.rates.highest() * (base + target)).min(self.window);
             self.phase = LanPhase::Alone;
             self.futile = 0;
             self.drained_at = Some(now);
             self.set_window(window);
-        } else if competitive.looking == 0 {
+        } else if competitive.probing == 0 {
             competitive.last = None;
-            competitive.vain += 1;
-            if competitive.vain >= VAIN_LOOKS {
+            competitive.failed += 1;
+            if competitive.failed >= MAX_FAILED_PROBES {
                 self.base = competitive.least.take();
-                competitive.vain = 0;
+                competitive.failed = 0;
             }
         }
     }
@@ -433,14 +433,14 @@ impl Controller for Lan {
         self.round.used |= used;
         match &mut self.phase {
             LanPhase::CompetitiveMode(competitive) => {
-                if competitive.looking == 0 {
+                if competitive.probing == 0 {
                     if self.round.samples >= SAMPLES {
                         competitive.judge_slow_start(self.round.least);
                     }
                     competitive.cubic.on_ack(now, sample);
                 }
-                let looking = competitive.looking > 0;
-                let window = if looking {
+                let probing = competitive.probing > 0;
+                let window = if probing {
                     0.0
                 } else {
                     competitive.cubic.window() as f64
@@ -458,7 +458,7 @@ impl Controller for Lan {
         if let LanPhase::CompetitiveMode(competitive) = &mut self.phase {
             competitive.cubic.on_congestion(now, event);
             // Other flows lost packets too: other `Lan` flows check at the same time.
-            competitive.look_if_due(now, LOOK_AGAIN);
+            competitive.probe_if_due(now, PROBE_AGAIN);
             // The other decisions of CUBIC apply with the next acknowledgement. After persistent
             // congestion none may come.
             if event.persistent {
@@ -518,7 +518,7 @@ impl Controller for Lan {
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64> {
         if let LanPhase::CompetitiveMode(competitive) = &self.phase
-            && competitive.looking == 0
+            && competitive.probing == 0
         {
             return competitive.cubic.pacing_rate(rtt);
         }

@@ -57,8 +57,8 @@ pub struct AckSample<'a> {
     pub path: Option<Duration>,
     /// The delivery rate measured now.
     pub rate: Option<RateSample>,
-    /// The sender had no message to send, or no credit, or the program's controller or rate cap
-    /// limited it. Neither the window nor its pace did.
+    /// The sender had no message to send, or no credit, or the program's steering function or rate
+    /// cap limited it. Neither the window nor its pace did.
     pub app_limited: bool,
     /// The sender waits for the pacer, at the pace of this controller and no lower one.
     pub paced: bool,

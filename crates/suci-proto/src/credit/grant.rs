@@ -66,7 +66,7 @@ pub struct Grant {
     /// The peer's ticket in the queue for credit, if it waits.
     pub(super) waiting: Option<u64>,
     pub(super) retired: bool,
-    /// Other peers need this place: the peer gets no more credit, and its connection ends once none
+    /// Other peers need this slot: the peer gets no more credit, and its connection ends once none
     /// of its packets can still arrive.
     pub(super) dismissed: bool,
     pub(super) booked: Booked,
@@ -425,7 +425,7 @@ impl Grant {
         self.begun_at
     }
 
-    /// Returns true if this place was taken away and will soon be free. It may take long if RECLAIM
+    /// Returns true if this slot was taken away and will soon be free. It may take long if RECLAIM
     /// has to be repeated, because RECLAIM or RETURN was lost or the peer does not answer.
     pub(crate) fn is_going(&self) -> bool {
         self.dismissed && self.reclaims <= 1
@@ -468,7 +468,7 @@ impl Grant {
         }
         let granted = self.ahead().saturating_add(self.wire.granted);
         if self.reclaimed_at.is_some() && granted == 0 && !self.dismissed {
-            // The peer holds nothing but its place, so RECLAIM needs no answer any more.
+            // The peer holds nothing but its slot, so RECLAIM needs no answer any more.
             self.reclaimed_at = None;
             self.reclaims = 0;
         }

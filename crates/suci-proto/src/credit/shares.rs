@@ -22,7 +22,7 @@ use drained::Basis;
 const CONTROL_MAX: u64 = 64;
 
 /// One in this many bytes of the data part is for control packets beyond [`CONTROL_MIN`] of a peer.
-/// The control part itself is set apart: it holds [`CONTROL_MIN`] for each place, whatever other
+/// The control part itself is set apart: it holds [`CONTROL_MIN`] for each slot, whatever other
 /// peers hold.
 const EXTRA_PART: u64 = 32;
 
@@ -83,7 +83,7 @@ pub struct Overcommitted {
 /// Returns the bytes of a data part of `budget` bytes that are kept for INITs: half of the reserve
 /// and a packet for unknown nodes, in whole packets, at most the reserve. At least one packet if
 /// the budget holds two: without it, peers that have all credit would keep new peers from free
-/// places.
+/// slots.
 const fn init_reserve(budget: u64) -> u64 {
     let reserve = reserve(budget);
     let packets = reserve / 2 / DATA_CHARGE + 1;
@@ -233,24 +233,24 @@ impl Shares {
     }
 
     /// Returns the number of control packets that are granted to no peer, without those set apart
-    /// for free places.
+    /// for free slots.
     pub(super) fn control_free(&self) -> u64 {
         let apart = self.control_apart();
         let used = self.booked.control.saturating_add(apart);
         self.control_budget.saturating_sub(used)
     }
 
-    /// Returns the number of control packets set apart for places that no peer has.
+    /// Returns the number of control packets set apart for slots that no peer has.
     #[cfg(not(suci_plant))]
     const fn control_apart(&self) -> u64 {
-        self.places().saturating_mul(CONTROL_MIN)
+        self.free_slots().saturating_mul(CONTROL_MIN)
     }
 
     #[cfg(suci_plant)]
     fn control_apart(&self) -> u64 {
         match crate::plant::active("reserve-by-what-is-left") {
             true => 0,
-            false => self.places().saturating_mul(CONTROL_MIN),
+            false => self.free_slots().saturating_mul(CONTROL_MIN),
         }
     }
 
@@ -331,14 +331,14 @@ impl Shares {
     }
 
     /// Returns how many INITs (of a size that fits every path) the budget has room for. Each needs
-    /// one packet and, unless its sender is `seated` already, a place among the peers.
+    /// one packet and, unless its sender is `admitted` already, a slot among the peers.
     #[must_use]
-    pub fn room_for_inits(&self, seated: bool) -> u64 {
+    pub fn room_for_inits(&self, admitted: bool) -> u64 {
         let packets = self.init_packets();
-        if seated {
+        if admitted {
             return packets;
         }
-        packets.min(self.places())
+        packets.min(self.free_slots())
     }
 
     /// Returns how many INITs of unknown nodes the budget has room for. Half of the reserve is for
@@ -356,15 +356,15 @@ impl Shares {
         self.expected = peers;
     }
 
-    /// Returns how many more peers there is a place for.
+    /// Returns how many more peers there is a slot for.
     #[must_use]
-    pub const fn places(&self) -> u64 {
+    pub const fn free_slots(&self) -> u64 {
         self.peer_limit().saturating_sub(self.peers)
     }
 
-    /// Returns whether this peer's place may be given to a node that waits for one, and its rank
+    /// Returns whether this peer's slot may be given to a node that waits for one, and its rank
     /// among such peers; the least rank goes first. Peers that were idle for `idle` or for 100 ms,
-    /// whichever is shorter, come before peers that had their place for a whole turn.
+    /// whichever is shorter, come before peers that had their slot for a whole turn.
     #[must_use]
     pub fn may_dismiss(
         &self,
@@ -383,7 +383,7 @@ impl Shares {
         (now >= begun + TURN).then_some((true, begun))
     }
 
-    /// Takes a peer's place away for another: the peer gets no more credit, and its grant is to be
+    /// Takes a peer's slot away for another: the peer gets no more credit, and its grant is to be
     /// [reclaimed](Self::reclaim_due). Once the grant [is over](Grant::is_over), release it.
     pub fn dismiss(&mut self, grant: &mut Grant) {
         self.stop_waiting(grant);
@@ -392,7 +392,7 @@ impl Shares {
     }
 
     /// Registers a peer that numbers its packets from `first` and sends UDP payloads of at most
-    /// `max_datagram` bytes, and that sent an INIT. `None` if the socket has no free place. The
+    /// `max_datagram` bytes, and that sent an INIT. `None` if the socket has no free slot. The
     /// share may be 0; then the peer sends BLOCKED before its next packet.
     pub fn admit(
         &mut self,
@@ -448,10 +448,10 @@ impl Shares {
         Some(grant)
     }
 
-    /// Makes the first grant of a peer that has its place.
+    /// Makes the first grant of a peer that has its slot.
     fn start(&mut self, first: PacketNumber, charge: u64, now: Instant) -> Grant {
         let share = self.room_for_newcomer(0, charge);
-        // Book the control packets that are set apart for this place, so that they do not count as
+        // Book the control packets that are set apart for this slot, so that they do not count as
         // free for it once more.
         self.booked.control = self.booked.control.saturating_add(CONTROL_MIN);
         let control = self.control_for(CONTROL_MIN);
@@ -608,7 +608,7 @@ impl Shares {
     /// Returns true if the peer left more than 64 RECLAIMs unanswered, for longer than `patience`.
     /// Such a peer goes on sending, so nothing lapses, but may hear nothing of us. RECLAIMs that
     /// were due count even if they could not be sent: a peer that grants us no packet for RECLAIM
-    /// keeps its place no longer.
+    /// keeps its slot no longer.
     pub(crate) fn ignores_reclaim(&self, grant: &Grant, patience: Duration) -> bool {
         let longest = RECLAIM_REPEAT.saturating_mul(1 << RECLAIM_DOUBLINGS);
         grant.reclaimed().is_some_and(|(_, times)| {

@@ -1,7 +1,7 @@
-//! The queue for places in the socket's receive buffer, when there are more peers than places.
+//! The queue for slots in the socket's receive buffer, when there are more peers than slots.
 //!
-//! The first node in the queue gets the next place. A node joins it when it asks and there is no
-//! place, by its HELLO or by our own attempt to open a connection to it. A node that stops asking
+//! The first node in the queue gets the next slot. A node joins it when it asks and there is no
+//! slot, by its HELLO or by our own attempt to open a connection to it. A node that stops asking
 //! loses its ticket. All strangers together count as one node, since one attacker could pretend to
 //! be many.
 
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The key of a peer, or `None` for all strangers.
 pub(crate) type Asker = Option<usize>;
 
-/// The queue for places.
+/// The queue for slots.
 #[derive(Debug, Default)]
 pub(crate) struct AdmissionQueue {
     tickets: BTreeMap<u64, (Asker, Instant)>,
@@ -26,7 +26,7 @@ pub(crate) struct AdmissionQueue {
 }
 
 impl AdmissionQueue {
-    /// Returns true if `who` may have one of `room` places now. If not, it waits until it
+    /// Returns true if `who` may have one of `room` slots now. If not, it waits until it
     /// [leaves](Self::leave) or stops asking.
     pub(crate) fn ask(&mut self, now: Instant, who: Asker, room: u64) -> bool {
         self.forget(now);
@@ -44,7 +44,7 @@ impl AdmissionQueue {
         before < enough
     }
 
-    /// Removes a node that has its place, or wants none any more.
+    /// Removes a node that has its slot, or wants none any more.
     pub(crate) fn leave(&mut self, who: Asker) {
         if let Some(ticket) = self.by_asker.remove(&who) {
             self.tickets.remove(&ticket);
@@ -63,7 +63,7 @@ impl AdmissionQueue {
     }
 
     /// Removes nodes that stopped asking, so that they delay no other node and no peer gives up its
-    /// place for them. It searches the whole queue, so it does that at most every [`PAUSE`].
+    /// slot for them. It searches the whole queue, so it does that at most every [`PAUSE`].
     fn forget(&mut self, now: Instant) {
         if now < self.forgot + PAUSE {
             return;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn places_go_to_the_node_that_waited_longest() {
+    fn slots_go_to_the_node_that_waited_longest() {
         let mut queue = AdmissionQueue::default();
         assert!(queue.ask(at(0), Some(9), 1), "nobody waits");
         assert_eq!(queue.len(at(0)), 0);

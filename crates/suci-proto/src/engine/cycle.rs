@@ -22,18 +22,12 @@ impl Engine {
     /// are sent in this one (with [`crate::Config::ack_on_poll`]). Time for which the driver was
     /// held up does not count as silence of any peer.
     pub fn begin_cycle(&mut self, now: Instant) {
-        self.begin_keeping_acks(now);
-        self.force_acks();
-    }
-
-    /// As [`Engine::begin_cycle`], for a driver whose program is about to send: acknowledgements
-    /// continue to wait for the next [`Engine::begin_cycle`].
-    pub fn begin_keeping_acks(&mut self, now: Instant) {
         let expected = self.expected.map_or(now, |at| at.max(self.last_run));
         self.notice_gap(now, expected);
         self.expected = None;
         self.last_run = now;
         self.expect_newcomers(now);
+        self.force_acks();
     }
 
     /// Makes acknowledgements that wait for the next cycle due: the next packet carries them, or

@@ -29,7 +29,7 @@ pub(super) struct ArrivedPacket<'a> {
 /// The sender of a HELLO, as far as we know it.
 struct Claimant {
     trust: Trust,
-    /// The peer that waits in the queue for a place; `None` if the HELLO came from an address where
+    /// The peer that waits in the queue for a slot; `None` if the HELLO came from an address where
     /// its node is not known to be, which counts as a stranger's.
     asker: Option<usize>,
     /// The peer of which the HELLO is a sign of life.
@@ -45,14 +45,14 @@ enum NoEntry {
 }
 
 /// Decides whether another incarnation replaces the peer's session. Its INIT with this `token` came
-/// `from` that address, with a cookie of the time `baked`. Until that is decided, the old path is
+/// `from` that address, with a cookie of the time `made`. Until that is decided, the old path is
 /// challenged.
 fn contest(
     peer: &mut Peer,
     now: Instant,
     from: SocketAddr,
     token: u64,
-    baked: Instant,
+    made: Instant,
     shared: &mut Shared,
 ) -> Result<(), NoEntry> {
     let contest = if peer.path_address() == Some(from) || !peer.is_live() {
@@ -64,7 +64,7 @@ fn contest(
     let outcome = match contest {
         Contest::Won => return Ok(()),
         Contest::Lost => {
-            peer.newest_refused = Some(baked);
+            peer.newest_refused = Some(made);
             NoEntry::Refused(RefusedCode::DuplicateNode)
         }
         Contest::Open => NoEntry::Ignored(DropReason::Contested),
@@ -198,25 +198,26 @@ impl Engine {
             self.log_dropped(packet, DropReason::Closing);
             return;
         }
-        // A caller that needs a place does not overtake earlier callers, unless it was answered
+        // A caller that needs a slot does not overtake earlier callers, unless it was answered
         // before: the COOKIE may be lost.
-        let seated = trust == Trust::Seated;
-        let first = seated || self.callers(&claimant).is_empty() || self.awaits(now, &claim, trust);
+        let admitted = trust == Trust::Admitted;
+        let first =
+            admitted || self.callers(&claimant).is_empty() || self.awaits(now, &claim, trust);
         if first && self.may_answer(now, &claim, &claimant) {
             return self.answer_hello(now, &claim);
         }
         self.shared.counters.hello_unanswered += 1;
-        let wait = match seated {
+        let wait = match admitted {
             true => Wait::Refused,
             false => self.callers(&claimant).enter(now, &claim),
         };
-        // The caller keeps its position in the queue for places as long as it waits.
+        // The caller keeps its position in the queue for slots as long as it waits.
         if claimant.asker.is_some() && wait != Wait::Refused {
-            self.shared.has_place(now, claimant.asker);
+            self.shared.has_slot(now, claimant.asker);
         }
         let is_told = match wait {
             Wait::Begins => false,
-            Wait::GoesOn => self.shared.shares.places() == 0,
+            Wait::GoesOn => self.shared.shares.free_slots() == 0,
             Wait::IsLong => true,
             // A flood of strangers gets no answer.
             Wait::Refused => trust != Trust::Stranger,
@@ -240,7 +241,7 @@ impl Engine {
 
     /// Returns true if this caller was answered lately, and its INIT did not come.
     fn awaits(&mut self, now: Instant, claim: &Claim, trust: Trust) -> bool {
-        let caller = self.jar.caller(claim, trust);
+        let caller = self.cookie_key.caller(claim, trust);
         self.pending_inits.awaits(now, caller)
     }
 
@@ -249,7 +250,7 @@ impl Engine {
         let cookie = Cookie {
             target: claim.node,
             incarnation: self.shared.identity.incarnation,
-            cookie: self.jar.bake(now, claim),
+            cookie: self.cookie_key.make(now, claim),
             epoch: self.next_epoch(claim.node, claim.incarnation),
         };
         let bytes = build(&self.shared, PacketType::Cookie, 0, claim.token, |b| {
@@ -275,7 +276,7 @@ impl Engine {
             return;
         }
         for claim in self.known_callers.claims() {
-            // A claim that is not the next in the queue for a place does not delay the others.
+            // A claim that is not the next in the queue for a slot does not delay the others.
             self.answer_if_possible(now, &claim);
         }
         for claim in self.strange_callers.claims() {
@@ -286,7 +287,7 @@ impl Engine {
     }
 
     /// Answers a HELLO that waited, if that is possible now. Its sender is looked up again: it may
-    /// have connected or lost its place since.
+    /// have connected or lost its slot since.
     fn answer_if_possible(&mut self, now: Instant, claim: &Claim) -> bool {
         let claimant = self.claimant(now, claim);
         let answers = self.is_open_to(claim.node) && self.may_answer(now, claim, &claimant);
@@ -336,7 +337,7 @@ impl Engine {
             return claimant;
         };
         if self.peers.is_idle_connected(key) {
-            claimant.trust = Trust::Seated;
+            claimant.trust = Trust::Admitted;
         } else if let Some(peer) = self.peers.get(key) {
             let from = claim.origin.to;
             claimant.trust = peer.trust();
@@ -347,19 +348,19 @@ impl Engine {
         claimant
     }
 
-    /// Returns true if there is a place, room for the INIT, and room for the COOKIE that asks for
-    /// it.
+    /// Returns true if there are a slot, room for the INIT, and room for the COOKIE that asks for
+    /// the INIT.
     fn may_answer(&mut self, now: Instant, claim: &Claim, claimant: &Claimant) -> bool {
         let trust = claimant.trust;
-        if trust != Trust::Seated && !self.shared.has_place(now, claimant.asker) {
+        if trust != Trust::Admitted && !self.shared.has_slot(now, claimant.asker) {
             return false;
         }
         let room = InitRoom {
             packets: self.shared.shares.room_for_inits(true),
-            places: self.shared.shares.room_for_inits(false),
+            slots: self.shared.shares.room_for_inits(false),
             strangers: self.shared.shares.room_for_strangers(),
         };
-        let caller = self.jar.caller(claim, trust);
+        let caller = self.cookie_key.caller(claim, trust);
         if self.known_callers.is_empty() {
             self.pending_inits.try_again();
         }
@@ -391,11 +392,11 @@ impl Engine {
     pub(super) fn on_cookie(&mut self, packet: &ArrivedPacket<'_>) {
         let (now, arrival, header, body) = (packet.now, packet.arrival, packet.header, packet.body);
         let (Ok(cookie), Some(key)) = (Cookie::read(body), self.active_key(header)) else {
-            return self.reject(packet, DropReason::Unasked);
+            return self.reject(packet, DropReason::Unsolicited);
         };
         let awaits = |peer: &Peer| peer.awaits_cookie(header.tag);
         if cookie.target != self.shared.identity.node || !self.peers.get(key).is_some_and(awaits) {
-            return self.reject(packet, DropReason::Unasked);
+            return self.reject(packet, DropReason::Unsolicited);
         }
         self.log_answer(packet);
         self.update(key, |peer, _| peer.on_cookie(now, arrival.from, cookie));
@@ -415,16 +416,16 @@ impl Engine {
             incarnation: init.incarnation,
             token: header.tag,
         };
-        let baked = self.jar.check(now, &claim, &init.cookie);
+        let made = self.cookie_key.check(now, &claim, &init.cookie);
         let trust = self.claimant(now, &claim).trust;
-        if baked.is_some() {
-            let caller = self.jar.caller(&claim, trust);
+        if made.is_some() {
+            let caller = self.cookie_key.caller(&claim, trust);
             self.pending_inits.came(now, caller);
             self.waits_no_more(&claim);
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation;
         let is_open = self.is_open_to(node);
-        let (Some(baked), true, true) = (baked, for_us, is_open) else {
+        let (Some(made), true, true) = (made, for_us, is_open) else {
             let reason = match (for_us, is_open) {
                 (false, _) => DropReason::OtherIncarnation,
                 (true, false) => DropReason::Closing,
@@ -443,7 +444,7 @@ impl Engine {
         // If strangers may connect, removed nodes may, too.
         self.removed.remove(&node);
         self.expect_newcomers(now);
-        match self.admit(key, packet, &init, baked) {
+        match self.admit(key, packet, &init, made) {
             Ok(()) if trust == Trust::Stranger => self.shared.admission_queue.leave(None),
             Ok(()) => {}
             Err(NoEntry::Ignored(reason)) => self.reject(packet, reason),
@@ -466,7 +467,7 @@ impl Engine {
         key: usize,
         packet: &ArrivedPacket<'_>,
         init: &Init<'_>,
-        baked: Instant,
+        made: Instant,
     ) -> Result<(), NoEntry> {
         let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
         let Some(peer) = self.peers.get_mut(key) else {
@@ -478,36 +479,37 @@ impl Engine {
             accepted.due = true;
             return Ok(());
         }
-        if peer.newest_baked.is_some_and(|newest| baked <= newest) {
+        if peer.newest_cookie.is_some_and(|newest| made <= newest) {
             return Err(NoEntry::Ignored(DropReason::Outdated));
         }
-        // A dismissed peer waits for its turn for a place, even if its connection is gone.
-        if peer.is_dismissed() && !self.shared.has_place(now, Some(key)) {
+        // A dismissed peer waits for its turn for a slot, even if its connection is gone.
+        if peer.is_dismissed() && !self.shared.has_slot(now, Some(key)) {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
         if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
             return Err(NoEntry::Ignored(DropReason::Crossing));
         }
-        // A refused INIT stays refused: its sender relies on it that no data was taken.
+        // A refused INIT stays refused: its sender relies on REFUSED to mean that no data was
+        // taken.
         if peer.session.remote != Some(init.incarnation)
-            && peer.newest_refused.is_some_and(|newest| baked <= newest)
+            && peer.newest_refused.is_some_and(|newest| made <= newest)
         {
             return Err(NoEntry::Refused(RefusedCode::DuplicateNode));
         }
         if peer.is_other_incarnation(init.incarnation) {
-            contest(peer, now, arrival.from, header.tag, baked, &mut self.shared)?;
+            contest(peer, now, arrival.from, header.tag, made, &mut self.shared)?;
         }
-        // Cookies are valid for longer than we wait for their INITs, so check the room again.
         let stranger = peer.trust() == Trust::Stranger;
         // A peer that took our messages and ended that session asked for this cookie afterwards.
-        peer.end_before(now, init.incarnation, init.epoch, baked, &mut self.shared);
+        peer.end_before(now, init.incarnation, init.epoch, made, &mut self.shared);
         if !peer.has_room_for_session() {
             return Err(NoEntry::Refused(RefusedCode::Unread));
         }
+        // A cookie is valid for longer than room is kept for its INIT.
         if stranger && self.shared.shares.room_for_strangers() == 0 {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
-        self.let_in(key, packet, init, baked)
+        self.let_in(key, packet, init, made)
     }
 
     /// Makes the connection, answers with ACCEPT and takes the data that came with INIT.
@@ -516,7 +518,7 @@ impl Engine {
         key: usize,
         packet: &ArrivedPacket<'_>,
         init: &Init<'_>,
-        baked: Instant,
+        made: Instant,
     ) -> Result<(), NoEntry> {
         let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
         let shared = &mut self.shared;
@@ -526,7 +528,7 @@ impl Engine {
         let attempted = peer.attempt.is_some();
         peer.drop_attempt(shared);
         let call = Some(Call {
-            round_trip: now.since(baked),
+            round_trip: now.since(made),
             params: &init.params,
         });
         // A session with another incarnation was ended before.
@@ -552,7 +554,7 @@ impl Engine {
         let bytes = build(shared, PacketType::Accept, first, header.tag, |b| {
             accept.put(b)
         });
-        peer.newest_baked = Some(baked);
+        peer.newest_cookie = Some(made);
         peer.accepted = Some(Box::new(Accepted {
             token: header.tag,
             to: arrival.origin(),
@@ -568,7 +570,7 @@ impl Engine {
             },
             params: init.params.clone(),
             grant: init.grant,
-            answered: baked,
+            answered: made,
             first: header.number,
             address: arrival.origin(),
         };
@@ -584,14 +586,14 @@ impl Engine {
     pub(super) fn on_accept(&mut self, packet: &ArrivedPacket<'_>) {
         let (now, arrival, header, body) = (packet.now, packet.arrival, packet.header, packet.body);
         let (Ok(accept), Some(key)) = (Accept::read(body), self.active_key(header)) else {
-            return self.reject(packet, DropReason::Unasked);
+            return self.reject(packet, DropReason::Unsolicited);
         };
         let ours = accept.target == self.shared.identity.node
             && accept.peer_incarnation == self.shared.identity.incarnation;
         let shared = &mut self.shared;
         let taken = match self.peers.get_mut(key).filter(|_| ours) {
             Some(peer) => peer.on_accept(now, arrival.from, header, &accept, shared),
-            None => Err(DropReason::Unasked),
+            None => Err(DropReason::Unsolicited),
         };
         match taken {
             Ok(()) => {}
@@ -604,13 +606,13 @@ impl Engine {
     pub(super) fn on_refused(&mut self, packet: &ArrivedPacket<'_>) {
         let (now, header, body) = (packet.now, packet.header, packet.body);
         let (Ok(refused), Some(key)) = (Refused::read(body), self.active_key(header)) else {
-            return self.reject(packet, DropReason::Unasked);
+            return self.reject(packet, DropReason::Unsolicited);
         };
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
         if !peer.on_refused(now, header.tag, refused.code, &mut self.shared) {
-            return self.reject(packet, DropReason::Unasked);
+            return self.reject(packet, DropReason::Unsolicited);
         }
         let reason = RefusedReason::from(refused.code);
         peer.log_refused(now, reason, &mut self.shared);
@@ -632,7 +634,7 @@ impl Engine {
         let Some(peer) =
             peer.filter(|peer| peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle)
         else {
-            return self.reject(packet, DropReason::Unasked);
+            return self.reject(packet, DropReason::Unsolicited);
         };
         peer.on_forgotten(now, token, &mut self.shared);
         let key = peer.key;

@@ -44,7 +44,7 @@ impl Engine {
     /// [`Engine::send_small`] would. Give it [back](Self::give_back) before any other call of the
     /// engine, which only then knows of these messages.
     pub fn lend(&mut self, node: NodeId, channel: ChannelId) -> Option<Lease> {
-        let peer = self.willing(node).ok()?.peer;
+        let peer = self.sending_peer(node).ok()?.peer;
         if peer.options.mode == Mode::Response {
             return None;
         }
@@ -55,16 +55,13 @@ impl Engine {
     /// Takes a lease back with the messages that it accepted. `now` serves as for [`Engine::send`].
     pub fn give_back(&mut self, now: Instant, Lease { node, room }: Lease) {
         let accepted = room.accepted();
-        let Ok(willing) = self.willing(node) else {
-            debug_assert!(
-                false,
-                "whom it was lent for takes messages until it is back"
-            );
+        let Ok(sending) = self.sending_peer(node) else {
+            debug_assert!(false, "the peer takes messages while its lease is out");
             return;
         };
-        willing.peer.session.outbox.give_back(room);
+        sending.peer.session.outbox.give_back(room);
         if accepted != Held::default() {
-            willing.on_queued(now, accepted);
+            sending.on_queued(now, accepted);
         }
     }
 }

@@ -46,7 +46,7 @@ use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
-use crate::handshake::{Backlog, CookieJar, PendingInits};
+use crate::handshake::{Backlog, CookieKey, PendingInits};
 use crate::log::DropReason;
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
@@ -66,11 +66,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use urgent::Ranks;
 
-/// Most bytes of unused receive buffers kept for the next large messages...
+/// Most bytes of unused receive buffers kept for the next large messages.
 const POOL: usize = 64 << 20;
 
-/// ... and at most this part (a quarter) of the memory for messages: so several shards together
-/// keep no more than one shard does.
+/// The pool also keeps at most this part (a quarter) of the memory for messages: so several shards
+/// together keep no more than one shard does.
 const POOL_PART: u64 = 4;
 
 /// UNKNOWN hints per second at most.
@@ -86,7 +86,7 @@ fn buffers(config: &Config) -> Pool {
 #[derive(Debug)]
 pub struct Engine {
     shared: Shared,
-    jar: CookieJar,
+    cookie_key: CookieKey,
     /// When silent peers may next be asked for a sign of life, and when silent strangers may.
     ask_at: Instant,
     ask_strangers_at: Instant,
@@ -123,7 +123,7 @@ pub struct Engine {
     last_run: Instant,
     /// When the driver last came back after it may have been stopped.
     resumed_at: Instant,
-    /// When all peers were looked at last.
+    /// When the last sweep over all peers was.
     swept_at: Instant,
     /// HELLOs of known nodes and of strangers that wait for room.
     known_callers: Backlog,
@@ -166,7 +166,7 @@ impl Engine {
             pending_inits: PendingInits::new(shares.peer_limit()),
             peers: Peers::new(config.clone(), pool.clone()),
             shared: Shared::new(config, identity, rng, shares, pool),
-            jar: CookieJar::new(key),
+            cookie_key: CookieKey::new(key),
             ask_at: now,
             ask_strangers_at: now,
             by_node: HashMap::new(),
@@ -389,7 +389,8 @@ impl Engine {
         let mut due = core::mem::take(&mut self.due);
         due.clear();
         self.wheel.expire(now, &mut due);
-        // Touch all peers first: if a program's controller panics, no other peer loses its timer.
+        // Touch all peers first: if a program's steering function panics, no other peer loses its
+        // timer.
         due.iter().for_each(|&key| self.touch(key));
         for &key in &due {
             self.update(key, |peer, shared| peer.on_timeout(now, shared));

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The peers, by key.
 #[derive(Debug)]
 pub(super) struct Peers {
-    seats: Slab<PeerSlot>,
+    entries: Slab<PeerEntry>,
     /// Peers that became active since they were last checked.
     woken: Vec<usize>,
     /// First session number of a new peer: sessions with forgotten peers had lower numbers.
@@ -30,7 +30,7 @@ pub(super) struct Peers {
 /// A peer, and whether it is idle. The flag lies beside the pointer, so that loops over active
 /// peers read no memory of the idle ones.
 #[derive(Debug)]
-struct PeerSlot {
+struct PeerEntry {
     peer: Box<Peer>,
     idle: bool,
 }
@@ -38,7 +38,7 @@ struct PeerSlot {
 impl Peers {
     pub(super) fn new(config: Arc<Config>, pool: Pool) -> Self {
         Self {
-            seats: Slab::new(),
+            entries: Slab::new(),
             woken: Vec::new(),
             first_session: SessionNumber::default(),
             config,
@@ -47,11 +47,11 @@ impl Peers {
     }
 
     pub(super) fn insert(&mut self, node: NodeId, addresses: Addresses, now: Instant) -> usize {
-        let seat = self.seats.vacant_entry();
-        let key = seat.key();
+        let entry = self.entries.vacant_entry();
+        let key = entry.key();
         let mut peer = Peer::new(node, key, addresses, now, &self.config, &self.pool);
         peer.session.number = self.first_session;
-        seat.insert(PeerSlot {
+        entry.insert(PeerEntry {
             peer: Box::new(peer),
             idle: false,
         });
@@ -60,25 +60,25 @@ impl Peers {
 
     /// Removes a peer that has no state left to keep.
     pub(super) fn remove(&mut self, key: usize) -> Option<Box<Peer>> {
-        let peer = self.seats.try_remove(key)?.peer;
+        let peer = self.entries.try_remove(key)?.peer;
         self.first_session = self.first_session.max(peer.session.number.next());
         Some(peer)
     }
 
     /// Returns how many peers there are beside this node itself.
     pub(super) fn len(&self) -> usize {
-        self.seats.len().saturating_sub(1)
+        self.entries.len().saturating_sub(1)
     }
 
     /// Returns the peer, active from now on.
     #[inline]
     pub(super) fn get_mut(&mut self, key: usize) -> Option<&mut Peer> {
-        let seat = self.seats.get_mut(key)?;
-        if seat.idle {
-            seat.idle = false;
+        let entry = self.entries.get_mut(key)?;
+        if entry.idle {
+            entry.idle = false;
             self.woken.push(key);
         }
-        Some(&mut seat.peer)
+        Some(&mut entry.peer)
     }
 
     /// Returns the peer, active from now on, if `end` is the local end of its connection. A packet
@@ -92,26 +92,26 @@ impl Peers {
     /// Returns the peer, if it is active.
     #[inline]
     pub(super) fn active(&self, key: usize) -> Option<&Peer> {
-        let seat = self.seats.get(key)?;
-        (!seat.idle).then_some(&*seat.peer)
+        let entry = self.entries.get(key)?;
+        (!entry.idle).then_some(&*entry.peer)
     }
 
     /// Returns true if the peer is idle and has a connection.
     pub(super) fn is_idle_connected(&self, key: usize) -> bool {
-        self.seats
+        self.entries
             .get(key)
-            .is_some_and(|seat| seat.idle && seat.peer.connection.is_some())
+            .is_some_and(|entry| entry.idle && entry.peer.connection.is_some())
     }
 
     /// Returns the peer as it is, without activating it.
     #[inline]
     pub(super) fn get(&self, key: usize) -> Option<&Peer> {
-        self.seats.get(key).map(|seat| &*seat.peer)
+        self.entries.get(key).map(|entry| &*entry.peer)
     }
 
     /// Returns all peers, without activating any.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Peer)> {
-        self.seats.iter().map(|(key, seat)| (key, &*seat.peer))
+        self.entries.iter().map(|(key, entry)| (key, &*entry.peer))
     }
 
     /// Returns all peers but this node itself, without activating any.
@@ -121,24 +121,24 @@ impl Peers {
 
     /// Returns the active peers.
     pub(super) fn iter_active(&self) -> impl Iterator<Item = (usize, &Peer)> {
-        let active = self.seats.iter().filter(|(_, seat)| !seat.idle);
-        active.map(|(key, seat)| (key, &*seat.peer))
+        let active = self.entries.iter().filter(|(_, entry)| !entry.idle);
+        active.map(|(key, entry)| (key, &*entry.peer))
     }
 
     pub(super) fn iter_active_mut(&mut self) -> impl Iterator<Item = (usize, &mut Peer)> {
-        let active = self.seats.iter_mut().filter(|(_, seat)| !seat.idle);
-        active.map(|(key, seat)| (key, &mut *seat.peer))
+        let active = self.entries.iter_mut().filter(|(_, entry)| !entry.idle);
+        active.map(|(key, entry)| (key, &mut *entry.peer))
     }
 
     /// Returns the idle peers.
     pub(super) fn iter_idle(&self) -> impl Iterator<Item = (usize, &Peer)> {
-        let idle = self.seats.iter().filter(|(_, seat)| seat.idle);
-        idle.map(|(key, seat)| (key, &*seat.peer))
+        let idle = self.entries.iter().filter(|(_, entry)| entry.idle);
+        idle.map(|(key, entry)| (key, &*entry.peer))
     }
 
     /// Returns all keys.
     pub(super) fn keys(&self) -> Vec<usize> {
-        self.seats.iter().map(|(key, _)| key).collect()
+        self.entries.iter().map(|(key, _)| key).collect()
     }
 
     /// Returns a peer that became active and was not returned here since. The caller checks whether
@@ -157,10 +157,10 @@ impl Peers {
     /// it active.
     #[cold]
     pub(super) fn make_idle(&mut self, key: usize, now: Instant) {
-        if let Some(seat) = self.seats.get_mut(key)
-            && !seat.idle
+        if let Some(entry) = self.entries.get_mut(key)
+            && !entry.idle
         {
-            seat.idle = seat.peer.shrink(now);
+            entry.idle = entry.peer.shrink(now);
         }
     }
 }

@@ -56,7 +56,7 @@ impl Engine {
     /// Returns the longest message that is taken without asking the program, in bytes:
     /// `max_message`, or half of `memory`.
     #[must_use]
-    pub fn longest_unasked(&self) -> u64 {
+    pub fn max_unannounced(&self) -> u64 {
         let config = &self.shared.config;
         config.max_message.min(config.memory / 2)
     }
@@ -117,7 +117,7 @@ impl Engine {
                 bytes += message.payload.len() as u64;
                 each(Source { node, session }, message);
             });
-            // A peer that had an urgent turn keeps its place in the order, as long as it has
+            // A peer that had an urgent turn keeps its position in the order, as long as it has
             // something.
             match (in_order, peer.has_message()) {
                 (true, true) => self.readable.pass(),
@@ -144,7 +144,7 @@ impl Engine {
 
     /// Returns the next message that `wanted` admits: in order for each channel, as
     /// [`Engine::recv`] would take it if no other were there. Other waiting messages keep their
-    /// places, and their memory credit.
+    /// positions, and their memory credit.
     pub fn recv_from(&mut self, wanted: Filter) -> Option<(Source, Message)> {
         if let Some(node) = wanted.node() {
             return self.recv_of(self.peer_key(node)?, wanted.channel());
@@ -154,9 +154,8 @@ impl Engine {
             let peer = self.peers.active(*key);
             peer.is_some_and(|peer| peer.has_message_on(channel))
         };
-        let key = self.readable.places().find(has_one)?;
+        let key = self.readable.flows().find(has_one)?;
         let received = self.recv_of(key, Some(channel));
-        // Peers in turn.
         self.readable.send_back(key);
         received
     }

@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) log: Log,
     pub(crate) shares: Shares,
-    /// The nodes that wait for a place among the peers with shares.
+    /// The nodes that wait for a slot among the peers with shares.
     pub(crate) admission_queue: AdmissionQueue,
     pub(crate) memory: MemoryShares,
     pub(crate) pool: Pool,
@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     /// Peers that were lost since the driver asked: at most every peer known, each once.
     pub(crate) lost: BTreeSet<NodeId>,
     pub(crate) calls: Calls,
-    /// Connection slots: the peer of each index.
+    /// The peer that each connection index leads to.
     pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.
     pub(crate) replies: VecDeque<Reply>,
@@ -160,14 +160,14 @@ impl Shared {
         self.shares.datagram_for(most, self.acquaintances)
     }
 
-    /// Returns true if one more connection, with `who`, gets a place now. If not, `who` waits for
+    /// Returns true if one more connection, with `who`, gets a slot now. If not, `who` waits for
     /// its turn.
-    pub(crate) fn has_place(&mut self, now: Instant, who: Asker) -> bool {
-        let places = self.shares.places();
-        if places > 0 && self.admission_queue.len(now) == 0 {
+    pub(crate) fn has_slot(&mut self, now: Instant, who: Asker) -> bool {
+        let slots = self.shares.free_slots();
+        if slots > 0 && self.admission_queue.len(now) == 0 {
             return true;
         }
-        self.admission_queue.ask(now, who, places)
+        self.admission_queue.ask(now, who, slots)
     }
 
     /// Returns true if a handshake packet would be queued. A packet to an unknown node only uses
@@ -228,17 +228,17 @@ impl Shared {
     }
 
     /// Returns an index for packets from `node` to us: its lowest byte is that of the node's ID,
-    /// which names the shard; the rest is a slot.
+    /// which names the shard; the rest is an index into `routes`.
     pub(crate) fn allocate_index(&mut self, node: NodeId, peer: usize) -> u32 {
-        let slot = self.routes.insert(peer as u32) as u32;
-        (slot << 8) | (node.0 & 0xff)
+        let route = self.routes.insert(peer as u32) as u32;
+        (route << 8) | (node.0 & 0xff)
     }
 
     /// Gives an index back.
     pub(crate) fn free_index(&mut self, index: u32) {
-        let slot = (index >> 8) as usize;
-        if self.routes.contains(slot) {
-            self.routes.remove(slot);
+        let route = (index >> 8) as usize;
+        if self.routes.contains(route) {
+            self.routes.remove(route);
         }
     }
 

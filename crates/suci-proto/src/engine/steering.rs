@@ -1,4 +1,4 @@
-//! The program's control of one peer's flow: its controller, and retransmission on demand.
+//! The program's control of one peer's flow: its steering function, and retransmission on demand.
 
 use super::Engine;
 use crate::steer::Steer;
@@ -12,8 +12,8 @@ impl Engine {
         Some(self.peer(node)?.connection.as_ref()?.congestion.name())
     }
 
-    /// Installs the program's controller of `node`, in place of the one before; `None` removes it.
-    /// The controller is asked at once. Returns false if there is no such node.
+    /// Installs the program's steering function of `node`, in place of the one before; `None`
+    /// removes it. It is asked at once. Returns false if there is no such node.
     pub fn steer(&mut self, now: Instant, node: NodeId, steer: Option<Box<dyn Steer>>) -> bool {
         let Some(key) = self.peer_key(node) else {
             return false;

@@ -1,4 +1,4 @@
-//! Sweeps over all peers while credit, places or memory are short: some peers give back, waiting
+//! Sweeps over all peers while credit, slots or memory are short: some peers give back, waiting
 //! peers are served.
 
 use super::Engine;
@@ -9,26 +9,26 @@ use crate::time::{Duration, Instant, earlier};
 /// Time between two sweeps over all peers while some wait for socket credit.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// Time between two sweeps while a node waits for a place: about the time of an acknowledged
+/// Time between two sweeps while a node waits for a slot: about the time of an acknowledged
 /// exchange on a local network. With many peers [`SWEEP_EACH`] for each of them, so that sweeps
 /// take a small part of the time.
-const SWEEP_FOR_PLACES: Duration = Duration::from_millis(4);
+const SWEEP_FOR_SLOTS: Duration = Duration::from_millis(4);
 const SWEEP_EACH: Duration = Duration::from_micros(2);
 
-/// Silence after which a peer is asked for a sign of life when another node finds no room...
+/// Silence after which a peer is asked for a sign of life when another node finds no room.
 const SILENT: Duration = Duration::from_secs(10);
 
-/// ... and the shortest time between two such rounds: peers that answered may be idle meanwhile.
+/// Shortest time between two such rounds: peers that answered may be idle meanwhile.
 const ASKING: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Returns true if credit or places are short.
+    /// Returns true if credit or slots are short.
     fn is_sweep_needed(&self) -> bool {
-        self.shared.shares.is_short() || self.is_place_wanted()
+        self.shared.shares.is_short() || self.is_slot_wanted()
     }
 
-    /// Returns true if a node waits for a place.
-    fn is_place_wanted(&self) -> bool {
+    /// Returns true if a node waits for a slot.
+    fn is_slot_wanted(&self) -> bool {
         let callers = self.known_callers.len() + self.strange_callers.len();
         callers > 0 || !self.shared.admission_queue.is_empty()
     }
@@ -36,9 +36,9 @@ impl Engine {
     /// Returns the earliest time of the next sweep. Sweeps keep this distance however often a
     /// shortage begins and ends: a peer can begin and end one in each round trip.
     fn sweep_at(&self) -> Instant {
-        let pause = if self.is_place_wanted() {
+        let pause = if self.is_slot_wanted() {
             let each = SWEEP_EACH.saturating_mul(self.peers.len() as u32);
-            SWEEP_FOR_PLACES.max(each).min(SWEEP)
+            SWEEP_FOR_SLOTS.max(each).min(SWEEP)
         } else {
             SWEEP
         };
@@ -65,10 +65,10 @@ impl Engine {
             return;
         }
         self.swept_at = now;
-        // No more strangers get a place than may be answered.
+        // No more strangers get a slot than may be answered.
         let most = self.shared.shares.peer_limit();
         let strangers = self.pending_inits.strangers_to_come(now, most) as usize;
-        self.make_places(now, crowd, strangers.min(self.strange_callers.len()));
+        self.free_slots(now, crowd, strangers.min(self.strange_callers.len()));
         self.answer_waiting(now);
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_active_mut() {
@@ -80,16 +80,16 @@ impl Engine {
         self.serve_waiting(now);
     }
 
-    /// Dismisses as many peers as nodes wait for a place (`crowd`, which counts all strangers as
-    /// one), once those peers were idle or had a turn. The other waiting strangers only get places
-    /// of idle strangers: an attacker with many names takes no place of a known node.
-    fn make_places(&mut self, now: Instant, crowd: usize, strangers: usize) {
+    /// Dismisses as many peers as nodes wait for a slot (`crowd`, which counts all strangers as
+    /// one), once those peers were idle or had a turn. The other waiting strangers only get slots
+    /// of idle strangers: an attacker with many names takes no slot of a known node.
+    fn free_slots(&mut self, now: Instant, crowd: usize, strangers: usize) {
         #[cfg(suci_plant)]
-        if crate::plant::active("places-never-freed") {
+        if crate::plant::active("slots-never-freed") {
             return;
         }
         let shares = &self.shared.shares;
-        let free = usize::try_from(shares.places()).unwrap_or(usize::MAX);
+        let free = usize::try_from(shares.free_slots()).unwrap_or(usize::MAX);
         let mut going = 0;
         let mut others = Vec::new();
         if crowd.max(strangers) <= free {
@@ -141,7 +141,7 @@ impl Engine {
 
     /// Asks peers that were not heard for long for a sign of life, since a node found no room. A
     /// peer that died silently would keep its memory for ever. A peer without a connection would
-    /// need a contended place to answer: it is not asked, and its session ends after the usual
+    /// need a contended slot to answer: it is not asked, and its session ends after the usual
     /// silence.
     fn ask_the_silent(&mut self, now: Instant, only_strangers: bool) {
         let resumed = self.resumed_at;
@@ -149,7 +149,7 @@ impl Engine {
         let peers = self.peers.iter_others();
         let meant = peers.filter(|(_, peer)| meant(peer.stranger_from.is_some()));
         let (asked, others): (Vec<_>, Vec<_>) = meant.partition(|(_, peer)| peer.has_connection());
-        let silent = |peer: &Peer| now >= peer.life.heard_at() + SILENT;
+        let silent = |peer: &Peer| now >= peer.life.last_heard() + SILENT;
         let asked = asked.into_iter().filter(|(_, peer)| silent(peer));
         let gone = others
             .into_iter()

@@ -11,7 +11,7 @@ mod large;
 mod last_look;
 mod need;
 mod packet_sequences;
-mod places;
+mod peer_slots;
 mod provoked;
 mod sessions;
 mod strangers;

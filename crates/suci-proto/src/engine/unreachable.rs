@@ -15,8 +15,8 @@ use crate::types::NodeId;
 use std::net::SocketAddr;
 
 /// Most reports from the network that are handled in each second, and most of this machine's
-/// kernel. Each costs a look at every active peer. Anyone can send the former, which must not
-/// displace the latter.
+/// kernel. Each report is compared with every active peer. Anyone can send the former, which must
+/// not displace the latter.
 const REPORTS_PER_SECOND: u64 = 1_000;
 
 /// The system's report that a datagram was not delivered.
@@ -43,11 +43,11 @@ impl Engine {
             self.reports = (second, [0; 2]);
         }
         let [network, kernel] = &mut self.reports.1;
-        let looked_at = if report.local { kernel } else { network };
-        if *looked_at >= REPORTS_PER_SECOND {
+        let handled = if report.local { kernel } else { network };
+        if *handled >= REPORTS_PER_SECOND {
             return;
         }
-        *looked_at += 1;
+        *handled += 1;
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_active_mut() {
             if peer.on_undelivered(now, report, &mut self.shared) {

@@ -4,7 +4,7 @@
 //! The order of peers follows the priorities that the program gave to peers. There a message of an
 //! urgent channel would wait until all other peers of the class had a train each. So its peer is
 //! listed here, too, in the class of the channel, until that channel has nothing more. The peer
-//! keeps its place in the order meanwhile: its bulk data neither loses nor gains by urgent
+//! keeps its position in the order meanwhile: its bulk data neither loses nor gains by urgent
 //! messages.
 
 use super::Engine;

@@ -163,7 +163,7 @@ fn check_header(header: &[u8]) -> Result<(), SendError> {
 }
 
 /// A peer that a message may be queued for, and the engine state to update when one is queued.
-pub(super) struct Willing<'a> {
+pub(super) struct SendingPeer<'a> {
     key: usize,
     pub(super) peer: &'a mut Peer,
     shared: &'a mut Shared,
@@ -172,7 +172,7 @@ pub(super) struct Willing<'a> {
     flush: &'a mut bool,
 }
 
-impl Willing<'_> {
+impl SendingPeer<'_> {
     /// Notes that messages were queued.
     #[inline(always)]
     pub(super) fn on_queued(self, now: Instant, queued: Held) {
@@ -304,19 +304,19 @@ impl Engine {
             return Err(SendError::TooLong { length });
         }
         check_header(&message.user_header)?;
-        let willing = match self.willing(node) {
-            Ok(willing) => willing,
+        let sending = match self.sending_peer(node) {
+            Ok(sending) => sending,
             Err(refusal) => return Err(refusal.of(|| message)),
         };
         let (channel, deadline) = (message.channel, message.deadline);
-        let outbox = &mut willing.peer.session.outbox;
+        let outbox = &mut sending.peer.session.outbox;
         let pushed = outbox.push(message);
         let number = pushed.map_err(|(no, message)| Refusal::from(no).of(|| message))?;
         if let Some(deadline) = deadline {
             outbox.set_deadline(channel, number, now + deadline);
         }
-        then(willing.peer);
-        willing.on_queued(now, Held::one(length));
+        then(sending.peer);
+        sending.on_queued(now, Held::one(length));
         Ok(number)
     }
 
@@ -340,9 +340,9 @@ impl Engine {
             return self.send(now, node, message.to_outgoing());
         }
         check_header(message.user_header)?;
-        let queued = self.willing(node).and_then(|willing| {
-            let number = willing.peer.session.outbox.push_small(message)?;
-            willing.on_queued(now, Held::one(length));
+        let queued = self.sending_peer(node).and_then(|sending| {
+            let number = sending.peer.session.outbox.push_small(message)?;
+            sending.on_queued(now, Held::one(length));
             Ok(number)
         });
         queued.map_err(|refusal| refusal.of(|| message.to_outgoing()))
@@ -386,7 +386,7 @@ impl Engine {
 
     /// Returns the peer `node`, if a message may be queued for it.
     #[inline(always)]
-    pub(super) fn willing(&mut self, node: NodeId) -> Result<Willing<'_>, Refusal> {
+    pub(super) fn sending_peer(&mut self, node: NodeId) -> Result<SendingPeer<'_>, Refusal> {
         let key = self.reach(node).map_err(Refusal::For)?;
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(Refusal::For(SendError::UnknownPeer(node)));
@@ -400,7 +400,7 @@ impl Engine {
         if !peer.has_room_for_session() {
             return Err(Refusal::Unread);
         }
-        Ok(Willing {
+        Ok(SendingPeer {
             key,
             peer,
             shared: &mut self.shared,

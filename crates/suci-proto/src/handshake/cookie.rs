@@ -29,17 +29,17 @@ pub(crate) struct Claim {
 
 /// Bakes and checks cookies.
 #[derive(Debug)]
-pub(crate) struct CookieJar {
+pub(crate) struct CookieKey {
     key: [u8; 16],
 }
 
-impl CookieJar {
+impl CookieKey {
     pub(crate) fn new(key: [u8; 16]) -> Self {
         Self { key }
     }
 
     /// Makes the cookie for `claim`.
-    pub(crate) fn bake(&self, now: Instant, claim: &Claim) -> CookieBytes {
+    pub(crate) fn make(&self, now: Instant, claim: &Claim) -> CookieBytes {
         let stamp = now.as_nanos();
         let mut cookie = [0; 24];
         cookie[..8].copy_from_slice(&stamp.to_le_bytes());
@@ -56,11 +56,11 @@ impl CookieJar {
     ) -> Option<Instant> {
         let (stamp, mac) = cookie.split_at(8);
         let stamp = u64::from_le_bytes(stamp.try_into().unwrap_or_default());
-        let baked = Instant::from_nanos(stamp);
+        let made = Instant::from_nanos(stamp);
         // Constant time is not needed: a guess costs 2^64 packets within the lifetime.
         let genuine = mac == self.mac(stamp, claim);
-        let fresh = baked <= now && now.since(baked) <= COOKIE_LIFETIME;
-        (genuine && fresh).then_some(baked)
+        let fresh = made <= now && now.since(made) <= COOKIE_LIFETIME;
+        (genuine && fresh).then_some(made)
     }
 
     /// Returns the name of the sender of `claim` among the callers whose INIT is
@@ -73,7 +73,7 @@ impl CookieJar {
             name(hash.finish128().as_bytes())
         };
         match trust {
-            Trust::Seated => Caller::Seated(node()),
+            Trust::Admitted => Caller::Admitted(node()),
             Trust::Known => Caller::Known(node()),
             // No cookie has this time.
             Trust::Stranger => Caller::Stranger(name(self.mac(u64::MAX, claim))),
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn f01_a_cookie_is_bound_to_its_address() {
-        let jar = CookieJar::new([3; 16]);
+        let key = CookieKey::new([3; 16]);
         let now = Instant::from_nanos(5);
-        let cookie = jar.bake(now, &claim(1));
-        assert_eq!(jar.check(now, &claim(1), &cookie), Some(now));
-        assert_eq!(jar.check(now, &claim(2), &cookie), None, "another port");
+        let cookie = key.make(now, &claim(1));
+        assert_eq!(key.check(now, &claim(1), &cookie), Some(now));
+        assert_eq!(key.check(now, &claim(2), &cookie), None, "another port");
         assert_eq!(
-            CookieJar::new([4; 16]).check(now, &claim(1), &cookie),
+            CookieKey::new([4; 16]).check(now, &claim(1), &cookie),
             None,
             "another key"
         );
@@ -126,49 +126,49 @@ mod tests {
 
     #[test]
     fn f10_a_cookie_ages() {
-        let jar = CookieJar::new([3; 16]);
-        let baked = Instant::from_nanos(1_000_000_000);
-        let cookie = jar.bake(baked, &claim(1));
+        let key = CookieKey::new([3; 16]);
+        let made = Instant::from_nanos(1_000_000_000);
+        let cookie = key.make(made, &claim(1));
         assert!(
-            jar.check(baked + COOKIE_LIFETIME, &claim(1), &cookie)
+            key.check(made + COOKIE_LIFETIME, &claim(1), &cookie)
                 .is_some()
         );
         assert!(
-            jar.check(
-                baked + COOKIE_LIFETIME + Duration::from_nanos(1),
+            key.check(
+                made + COOKIE_LIFETIME + Duration::from_nanos(1),
                 &claim(1),
                 &cookie
             )
             .is_none()
         );
         assert!(
-            jar.check(Instant::ZERO, &claim(1), &cookie).is_none(),
+            key.check(Instant::ZERO, &claim(1), &cookie).is_none(),
             "from the future"
         );
     }
 
     #[test]
     fn f02_a_known_node_is_one_caller_whatever_it_claims() {
-        let jar = CookieJar::new([3; 16]);
+        let key = CookieKey::new([3; 16]);
         let other = Claim {
             node: NodeId(8),
             ..claim(1)
         };
         assert_eq!(
-            jar.caller(&claim(1), Trust::Known),
-            jar.caller(&claim(2), Trust::Known)
+            key.caller(&claim(1), Trust::Known),
+            key.caller(&claim(2), Trust::Known)
         );
         assert_ne!(
-            jar.caller(&claim(1), Trust::Known),
-            jar.caller(&other, Trust::Known)
+            key.caller(&claim(1), Trust::Known),
+            key.caller(&other, Trust::Known)
         );
         assert_ne!(
-            jar.caller(&claim(1), Trust::Stranger),
-            jar.caller(&claim(2), Trust::Stranger)
+            key.caller(&claim(1), Trust::Stranger),
+            key.caller(&claim(2), Trust::Stranger)
         );
         assert_eq!(
-            jar.caller(&claim(1), Trust::Stranger),
-            jar.caller(&claim(1), Trust::Stranger)
+            key.caller(&claim(1), Trust::Stranger),
+            key.caller(&claim(1), Trust::Stranger)
         );
     }
 }

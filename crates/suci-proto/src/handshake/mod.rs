@@ -10,6 +10,6 @@ mod opening;
 mod pending_inits;
 
 pub(crate) use backlog::{Backlog, Wait};
-pub(crate) use cookie::{Claim, CookieJar};
+pub(crate) use cookie::{Claim, CookieKey};
 pub(crate) use opening::{AttemptPhase, FIRST_WAIT, LONGEST_WAIT, Opening, PATIENCE};
 pub(crate) use pending_inits::{InitRoom, PendingInits, Trust};

@@ -5,10 +5,10 @@
 //! them from shutting out known nodes (nodes of the book, and those with a session):
 //!
 //! * Known nodes are counted apart, each once: all HELLOs under a known node's ID, from any
-//!   address, take that node's one place.
-//! * A node that has its place already takes no place of a new node, and leaves one of several
+//!   address, take that node's one slot.
+//! * A node that has its slot already takes no slot of a new node, and leaves one of several
 //!   packets to new nodes.
-//! * Strangers get at most half of the places, and none while a known node waits for a place or
+//! * Strangers get at most half of the slots, and none while a known node waits for a slot or
 //!   packet.
 //! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept
 //!   newcomers out of a socket of 8 MiB for 15 to 30 s). A node that sends its cookie later may
@@ -19,15 +19,15 @@ use crate::time::{Duration, Instant, nanos};
 /// An answered HELLO's INIT is expected for between once and twice this time.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Seats that one claim may use.
+/// Entries that one claim may use.
 const WAYS: usize = 8;
 
-/// Seats for each claim that may be outstanding in the socket's budget, so that a claim rarely
-/// finds its seats taken.
+/// Entries for each claim that may be outstanding in the socket's budget, so that a claim rarely
+/// finds its entries taken.
 const SPARE: u64 = 2;
 
-/// Most seats: a MiB of them.
-const MOST_SEATS: u64 = 1 << 16;
+/// Most entries: a MiB of them.
+const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Our relation to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +36,15 @@ pub(crate) enum Trust {
     Stranger,
     /// In the book, or with a session.
     Known,
-    /// Known and connected: a new connection would take over the place.
-    Seated,
+    /// Known and connected: a new connection would take over the slot.
+    Admitted,
 }
 
 /// The sender of a HELLO, as a keyed hash for which attackers cannot find collisions; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// A node that has its place: the hash of its ID.
-    Seated(u64),
+    /// A node that has its slot: the hash of its ID.
+    Admitted(u64),
     /// Another known node: the hash of its ID.
     Known(u64),
     /// An unknown node: the hash of its claim.
@@ -56,8 +56,8 @@ pub(crate) enum Caller {
 pub(crate) struct InitRoom {
     /// INITs in all.
     pub(crate) packets: u64,
-    /// INITs of nodes that also need a place among the peers.
-    pub(crate) places: u64,
+    /// INITs of nodes that also need a slot among the peers.
+    pub(crate) slots: u64,
     /// INITs of strangers.
     pub(crate) strangers: u64,
 }
@@ -65,14 +65,14 @@ pub(crate) struct InitRoom {
 /// The callers whose INIT is expected.
 #[derive(Debug)]
 pub(crate) struct PendingInits {
-    seated: Tally,
+    admitted: Tally,
     known: Tally,
     strangers: Tally,
-    /// A known node found no place or no packet since all waiting callers were last tried: no
+    /// A known node found no slot or no packet since all waiting callers were last tried: no
     /// stranger is answered.
     known_waits: bool,
-    /// A known node found a place but no packet: the last packet is kept from nodes that have a
-    /// place.
+    /// A known node found a slot but no packet: the last packet is kept from nodes that have a
+    /// slot.
     known_lacks_packet: bool,
 }
 
@@ -80,7 +80,7 @@ impl PendingInits {
     /// Makes the table for a socket whose budget has room for about `most` INITs at once.
     pub(crate) fn new(most: u64) -> Self {
         Self {
-            seated: Tally::new(most),
+            admitted: Tally::new(most),
             known: Tally::new(most),
             strangers: Tally::new(most),
             known_waits: false,
@@ -90,32 +90,32 @@ impl PendingInits {
 
     /// Returns true if a HELLO may be answered with this `room`. If so, its INIT is expected.
     pub(crate) fn admits(&mut self, now: Instant, caller: Caller, room: InitRoom) -> bool {
-        let (mut seated, mut known) = (self.seated.count(now), self.known.count(now));
+        let (mut admitted, mut known) = (self.admitted.count(now), self.known.count(now));
         let mut strangers = self.strangers.count(now);
         match caller {
-            Caller::Seated(name) => seated = self.seated.beside(now, name),
+            Caller::Admitted(name) => admitted = self.admitted.beside(now, name),
             Caller::Known(name) => known = self.known.beside(now, name),
             Caller::Stranger(name) => strangers = self.strangers.beside(now, name),
         }
         let newcomers = known.saturating_add(strangers);
-        let fits = seated.saturating_add(newcomers) < room.packets;
-        let has_place = newcomers < room.places;
+        let fits = admitted.saturating_add(newcomers) < room.packets;
+        let has_slot = newcomers < room.slots;
         match caller {
-            // Anyone can call in the name of a node that has a place.
-            Caller::Seated(name) if fits && seated < self.most_seated(room) => {
-                self.seated.add(now, name);
+            // Anyone can call in the name of a node that has a slot.
+            Caller::Admitted(name) if fits && admitted < self.most_admitted(room) => {
+                self.admitted.add(now, name);
             }
-            Caller::Seated(_) => return false,
-            Caller::Known(name) if fits && has_place => self.known.add(now, name),
+            Caller::Admitted(_) => return false,
+            Caller::Known(name) if fits && has_slot => self.known.add(now, name),
             Caller::Known(_) => {
                 self.known_waits = true;
-                self.known_lacks_packet |= has_place;
+                self.known_lacks_packet |= has_slot;
                 return false;
             }
             Caller::Stranger(name) => {
-                let turn = strangers < (room.places / 2).max(1) && !self.known_waits;
+                let allowed = strangers < (room.slots / 2).max(1) && !self.known_waits;
                 let leaves = newcomers < room.strangers;
-                if !(fits && has_place && turn && leaves) {
+                if !(fits && has_slot && allowed && leaves) {
                     return false;
                 }
                 self.strangers.add(now, name);
@@ -124,9 +124,9 @@ impl PendingInits {
         true
     }
 
-    /// Returns the packets that nodes with a place may take: all but one, or the only one if no
+    /// Returns the packets that nodes with a slot may take: all but one, or the only one if no
     /// known node waits for it.
-    fn most_seated(&self, room: InitRoom) -> u64 {
+    fn most_admitted(&self, room: InitRoom) -> u64 {
         match room.packets {
             1 => u64::from(!self.known_lacks_packet),
             packets => packets.saturating_sub(1),
@@ -143,24 +143,24 @@ impl PendingInits {
     /// Returns true if this caller was answered lately, and its INIT did not come.
     pub(crate) fn awaits(&mut self, now: Instant, caller: Caller) -> bool {
         let (tally, name) = match caller {
-            Caller::Seated(name) => (&mut self.seated, name),
+            Caller::Admitted(name) => (&mut self.admitted, name),
             Caller::Known(name) => (&mut self.known, name),
             Caller::Stranger(name) => (&mut self.strangers, name),
         };
-        tally.turn(now);
-        tally.seat(name).is_some()
+        tally.advance(now);
+        tally.entry(name).is_some()
     }
 
-    /// Returns how many more strangers than now may be expected, with `places` places in all.
-    pub(crate) fn strangers_to_come(&mut self, now: Instant, places: u64) -> u64 {
+    /// Returns how many more strangers than now may be expected, with `slots` slots in all.
+    pub(crate) fn strangers_to_come(&mut self, now: Instant, slots: u64) -> u64 {
         if self.known_waits {
             return 0;
         }
-        let most = (places / 2).max(1);
+        let most = (slots / 2).max(1);
         most.saturating_sub(self.strangers.count(now))
     }
 
-    /// Returns how many INITs of nodes without a place are expected.
+    /// Returns how many INITs of nodes without a slot are expected.
     pub(crate) fn newcomers(&mut self, now: Instant) -> u64 {
         let known = self.known.count(now);
         known.saturating_add(self.strangers.count(now))
@@ -169,9 +169,9 @@ impl PendingInits {
     /// Notes that the INIT came: it is expected no more.
     pub(crate) fn came(&mut self, now: Instant, caller: Caller) {
         match caller {
-            // The node may have got or lost its place since.
-            Caller::Seated(name) | Caller::Known(name) => {
-                self.seated.remove(now, name);
+            // The node may have got or lost its slot since.
+            Caller::Admitted(name) | Caller::Known(name) => {
+                self.admitted.remove(now, name);
                 self.known.remove(now, name);
             }
             Caller::Stranger(name) => self.strangers.remove(now, name),
@@ -181,8 +181,8 @@ impl PendingInits {
 
 /// A counted caller.
 #[derive(Clone, Copy, Debug, Default)]
-struct CallerSlot {
-    /// The caller's name; 0 if the seat is free.
+struct CallerEntry {
+    /// The caller's name; 0 if the entry is free.
     name: u64,
     /// The period in which the caller last called.
     period: u64,
@@ -190,28 +190,28 @@ struct CallerSlot {
 
 /// Counts names, each once and for a while.
 ///
-/// Names have seats in a table of fixed size. A name that lost its seat to another stays counted
+/// Names have entries in a table of fixed size. A name that lost its entry to another stays counted
 /// until its time is over, and may be counted again: the count errs upwards.
 #[derive(Debug)]
 struct Tally {
     /// Names that last called in the current and in the previous period.
     recent: [u64; 2],
     period: u64,
-    seats: Box<[CallerSlot]>,
+    entries: Box<[CallerEntry]>,
 }
 
 impl Tally {
     fn new(most: u64) -> Self {
-        let seats = most.saturating_mul(SPARE).min(MOST_SEATS);
-        let groups = usize::try_from(seats).unwrap_or(0).div_ceil(WAYS).max(1);
+        let entries = most.saturating_mul(SPARE).min(MAX_ENTRIES);
+        let groups = usize::try_from(entries).unwrap_or(0).div_ceil(WAYS).max(1);
         Self {
             recent: [0; 2],
             period: 0,
-            seats: vec![CallerSlot::default(); groups * WAYS].into_boxed_slice(),
+            entries: vec![CallerEntry::default(); groups * WAYS].into_boxed_slice(),
         }
     }
 
-    fn turn(&mut self, now: Instant) {
+    fn advance(&mut self, now: Instant) {
         let period = now.as_nanos() / nanos(FRESH).max(1);
         match period.saturating_sub(self.period) {
             0 => {}
@@ -225,33 +225,33 @@ impl Tally {
         if self.recent == [0; 2] {
             return 0;
         }
-        self.turn(now);
+        self.advance(now);
         let [current, previous] = self.recent;
         current.saturating_add(previous)
     }
 
     fn beside(&mut self, now: Instant, name: u64) -> u64 {
         let all = self.count(now);
-        all.saturating_sub(u64::from(self.seat(name).is_some()))
+        all.saturating_sub(u64::from(self.entry(name).is_some()))
     }
 
     /// Counts a name, or counts it for the current period instead of the previous one.
     fn add(&mut self, now: Instant, name: u64) {
-        self.turn(now);
+        self.advance(now);
         let period = self.period;
         let mut moved = false;
-        if let Some(seat) = self.seat(name) {
-            if seat.period == period {
+        if let Some(entry) = self.entry(name) {
+            if entry.period == period {
                 return;
             }
-            seat.period = period;
+            entry.period = period;
             moved = true;
-        } else if let Some(seat) = self
-            .seats_for(name)
+        } else if let Some(entry) = self
+            .entries_for(name)
             .iter_mut()
-            .min_by_key(|seat| (seat.name != 0, seat.period))
+            .min_by_key(|entry| (entry.name != 0, entry.period))
         {
-            *seat = CallerSlot { name, period };
+            *entry = CallerEntry { name, period };
         }
         if moved {
             self.uncount(1);
@@ -261,11 +261,11 @@ impl Tally {
     }
 
     fn remove(&mut self, now: Instant, name: u64) {
-        self.turn(now);
+        self.advance(now);
         let period = self.period;
-        if let Some(seat) = self.seat(name) {
-            let counted = usize::from(seat.period != period);
-            *seat = CallerSlot::default();
+        if let Some(entry) = self.entry(name) {
+            let counted = usize::from(entry.period != period);
+            *entry = CallerEntry::default();
             self.uncount(counted);
         }
     }
@@ -276,18 +276,20 @@ impl Tally {
         }
     }
 
-    /// Returns the seat of a name, if it is counted.
-    fn seat(&mut self, name: u64) -> Option<&mut CallerSlot> {
+    /// Returns the entry of a name, if it is counted.
+    fn entry(&mut self, name: u64) -> Option<&mut CallerEntry> {
         let oldest = self.period.saturating_sub(1);
-        self.seats_for(name)
+        self.entries_for(name)
             .iter_mut()
-            .find(|seat| seat.name == name && seat.period >= oldest)
+            .find(|entry| entry.name == name && entry.period >= oldest)
     }
 
-    fn seats_for(&mut self, name: u64) -> &mut [CallerSlot] {
-        let groups = (self.seats.len() / WAYS).max(1) as u64;
+    fn entries_for(&mut self, name: u64) -> &mut [CallerEntry] {
+        let groups = (self.entries.len() / WAYS).max(1) as u64;
         let first = (name % groups) as usize * WAYS;
-        self.seats.get_mut(first..first + WAYS).unwrap_or_default()
+        self.entries
+            .get_mut(first..first + WAYS)
+            .unwrap_or_default()
     }
 }
 
@@ -306,13 +308,13 @@ mod tests {
             tally.add(at(0), name);
         }
         assert_eq!(tally.count(at(0)), 5);
-        assert_eq!(tally.beside(at(0), 4), 4, "its own place");
+        assert_eq!(tally.beside(at(0), 4), 4, "its own slot");
         tally.remove(at(0), 1);
         tally.remove(at(0), 1);
         assert_eq!(tally.count(at(0)), 4, "an INIT counts once");
         assert_eq!(tally.count(at(1_999)), 4, "still expected");
         assert_eq!(tally.count(at(2_000)), 0);
-        assert_eq!(tally.beside(at(2_000), 4), 0, "nor has it a place");
+        assert_eq!(tally.beside(at(2_000), 4), 0, "nor has it a slot");
     }
 
     #[test]
@@ -329,7 +331,7 @@ mod tests {
     #[test]
     fn f02_names_beyond_the_table_are_never_counted_too_low() {
         let mut tally = Tally::new(8);
-        let most = tally.seats.len() as u64;
+        let most = tally.entries.len() as u64;
         for _ in 0..3 {
             (1..=100).for_each(|name| tally.add(at(0), name));
         }
@@ -337,26 +339,26 @@ mod tests {
         assert!((100..=300).contains(&counted), "{counted}");
         (1..=100).for_each(|name| tally.remove(at(0), name));
         let left = tally.count(at(0));
-        assert_eq!(left, counted - most, "who had a seat gave it back");
-        assert_eq!(tally.seats.len() as u64, most, "however many came");
+        assert_eq!(left, counted - most, "who had an entry gave it back");
+        assert_eq!(tally.entries.len() as u64, most, "however many came");
     }
 
-    fn room(packets: u64, places: u64) -> InitRoom {
+    fn room(packets: u64, slots: u64) -> InitRoom {
         InitRoom {
             packets,
-            places,
-            strangers: places,
+            slots,
+            strangers: slots,
         }
     }
 
-    /// Returns the room for `places` new nodes, and some packets more.
-    fn places(places: u64) -> InitRoom {
-        room(places + 3 * places.min(1), places)
+    /// Returns the room for `slots` new nodes, and some packets more.
+    fn slots(slots: u64) -> InitRoom {
+        room(slots + 3 * slots.min(1), slots)
     }
 
     /// Answers strangers as long as there is room. Returns how many there were.
     fn flood(expected: &mut PendingInits, now: Instant, room: u64) -> u64 {
-        let room = places(room);
+        let room = slots(room);
         let names = now.as_nanos() + 1..;
         let admitted = names.take_while(|n| expected.admits(now, Caller::Stranger(*n), room));
         admitted.count() as u64
@@ -367,43 +369,43 @@ mod tests {
         let mut expected = PendingInits::new(100);
         assert_eq!(flood(&mut expected, at(0), 10), 5);
         for name in 1..=5 {
-            assert!(expected.admits(at(0), Caller::Known(name), places(10)));
+            assert!(expected.admits(at(0), Caller::Known(name), slots(10)));
             assert!(
-                expected.admits(at(0), Caller::Known(name), places(10)),
+                expected.admits(at(0), Caller::Known(name), slots(10)),
                 "again"
             );
         }
         assert!(
-            !expected.admits(at(0), Caller::Known(6), places(10)),
+            !expected.admits(at(0), Caller::Known(6), slots(10)),
             "budget"
         );
         expected.came(at(0), Caller::Known(1));
-        assert!(expected.admits(at(0), Caller::Known(6), places(10)));
+        assert!(expected.admits(at(0), Caller::Known(6), slots(10)));
         expected.came(at(0), Caller::Known(6));
         expected.came(at(0), Caller::Stranger(1));
-        assert!(expected.admits(at(0), Caller::Known(1), places(10)));
-        assert!(expected.admits(at(0), Caller::Known(6), places(10)));
-        assert!(!expected.admits(at(0), Caller::Stranger(99), places(10)));
+        assert!(expected.admits(at(0), Caller::Known(1), slots(10)));
+        assert!(expected.admits(at(0), Caller::Known(6), slots(10)));
+        assert!(!expected.admits(at(0), Caller::Stranger(99), slots(10)));
     }
 
     #[test]
     fn f02_known_nodes_count_for_strangers_too() {
         let mut expected = PendingInits::new(100);
         for name in 1..=8 {
-            assert!(expected.admits(at(0), Caller::Known(name), places(10)));
+            assert!(expected.admits(at(0), Caller::Known(name), slots(10)));
         }
         assert_eq!(flood(&mut expected, at(0), 10), 2);
         assert_eq!(flood(&mut expected, at(0), 0), 0);
-        assert!(!PendingInits::new(9).admits(at(0), Caller::Known(1), places(0)));
+        assert!(!PendingInits::new(9).admits(at(0), Caller::Known(1), slots(0)));
     }
 
-    /// Strangers may take the last place, but a known node gets it soon, however many they are.
+    /// Strangers may take the last slot, but a known node gets it soon, however many they are.
     #[test]
     fn f02_strangers_yield_to_a_known_node_that_found_no_room() {
         let mut expected = PendingInits::new(100);
         assert_eq!(flood(&mut expected, at(0), 1), 1);
         let mut now = 0;
-        while !expected.admits(at(now), Caller::Known(7), places(1)) {
+        while !expected.admits(at(now), Caller::Known(7), slots(1)) {
             assert_eq!(flood(&mut expected, at(now + 50), 1), 0);
             now += 100;
         }
@@ -414,78 +416,82 @@ mod tests {
         assert_eq!(flood(&mut expected, at(now), 1), 1, "their turn");
         // A known node that stopped calling keeps no stranger out: the waiting callers are tried
         // again.
-        assert!(!expected.admits(at(now), Caller::Known(8), places(1)));
+        assert!(!expected.admits(at(now), Caller::Known(8), slots(1)));
         assert_eq!(flood(&mut expected, at(now + 2_000), 1), 0);
         expected.try_again();
         assert_eq!(flood(&mut expected, at(now + 2_000), 1), 1);
     }
 
-    /// A peer that has a place and connects anew takes no place of a new node.
+    /// A peer that has a slot and connects anew takes no slot of a new node.
     #[test]
-    fn f02_a_caller_with_a_place_takes_no_newcomers_room() {
+    fn f02_a_caller_with_a_slot_takes_no_newcomers_room() {
         let mut expected = PendingInits::new(100);
         let room = room(4, 1);
         for name in 1..=3 {
-            assert!(expected.admits(at(0), Caller::Seated(name), room));
+            assert!(expected.admits(at(0), Caller::Admitted(name), room));
         }
         assert!(
             expected.admits(at(0), Caller::Known(9), room),
-            "the one place"
+            "the one slot"
         );
         assert!(
-            !expected.admits(at(0), Caller::Seated(4), room),
+            !expected.admits(at(0), Caller::Admitted(4), room),
             "no packet is left"
         );
-        assert!(expected.admits(at(0), Caller::Seated(3), room), "again");
+        assert!(expected.admits(at(0), Caller::Admitted(3), room), "again");
         expected.came(at(0), Caller::Known(3));
-        assert!(expected.admits(at(0), Caller::Seated(4), room), "one came");
-        assert!(expected.awaits(at(0), Caller::Seated(4)));
+        assert!(
+            expected.admits(at(0), Caller::Admitted(4), room),
+            "one came"
+        );
+        assert!(expected.awaits(at(0), Caller::Admitted(4)));
         assert!(!expected.awaits(at(0), Caller::Known(4)));
-        assert!(!expected.awaits(at(2_000), Caller::Seated(4)), "long ago");
+        assert!(!expected.awaits(at(2_000), Caller::Admitted(4)), "long ago");
     }
 
-    /// Calls in the names of nodes that have a place take no packet that a new node waits for.
+    /// Calls in the names of nodes that have a slot take no packet that a new node waits for.
     #[test]
-    fn f02_nodes_with_a_place_yield_to_a_newcomer_without_a_packet() {
+    fn f02_nodes_with_a_slot_yield_to_a_newcomer_without_a_packet() {
         let mut expected = PendingInits::new(100);
         let room = room(1, 1);
-        assert!(expected.admits(at(0), Caller::Seated(1), room));
+        assert!(expected.admits(at(0), Caller::Admitted(1), room));
         let mut now = 0;
         while !expected.admits(at(now), Caller::Known(7), room) {
             now += 100;
             for name in 2..=9 {
-                assert!(!expected.admits(at(now), Caller::Seated(name), room));
+                assert!(!expected.admits(at(now), Caller::Admitted(name), room));
             }
         }
         assert!(now <= 2_000, "{now}");
         expected.came(at(now), Caller::Known(7));
         expected.try_again();
         assert!(
-            expected.admits(at(now), Caller::Seated(2), room),
+            expected.admits(at(now), Caller::Admitted(2), room),
             "its turn"
         );
     }
 
-    /// A known node that finds packets but no place does not keep out nodes that only need a
+    /// A known node that finds packets but no slot does not keep out nodes that only need a
     /// packet.
     #[test]
-    fn f02_a_waiting_caller_keeps_out_no_node_with_a_place() {
+    fn f02_a_waiting_caller_keeps_out_no_node_with_a_slot() {
         let mut expected = PendingInits::new(100);
         let room = room(3, 1);
         assert!(expected.admits(at(0), Caller::Known(7), room));
-        assert!(!expected.admits(at(0), Caller::Known(8), room), "no place");
-        assert!(expected.admits(at(0), Caller::Seated(1), room));
+        assert!(!expected.admits(at(0), Caller::Known(8), room), "no slot");
+        assert!(expected.admits(at(0), Caller::Admitted(1), room));
         let last = InitRoom { packets: 1, ..room };
-        assert!(expected.admits(at(5_000), Caller::Seated(1), last));
+        assert!(expected.admits(at(5_000), Caller::Admitted(1), last));
     }
 
-    /// A stranger finds a packet, however many HELLOs come in the names of nodes that have a place.
+    /// A stranger finds a packet, however many HELLOs come in the names of nodes that have a slot.
     #[test]
-    fn f02_nodes_with_a_place_leave_a_packet_to_strangers() {
+    fn f02_nodes_with_a_slot_leave_a_packet_to_strangers() {
         let mut expected = PendingInits::new(100);
         let room = room(4, 2);
-        let seated = (1..=20).filter(|name| expected.admits(at(0), Caller::Seated(*name), room));
-        assert_eq!(seated.count(), 3);
+        let admitted =
+            (1..=20).filter(|name| expected.admits(at(0), Caller::Admitted(*name), room));
+        assert_eq!(admitted.count(), 3);
         assert!(expected.admits(at(0), Caller::Stranger(1), room));
     }
 }

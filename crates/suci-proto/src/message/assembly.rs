@@ -6,7 +6,7 @@
 //! quarter to them, and a buffer of unknown length grows by half.
 
 use super::pool::{Buffer, Chunk, Pool};
-use super::{ReceiveBuffer, charge, index, len64};
+use super::{ReceiveBuffer, charge, len64, to_usize};
 use crate::limits::{MESSAGE_CHARGE, MIN_PIECE};
 use crate::ranges::RangeSet;
 use crate::types::Kind;
@@ -104,7 +104,7 @@ impl Assembly {
 
     /// Makes `memory`, a buffer of the program at least as long as the message, the destination.
     pub(super) fn supply(&mut self, memory: ReceiveBuffer) {
-        let len = self.total.map_or(0, index);
+        let len = self.total.map_or(0, to_usize);
         self.buffer = Some(Buffer::supplied(memory, len));
     }
 
@@ -241,7 +241,7 @@ impl Assembly {
         let written = is_end
             && self.buffer.as_mut().is_some_and(|buffer| {
                 let fits = len64(buffer.len()) == part.end_offset();
-                fits && buffer.write(index(part.offset), part.data)
+                fits && buffer.write(to_usize(part.offset), part.data)
             });
         if written {
             self.reach = part.end_offset();
@@ -262,7 +262,7 @@ impl Assembly {
         let bound = self.got.next_start(start).map_or(total, |at| at.min(total));
         let mut at = start;
         while let Some(piece) = packets.next_piece(bound.saturating_sub(at).saturating_sub(1)) {
-            let written = buffer.write(index(at), piece);
+            let written = buffer.write(to_usize(at), piece);
             debug_assert!(written, "reserved up to the message's end");
             at = packets.end();
         }
@@ -277,7 +277,7 @@ impl Assembly {
     /// Makes the buffer long enough for the whole message if its length is known, else for the
     /// bytes seen so far.
     fn reserve(&mut self, pool: &Pool, chunk: Option<&mut Chunk>) {
-        let len = index(self.total.unwrap_or(self.reach));
+        let len = to_usize(self.total.unwrap_or(self.reach));
         if self.buffer.is_none() && self.total.is_some() {
             self.buffer = chunk.and_then(|chunk| chunk.lend(pool, len));
         }
@@ -311,11 +311,11 @@ impl Assembly {
 
     /// Copies bytes `range` of the message from `part`.
     fn write(&mut self, part: &Frag<'_>, range: Range<u64>) {
-        let from = index(range.start.saturating_sub(part.offset));
-        let to = index(range.end.saturating_sub(part.offset));
+        let from = to_usize(range.start.saturating_sub(part.offset));
+        let to = to_usize(range.end.saturating_sub(part.offset));
         let bytes = part.data.get(from..to).unwrap_or_default();
         let buffer = self.buffer.as_mut();
-        let written = buffer.is_some_and(|buffer| buffer.write(index(range.start), bytes));
+        let written = buffer.is_some_and(|buffer| buffer.write(to_usize(range.start), bytes));
         debug_assert!(written, "reserved before");
     }
 

@@ -88,11 +88,11 @@ mod tests {
     #[test]
     fn a_queue_without_a_buffer_gets_the_buffer_of_an_empty_one() {
         let (mut cache, mut one, mut other) = (Bytes::default(), Vec::with_capacity(50), vec![]);
-        let place = one.as_ptr();
+        let address = one.as_ptr();
         cache.collect(&mut one, 10);
         assert_eq!((one.capacity(), cache.footprint()), (0, 50));
         cache.lend(&mut other);
-        assert_eq!((other.as_ptr(), cache.footprint()), (place, 0));
+        assert_eq!((other.as_ptr(), cache.footprint()), (address, 0));
         cache.lend(&mut one);
         assert_eq!(one.capacity(), 0, "there is one only");
     }

@@ -11,7 +11,7 @@ pub use open_block::ChannelLease;
 pub(super) use open_block::OpenBlock;
 
 use super::buffer_cache::BufferCache;
-use super::{SmallOutgoing, index, len64};
+use super::{SmallOutgoing, len64, to_usize};
 use crate::limits::MAX_USER_HEADER;
 use crate::types::MessageNumber;
 use crate::wire::{self, Frame, Start};
@@ -30,8 +30,8 @@ const OWN: usize = 1_024;
 /// Bytes of the first memory that a channel gets. Doubling it leads to exactly `OWN` and `BLOCK`.
 const FIRST: usize = 512;
 
-/// Bytes of a block of frames. The last byte is never used, so no frame begins at the place where
-/// the frames of the block before end.
+/// Bytes of a block of frames. The last byte is never used, so no frame begins at the position
+/// where the frames of the block before end.
 const BLOCK: usize = 16_384;
 
 /// Bytes of the longest head of a frame without its user header: type, five varints, and a byte
@@ -63,8 +63,8 @@ pub(super) struct EncodedShape {
 pub(super) struct FrameQueue {
     /// Full blocks, the oldest first.
     full: VecDeque<Vec<u8>>,
-    /// The block behind them, and the place where it begins: a multiple of [`BLOCK`], counted since
-    /// the channel was opened.
+    /// The block behind them, and the position where it begins: a multiple of [`BLOCK`], counted
+    /// since the channel was opened.
     last: OpenBlock,
     first: u64,
     /// Empty blocks, kept while other blocks have frames.
@@ -126,8 +126,8 @@ impl FrameQueue {
     }
 
     /// Gives back the memory of cancelled frames once the queue is sparse. Moves all other frames,
-    /// whose places and sizes are `kept`. About one byte at most is copied for each byte that was
-    /// cancelled.
+    /// whose positions and sizes are `kept`. About one byte at most is copied for each byte that
+    /// was cancelled.
     pub(super) fn compact<'a>(&mut self, kept: impl Iterator<Item = (&'a mut u64, u64)>) {
         if !self.is_sparse() {
             return;
@@ -191,7 +191,7 @@ impl FrameQueue {
     #[inline]
     fn get(&self, start: u64, end: u64) -> &[u8] {
         let bytes = if start >= self.first {
-            let range = index(start - self.first)..index(end.saturating_sub(self.first));
+            let range = to_usize(start - self.first)..to_usize(end.saturating_sub(self.first));
             self.last.get(range)
         } else {
             self.get_full(start, end)
@@ -202,15 +202,15 @@ impl FrameQueue {
 
     fn get_full(&self, start: u64, end: u64) -> Option<&[u8]> {
         let first = start - start % len64(BLOCK);
-        let place = self.full.len().checked_sub(self.blocks_from(first))?;
-        let range = index(start - first)..index(end.saturating_sub(first));
-        self.full.get(place)?.get(range)
+        let index = self.full.len().checked_sub(self.blocks_from(first))?;
+        let range = to_usize(start - first)..to_usize(end.saturating_sub(first));
+        self.full.get(index)?.get(range)
     }
 
-    /// Returns how many full blocks there are from the one that holds `place` on.
-    fn blocks_from(&self, place: u64) -> usize {
+    /// Returns how many full blocks there are from the one that holds `position` on.
+    fn blocks_from(&self, position: u64) -> usize {
         let block = len64(BLOCK);
-        index((self.first / block).saturating_sub(place / block))
+        to_usize((self.first / block).saturating_sub(position / block))
     }
 
     /// Removes all frames.
@@ -228,7 +228,7 @@ impl FrameQueue {
             }));
         }
         if end == self.end() {
-            // No place is used twice.
+            // No position is used twice.
             self.last.clear();
             self.dead = 0;
             self.first = self.first.saturating_add(len64(BLOCK));

@@ -190,13 +190,13 @@ impl Inbox {
     /// As [`on_frag`](Self::on_frag). Frames before the faulty one were handled.
     #[inline]
     pub fn on_batch(&mut self, batch: &FrameBatch<'_>) -> Result<(), ProtocolError> {
-        let Some(place) = self.find_or_open(batch.channel())? else {
+        let Some(index) = self.find_or_open(batch.channel())? else {
             return Ok(());
         };
-        if let Some(channel) = self.channels.get_mut(place)
+        if let Some(channel) = self.channels.get_mut(index)
             && channel.on_batch(batch, &mut self.accounts)
         {
-            self.list_ready(place);
+            self.list_ready(index);
             return Ok(());
         }
         let mut frames = wire::frames(batch.frames());
@@ -212,18 +212,18 @@ impl Inbox {
     /// The peer broke a rule: its connection is to be closed. What was received before stays good.
     #[inline]
     pub fn on_frag(&mut self, frag: &Frag<'_>) -> Result<(), ProtocolError> {
-        let Some(place) = self.find_or_open(frag.channel)? else {
+        let Some(index) = self.find_or_open(frag.channel)? else {
             return Ok(());
         };
-        let Some(channel) = self.channels.get_mut(place) else {
+        let Some(channel) = self.channels.get_mut(index) else {
             return Ok(());
         };
         let freed = channel.on_frag(frag, &mut self.accounts)?;
-        self.list_ready(place);
+        self.list_ready(index);
         if let Some(freed) = freed {
             // On a reply channel, a void message also frees credit for replies.
             self.took_reply |= frag.channel.carries_replies();
-            self.free(place, freed);
+            self.free(index, freed);
         }
         Ok(())
     }
@@ -233,7 +233,7 @@ impl Inbox {
     /// # Errors
     /// The peer broke a rule: its connection is to be closed.
     pub fn on_rts(&mut self, rts: &Rts<'_>) -> Result<(), ProtocolError> {
-        let Some(place) = self.find_or_open(rts.channel)? else {
+        let Some(index) = self.find_or_open(rts.channel)? else {
             return Ok(());
         };
         let welcome = rts.total <= self.limits.max_message.min(self.limits.max_large);
@@ -242,14 +242,14 @@ impl Inbox {
         } else {
             AnnouncementState::Undecided
         };
-        let Some(channel) = self.channels.get_mut(place) else {
+        let Some(channel) = self.channels.get_mut(index) else {
             return Ok(());
         };
         match channel.on_rts(rts, first, &mut self.accounts)? {
             RtsOrder::Stale => {}
-            RtsOrder::Again => self.list_answer(place),
+            RtsOrder::Again => self.list_answer(index),
             RtsOrder::New if welcome => {
-                self.waiting.push_back(place);
+                self.waiting.push_back(index);
                 self.grant_waiting();
             }
             RtsOrder::New => self.incoming.push_back(channel.info(rts)),
@@ -265,8 +265,8 @@ impl Inbox {
     /// Handles CHANNEL_BLOCKED: the channel's limit is announced again, since the peer may not know
     /// it.
     pub fn repeat_limit(&mut self, channel: ChannelId) {
-        if let Some(place) = self.find(channel) {
-            self.list_update(place);
+        if let Some(index) = self.find(channel) {
+            self.list_update(index);
         }
     }
 
@@ -275,21 +275,21 @@ impl Inbox {
     pub fn on_lost(&mut self, frame: &SentFrame) {
         match *frame {
             SentFrame::Cts { channel, message } | SentFrame::Refuse { channel, message } => {
-                if let Some(place) = self.find(channel)
+                if let Some(index) = self.find(channel)
                     && self
                         .channels
-                        .get(place)
+                        .get(index)
                         .is_some_and(|c| c.answered(message))
                 {
-                    self.list_answer(place);
+                    self.list_answer(index);
                 }
-                if let Some(place) = self.find(channel) {
-                    self.cool(place);
+                if let Some(index) = self.find(channel) {
+                    self.cool(index);
                 }
             }
             SentFrame::MaxChannel { channel } => {
-                if let Some(place) = self.find(channel) {
-                    self.list_update(place);
+                if let Some(index) = self.find(channel) {
+                    self.list_update(index);
                 }
             }
             SentFrame::MaxChannels => self.channels_untold = true,
@@ -345,8 +345,8 @@ impl Inbox {
     /// not its weight.
     pub fn set_priority(&mut self, channel: ChannelId, priority: Priority) {
         self.priorities.insert(channel, priority);
-        if let Some(&place) = self.by_id.get(&channel) {
-            self.ready.set_priority(place, priority);
+        if let Some(&index) = self.by_id.get(&channel) {
+            self.ready.set_priority(index, priority);
         }
     }
 
@@ -365,11 +365,11 @@ impl Inbox {
         if self.first_limit == 0 {
             self.first_limit = channel;
         }
-        let places: Vec<usize> = self.by_id.values().copied().collect();
-        for place in places {
-            if let Some(changed) = self.channels.get_mut(place) {
+        let indices: Vec<usize> = self.by_id.values().copied().collect();
+        for index in indices {
+            if let Some(changed) = self.channels.get_mut(index) {
                 changed.set_window(channel);
-                self.list_due_update(place);
+                self.list_due_update(index);
             }
         }
     }
@@ -449,9 +449,9 @@ impl Inbox {
     /// Returns the bytes that the first waiting large message counts in the budget.
     #[must_use]
     pub fn large_wanted(&self) -> Option<u64> {
-        let place = *self.waiting.front()?;
+        let index = *self.waiting.front()?;
         self.channels
-            .get(place)?
+            .get(index)?
             .unanswered()
             .map(|(_, total)| budgeted(total))
     }
@@ -465,30 +465,30 @@ impl Inbox {
     // ---- inside
 
     fn find(&mut self, channel: ChannelId) -> Option<usize> {
-        if let Some((id, place)) = self.recent
+        if let Some((id, index)) = self.recent
             && id == channel
         {
-            return Some(place);
+            return Some(index);
         }
-        let Some(&place) = self.by_id.get(&channel) else {
+        let Some(&index) = self.by_id.get(&channel) else {
             return self.thaw(channel);
         };
-        self.recent = Some((channel, place));
-        Some(place)
+        self.recent = Some((channel, index));
+        Some(index)
     }
 
-    /// Returns the place of a channel that the peer sends on; the channel may be new. Returns
+    /// Returns the index of a channel that the peer sends on; the channel may be new. Returns
     /// `None` if it is finished: the frame was a repetition.
     #[inline]
     fn find_or_open(&mut self, id: ChannelId) -> Result<Option<usize>, ProtocolError> {
         match self.find(id) {
             None => self.open(id),
-            place => Ok(place),
+            index => Ok(index),
         }
     }
 
     /// Credits what a message freed that the program took.
-    fn free(&mut self, place: usize, freed: Freed) {
+    fn free(&mut self, index: usize, freed: Freed) {
         self.accounts.taken = self.accounts.taken.saturating_add(freed.charge);
         self.consumed = self
             .consumed
@@ -498,8 +498,8 @@ impl Inbox {
             self.accounts.large = self.accounts.large.saturating_sub(freed.large);
             self.grant_waiting();
         }
-        self.list_due_update(place);
-        self.leave_if_over(place);
+        self.list_due_update(index);
+        self.leave_if_over(index);
     }
 
     fn move_session_limit(&mut self) {
@@ -509,19 +509,19 @@ impl Inbox {
 
     /// Adds the channel to the scheduler if the program can take a message of it.
     #[inline]
-    fn list_ready(&mut self, place: usize) {
-        let Some(channel) = self.channels.get_mut(place).filter(|c| c.is_ready()) else {
+    fn list_ready(&mut self, index: usize) {
+        let Some(channel) = self.channels.get_mut(index).filter(|c| c.is_ready()) else {
             return;
         };
         if !channel.id().carries_replies() {
-            self.ready.add(place);
+            self.ready.add(index);
         } else if !core::mem::replace(&mut channel.listed.reply, true) {
-            self.replies.push_back(place);
+            self.replies.push_back(index);
         }
     }
 
-    fn list_answer(&mut self, place: usize) {
-        if let Some(channel) = self.channels.get_mut(place)
+    fn list_answer(&mut self, index: usize) {
+        if let Some(channel) = self.channels.get_mut(index)
             && !channel.listed.answer
         {
             channel.listed.answer = true;
@@ -529,18 +529,18 @@ impl Inbox {
         }
     }
 
-    fn list_due_update(&mut self, place: usize) {
+    fn list_due_update(&mut self, index: usize) {
         if self
             .channels
-            .get(place)
+            .get(index)
             .is_some_and(IncomingChannel::update_due)
         {
-            self.list_update(place);
+            self.list_update(index);
         }
     }
 
-    fn list_update(&mut self, place: usize) {
-        if let Some(channel) = self.channels.get_mut(place)
+    fn list_update(&mut self, index: usize) {
+        if let Some(channel) = self.channels.get_mut(index)
             && !channel.listed.update
         {
             channel.listed.update = true;

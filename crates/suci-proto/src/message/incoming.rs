@@ -13,7 +13,7 @@ use super::data::Data;
 use super::packed_queue::{PackedQueue, PackedQueueCache};
 use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::slot::{Slot, SlotCache};
-use super::{Message, ReceiveBuffer, charge, index, len64};
+use super::{Message, ReceiveBuffer, charge, len64, to_usize};
 use crate::limits::MESSAGE_CHARGE;
 use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
 use crate::wire::{ContiguousPackets, Frag, Rts};
@@ -125,25 +125,25 @@ impl IncomingChannel {
     }
 
     /// Returns the slot index of message `number`, or `None` if the message is packed or was taken.
-    fn place(&self, number: MessageNumber) -> Option<usize> {
-        number.checked_sub(self.base).map(index)
+    fn index_of(&self, number: MessageNumber) -> Option<usize> {
+        number.checked_sub(self.base).map(to_usize)
     }
 
-    fn slot(&self, place: usize) -> &Slot {
-        self.slots.get(place).unwrap_or(&Slot::Unseen)
+    fn slot(&self, index: usize) -> &Slot {
+        self.slots.get(index).unwrap_or(&Slot::Unseen)
     }
 
-    /// Charges the message at `place` until it has taken `charge` in all, and the unseen messages
+    /// Charges the message at `index` until it has taken `charge` in all, and the unseen messages
     /// before it. Changes nothing if that exceeds the credit.
     fn book(
         &mut self,
-        place: usize,
+        index: usize,
         charge: u64,
         accounts: &mut Accounts,
     ) -> Result<(), ProtocolError> {
-        let more = match self.slots.get(place) {
+        let more = match self.slots.get(index) {
             Some(slot) => charge.saturating_sub(slot.charge()),
-            None => len64(place.saturating_sub(self.slots.len()))
+            None => len64(index.saturating_sub(self.slots.len()))
                 .saturating_mul(MESSAGE_CHARGE)
                 .saturating_add(charge),
         };
@@ -156,7 +156,7 @@ impl IncomingChannel {
             return Err(ProtocolError::MemoryCredit(self.id.0));
         }
         // At most one per 64 B of credit.
-        accounts.slot_cache.lengthen(&mut self.slots, place);
+        accounts.slot_cache.lengthen(&mut self.slots, index);
         Ok(())
     }
 
@@ -173,9 +173,9 @@ impl IncomingChannel {
         fits
     }
 
-    /// Stores `slot` at its `place`, which was charged.
-    fn put(&mut self, place: usize, slot: Slot) {
-        match self.slots.get_mut(place) {
+    /// Stores `slot` at its `index`, which was charged.
+    fn put(&mut self, index: usize, slot: Slot) {
+        match self.slots.get_mut(index) {
             Some(old) => *old = slot,
             None => self.slots.push_back(slot),
         }
@@ -190,23 +190,23 @@ impl IncomingChannel {
         frag: &Frag<'_>,
         accounts: &mut Accounts,
     ) -> Result<Option<Freed>, ProtocolError> {
-        let Some(place) = self.place(frag.message) else {
+        let Some(index) = self.index_of(frag.message) else {
             return Ok(None);
         };
-        match (self.slot(place), &frag.start) {
+        match (self.slot(index), &frag.start) {
             (Slot::Whole { .. } | Slot::Assembled(_) | Slot::Void { .. }, _) => Ok(None),
             (Slot::Refused { .. }, _) => {
                 Err(ProtocolError::OutOfPlace("data of a refused message"))
             }
-            (Slot::Unseen, Some(_)) if frag.end => self.take_whole(place, frag, accounts),
-            (Slot::Unseen | Slot::Pieces(_), _) => self.take_part(place, frag, accounts),
+            (Slot::Unseen, Some(_)) if frag.end => self.take_whole(index, frag, accounts),
+            (Slot::Unseen | Slot::Pieces(_), _) => self.take_part(index, frag, accounts),
         }
     }
 
     /// Handles a message in one piece.
     fn take_whole(
         &mut self,
-        place: usize,
+        index: usize,
         frag: &Frag<'_>,
         accounts: &mut Accounts,
     ) -> Result<Option<Freed>, ProtocolError> {
@@ -217,16 +217,16 @@ impl IncomingChannel {
         let header_len = u8::try_from(header.len())
             .map_err(|_| ProtocolError::Malformed("user header too long"))?;
         self.book(
-            place,
+            index,
             charge(len64(frag.data.len()), header.len()),
             accounts,
         )?;
         let size = header.len().saturating_add(frag.data.len());
         if start.kind == Kind::VOID && !planted_delivery() {
             let charge = charge(len64(frag.data.len()), header.len());
-            return Ok(Some(self.discard(place, charge)));
+            return Ok(Some(self.discard(index, charge)));
         }
-        let bytes = if size <= CHUNKED && place == self.settled {
+        let bytes = if size <= CHUNKED && index == self.settled {
             accounts.chunk.copy(&accounts.pool, header, frag.data)
         } else {
             copy_alone(&accounts.pool, header, frag.data)
@@ -237,19 +237,19 @@ impl IncomingChannel {
             kind: start.kind,
             header_len,
         };
-        self.put(place, slot);
+        self.put(index, slot);
         accounts.complete = accounts.complete.saturating_add(1);
-        if place == self.settled {
+        if index == self.settled {
             self.settle();
         }
         Ok(None)
     }
 
-    /// Discards the complete void message at `place`; the program never sees it. Returns what this
+    /// Discards the complete void message at `index`; the program never sees it. Returns what this
     /// frees if no message in front of it waits.
     #[cold]
-    fn discard(&mut self, place: usize, charge: u64) -> Freed {
-        self.put(place, Slot::Void { charge });
+    fn discard(&mut self, index: usize, charge: u64) -> Freed {
+        self.put(index, Slot::Void { charge });
         self.settle();
         self.free_passed_over()
     }
@@ -268,16 +268,16 @@ impl IncomingChannel {
     /// Handles a piece of a message.
     fn take_part(
         &mut self,
-        place: usize,
+        index: usize,
         frag: &Frag<'_>,
         accounts: &mut Accounts,
     ) -> Result<Option<Freed>, ProtocolError> {
-        if let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place)
+        if let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index)
             && assembly.add_end(frag)
         {
-            return Ok(self.complete(place, accounts));
+            return Ok(self.complete(index, accounts));
         }
-        let charged = match self.slot(place) {
+        let charged = match self.slot(index) {
             Slot::Pieces(assembly) => {
                 if let Way::Announced { granted: false, .. } = assembly.way {
                     return Err(ProtocolError::OutOfPlace("data before its permission"));
@@ -287,33 +287,33 @@ impl IncomingChannel {
             _ => Assembly::unannounced().charge_with(frag),
         };
         let charged = charged.map_err(|fault| self.fault(frag.message, fault))?;
-        self.book(place, charged, accounts)?;
-        if matches!(self.slot(place), Slot::Unseen) {
-            self.put(place, Slot::Pieces(accounts.unannounced()));
+        self.book(index, charged, accounts)?;
+        if matches!(self.slot(index), Slot::Unseen) {
+            self.put(index, Slot::Pieces(accounts.unannounced()));
         }
-        let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place) else {
+        let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index) else {
             return Ok(None);
         };
-        let chunk = (place == self.settled).then_some(&mut accounts.chunk);
+        let chunk = (index == self.settled).then_some(&mut accounts.chunk);
         let taken = assembly.add(frag, &accounts.pool, chunk);
         let is_complete = taken.is_ok() && assembly.is_complete();
         taken.map_err(|fault| self.fault(frag.message, fault))?;
         Ok(is_complete
-            .then(|| self.complete(place, accounts))
+            .then(|| self.complete(index, accounts))
             .flatten())
     }
 
-    /// Completes message `place`, all pieces of which arrived. Returns what this frees, if the
+    /// Completes message `index`, all pieces of which arrived. Returns what this frees, if the
     /// message is void.
-    fn complete(&mut self, place: usize, accounts: &mut Accounts) -> Option<Freed> {
-        let slot = self.slots.get_mut(place)?;
+    fn complete(&mut self, index: usize, accounts: &mut Accounts) -> Option<Freed> {
+        let slot = self.slots.get_mut(index)?;
         debug_assert!(matches!(slot, Slot::Pieces(_)), "it came in pieces");
         if let Slot::Pieces(assembly) = core::mem::replace(slot, Slot::Unseen) {
             *slot = accounts.on_assembled(assembly);
             if slot.kind() == Some(Kind::VOID) {
                 accounts.complete = accounts.complete.saturating_sub(1);
                 let charge = slot.charge();
-                return Some(self.discard(place, charge));
+                return Some(self.discard(index, charge));
             }
             self.settle();
         }
@@ -326,8 +326,8 @@ impl IncomingChannel {
         number: MessageNumber,
         packets: &mut ContiguousPackets<'_>,
     ) {
-        let place = self.place(number);
-        if let Some(Slot::Pieces(assembly)) = place.and_then(|place| self.slots.get_mut(place)) {
+        let index = self.index_of(number);
+        if let Some(Slot::Pieces(assembly)) = index.and_then(|index| self.slots.get_mut(index)) {
             assembly.add_contiguous(packets);
         }
     }
@@ -457,8 +457,8 @@ impl IncomingChannel {
         if let Some(announcement) = self.announcement
             && announcement.number >= rts.message
         {
-            let announced = match self.place(rts.message) {
-                Some(place) => self.slot(place).was_announced(),
+            let announced = match self.index_of(rts.message) {
+                Some(index) => self.slot(index).was_announced(),
                 None => rts.message < self.front(),
             };
             return match announcement.number == rts.message {
@@ -467,13 +467,13 @@ impl IncomingChannel {
                 _ => Err(self.contradiction(rts.message)),
             };
         }
-        let Some(place) = self.place(rts.message) else {
+        let Some(index) = self.index_of(rts.message) else {
             return match self.thawed {
                 true if self.announcement.is_none() => Ok(RtsOrder::Stale),
                 _ => Err(self.contradiction(rts.message)),
             };
         };
-        if !matches!(self.slot(place), Slot::Unseen) {
+        if !matches!(self.slot(index), Slot::Unseen) {
             return Err(self.contradiction(rts.message));
         }
         if self.announcement.is_some_and(|r| {
@@ -487,14 +487,14 @@ impl IncomingChannel {
         if rts.total == 0 || rts.kind == Kind::VOID {
             return Err(ProtocolError::OutOfPlace("an RTS of an empty message"));
         }
-        self.book(place, charge(0, rts.user_header.len()), accounts)?;
+        self.book(index, charge(0, rts.user_header.len()), accounts)?;
         let description = Description {
             tag: rts.tag,
             kind: rts.kind,
             user_header: Bytes::copy_from_slice(rts.user_header),
         };
         let assembly = Assembly::announced(rts.total, description);
-        self.put(place, Slot::Pieces(Box::new(assembly)));
+        self.put(index, Slot::Pieces(Box::new(assembly)));
         self.announcement = Some(Announcement {
             number: rts.message,
             total: rts.total,
@@ -539,8 +539,8 @@ impl IncomingChannel {
         let Some((number, total)) = self.unanswered() else {
             return;
         };
-        if let Some(place) = self.place(number)
-            && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(place)
+        if let Some(index) = self.index_of(number)
+            && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index)
         {
             assembly.way = Way::Announced {
                 granted: true,
@@ -568,8 +568,8 @@ impl IncomingChannel {
             return Freed::default();
         };
         if let Some(slot) = self
-            .place(number)
-            .and_then(|place| self.slots.get_mut(place))
+            .index_of(number)
+            .and_then(|index| self.slots.get_mut(index))
         {
             *slot = Slot::Refused {
                 charge: slot.charge(),

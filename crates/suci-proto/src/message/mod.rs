@@ -22,7 +22,7 @@
 //! | `pool` | the buffers of received bytes |
 //! | `data` | the payload that the program receives |
 //! | `finished` | channel numbers that are not used again |
-//! | `places` | compaction of the slab of channels |
+//! | `compaction` | compaction of the slab of channels |
 //! | `buffer_cache` | buffers that empty queues of either direction lend to others |
 //! | `brief` | the bytes of a message in errors and traces |
 //!
@@ -35,6 +35,7 @@ mod answer;
 mod assembly;
 mod brief;
 mod buffer_cache;
+mod compaction;
 mod data;
 mod finished;
 mod frames;
@@ -44,7 +45,6 @@ mod incoming;
 mod outbox;
 mod outgoing;
 mod packed_queue;
-mod places;
 mod pool;
 mod receive_buffer;
 mod segment;
@@ -270,7 +270,7 @@ const fn len64(len: usize) -> u64 {
 
 /// Converts a length of the protocol to a length in memory. A length beyond `usize` becomes
 /// `usize::MAX`, which no buffer reaches.
-fn index(len: u64) -> usize {
+fn to_usize(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }
 

@@ -19,7 +19,7 @@ use super::finished::Finished;
 use super::outgoing::{Block, Fin, IdleOutgoing, OutgoingChannel, Status};
 use super::segment::Filling;
 use super::send_queue::SendBufferCaches;
-use super::{ByClass, Completion, Held, Queued, WantedRoom, index};
+use super::{ByClass, Completion, Held, Queued, WantedRoom, to_usize};
 use crate::limits::MIN_CHANNELS;
 use crate::recovery::SentFrame;
 use crate::scheduler::{CLASSES, Priority, Scheduler};
@@ -70,7 +70,7 @@ pub struct Put<'a> {
 /// A channel that was opened.
 #[derive(Clone, Copy, Debug)]
 struct Opened {
-    place: usize,
+    index: usize,
     class: u8,
     /// The program finished it.
     ended: bool,
@@ -189,11 +189,11 @@ impl Outbox {
     /// Ends the session. Returns exactly one outcome for every outstanding message, by channel and
     /// number, whether the program asked for it or not. Completions that were not polled stay.
     pub fn end(&mut self) -> Vec<Completion> {
-        let mut outcomes = Vec::with_capacity(index(self.queued().open().messages));
-        for place in self.by_id.values() {
-            if let Some(channel) = self.channels.get_mut(*place) {
+        let mut outcomes = Vec::with_capacity(to_usize(self.queued().open().messages));
+        for index in self.by_id.values() {
+            if let Some(channel) = self.channels.get_mut(*index) {
                 channel.end_all(&mut outcomes);
-                channel.turn.parked = None;
+                channel.wait.parked = None;
             }
         }
         self.session_parked.clear();
@@ -211,10 +211,10 @@ impl Outbox {
     pub fn set_initial_channel_limit(&mut self, limit: u64) {
         self.window = Some(self.window.unwrap_or(0).max(limit));
         self.channel_limit = self.channel_limit.max(limit);
-        let places: Vec<usize> = self.by_id.values().copied().collect();
-        places
+        let indices: Vec<usize> = self.by_id.values().copied().collect();
+        indices
             .into_iter()
-            .for_each(|place| self.raise(place, limit));
+            .for_each(|index| self.raise(index, limit));
         for cold in self.cold.values_mut() {
             cold.raise_limit(limit);
         }
@@ -225,8 +225,8 @@ impl Outbox {
     pub fn set_channel_limit(&mut self, channel: ChannelId, limit: u64) {
         if let Some(cold) = self.cold.get_mut(&channel) {
             cold.raise_limit(limit);
-        } else if let Some(place) = self.find(channel) {
-            self.raise(place, limit);
+        } else if let Some(index) = self.find(channel) {
+            self.raise(index, limit);
         }
     }
 
@@ -236,11 +236,11 @@ impl Outbox {
             return;
         }
         self.session_limit = limit;
-        for place in core::mem::take(&mut self.session_parked) {
-            if let Some(channel) = self.channels.get_mut(place) {
-                channel.turn.parked = None;
+        for index in core::mem::take(&mut self.session_parked) {
+            if let Some(channel) = self.channels.get_mut(index) {
+                channel.wait.parked = None;
             }
-            self.activate(place);
+            self.activate(index);
         }
     }
 
@@ -253,15 +253,15 @@ impl Outbox {
         channel: ChannelId,
         message: MessageNumber,
     ) -> Result<(), ProtocolError> {
-        let Some(place) = self.known(channel)? else {
+        let Some(index) = self.known(channel)? else {
             return Ok(());
         };
-        if let Some(channel) = self.channels.get_mut(place)
+        if let Some(channel) = self.channels.get_mut(index)
             && channel.granted(message)?
         {
-            self.activate(place);
+            self.activate(index);
         }
-        self.cool(place);
+        self.cool(index);
         Ok(())
     }
 
@@ -275,13 +275,13 @@ impl Outbox {
         message: MessageNumber,
         reason: u64,
     ) -> Result<(), ProtocolError> {
-        let Some(place) = self.known(channel)? else {
+        let Some(index) = self.known(channel)? else {
             return Ok(());
         };
-        if let Some(channel) = self.channels.get_mut(place) {
+        if let Some(channel) = self.channels.get_mut(index) {
             let released = channel.refused(message, reason, &mut self.completions)?;
-            self.activate(place);
-            self.release(place, released);
+            self.activate(index);
+            self.release(index, released);
         }
         Ok(())
     }
@@ -300,24 +300,24 @@ impl Outbox {
     #[must_use]
     pub fn fits(&self, room: usize) -> bool {
         let only = self.scheduler.only();
-        let only = only.and_then(|place| self.channels.get(place));
+        let only = only.and_then(|index| self.channels.get(index));
         only.is_some_and(|channel| channel.unsent().is_some_and(|bytes| bytes <= room as u64))
     }
 
     /// Returns the next scheduled channel that has something for an empty packet.
     fn find_ready(&mut self) -> Option<usize> {
-        let terms = self.terms();
-        while let Some(place) = self.scheduler.front() {
+        let limits = self.send_limits();
+        while let Some(index) = self.scheduler.front() {
             let status = self
                 .channels
-                .get(place)
-                .map_or(Status::Idle, |c| c.status(terms));
+                .get(index)
+                .map_or(Status::Idle, |c| c.status(limits));
             if status == Status::Ready {
-                return Some(place);
+                return Some(index);
             }
             self.scheduler.drop_front();
-            self.park(place, status);
-            self.cool(place);
+            self.park(index, status);
+            self.cool(index);
         }
         None
     }
@@ -327,20 +327,20 @@ impl Outbox {
     ///
     /// The piece counts as sent. If the packet is not sent, report the piece as lost.
     pub fn next(&mut self, room: usize, out: &mut Vec<u8>) -> Option<Put<'_>> {
-        let mut place = self.scheduler.front()?;
+        let mut index = self.scheduler.front()?;
         let mut filling = Filling::new(room);
-        if !self.fill(place, &mut filling, out) {
+        if !self.fill(index, &mut filling, out) {
             let ready = self.find_ready()?;
             // The channel is ready, so its next piece does not fit.
-            if ready == place {
+            if ready == index {
                 return None;
             }
-            (place, filling) = (ready, Filling::new(room));
-            if !self.fill(place, &mut filling, out) {
+            (index, filling) = (ready, Filling::new(room));
+            if !self.fill(index, &mut filling, out) {
                 return None;
             }
         }
-        let queued = self.channels.get(place)?;
+        let queued = self.channels.get(index)?;
         let channel = queued.id();
         let gathered = |(number, range)| Some((queued.queue.gathered(number)?, range));
         Some(Put {
@@ -360,14 +360,14 @@ impl Outbox {
         })
     }
 
-    /// Appends the next piece of the scheduled channel at `place`.
-    fn fill(&mut self, place: usize, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
-        let terms = self.terms();
-        filling.left_in_round = usize::try_from(self.scheduler.left(place)).unwrap_or(0);
-        let Some(channel) = self.channels.get_mut(place) else {
+    /// Appends the next piece of the scheduled channel at `index`.
+    fn fill(&mut self, index: usize, filling: &mut Filling, out: &mut Vec<u8>) -> bool {
+        let limits = self.send_limits();
+        filling.left_in_round = usize::try_from(self.scheduler.left(index)).unwrap_or(0);
+        let Some(channel) = self.channels.get_mut(index) else {
             return false;
         };
-        channel.fill(terms, filling, out);
+        channel.fill(limits, filling, out);
         if filling.bytes == 0 {
             return false;
         }
@@ -377,7 +377,7 @@ impl Outbox {
         }
         if channel.has_sent_all() {
             self.scheduler.finish_front(filling.bytes);
-            self.park(place, Status::Idle);
+            self.park(index, Status::Idle);
         } else {
             self.scheduler.charge(filling.bytes);
         }
@@ -393,12 +393,12 @@ impl Outbox {
     /// Returns a channel to report in CHANNEL_BLOCKED, and its limit: once each time that the limit
     /// is used up, and again if the report is lost.
     pub fn poll_channel_blocked(&mut self) -> Option<(ChannelId, u64)> {
-        while let Some(place) = self.to_report.pop_front() {
-            let Some(channel) = self.channels.get_mut(place) else {
+        while let Some(index) = self.to_report.pop_front() {
+            let Some(channel) = self.channels.get_mut(index) else {
                 continue;
             };
-            channel.turn.to_report = false;
-            if channel.turn.parked == Some(Block::OutgoingChannel) {
+            channel.wait.to_report = false;
+            if channel.wait.parked == Some(Block::ChannelCredit) {
                 return Some((channel.id(), channel.limit()));
             }
         }
@@ -489,7 +489,7 @@ impl Outbox {
     /// charged.
     #[must_use]
     pub fn room(&self, channel: ChannelId) -> u64 {
-        let session = self.terms().room_on(channel);
+        let session = self.send_limits().room_on(channel);
         let cold = || self.cold.get(&channel).map(IdleOutgoing::room);
         let room = self.get(channel).map(OutgoingChannel::room).or_else(cold);
         room.unwrap_or(self.channel_limit).min(session)
@@ -505,7 +505,7 @@ impl Outbox {
 
     #[inline]
     fn find(&mut self, channel: ChannelId) -> Option<usize> {
-        self.find_opened(channel).map(|opened| opened.place)
+        self.find_opened(channel).map(|opened| opened.index)
     }
 
     #[inline]
@@ -520,19 +520,19 @@ impl Outbox {
 
     #[inline(never)]
     fn look_up(&mut self, channel: ChannelId) -> Option<Opened> {
-        let place = match self.by_id.get(&channel) {
-            Some(place) => *place,
+        let index = match self.by_id.get(&channel) {
+            Some(index) => *index,
             None => self.thaw(channel)?,
         };
-        Some(self.remember(channel, place))
+        Some(self.remember(channel, index))
     }
 
     /// Remembers the channel, since the next call is probably about it, too.
-    fn remember(&mut self, channel: ChannelId, place: usize) -> Opened {
+    fn remember(&mut self, channel: ChannelId, index: usize) -> Opened {
         let opened = Opened {
-            place,
-            class: self.scheduler.priority(place).class(),
-            ended: self.channels.get(place).is_some_and(|c| c.fin != Fin::Open),
+            index,
+            class: self.scheduler.priority(index).class(),
+            ended: self.channels.get(index).is_some_and(|c| c.fin != Fin::Open),
         };
         self.recent = Some((channel, opened));
         opened
@@ -542,75 +542,75 @@ impl Outbox {
         self.channels.get(*self.by_id.get(&channel)?)
     }
 
-    /// Returns the place of a channel that an answer of the peer names. Returns `None` if it is
+    /// Returns the index of a channel that an answer of the peer names. Returns `None` if it is
     /// finished: the answer was a repetition.
     fn known(&mut self, channel: ChannelId) -> Result<Option<usize>, ProtocolError> {
-        let place = self.find(channel);
-        if place.is_none() && !self.finished.contains(channel) {
+        let index = self.find(channel);
+        if index.is_none() && !self.finished.contains(channel) {
             return Err(ProtocolError::OutOfPlace(
                 "an answer on a channel never used",
             ));
         }
-        Ok(place)
+        Ok(index)
     }
 
-    fn raise(&mut self, place: usize, limit: u64) {
-        if let Some(channel) = self.channels.get_mut(place)
+    fn raise(&mut self, index: usize, limit: u64) {
+        if let Some(channel) = self.channels.get_mut(index)
             && channel.raise_limit(limit)
-            && channel.turn.parked == Some(Block::OutgoingChannel)
+            && channel.wait.parked == Some(Block::ChannelCredit)
         {
-            channel.turn.parked = None;
+            channel.wait.parked = None;
             self.channel_parked = self.channel_parked.saturating_sub(1);
-            self.activate(place);
+            self.activate(index);
         }
     }
 
     /// Adds the channel to the scheduler, since its state changed.
-    fn activate(&mut self, place: usize) {
-        self.scheduler.add(place);
+    fn activate(&mut self, index: usize) {
+        self.scheduler.add(index);
     }
 
     /// Notes why the channel left the scheduler.
-    fn park(&mut self, place: usize, status: Status) {
-        let Some(channel) = self.channels.get_mut(place) else {
+    fn park(&mut self, index: usize, status: Status) {
+        let Some(channel) = self.channels.get_mut(index) else {
             return;
         };
         let block = match status {
             Status::Blocked(block) => Some(block),
             Status::Ready | Status::Idle => None,
         };
-        let before = core::mem::replace(&mut channel.turn.parked, block);
-        if before == Some(Block::Session) && block != before {
-            self.session_parked.retain(|parked| *parked != place);
+        let before = core::mem::replace(&mut channel.wait.parked, block);
+        if before == Some(Block::SessionCredit) && block != before {
+            self.session_parked.retain(|parked| *parked != index);
         }
         if before == block {
             return;
         }
         match before {
-            Some(Block::OutgoingChannel) => {
+            Some(Block::ChannelCredit) => {
                 self.channel_parked = self.channel_parked.saturating_sub(1)
             }
-            Some(Block::Answer) => self.answer_parked = self.answer_parked.saturating_sub(1),
-            Some(Block::Session) | None => {}
+            Some(Block::RtsAnswer) => self.answer_parked = self.answer_parked.saturating_sub(1),
+            Some(Block::SessionCredit) | None => {}
         }
         match block {
-            Some(Block::Session) => self.session_parked.push(place),
-            Some(Block::OutgoingChannel) => {
+            Some(Block::SessionCredit) => self.session_parked.push(index),
+            Some(Block::ChannelCredit) => {
                 self.channel_parked = self.channel_parked.saturating_add(1);
-                self.report(place);
+                self.report(index);
             }
-            Some(Block::Answer) => self.answer_parked = self.answer_parked.saturating_add(1),
+            Some(Block::RtsAnswer) => self.answer_parked = self.answer_parked.saturating_add(1),
             None => {}
         }
     }
 
-    fn report(&mut self, place: usize) {
-        if let Some(channel) = self.channels.get_mut(place)
-            && channel.turn.parked == Some(Block::OutgoingChannel)
-            && !channel.turn.to_report
+    fn report(&mut self, index: usize) {
+        if let Some(channel) = self.channels.get_mut(index)
+            && channel.wait.parked == Some(Block::ChannelCredit)
+            && !channel.wait.to_report
         {
-            channel.turn.to_report = true;
-            self.to_report.push_back(place);
+            channel.wait.to_report = true;
+            self.to_report.push_back(index);
         }
     }
 }

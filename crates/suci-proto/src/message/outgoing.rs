@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 /// Limits of the session that decide whether a message may be sent now.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct SendLimits {
     /// Messages longer than this many bytes are announced.
     pub(super) rts_threshold: u64,
     /// The channel window of the handshake, once known.
@@ -27,7 +27,7 @@ pub(super) struct Terms {
     pub(super) reply_room: u64,
 }
 
-impl Terms {
+impl SendLimits {
     /// Returns the memory credit left in the session for messages of `channel`.
     #[inline]
     pub(super) const fn room_on(&self, channel: ChannelId) -> u64 {
@@ -42,12 +42,12 @@ impl Terms {
 /// The resource that a channel waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
-    /// Memory credit of the channel (not the type `OutgoingChannel`).
-    OutgoingChannel,
+    /// Memory credit of the channel.
+    ChannelCredit,
     /// Memory credit of the session.
-    Session,
+    SessionCredit,
     /// The answer to an RTS.
-    Answer,
+    RtsAnswer,
 }
 
 /// The readiness of a channel for the next packet.
@@ -61,7 +61,7 @@ pub(super) enum Status {
 
 /// The scheduling state of a channel: whether it waits outside the scheduler.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct WaitState {
     /// The channel was removed from the scheduler because it lacks this.
     pub(super) parked: Option<Block>,
     /// The channel is in the list of those to report as blocked.
@@ -100,7 +100,7 @@ pub(super) struct OutgoingChannel {
     /// The channel's memory credit: granted, and used.
     limit: u64,
     used: u64,
-    pub(super) turn: Turn,
+    pub(super) wait: WaitState,
     pub(super) fin: Fin,
 }
 
@@ -141,7 +141,7 @@ impl OutgoingChannel {
             open_rts: None,
             limit,
             used: 0,
-            turn: Turn::default(),
+            wait: WaitState::default(),
             fin: Fin::Open,
         }
     }
@@ -169,7 +169,7 @@ impl OutgoingChannel {
 
     /// Returns true if the channel has no message, waits for nothing, and has nothing to report.
     pub(super) fn is_idle(&self) -> bool {
-        let waits = self.turn.parked.is_some() || self.turn.to_report;
+        let waits = self.wait.parked.is_some() || self.wait.to_report;
         self.queue.is_empty() && self.open_rts.is_none() && !waits && self.fin == Fin::Open
     }
 
@@ -200,24 +200,24 @@ impl OutgoingChannel {
 
     // ---- which messages may be sent
 
-    fn fits(&self, charge: u64, terms: Terms) -> Result<(), Block> {
+    fn fits(&self, charge: u64, limits: SendLimits) -> Result<(), Block> {
         if self
             .used
             .checked_add(charge)
             .is_none_or(|used| used > self.limit)
         {
-            Err(Block::OutgoingChannel)
-        } else if charge > terms.room_on(self.id) {
-            Err(Block::Session)
+            Err(Block::ChannelCredit)
+        } else if charge > limits.room_on(self.id) {
+            Err(Block::SessionCredit)
         } else {
             Ok(())
         }
     }
 
     /// Returns true if this message is announced although the credit suffices.
-    fn needs_rts(segment: &SendSegment, terms: Terms) -> bool {
-        let half = terms.window.map_or(u64::MAX, |window| window / 2);
-        segment.total() > terms.rts_threshold
+    fn needs_rts(segment: &SendSegment, limits: SendLimits) -> bool {
+        let half = limits.window.map_or(u64::MAX, |window| window / 2);
+        segment.total() > limits.rts_threshold
             || (segment.total() > RTS_INSTEAD && segment.charge() > half)
     }
 
@@ -231,13 +231,13 @@ impl OutgoingChannel {
         &self,
         number: MessageNumber,
         segment: &SendSegment,
-        terms: Terms,
+        limits: SendLimits,
     ) -> Result<bool, Block> {
-        let rts = || self.fits(segment.rts_charge(), terms).map(|()| true);
-        if Self::needs_rts(segment, terms) {
+        let rts = || self.fits(segment.rts_charge(), limits).map(|()| true);
+        if Self::needs_rts(segment, limits) {
             return rts();
         }
-        self.fits(segment.charge(), terms)
+        self.fits(segment.charge(), limits)
             .map(|()| false)
             .or_else(|block| {
                 let first = number == self.queue.first_number();
@@ -269,7 +269,7 @@ impl OutgoingChannel {
         self.open_rts.is_some_and(|rts| rts.number == number)
     }
 
-    pub(super) fn status(&self, terms: Terms) -> Status {
+    pub(super) fn status(&self, limits: SendLimits) -> Status {
         if self.has_lost() {
             return Status::Ready;
         }
@@ -277,13 +277,13 @@ impl OutgoingChannel {
             return Status::Idle;
         };
         if self.has_open_rts(number) {
-            return Status::Blocked(Block::Answer);
+            return Status::Blocked(Block::RtsAnswer);
         }
         // Part of it was sent, or the receiver granted it.
         if number < self.charged {
             return Status::Ready;
         }
-        match self.admit(number, segment, terms) {
+        match self.admit(number, segment, limits) {
             Ok(_) => Status::Ready,
             Err(block) => Status::Blocked(block),
         }
@@ -291,11 +291,11 @@ impl OutgoingChannel {
 
     /// Returns true if the message behind `number` is announced while `number` is being sent. Only
     /// one message is announced ahead, because each grant ties up the receiver's memory.
-    fn announces_ahead(&self, number: MessageNumber, terms: Terms) -> bool {
+    fn announces_ahead(&self, number: MessageNumber, limits: SendLimits) -> bool {
         self.charged == number.saturating_add(1)
             && self.open_rts.is_none()
             && self.queue.behind_unsent(number).is_some_and(|segment| {
-                Self::needs_rts(segment, terms) && self.fits(segment.rts_charge(), terms).is_ok()
+                Self::needs_rts(segment, limits) && self.fits(segment.rts_charge(), limits).is_ok()
             })
     }
 
@@ -303,7 +303,7 @@ impl OutgoingChannel {
 
     /// Appends to `out` as much of the queue as `filling` has room for and the credit allows. Lost
     /// bytes go before new ones.
-    pub(super) fn fill(&mut self, terms: Terms, filling: &mut Filling, out: &mut Vec<u8>) {
+    pub(super) fn fill(&mut self, limits: SendLimits, filling: &mut Filling, out: &mut Vec<u8>) {
         if self.queue.has_lost() {
             return self.queue.put_lost(self.id, filling, out);
         }
@@ -315,16 +315,16 @@ impl OutgoingChannel {
             return;
         }
         if let Some((number, _)) = self.queue.unsent()
-            && self.announces_ahead(number, terms)
+            && self.announces_ahead(number, limits)
             && self.announce(self.charged, filling, out)
         {
             return;
         }
-        self.fill_new(terms, filling, out);
+        self.fill_new(limits, filling, out);
     }
 
     /// As [`fill`](Self::fill), with bytes that were never sent.
-    fn fill_new(&mut self, terms: Terms, filling: &mut Filling, out: &mut Vec<u8>) {
+    fn fill_new(&mut self, limits: SendLimits, filling: &mut Filling, out: &mut Vec<u8>) {
         filling.begin(self.queue.next(), false);
         while filling.goes_on()
             && let Some((number, segment)) = self.queue.unsent()
@@ -335,10 +335,10 @@ impl OutgoingChannel {
             let (first, charge) = (segment.first, segment.charge());
             let uncharged = self.charged.max(first);
             let left = segment.end_number().saturating_sub(uncharged);
-            let session = terms.room_on(self.id).saturating_sub(filling.charged);
+            let session = limits.room_on(self.id).saturating_sub(filling.charged);
             let credit = self.room().min(session);
             // How many messages the credit pays for. In most cases it pays for all.
-            let paid = if Self::needs_rts(segment, terms) {
+            let paid = if Self::needs_rts(segment, limits) {
                 0
             } else if left.saturating_mul(charge) <= credit {
                 left
@@ -346,7 +346,7 @@ impl OutgoingChannel {
                 credit / charge
             };
             if paid == 0 && number >= self.charged {
-                if filling.bytes == 0 && self.admit(number, segment, terms) == Ok(true) {
+                if filling.bytes == 0 && self.admit(number, segment, limits) == Ok(true) {
                     self.announce(number, filling, out);
                 }
                 break;
@@ -399,10 +399,10 @@ impl OutgoingChannel {
         &self,
         start: u64,
         end: u64,
-        terms: Terms,
+        limits: SendLimits,
     ) -> Option<(MessageNumber, Range<u64>)> {
         let (number, range) = self.queue.rest(start, end)?;
-        (!self.has_lost() && !self.announces_ahead(number, terms)).then_some((number, range))
+        (!self.has_lost() && !self.announces_ahead(number, limits)).then_some((number, range))
     }
 
     // ---- acknowledgements, losses and answers

@@ -129,7 +129,7 @@ impl Pool {
         let most = most.clamp(*FULL_CHUNKS.start(), *FULL_CHUNKS.end());
         let chunks = &mut shelves.full_chunks;
         let free = chunks.iter_mut().position(|chunk| chunk.try_reclaim(CHUNK));
-        let free = free.and_then(|place| chunks.remove(place));
+        let free = free.and_then(|index| chunks.remove(index));
         if chunks.len() >= most {
             chunks.pop_front();
         }
@@ -216,8 +216,8 @@ impl Buffer {
                 data.as_mut()
             }
         };
-        let place = data.get_mut(at..end);
-        place.map(|place| place.copy_from_slice(bytes)).is_some()
+        let target = data.get_mut(at..end);
+        target.map(|target| target.copy_from_slice(bytes)).is_some()
     }
 
     /// Returns true if it is a part of a chunk.

@@ -29,7 +29,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]> + Send + Sync> Owner for T {}
 
 impl ReceiveBuffer {
     /// The memory of `owner`, which must give the same bytes each time. Where it gives fewer later,
-    /// the bytes that find no place are lost, and the message is zero there.
+    /// the bytes that find no room are lost, and the message is zero there.
     #[must_use]
     pub fn from_owner(owner: impl AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static) -> Self {
         Self(Holder::Owned(Box::new(owner)))

@@ -2,7 +2,7 @@
 //! packets.
 
 use super::frames::{EncodedShape, FrameQueue};
-use super::{Completion, Outcome, Outgoing, SmallOutgoing, charge, index, len64};
+use super::{Completion, Outcome, Outgoing, SmallOutgoing, charge, len64, to_usize};
 use crate::limits::MIN_PIECE;
 use crate::time::Instant;
 use crate::types::{ChannelId, Kind, MessageNumber};
@@ -78,17 +78,17 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
-    fn get(&self, place: usize) -> Option<&Bytes> {
-        match place.checked_sub(1) {
+    fn get(&self, index: usize) -> Option<&Bytes> {
+        match index.checked_sub(1) {
             None => Some(&self.first),
-            Some(place) => self.others.get(place),
+            Some(index) => self.others.get(index),
         }
     }
 
-    fn get_mut(&mut self, place: usize) -> Option<&mut Bytes> {
-        match place.checked_sub(1) {
+    fn get_mut(&mut self, index: usize) -> Option<&mut Bytes> {
+        match index.checked_sub(1) {
             None => Some(&mut self.first),
-            Some(place) => self.others.get_mut(place),
+            Some(index) => self.others.get_mut(index),
         }
     }
 
@@ -414,7 +414,7 @@ impl SendSegment {
         matches!(self.content, Content::Frames { .. }) && !self.announced
     }
 
-    /// Returns the place where the frames begin, and the number of their bytes.
+    /// Returns the index where the frames begin, and the number of their bytes.
     pub(super) fn frames_mut(&mut self) -> Option<(&mut u64, u64)> {
         let bytes = self.end().saturating_sub(self.start);
         match &mut self.content {
@@ -492,7 +492,7 @@ impl SendSegment {
     pub(super) fn drop_front(&mut self, count: u32) {
         if let Content::Payloads(payloads) = &mut self.content {
             // They were released.
-            let others = index(count.saturating_sub(1).into()).min(payloads.others.len());
+            let others = to_usize(count.saturating_sub(1).into()).min(payloads.others.len());
             payloads.others.drain(..others);
             payloads.pop_first();
         }
@@ -528,8 +528,8 @@ impl SendSegment {
             return 0;
         };
         let mut bytes = len64(core::mem::take(&mut payloads.user_header).len());
-        for place in messages {
-            if let Some(payload) = payloads.get_mut(index(place)) {
+        for index in messages {
+            if let Some(payload) = payloads.get_mut(to_usize(index)) {
                 bytes = bytes.saturating_add(len64(core::mem::take(payload).len()));
             }
         }
@@ -592,7 +592,7 @@ impl SendSegment {
                     let (bytes, at) = (count * self.each, at + (from - self.start));
                     frames.copy(at, at + bytes, out);
                     let payload = count * u64::from(shape.payload);
-                    filling.take(from + bytes, index(bytes), payload);
+                    filling.take(from + bytes, to_usize(bytes), payload);
                 }
             }
             Content::Payloads(payloads) => {
@@ -604,7 +604,7 @@ impl SendSegment {
 
     #[cold]
     fn put_void(&self, channel: ChannelId, limit: u64, filling: &mut Filling, out: &mut Vec<u8>) {
-        for place in self.ended(filling.end)..self.ended(limit) {
+        for index in self.ended(filling.end)..self.ended(limit) {
             filling.full = filling.room < VOID_FRAME;
             if !filling.goes_on() {
                 break;
@@ -617,7 +617,7 @@ impl SendSegment {
             };
             let head = FragHead {
                 channel,
-                message: self.first.saturating_add(place),
+                message: self.first.saturating_add(index),
                 offset: 0,
                 end: true,
                 start: Some(description),
@@ -625,7 +625,7 @@ impl SendSegment {
             let len = out.len();
             head.put(out, 0, false);
             let bytes = out.len().saturating_sub(len);
-            filling.take(self.position(place.saturating_add(1)), bytes, 0);
+            filling.take(self.position(index.saturating_add(1)), bytes, 0);
         }
     }
 
@@ -642,15 +642,15 @@ impl SendSegment {
         let total = payloads.total;
         let limit = limit.min(self.end());
         let mut at = filling.end.max(self.start);
-        let mut place = self.ended(at);
+        let mut index = self.ended(at);
         // The position of the message's first byte.
-        let mut first = self.position(place);
+        let mut first = self.position(index);
         while at < limit && filling.goes_on() {
-            let Some(payload) = payloads.get(index(place)) else {
+            let Some(payload) = payloads.get(to_usize(index)) else {
                 debug_assert!(false, "a payload for each message");
                 break;
             };
-            let message = self.first + place;
+            let message = self.first + index;
             let (offset, until) = (at - first, total.min(limit - first));
             let mut head = FragHead {
                 channel,
@@ -659,7 +659,7 @@ impl SendSegment {
                 end: until == total,
                 start: (offset == 0).then(|| payloads.description()),
             };
-            let wanted = index(until - offset);
+            let wanted = to_usize(until - offset);
             let size = head.size(wanted, false) + wanted;
             let (len, taken) = if size <= filling.room {
                 (wanted, size)
@@ -679,8 +679,8 @@ impl SendSegment {
             head.put(out, len, filling.closed);
             let end = offset + len64(len);
             let span = match filling.resent {
-                true => planted_shift(index(offset)..index(end), payload.len()),
-                false => index(offset)..index(end),
+                true => planted_shift(to_usize(offset)..to_usize(end), payload.len()),
+                false => to_usize(offset)..to_usize(end),
             };
             if payload.len() <= COPIED {
                 out.extend_from_slice(payload.get(span).unwrap_or_default());
@@ -688,7 +688,7 @@ impl SendSegment {
                 filling.reference = Some((message, span));
             }
             if head.end {
-                place += 1;
+                index += 1;
                 first += self.each;
                 at = first;
             } else {

@@ -39,7 +39,7 @@ pub(super) struct SendQueue {
     segments: VecDeque<SendSegment>,
     /// The encoded frames of small messages.
     frames: FrameQueue,
-    /// The place of the first segment with a byte that was never sent.
+    /// The index of the first segment with a byte that was never sent.
     unsent: usize,
     /// The first position that was never sent.
     next: u64,
@@ -265,7 +265,7 @@ impl SendQueue {
     pub(super) fn lend(
         &mut self,
         channel: ChannelId,
-        place: usize,
+        index: usize,
         most: impl FnOnce(Held) -> u64,
     ) -> Option<ChannelLease> {
         let next = self.end_number;
@@ -274,7 +274,7 @@ impl SendQueue {
         let block = self.frames.lend()?;
         let left = u32::try_from(most(held)).map_or(more, |most| most.min(more));
         let room = (left, held.bytes);
-        Some(ChannelLease::new(block, channel, place, next, room))
+        Some(ChannelLease::new(block, channel, index, next, room))
     }
 
     /// Takes back the lent block, with `count` messages that were appended to it.
@@ -288,8 +288,8 @@ impl SendQueue {
 
     // ---- segments
 
-    /// Returns the place of the first segment that ends behind `position`.
-    fn place(&self, position: u64) -> usize {
+    /// Returns the index of the first segment that ends behind `position`.
+    fn index_at(&self, position: u64) -> usize {
         // In most cases it is the first segment.
         if self.segments.front().is_none_or(|s| position < s.end()) {
             return 0;
@@ -297,11 +297,11 @@ impl SendQueue {
         self.segments.partition_point(|s| s.end() <= position)
     }
 
-    /// Returns the segment of message `number`, and its place.
+    /// Returns the segment of message `number`, and its index.
     pub(super) fn find(&self, number: MessageNumber) -> Option<(usize, &SendSegment)> {
-        let place = self.segments.partition_point(|s| s.end_number() <= number);
-        let segment = self.segments.get(place).filter(|s| s.first <= number)?;
-        Some((place, segment))
+        let index = self.segments.partition_point(|s| s.end_number() <= number);
+        let segment = self.segments.get(index).filter(|s| s.first <= number)?;
+        Some((index, segment))
     }
 
     /// Returns the payload of message `number`, if packets refer to it instead of copying it.
@@ -317,30 +317,30 @@ impl SendQueue {
     /// Makes message `number`, whose RTS is sent, a segment of its own. Removes its deadline and
     /// returns it.
     pub(super) fn announce(&mut self, number: MessageNumber) -> Option<Instant> {
-        let (place, segment) = self.find(number)?;
+        let (index, segment) = self.find(number)?;
         let before = number.saturating_sub(segment.first);
-        let place = self.divide(place, before);
-        self.divide(place, 1);
-        let segment = self.segments.get_mut(place)?;
+        let index = self.divide(index, before);
+        self.divide(index, 1);
+        let segment = self.segments.get_mut(index)?;
         segment.announced = true;
         segment.take_deadline()
     }
 
-    /// Divides the segment at `place` behind its first `count` messages, if both parts have
-    /// messages. Returns the place of the message behind them.
-    fn divide(&mut self, place: usize, count: u64) -> usize {
-        let Some(segment) = self.segments.get_mut(place) else {
-            return place;
+    /// Divides the segment at `index` behind its first `count` messages, if both parts have
+    /// messages. Returns the index of the message behind them.
+    fn divide(&mut self, index: usize, count: u64) -> usize {
+        let Some(segment) = self.segments.get_mut(index) else {
+            return index;
         };
         let Some(count) = u32::try_from(count).ok().filter(|c| *c > 0) else {
-            return place;
+            return index;
         };
         if count < segment.count {
             let front = segment.take_front(count);
-            self.segments.insert(place, front);
+            self.segments.insert(index, front);
             self.settle();
         }
-        place.saturating_add(1)
+        index.saturating_add(1)
     }
 
     /// Moves `unsent` past the segments that were completely sent or refused.
@@ -400,7 +400,7 @@ impl SendQueue {
             return;
         };
         filling.begin(range.start, true);
-        let mut segments = self.segments.range(self.place(range.start)..);
+        let mut segments = self.segments.range(self.index_at(range.start)..);
         while filling.end < range.end
             && filling.goes_on()
             && let Some(segment) = segments.next()
@@ -496,9 +496,9 @@ impl SendQueue {
     /// those of `new`, a part of it, were not before. Returns the position behind the last message
     /// that `new` overlaps.
     fn complete(&mut self, new: Range<u64>, span: &Range<u64>, released: &mut Released) -> u64 {
-        let mut place = self.place(new.start);
+        let mut index = self.index_at(new.start);
         let mut end = new.end;
-        while let Some(segment) = self.segments.get_mut(place)
+        while let Some(segment) = self.segments.get_mut(index)
             && segment.start < new.end
         {
             // The messages that lie within the span, and overlap the new positions.
@@ -515,7 +515,7 @@ impl SendQueue {
                     released.over = released.over.plus(Held::new(count, copied));
                 }
             }
-            place = place.saturating_add(1);
+            index = index.saturating_add(1);
         }
         end
     }
@@ -599,10 +599,10 @@ impl SendQueue {
         out: &mut VecDeque<Completion>,
     ) -> Released {
         let mut released = Released::default();
-        if let Some((place, segment)) = self.find(number) {
+        if let Some((index, segment)) = self.find(number) {
             // The unused positions before the message are over, too: no gap divides it from a range
             // that ends there.
-            let before = place.checked_sub(1).and_then(|at| self.segments.get(at));
+            let before = index.checked_sub(1).and_then(|at| self.segments.get(at));
             let range = before.map_or(segment.start, SendSegment::end)..segment.end();
             self.refused.insert(number, reason);
             self.over(range, channel, out, &mut released);
@@ -636,8 +636,8 @@ impl SendQueue {
 
     /// Sets the time at which message `number`, which was queued last, expires.
     pub(super) fn set_deadline(&mut self, number: MessageNumber, at: Instant) {
-        if let Some((place, _)) = self.find(number)
-            && let Some(segment) = self.segments.get_mut(place)
+        if let Some((index, _)) = self.find(number)
+            && let Some(segment) = self.segments.get_mut(index)
             && let Content::Payloads(payloads) = &mut segment.content
         {
             payloads.deadline = Some(at);
@@ -648,9 +648,9 @@ impl SendQueue {
     pub(super) fn cancel_token(&mut self, token: u64, from: MessageNumber) -> Vec<Cancelled> {
         let mut cancelled = Vec::new();
         // Backwards, because dividing a segment moves those behind it.
-        for place in (self.unsent..self.segments.len()).rev() {
-            if self.segments.get(place).is_some_and(|s| s.token == token) {
-                cancelled.extend(self.cancel_at(place, from));
+        for index in (self.unsent..self.segments.len()).rev() {
+            if self.segments.get(index).is_some_and(|s| s.token == token) {
+                cancelled.extend(self.cancel_at(index, from));
             }
         }
         self.after_cancel();
@@ -663,20 +663,20 @@ impl SendQueue {
         number: MessageNumber,
         from: MessageNumber,
     ) -> Option<Cancelled> {
-        let (place, _) = self.find(number)?;
-        let cancelled = self.cancel_at(place, from);
+        let (index, _) = self.find(number)?;
+        let cancelled = self.cancel_at(index, from);
         self.after_cancel();
         cancelled
     }
 
-    /// Makes the messages of the segment at `place` void, from number `from` on.
-    fn cancel_at(&mut self, place: usize, from: MessageNumber) -> Option<Cancelled> {
-        let segment = self.segments.get(place)?;
+    /// Makes the messages of the segment at `index` void, from number `from` on.
+    fn cancel_at(&mut self, index: usize, from: MessageNumber) -> Option<Cancelled> {
+        let segment = self.segments.get(index)?;
         if segment.is_void() || segment.end_number() <= from {
             return None;
         }
-        let place = self.divide(place, from.saturating_sub(segment.first));
-        let segment = self.segments.get_mut(place)?;
+        let index = self.divide(index, from.saturating_sub(segment.first));
+        let segment = self.segments.get_mut(index)?;
         let (count, positions) = (u64::from(segment.count), segment.each());
         let cancelled = Cancelled {
             numbers: segment.first..segment.end_number(),

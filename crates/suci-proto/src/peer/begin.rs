@@ -58,7 +58,7 @@ impl Peer {
         let largest = call.map_or(MAX_DATAGRAM, |call| call.params.max_datagram);
         let max_datagram = shared.datagram_from(address).min(largest);
         let grant = self.grant(now, max_datagram, call.is_some(), shared);
-        // A node of the book keeps its window even if it finds no place, since it will call again:
+        // A node of the book keeps its window even if it finds no slot, since it will call again:
         // windows become smaller with each session, so nodes should get them in the order in which
         // they came.
         if !other

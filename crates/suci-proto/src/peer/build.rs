@@ -1,9 +1,9 @@
 //! Building packets: selects the content of the next packet, and decides whether it may be sent.
 //!
 //! A packet carries, in this order: acknowledgement, credit, control, then data until it is full.
-//! Data is limited by the congestion window, the pacer, socket credit, the program's controller and
-//! its rate cap; the outbox itself applies memory credit. Control frames need socket credit, which
-//! has a reserve for them. Ack-eliciting ones are also bounded in number
+//! Data is limited by the congestion window, the pacer, socket credit, the program's steering
+//! function and its rate cap; the outbox itself applies memory credit. Control frames need socket
+//! credit, which has a reserve for them. Ack-eliciting ones are also bounded in number
 //! ([`Connection::may_elicit`]).
 
 mod control;
@@ -52,7 +52,7 @@ const RESERVE: u64 = 2;
 
 /// Bytes of frames that an INIT carries at most. With its own fields the INIT stays below
 /// [`limits::MIN_MTU`].
-const RIDE: usize = 900;
+const MAX_RIDING: usize = 900;
 
 /// The result of [`Peer::build`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Peer {
         let over = |connection: &Connection| connection.grant.is_over();
         if self.connection.as_deref().is_some_and(over) && self.lingering.is_none() {
             match built {
-                Built::Nothing => self.give_place(now, shared),
+                Built::Nothing => self.give_up_slot(now, shared),
                 Built::Train | Built::Last => built = Built::Train,
             }
         }
@@ -402,7 +402,7 @@ impl Peer {
         shared: &mut Shared,
     ) -> Option<(usize, Contents)> {
         let connection = self.connection.as_ref()?;
-        let (mark, ping_due) = (connection.mark(shared), connection.pending.ping);
+        let (mark, ping_due) = (connection.ecn_mark(shared), connection.pending.ping);
         train.begin_packet();
         connection.write_header(permit.number, train, shared);
         let mut frames = core::mem::take(&mut shared.frames);

@@ -1,7 +1,7 @@
 //! A connection: index, tag, packet numbers and path. Replaceable within a session.
 
 use super::cwnd_validation::CwndValidation;
-use super::marks::Marks;
+use super::ecn::EcnValidation;
 use super::mode::Modes;
 use super::path::Path;
 use super::pending::Pending;
@@ -162,7 +162,7 @@ pub(crate) struct Connection {
     /// Bytes of the congestion window that the next packet leaves free for messages of a higher
     /// class.
     pub(crate) reserve: u64,
-    pub(crate) marks: Marks,
+    pub(crate) ecn: EcnValidation,
     /// Session memory limit last announced to the peer.
     pub(crate) memory_told: u64,
     /// Bytes of packets with messages since the last PING sent or acknowledgement received.
@@ -180,7 +180,7 @@ pub(crate) struct Connection {
     pub(crate) undo: CongestionUndo,
     /// When the controller last began anew because packets were too large for the path.
     pub(crate) anew_at: Option<Instant>,
-    /// The last decision of the program's controller.
+    /// The last decision of the program's steering function.
     pub(crate) steered: Decision,
     /// Bytes per second that the path delivered when last measured.
     pub(crate) delivery_rate: u64,
@@ -292,7 +292,7 @@ impl Connection {
             modes,
             acks,
             reserve: 0,
-            marks: Marks::default(),
+            ecn: EcnValidation::default(),
             memory_told,
             since_ping: 0,
             pinged_at: None,
@@ -380,7 +380,7 @@ impl Connection {
     /// Starts on the path of `old`: the packet size need not be learnt again.
     pub(crate) fn inherit_path(&mut self, old: &Self, now: Instant) {
         self.begin_on(old.mtu.inherit(self.params.max_datagram), now);
-        self.marks = old.marks.inherit();
+        self.ecn = old.ecn.inherit();
     }
 
     /// Sets the packet size, which also determines the first window and the first burst.
@@ -406,7 +406,7 @@ impl Connection {
             && !self.grant.is_dismissed()
             && self.recovery.shrink();
         if rests {
-            self.marks.shrink();
+            self.ecn.shrink();
             self.received.shrink();
         }
         rests
@@ -436,8 +436,8 @@ impl Connection {
 
     /// Returns the ECN mark of an ack-eliciting datagram. Other datagrams are not
     /// marked: the sender would not notice that a path drops marked ones.
-    pub(super) fn mark(&self, shared: &Shared) -> Ecn {
-        if shared.config.ecn && !self.marks.is_stopped() {
+    pub(super) fn ecn_mark(&self, shared: &Shared) -> Ecn {
+        if shared.config.ecn && !self.ecn.is_stopped() {
             Ecn::Ect0
         } else {
             Ecn::NotEct
@@ -459,7 +459,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::{AckSummary, AckWaits, SentFrame, SentKind, Sink};
+    use crate::recovery::{AckDelays, AckSummary, SentFrame, SentKind, Sink};
     use core::ops::RangeInclusive;
 
     struct Nobody;
@@ -485,7 +485,7 @@ mod tests {
     fn ack(recovery: &mut Recovery, millis: u64, ranges: &[RangeInclusive<u64>]) -> AckSummary {
         let ranges = ranges.iter().cloned();
         recovery
-            .on_ack(at(millis), AckWaits::default(), ranges, &mut Nobody)
+            .on_ack(at(millis), AckDelays::default(), ranges, &mut Nobody)
             .unwrap()
     }
 

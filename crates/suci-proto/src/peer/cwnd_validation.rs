@@ -101,11 +101,11 @@ fn span(rtt: &Rtt) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::AckWaits;
+    use crate::recovery::AckDelays;
 
     fn rtt(micros: u64) -> Rtt {
         let mut rtt = Rtt::new(Duration::from_micros(micros));
-        rtt.update(Duration::from_micros(micros), AckWaits::default());
+        rtt.update(Duration::from_micros(micros), AckDelays::default());
         rtt
     }
 
@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn a_short_path_to_a_program_that_pauses_is_short() {
         let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), Rtt::new(Duration::ZERO));
-        let waits = AckWaits {
-            there: Duration::from_millis(100),
-            ..AckWaits::default()
+        let delays = AckDelays {
+            reported: Duration::from_millis(100),
+            ..AckDelays::default()
         };
-        rtt.update(Duration::from_micros(100_500), waits);
+        rtt.update(Duration::from_micros(100_500), delays);
         cwnd_validation.on_short();
         cwnd_validation.on_sample(at(0), &rtt, &sample(BULK, 1_000));
         let bound = |micros| cwnd_validation.bound(at(micros), &rtt);
@@ -185,7 +185,7 @@ mod tests {
     fn f16_a_stall_does_not_count_as_a_slow_path() {
         let (mut cwnd_validation, mut rtt) = (CwndValidation::default(), rtt(100));
         cwnd_validation.on_short();
-        rtt.update(Duration::from_secs(3), AckWaits::default());
+        rtt.update(Duration::from_secs(3), AckDelays::default());
         cwnd_validation.on_sample(at(0), &rtt, &sample(2 * BULK, 3_000_000));
         let bound = |millis: u64| cwnd_validation.bound(at(1_000 * millis), &rtt).unwrap();
         // A packet in 100 us.

@@ -154,8 +154,8 @@ impl Events {
     }
 
     fn remove(&mut self, which: &Event) -> bool {
-        let place = self.queue.iter().position(|event| event == which);
-        place.and_then(|place| self.queue.remove(place)).is_some()
+        let index = self.queue.iter().position(|event| event == which);
+        index.and_then(|index| self.queue.remove(index)).is_some()
     }
 
     /// Merges the events of a later session that ended before this one's end was taken. Only events
@@ -202,16 +202,16 @@ impl EventQueue {
         self.join(self.ends.len() - 1);
     }
 
-    /// Merges the end at this place with the one before, if no messages come in between.
-    fn join(&mut self, place: usize) {
-        let joins = place > 0
+    /// Merges the end at this index with the one before, if no messages come in between.
+    fn join(&mut self, index: usize) {
+        let joins = index > 0
             && self
                 .ends
-                .get(place)
+                .get(index)
                 .is_some_and(|(_, f)| f.messages.is_empty());
         if joins
-            && let Some((events, ended_session)) = self.ends.remove(place)
-            && let Some((events_before, before)) = self.ends.get_mut(place - 1)
+            && let Some((events, ended_session)) = self.ends.remove(index)
+            && let Some((events_before, before)) = self.ends.get_mut(index - 1)
         {
             events_before.append(events);
             before.append(ended_session);
@@ -306,18 +306,18 @@ impl EventQueue {
     /// As [`EventQueue::next_message`], for one channel.
     fn next_message_on(&mut self, channel: ChannelId) -> Option<(SessionNumber, Message, Promise)> {
         let mut ends = self.ends.iter().enumerate();
-        let (at, place) = ends.find_map(|(at, (_, ended_session))| {
+        let (at, index) = ends.find_map(|(at, (_, ended_session))| {
             let mut messages = ended_session.messages.iter();
             Some((at, messages.position(|message| message.channel == channel)?))
         })?;
-        self.take(at, place)
+        self.take(at, index)
     }
 
-    /// Takes the message at `place` of the end `at`, and the memory that is free then.
-    fn take(&mut self, at: usize, place: usize) -> Option<(SessionNumber, Message, Promise)> {
+    /// Takes the message at `index` of the end `at`, and the memory that is free then.
+    fn take(&mut self, at: usize, index: usize) -> Option<(SessionNumber, Message, Promise)> {
         let (_, ended_session) = self.ends.get_mut(at)?;
         let session = ended_session.first();
-        let message = ended_session.messages.remove(place)?;
+        let message = ended_session.messages.remove(index)?;
         let mut freed = Promise::default();
         if ended_session.messages.is_empty() {
             freed = core::mem::take(&mut ended_session.promise);

@@ -15,7 +15,7 @@ impl Peer {
     pub(crate) fn shrink(&mut self, now: Instant) -> bool {
         // An INIT whose cookie expired is not answered again.
         if self
-            .newest_baked
+            .newest_cookie
             .is_some_and(|at| now > at + COOKIE_LIFETIME)
         {
             self.accepted = None;

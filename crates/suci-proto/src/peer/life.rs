@@ -315,7 +315,7 @@ impl Life {
     }
 
     /// Returns when an authentic packet was last heard.
-    pub(crate) fn heard_at(&self) -> Instant {
+    pub(crate) fn last_heard(&self) -> Instant {
         self.heard
     }
 

@@ -9,13 +9,13 @@ mod build;
 mod calls;
 mod connection;
 mod cwnd_validation;
+mod ecn;
 mod end;
 mod event_queue;
 mod fate;
 mod idle;
 mod itself;
 mod life;
-mod marks;
 mod mode;
 mod open;
 mod path;
@@ -79,12 +79,12 @@ pub(crate) struct Peer {
     pub(crate) book: Addresses,
     /// Address from which the peer connected, if it is not in the book.
     pub(crate) stranger_from: Option<IpAddr>,
-    /// Address (not time) where the peer was last heard. `Life::heard_at` is the time.
-    pub(crate) heard_at: Option<SocketAddr>,
-    /// Address of the earlier process of this ID, which another process replaced.
-    pub(crate) heard_before: Option<SocketAddr>,
+    /// Source address of the last packet from the peer.
+    pub(crate) last_source: Option<SocketAddr>,
+    /// Source address of the earlier process of this ID, which another process replaced.
+    pub(crate) previous_source: Option<SocketAddr>,
     pub(crate) session: Session,
-    /// The program's controller.
+    /// The program's steering function.
     steering: Option<Box<steering::Steering>>,
     /// The program's cap on the rate of messages to the peer.
     pub(crate) cap: RateCap,
@@ -97,7 +97,7 @@ pub(crate) struct Peer {
     pub(crate) accepted: Option<Box<Accepted>>,
     /// When the cookie of the newest accepted INIT was made: older INITs are ignored, even after
     /// the session ended.
-    pub(crate) newest_baked: Option<Instant>,
+    pub(crate) newest_cookie: Option<Instant>,
     /// When the newest cookie was made whose INIT was refused because a live process has the node
     /// ID. A refused INIT is never accepted later, so its sender knows that no data was taken from
     /// it.
@@ -123,7 +123,7 @@ pub(crate) struct Peer {
     unattended: bool,
     /// The program took messages since the last output.
     read: bool,
-    /// One side has no place for the other now, so the connection must wait.
+    /// One side has no slot for the other now, so the connection must wait.
     put_off: bool,
 }
 
@@ -142,8 +142,8 @@ impl Peer {
             key,
             book,
             stranger_from: None,
-            heard_at: None,
-            heard_before: None,
+            last_source: None,
+            previous_source: None,
             session: Session::new(config, pool),
             steering: None,
             cap: RateCap::new(now, config.rate_cap, limits::ETHERNET_MTU),
@@ -152,7 +152,7 @@ impl Peer {
             lingering: None,
             attempt: None,
             accepted: None,
-            newest_baked: None,
+            newest_cookie: None,
             newest_refused: None,
             life: Life::new(now),
             history: History::default(),
@@ -173,7 +173,7 @@ impl Peer {
 
     /// Returns true if the peer is a stranger, or was connected at some time.
     pub(crate) fn is_met(&self) -> bool {
-        self.stranger_from.is_some() || self.heard_at.is_some()
+        self.stranger_from.is_some() || self.last_source.is_some()
     }
 
     /// Returns true if frames of the session may be sent: the link is up, and the session not over.
@@ -403,7 +403,7 @@ impl Peer {
     pub(crate) fn path_address(&self) -> Option<SocketAddr> {
         self.connection
             .as_ref()
-            .map_or(self.heard_at.or(self.book.first()), |c| {
+            .map_or(self.last_source.or(self.book.first()), |c| {
                 Some(c.path.address())
             })
     }
@@ -418,7 +418,9 @@ impl Peer {
             return Some(connection.path.address());
         }
         let book = self.book.as_slice().iter();
-        let heard = [&self.heard_at, &self.heard_before].into_iter().flatten();
+        let heard = [&self.last_source, &self.previous_source]
+            .into_iter()
+            .flatten();
         let heard = heard.filter(|at| !self.book.contains(**at));
         let count = book.len() + heard.clone().count();
         book.chain(heard).copied().nth(index.checked_rem(count)?)
@@ -459,7 +461,7 @@ impl Peer {
             mode: self.mode(),
             remote_mode: connection.map_or(Mode::Adaptive, |c| c.modes.theirs()),
             mtu: connection.map_or(limits::MIN_MTU, |c| c.mtu.current()),
-            marks_stopped: connection.is_some_and(|c| c.marks.is_stopped()),
+            marks_stopped: connection.is_some_and(|c| c.ecn.is_stopped()),
             socket_credit: connection.map_or(0, |c| {
                 c.numbers
                     .peek()

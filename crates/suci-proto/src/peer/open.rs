@@ -279,7 +279,7 @@ impl Peer {
         cookie: &wire::Cookie,
         shared: &mut Shared,
     ) -> bool {
-        let offer = match shared.has_place(now, Some(self.key)) {
+        let offer = match shared.has_slot(now, Some(self.key)) {
             true => self.begin(now, cookie.incarnation, to, None, shared),
             false => Err(RefusedCode::NoSocketCredit),
         };
@@ -501,11 +501,11 @@ impl Peer {
             connection.previous.push(old.grant);
         }
         self.lingering = None;
-        if self.heard_at.is_some_and(|before| before != address) {
-            self.heard_before = self.heard_at;
+        if self.last_source.is_some_and(|before| before != address) {
+            self.previous_source = self.last_source;
         }
         shared.met += usize::from(!self.is_met());
-        self.heard_at = Some(address);
+        self.last_source = Some(address);
         self.session
             .outbox
             .set_initial_channel_limit(channel_memory);
@@ -548,8 +548,8 @@ impl Peer {
         header: &Header,
         accept: &wire::Accept,
     ) -> Result<Instant, DropReason> {
-        let attempt = self.attempt.as_ref().ok_or(DropReason::Unasked)?;
-        let offer = attempt.offer.as_ref().ok_or(DropReason::Unasked)?;
+        let attempt = self.attempt.as_ref().ok_or(DropReason::Unsolicited)?;
+        let offer = attempt.offer.as_ref().ok_or(DropReason::Unsolicited)?;
         let answers =
             attempt.opening.token() == header.tag && offer.incarnation == accept.incarnation;
         let later = accept.epoch.reaches(self.epoch_for(accept.incarnation));
@@ -557,7 +557,7 @@ impl Peer {
             (true, true, true) => Ok(offer.sent_at),
             (true, true, false) => Err(DropReason::OldSession),
             (true, false, _) => Err(DropReason::OtherAddress),
-            (false, _, _) => Err(DropReason::Unasked),
+            (false, _, _) => Err(DropReason::Unsolicited),
         }
     }
 
@@ -582,9 +582,9 @@ impl Peer {
             self.catch_up(now, accept, made, shared);
             return Ok(());
         }
-        let attempt = self.attempt.take().ok_or(DropReason::Unasked)?;
+        let attempt = self.attempt.take().ok_or(DropReason::Unsolicited)?;
         let (opening, Some(mut offer)) = (attempt.opening, attempt.offer) else {
-            return Err(DropReason::Unasked);
+            return Err(DropReason::Unsolicited);
         };
         if opening.tries() > 1 || accept.epoch != offer.epoch {
             // Send the data on INIT again: after a repeated INIT it would measure a wrong round

@@ -8,8 +8,8 @@
 //! compare both.
 
 use super::connection::CongestionUndo;
+use super::ecn::EcnSignal;
 use super::end::Ending;
-use super::marks::MarkSign;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
@@ -19,7 +19,7 @@ use crate::event::{EndReason, Event};
 use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
 use crate::message::Outbox;
-use crate::recovery::{AckSummary, AckWaits, LossSummary, Recovery};
+use crate::recovery::{AckDelays, AckSummary, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{
@@ -35,12 +35,12 @@ struct Effects {
     /// Its source address, if that is not the address of the path.
     elsewhere: Option<SocketAddr>,
     eliciting: bool,
-    /// It must be acknowledged at once: it held a PING, or the peer gave up its place.
+    /// It must be acknowledged at once: it held a PING, or the peer gave up its slot.
     ack_now: bool,
     /// When the packet arrived in the socket.
     arrived: Instant,
     /// When the peer was last heard before.
-    heard_before: Instant,
+    previously_heard: Instant,
     close: Option<Close>,
     close_acked: bool,
     /// It acknowledged the last outstanding message.
@@ -94,7 +94,7 @@ impl Peer {
         let mut effects = Effects {
             elsewhere: elsewhere.then_some(arrival.from),
             arrived: arrival.at,
-            heard_before: self.life.heard_at(),
+            previously_heard: self.life.last_heard(),
             ..Effects::default()
         };
         self.hear(now, shared);
@@ -145,7 +145,7 @@ impl Peer {
         }
         if effects.eliciting {
             let streamed = followers + u64::from(!effects.acked);
-            self.life.on_streamed(streamed, effects.heard_before);
+            self.life.on_streamed(streamed, effects.previously_heard);
         }
         let Some(connection) = &mut self.connection else {
             return;
@@ -230,7 +230,7 @@ impl Peer {
                 size,
             } => {
                 connection.on_return(now, generation, highest, size, &mut shared.shares);
-                // A peer that gives up its place gets an acknowledgement, and then nothing more.
+                // A peer that gives up its slot gets an acknowledgement, and then nothing more.
                 effects.ack_now |= connection.grant.is_over();
             }
             Frame::Blocked(blocked) => {
@@ -284,9 +284,9 @@ impl Peer {
             from,
             to: address,
         });
-        self.heard_at = Some(address);
+        self.last_source = Some(address);
         connection.begin_on_path(&shared.paths, now);
-        connection.marks.on_path_changed();
+        connection.ecn.on_path_changed();
         connection.undo = CongestionUndo::default();
         connection.cwnd_validation.on_path_changed();
         connection.pinged_at = None;
@@ -307,15 +307,15 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        let waits = AckWaits {
-            here: now.since(effects.arrived),
-            there: ack.delay,
-            announced: connection.params.max_ack_delay,
+        let delays = AckDelays {
+            local: now.since(effects.arrived),
+            reported: ack.delay,
+            max: connection.params.max_ack_delay,
         };
         let in_flight = connection.recovery.in_flight();
         let waited = !self.session.outbox.is_empty();
         let (recovery, mut fate) = connection.fates(&mut self.session);
-        let summary = recovery.on_ack(now, waits, ack.ranges(), &mut fate)?;
+        let summary = recovery.on_ack(now, delays, ack.ranges(), &mut fate)?;
         fate.settle();
         effects.close_acked |= fate.close_acked;
         effects.emptied |= waited && self.session.outbox.is_empty();
@@ -323,7 +323,7 @@ impl Peer {
         connection.on_ack_summary(now, in_flight, &summary, shared);
         let round_trip = connection.recovery.rtt().min();
         self.session.outbox.set_round_trip(round_trip);
-        connection.on_marks(now, ack.ecn.unwrap_or_default(), &summary);
+        connection.on_ecn_counts(now, ack.ecn.unwrap_or_default(), &summary);
         // The session that a lingering connection's credit was for is over.
         if let Some(credit) = ack.credit
             && self.lingering.is_none()
@@ -629,19 +629,19 @@ impl Connection {
     }
 
     /// Handles the peer's counts of ECN marks (RFC 3168).
-    fn on_marks(&mut self, now: Instant, counts: EcnCounts, summary: &AckSummary) {
+    fn on_ecn_counts(&mut self, now: Instant, counts: EcnCounts, summary: &AckSummary) {
         let Some(sent_at) = summary.largest_newly_acked_sent_at else {
             return;
         };
         let (window, mtu) = (|| self.congestion.window() as f64, self.mtu.current());
         match self
-            .marks
+            .ecn
             .on_acked(now, counts, || window() <= initial_window(mtu))
         {
-            MarkSign::Clear => return,
-            MarkSign::Congested => {}
+            EcnSignal::Clear => return,
+            EcnSignal::Congested => {}
             // The controller took earlier CE marks for congestion.
-            MarkSign::Meaningless => {
+            EcnSignal::Meaningless => {
                 self.congestion.begin_anew(self.mtu.current(), u64::MAX);
                 return;
             }

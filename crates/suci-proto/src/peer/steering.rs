@@ -1,11 +1,11 @@
-//! The program's controller of a peer: when it is called, and its observations.
+//! The program's steering function of a peer: when it is called, and its observations.
 
 use super::Peer;
 use crate::steer::{Decision, MIN_AGAIN, Observation, PAUSED_AGAIN, Steer};
 use crate::time::Instant;
 use core::fmt;
 
-/// An installed controller. It survives connections and sessions.
+/// An installed steering function. It survives connections and sessions.
 pub(crate) struct Steering {
     steer: Box<dyn Steer>,
     decision: Decision,
@@ -23,7 +23,8 @@ impl fmt::Debug for Steering {
 }
 
 impl Peer {
-    /// Installs the program's controller and asks it at once; `None` removes the one installed.
+    /// Installs the program's steering function and asks it at once; `None` removes the one
+    /// installed.
     pub(crate) fn set_steer(&mut self, now: Instant, steer: Option<Box<dyn Steer>>) {
         self.steering = steer.map(|steer| {
             Box::new(Steering {
@@ -36,14 +37,14 @@ impl Peer {
         self.apply_decision();
     }
 
-    /// Returns the last decision of the program's controller.
+    /// Returns the last decision of the program's steering function.
     fn decision(&self) -> Decision {
         self.steering
             .as_ref()
             .map_or_else(Decision::default, |s| s.decision)
     }
 
-    /// Returns true if the program's controller pauses messages, also on an INIT.
+    /// Returns true if the program's steering function pauses messages, also on an INIT.
     pub(super) fn is_paused(&self) -> bool {
         self.decision().window == Some(0)
     }
@@ -57,7 +58,7 @@ impl Peer {
         }
     }
 
-    /// Asks the program's controller, if there is one.
+    /// Asks the program's steering function, if there is one.
     pub(super) fn consult(&mut self, now: Instant) {
         let Some(mut steering) = self.steering.take() else {
             return;
@@ -73,8 +74,8 @@ impl Peer {
         self.apply_decision();
     }
 
-    /// Returns when the program's controller is asked without an acknowledgement; `None` while no
-    /// messages wait.
+    /// Returns when the program's steering function is asked without an acknowledgement; `None`
+    /// while no messages wait.
     pub(super) fn steering_deadline(&self) -> Option<Instant> {
         self.steering
             .as_ref()?
@@ -100,7 +101,7 @@ impl Peer {
             rtt: stats.rtt,
             min_rtt: stats.min_rtt,
             delivery_rate: connection.map_or(0, |c| c.delivery_rate),
-            marks: connection.map_or(0, |c| c.marks.congested()),
+            marks: connection.map_or(0, |c| c.ecn.congested()),
             losses: stats.traffic.packets_lost,
             window: stats.congestion_window,
             in_flight: stats.in_flight,

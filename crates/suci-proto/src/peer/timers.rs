@@ -53,7 +53,7 @@ impl Peer {
     /// Returns the time before which the peer's silence means nothing.
     fn silent_from(&self) -> Instant {
         let patience = nanos(self.options.silence_timeout) / u64::from(KEEP_ALIVES);
-        let heard = self.life.heard_at().as_nanos();
+        let heard = self.life.last_heard().as_nanos();
         let at = Instant::from_nanos(
             heard.saturating_add(patience.min(nanos(self.options.give_up_after))),
         );
@@ -93,12 +93,12 @@ impl Peer {
     /// Handles that the peer does not know our connection any more. If the session was about to
     /// end, it has ended; otherwise another connection is made.
     pub(crate) fn on_forgotten(&mut self, now: Instant, token: u64, shared: &mut Shared) {
-        // Either side took the other's place away.
+        // Either side took the other's slot away.
         let over = |c: &Connection| c.grant.is_dismissed() || c.credit.is_reclaimed();
         if matches!(self.closing, Closing::Sent { .. }) {
             self.end(now, EndReason::ClosedHere, shared);
         } else if self.connection.as_deref().is_some_and(over) {
-            self.give_place(now, shared);
+            self.give_up_slot(now, shared);
         } else {
             self.open(now, token);
         }
@@ -136,7 +136,7 @@ impl Peer {
             return None;
         }
         let again = || {
-            self.life.heard_at().max(self.kept_alive) + self.options.silence_timeout / KEEP_ALIVES
+            self.life.last_heard().max(self.kept_alive) + self.options.silence_timeout / KEEP_ALIVES
         };
         let paused = self.life.pauses_at().filter(|_| none_elicits);
         earlier(paused, due.then(again))
@@ -205,7 +205,7 @@ impl Peer {
                 connection.pending.credit = true;
                 connection.pending.probes = count;
                 let timeouts = connection.recovery.pto_count();
-                connection.marks.on_probe_timeout(timeouts);
+                connection.ecn.on_probe_timeout(timeouts);
                 let large = connection.recovery.in_flight() > limits::MIN_MTU as u64;
                 if large && connection.mtu.on_probe_timeout(timeouts) {
                     connection.mtu_changed(now, &mut shared.log);
@@ -339,7 +339,7 @@ impl Peer {
                 connection.pending.close = true;
                 self.closing = Closing::Sent { deadline };
             }
-            // The connection gave up its place, or waits for ACCEPT, and the peer must be told of
+            // The connection gave up its slot, or waits for ACCEPT, and the peer must be told of
             // the end.
             None if (self.session.is_established() && !self.is_itself) || has_offer => {
                 let token = shared.random();

@@ -1,4 +1,4 @@
-//! Our relation to a peer: known or a stranger, with a place or without, to be kept or forgotten.
+//! Our relation to a peer: known or a stranger, with a slot or without, to be kept or forgotten.
 
 use super::Peer;
 use crate::addresses::Addresses;
@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 impl Peer {
-    /// Returns our relation to the peer. A dismissed peer counts as one without a place.
+    /// Returns our relation to the peer. A dismissed peer counts as one without a slot.
     pub(crate) fn trust(&self) -> Trust {
         if self.connection.is_some() && !self.is_dismissed() {
-            Trust::Seated
+            Trust::Admitted
         } else if !self.book.is_empty() || self.session.is_established() {
             Trust::Known
         } else {
@@ -41,7 +41,7 @@ impl Peer {
             && matches!(self.life.link(), Link::Up | Link::Lost | Link::Quiet)
     }
 
-    /// Returns true if the peer must give up its place.
+    /// Returns true if the peer must give up its slot.
     pub(crate) fn is_dismissed(&self) -> bool {
         let connection = self.connection.as_ref();
         connection.is_some_and(|connection| connection.grant.is_dismissed())
@@ -49,7 +49,7 @@ impl Peer {
 
     /// Returns true if `from` is a known address of the peer.
     pub(crate) fn may_be_at(&self, from: SocketAddr) -> bool {
-        self.book.contains(from) || [self.heard_at, self.path_address()].contains(&Some(from))
+        self.book.contains(from) || [self.last_source, self.path_address()].contains(&Some(from))
     }
 
     /// Returns true if the peer can be forgotten, if it is in no queue of the engine: it is not in
@@ -71,7 +71,7 @@ impl Peer {
             && !(self.ack_waits || busy || unfinished || self.has_message())
             && !self.has_settings(config)
             && self.life.link() == Link::Idle
-            && now.since(self.life.heard_at()) >= silence
+            && now.since(self.life.last_heard()) >= silence
     }
 
     /// Returns true if the program changed any setting of this peer.
@@ -127,7 +127,7 @@ impl Peer {
     /// forge such a HELLO, so if we do not call the peer, it counts only until `give_up_after` has
     /// passed.
     pub(crate) fn lives_by_hello(&self, now: Instant, from: SocketAddr) -> bool {
-        let waited_for = now < self.life.heard_at() + self.options.give_up_after;
+        let waited_for = now < self.life.last_heard() + self.options.give_up_after;
         self.connection.is_none()
             && self.session.is_established()
             && self.may_be_at(from)
@@ -146,9 +146,9 @@ impl Peer {
         Some(connection.recovery.rtt().pto(Duration::ZERO))
     }
 
-    /// Gives up the connection's place for others. The session goes on without a connection until
+    /// Gives up the connection's slot for others. The session goes on without a connection until
     /// there is something to send.
-    pub(crate) fn give_place(&mut self, now: Instant, shared: &mut Shared) {
+    pub(crate) fn give_up_slot(&mut self, now: Instant, shared: &mut Shared) {
         self.drop_connection(shared);
         self.put_off(now);
         self.close_again();

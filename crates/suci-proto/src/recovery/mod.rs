@@ -16,7 +16,7 @@ mod sent;
 pub use loss::{MAX_PACKET_THRESHOLD, MIN_PACKET_THRESHOLD};
 pub use pto::MAX_BACKOFF;
 pub use report::{AckSummary, LossSummary, RateSample, Sink, TimerAction};
-pub use rtt::{AckWaits, GRANULARITY, Rtt};
+pub use rtt::{AckDelays, GRANULARITY, Rtt};
 pub use sent::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 
 use crate::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::types::{PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
 use loss::{LossRun, Reordering};
 use pto::Pto;
-use sent::{Oldest, PacketState, RateMark, Sent, SentPackets, SentRange};
+use sent::{Oldest, PacketState, RateSnapshot, Sent, SentPackets, SentRange};
 
 /// Loss recovery for the packets of one direction of one connection.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Recovery {
     /// Packets sent until this time do not count towards persistent congestion: no round trip was
     /// measured yet, or the process was stopped.
     persistence_from: Option<Instant>,
-    delivery: RateMark,
+    delivery: RateSnapshot,
     /// The last `now` seen.
     clock: Instant,
 }
@@ -69,7 +69,7 @@ impl Recovery {
             held_since: Instant::ZERO,
             already_exempted: None,
             persistence_from: None,
-            delivery: RateMark {
+            delivery: RateSnapshot {
                 delivered: 0,
                 delivered_at: Instant::ZERO,
                 first_sent_at: Instant::ZERO,
@@ -127,7 +127,7 @@ impl Recovery {
     pub fn on_ack(
         &mut self,
         now: Instant,
-        waits: AckWaits,
+        delays: AckDelays,
         ranges: impl Iterator<Item = RangeInclusive<PacketNumber>> + Clone,
         sink: &mut impl Sink,
     ) -> Result<AckSummary, ProtocolError> {
@@ -149,7 +149,7 @@ impl Recovery {
                 self.acknowledge(&sent_range, sink);
                 if sent_range.fate != PacketState::Silent {
                     eliciting = true;
-                    self.note_delivered(now, waits.here, &sent_range, &mut summary);
+                    self.note_delivered(now, delays.local, &sent_range, &mut summary);
                 }
                 let is_newer = |newest: &SentRange| newest.positions.end < from;
                 if newest.as_ref().is_none_or(is_newer) {
@@ -168,12 +168,12 @@ impl Recovery {
             if self.is_measurable(&newest) {
                 let is_largest = newest.positions.end == largest.saturating_add(1);
                 if is_largest {
-                    summary.path_sample = self.measure(now, sent_at, waits);
+                    summary.path_sample = self.measure(now, sent_at, delays);
                 }
                 summary.rate = self.measure_rate(now, &newest.sent);
             }
         }
-        summary.lost = self.detect(now, waits.announced, sink);
+        summary.lost = self.detect(now, delays.max, sink);
         self.sent_packets.expire(now);
         Ok(summary)
     }
@@ -406,7 +406,7 @@ impl Recovery {
     fn note_delivered(
         &mut self,
         now: Instant,
-        here: Duration,
+        local: Duration,
         sent_range: &SentRange,
         summary: &mut AckSummary,
     ) {
@@ -426,7 +426,7 @@ impl Recovery {
             }
             PacketState::Lost => {
                 summary.spurious = summary.spurious.saturating_add(packets);
-                let took = now.since(sent_range.sent.sent_at).saturating_sub(here);
+                let took = now.since(sent_range.sent.sent_at).saturating_sub(local);
                 for position in sent_range.positions.clone() {
                     let distance = self.acked_below.saturating_sub(position.saturating_add(1));
                     self.reordering.on_spurious(took, distance, &self.rtt);
@@ -446,26 +446,26 @@ impl Recovery {
     }
 
     /// Takes a sample of the round-trip time from the largest acknowledged packet.
-    fn measure(&mut self, now: Instant, sent_at: Instant, waits: AckWaits) -> Option<Duration> {
+    fn measure(&mut self, now: Instant, sent_at: Instant, delays: AckDelays) -> Option<Duration> {
         if self.persistence_from.is_none() {
             self.persistence_from = Some(now);
         }
-        self.rtt.update(now.since(sent_at), waits)
+        self.rtt.update(now.since(sent_at), delays)
     }
 
     /// Returns the delivery rate from the sending of the newest acknowledged packet until now
     /// (draft-ietf-ccwg-bbr section 4.1.1). The slower of sending and acknowledging determines it.
     fn measure_rate(&mut self, now: Instant, newest: &Sent) -> Option<RateSample> {
-        let mark = newest.rate;
+        let snapshot = newest.rate;
         self.delivery.first_sent_at = self.delivery.first_sent_at.max(newest.sent_at);
         let nanos = |to: Instant, from: Instant| to.as_nanos().saturating_sub(from.as_nanos());
-        let sending = nanos(newest.sent_at, mark.first_sent_at);
-        let interval = Duration::from_nanos(sending.max(nanos(now, mark.delivered_at)));
-        let delivered = self.delivery.delivered.saturating_sub(mark.delivered);
+        let sending = nanos(newest.sent_at, snapshot.first_sent_at);
+        let interval = Duration::from_nanos(sending.max(nanos(now, snapshot.delivered_at)));
+        let delivered = self.delivery.delivered.saturating_sub(snapshot.delivered);
         (!interval.is_zero()).then_some(RateSample {
             delivered,
             interval,
-            app_limited: mark.delivered < mark.app_limited_until,
+            app_limited: snapshot.delivered < snapshot.app_limited_until,
         })
     }
 

@@ -8,15 +8,15 @@ use crate::time::{Duration, nanos};
 /// round trip. RFC 9002 suggests 1 ms, which inside a machine room is ten round trips.
 pub const GRANULARITY: Duration = Duration::from_micros(200);
 
-/// Times that a packet and its acknowledgement waited at the two hosts, not on the path.
+/// The parts of a round trip that were spent at the two hosts, not on the path.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AckWaits {
-    /// Time that the acknowledgement waited in our socket.
-    pub here: Duration,
-    /// Time that the peer states it waited before it acknowledged.
-    pub there: Duration,
-    /// Longest time that the peer announced to wait (`max_ack_delay`).
-    pub announced: Duration,
+pub struct AckDelays {
+    /// Time that the acknowledgement waited in our own socket.
+    pub local: Duration,
+    /// The ACK delay that the peer reports.
+    pub reported: Duration,
+    /// The `max_ack_delay` that the peer announced.
+    pub max: Duration,
 }
 
 /// The estimate of one path's round-trip time. It is stored in nanoseconds, since every packet uses
@@ -58,14 +58,14 @@ impl Rtt {
         }
     }
 
-    /// Adds a sample. Returns the part of it that was spent on the path, or `None` if the waits are
-    /// longer than the sample.
+    /// Adds a sample. Returns the part of it that was spent on the path, or `None` if the delays
+    /// are longer than the sample.
     ///
     /// For the timers, the peer's stated delay is subtracted as RFC 9002 5.3 says: at most the
     /// announced delay, and never below the least sample. For the path, all of it is subtracted: a
     /// peer that lies about it only changes the pace of packets to itself, within the same window.
-    pub fn update(&mut self, sample: Duration, waits: AckWaits) -> Option<Duration> {
-        let path = sample.checked_sub(waits.there.saturating_add(waits.here));
+    pub fn update(&mut self, sample: Duration, delays: AckDelays) -> Option<Duration> {
+        let path = sample.checked_sub(delays.reported.saturating_add(delays.local));
         if let Some(sample) = path.map(nanos) {
             let old = self.path.unwrap_or(PathRtt {
                 mean: sample,
@@ -76,7 +76,7 @@ impl Rtt {
                 min: old.min.min(sample),
             });
         }
-        self.update_whole(nanos(sample), nanos(waits.there.min(waits.announced)));
+        self.update_whole(nanos(sample), nanos(delays.reported.min(delays.max)));
         path
     }
 

@@ -23,19 +23,19 @@
 //! beyond [`MAX_SILENT`] take only their five bits in the bitmap.
 
 mod batch;
+mod bitmap;
 mod frame;
 mod idle;
-mod marks;
 
 pub(super) use batch::{Carried, Sent};
+pub(super) use bitmap::PacketState;
 pub use frame::{SentFrame, SentKind};
-pub(super) use marks::PacketState;
 
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use batch::SentBatch;
+use bitmap::{StateBitmap, Word};
 use core::ops::{Range, RangeInclusive};
-use marks::{StateBitmap, Word};
 use std::collections::VecDeque;
 
 /// Bound of lost packets whose late acknowledgement is still recognised.
@@ -61,7 +61,7 @@ const FRAME_SWEEP: usize = 1_024;
 
 /// State of the delivery-rate estimate at the time when a packet was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RateMark {
+pub(super) struct RateSnapshot {
     pub(super) delivered: u64,
     pub(super) delivered_at: Instant,
     pub(super) first_sent_at: Instant,
@@ -117,7 +117,7 @@ pub(super) struct SentPackets {
     base: u64,
     /// One past the newest position sent.
     next: u64,
-    marks: StateBitmap,
+    states: StateBitmap,
     /// The batches in order; each ends above `base`. Skipped numbers belong to no batch.
     batches: VecDeque<SentBatch>,
     /// Frames of the batches in order. The first `frames_swept` belong to forgotten batches.
@@ -152,7 +152,7 @@ impl SentPackets {
             first,
             base: 0,
             next: 0,
-            marks: StateBitmap::default(),
+            states: StateBitmap::default(),
             batches: VecDeque::new(),
             frames: Vec::new(),
             frames_swept: 0,
@@ -209,7 +209,7 @@ impl SentPackets {
     /// Returns the fate of a packet.
     #[cfg(test)]
     pub(super) fn fate(&self, position: u64) -> PacketState {
-        self.marks.get(position)
+        self.states.get(position)
     }
 
     /// Returns the number of positions and of frames that are stored.
@@ -278,7 +278,7 @@ impl SentPackets {
             self.frames.extend_from_slice(frames);
         }
         if sent.eliciting {
-            self.marks.change(
+            self.states.change(
                 position..self.next,
                 PacketState::Gone,
                 PacketState::InFlight,
@@ -290,7 +290,7 @@ impl SentPackets {
             let bytes = u64::from(sent.size).saturating_mul(count);
             self.in_flight = self.in_flight.saturating_add(bytes);
         } else {
-            self.marks
+            self.states
                 .change(position..self.next, PacketState::Gone, PacketState::Silent);
             self.silent = self.silent.saturating_add(count);
         }
@@ -304,7 +304,7 @@ impl SentPackets {
         if self.silent < MAX_SILENT as u64 {
             return true;
         }
-        let stuck = self.marks.get(self.base) == PacketState::InFlight;
+        let stuck = self.states.get(self.base) == PacketState::InFlight;
         if !stuck {
             self.forget_oldest_silent();
         }
@@ -369,14 +369,16 @@ impl SentPackets {
     /// Returns the first unresolved packets in `from..=through`.
     pub(super) fn next_open(&self, from: u64, through: u64) -> Option<SentRange> {
         let end = through.saturating_add(1).min(self.next);
-        let open = self.marks.find(from.max(self.base)..end, Word::open)?;
+        let open = self.states.find(from.max(self.base)..end, Word::open)?;
         self.sent_range(open, end)
     }
 
     /// Returns the first packets in flight from `from` on.
     fn next_in_flight(&self, from: u64) -> Option<SentRange> {
         let in_flight = |word: &Word| word.of(PacketState::InFlight);
-        let position = self.marks.find(from.max(self.base)..self.next, in_flight)?;
+        let position = self
+            .states
+            .find(from.max(self.base)..self.next, in_flight)?;
         self.sent_range(position, self.next)
     }
 
@@ -386,9 +388,9 @@ impl SentPackets {
         let at = self.batch_at(position);
         let batch = self.batches.get(at).filter(|f| f.first <= position)?;
         let end = end.min(batch.end());
-        let fate = self.marks.get(position);
+        let fate = self.states.get(position);
         let behind = position.saturating_add(1)..end;
-        let other = self.marks.find(behind, |word| !word.of(fate));
+        let other = self.states.find(behind, |word| !word.of(fate));
         Some(SentRange {
             positions: position..other.unwrap_or(end),
             fate,
@@ -447,7 +449,7 @@ impl SentPackets {
     /// Changes the fate of packets and updates the counts.
     fn resolve(&mut self, sent_range: &SentRange, fate: PacketState) {
         let positions = sent_range.positions.clone();
-        self.marks.change(positions, sent_range.fate, fate);
+        self.states.change(positions, sent_range.fate, fate);
         if fate == PacketState::Lost {
             self.doubtful = self.doubtful.saturating_add(sent_range.count());
         }
@@ -481,7 +483,7 @@ impl SentPackets {
         self.oldest_in_flight = position;
         let packet = found?.each().next()?;
         let acked = self
-            .marks
+            .states
             .find(from..position, |word| word.of(PacketState::Acked));
         Some(Oldest {
             position,
@@ -557,7 +559,7 @@ impl SentPackets {
 
     fn forget_oldest_lost(&mut self) {
         if let Some((position, _)) = self.remembered.pop_front()
-            && let fate @ (PacketState::Lost | PacketState::Dropped) = self.marks.get(position)
+            && let fate @ (PacketState::Lost | PacketState::Dropped) = self.states.get(position)
         {
             self.forget(position, fate);
             if fate == PacketState::Lost {
@@ -569,7 +571,7 @@ impl SentPackets {
     fn forget_oldest_silent(&mut self) {
         let from = self.oldest_silent.max(self.base);
         let silent = |word: &Word| word.of(PacketState::Silent);
-        if let Some(position) = self.marks.find(from..self.next, silent) {
+        if let Some(position) = self.states.find(from..self.next, silent) {
             self.forget(position, PacketState::Silent);
             self.silent = self.silent.saturating_sub(1);
             self.oldest_silent = position;
@@ -579,7 +581,7 @@ impl SentPackets {
 
     fn forget(&mut self, position: u64, fate: PacketState) {
         let range = position..position.saturating_add(1);
-        self.marks.change(range, fate, PacketState::Gone);
+        self.states.change(range, fate, PacketState::Gone);
     }
 
     /// Forgets positions from the old end until it reaches one that may still change.
@@ -588,7 +590,7 @@ impl SentPackets {
             if self.packets_in_flight == 0 && self.silent == 0 && self.remembered.is_empty() {
                 break self.next;
             }
-            let Some(position) = self.marks.find(self.base..self.next, Word::open) else {
+            let Some(position) = self.states.find(self.base..self.next, Word::open) else {
                 break self.next;
             };
             let crowded = || {
@@ -596,7 +598,7 @@ impl SentPackets {
                 let most = open.saturating_mul(2).saturating_add(MAX_RESOLVED as u64);
                 self.next.saturating_sub(position) > most
             };
-            match self.marks.get(position) {
+            match self.states.get(position) {
                 PacketState::InFlight => break position,
                 // A packet with a higher number is resolved, so an acknowledgement has skipped this
                 // one.
@@ -608,7 +610,7 @@ impl SentPackets {
             }
             self.base = position.saturating_add(1);
         };
-        self.marks.drop_below(self.base);
+        self.states.drop_below(self.base);
         while let Some(batch) = self.batches.front().filter(|f| f.end() <= self.base) {
             self.frames_swept = self.frames_swept.saturating_add(batch.frame_count as usize);
             self.batches.pop_front();

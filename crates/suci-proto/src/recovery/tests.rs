@@ -39,11 +39,11 @@ fn at(millis: u64) -> Instant {
 }
 
 /// Returns waits of which only the peer has one.
-fn there(waited: Duration) -> AckWaits {
-    AckWaits {
-        here: Duration::ZERO,
-        there: waited,
-        announced: DELAY,
+fn reported(waited: Duration) -> AckDelays {
+    AckDelays {
+        local: Duration::ZERO,
+        reported: waited,
+        max: DELAY,
     }
 }
 
@@ -111,7 +111,7 @@ impl Bench {
     ) -> Result<AckSummary, ProtocolError> {
         let ranges = ranges.iter().cloned();
         self.recovery
-            .on_ack(at(millis), there(Duration::ZERO), ranges, &mut self.log)
+            .on_ack(at(millis), reported(Duration::ZERO), ranges, &mut self.log)
     }
 
     fn ack(&mut self, millis: u64, ranges: &[RangeInclusive<u64>]) -> AckSummary {
@@ -129,7 +129,7 @@ impl Bench {
 
 /// Returns what is sent at `millis`, before anything was delivered.
 fn sent(millis: u64, size: u32, kind: SentKind) -> Sent {
-    let rate = RateMark {
+    let rate = RateSnapshot {
         delivered: 0,
         delivered_at: at(0),
         first_sent_at: at(0),

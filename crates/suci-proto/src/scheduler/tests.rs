@@ -5,11 +5,11 @@ fn priority(class: u8, weight: u8) -> Priority {
     Priority::new(class, weight).unwrap()
 }
 
-fn filled(places: &[(u8, u8)]) -> Scheduler {
+fn filled(flows: &[(u8, u8)]) -> Scheduler {
     let mut scheduler = Scheduler::default();
-    for (place, &(class, weight)) in places.iter().enumerate() {
-        scheduler.set_priority(place, priority(class, weight));
-        scheduler.add(place);
+    for (flow, &(class, weight)) in flows.iter().enumerate() {
+        scheduler.set_priority(flow, priority(class, weight));
+        scheduler.add(flow);
     }
     scheduler
 }
@@ -17,9 +17,9 @@ fn filled(places: &[(u8, u8)]) -> Scheduler {
 /// The peers in the order of service if all always have more, `unit` bytes at a time.
 fn serve(scheduler: &mut Scheduler, unit: usize, times: usize) -> Vec<usize> {
     let one = |_| {
-        let place = scheduler.front().unwrap();
+        let flow = scheduler.front().unwrap();
         scheduler.charge(unit);
-        place
+        flow
     };
     (0..times).map(one).collect()
 }
@@ -44,7 +44,7 @@ fn bytes_are_divided_by_weight_whatever_a_unit_is() {
     for unit in [1_400, 65_507] {
         let mut scheduler = filled(&[(3, 16), (3, 48), (3, 1)]);
         let served = serve(&mut scheduler, unit, 65_000);
-        let count = |place| served.iter().filter(|p| **p == place).count() as f64;
+        let count = |flow| served.iter().filter(|p| **p == flow).count() as f64;
         assert!((count(1) / count(0) - 3.0).abs() < 0.1, "{unit}");
         assert!((count(0) / count(2) - 16.0).abs() < 1.0, "{unit}");
     }
@@ -55,12 +55,12 @@ fn a_debt_outlasts_leaving_and_coming_back() {
     let mut scheduler = filled(&[(3, 1), (3, 1)]);
     let mut sent = [0, 0];
     for _ in 0..1_000 {
-        let place = scheduler.front().unwrap();
-        let bytes = if place == 0 { 60_000 } else { 1_000 };
-        sent[place] += bytes;
+        let flow = scheduler.front().unwrap();
+        let bytes = if flow == 0 { 60_000 } else { 1_000 };
+        sent[flow] += bytes;
         scheduler.charge(bytes);
-        if place == 0 {
-            // The place leaves and comes back.
+        if flow == 0 {
+            // The flow leaves and comes back.
             scheduler.set_priority(0, priority(3, 1));
         }
     }
@@ -80,7 +80,7 @@ fn a_change_of_class_counts_at_once() {
     assert_eq!(scheduler.priority(0), Priority::DEFAULT);
 }
 
-/// A loop over a forgotten place ends, and the other places have their turns.
+/// A loop over a forgotten flow ends, and the other flows have their turns.
 #[cfg(suci_plant)]
 #[test]
 fn a_place_that_was_planted_as_forgotten_delays_no_other() {
@@ -95,19 +95,19 @@ fn a_place_that_was_planted_as_forgotten_delays_no_other() {
         scheduler.add(forgotten);
         let mut served = serve(&mut scheduler, 65_536, 4);
         served.sort_unstable();
-        let others: Vec<usize> = (0..3).filter(|place| *place != forgotten).collect();
+        let others: Vec<usize> = (0..3).filter(|flow| *flow != forgotten).collect();
         assert_eq!(served, [others[0], others[0], others[1], others[1]]);
     }
 }
 
-/// Places in the order of their turns, with a queue for each class: the model of the rings.
+/// Flows in the order of their turns, with a queue for each class: the model of the rings.
 #[derive(Default)]
 struct Queues([std::collections::VecDeque<usize>; CLASSES]);
 
 impl Queues {
-    fn remove(&mut self, place: usize) -> bool {
+    fn remove(&mut self, flow: usize) -> bool {
         let before: usize = self.0.iter().map(|q| q.len()).sum();
-        self.0.iter_mut().for_each(|q| q.retain(|p| *p != place));
+        self.0.iter_mut().for_each(|q| q.retain(|p| *p != flow));
         before > self.0.iter().map(|q| q.len()).sum()
     }
 
@@ -122,19 +122,19 @@ proptest! {
     #[test]
     fn rings_are_queues(steps in prop::collection::vec((0_u8..6, 0_usize..6, 0_u8..3), 0..300)) {
         let (mut scheduler, mut queues, mut classes) = (Scheduler::default(), Queues::default(), [3; 6]);
-        for (what, place, class) in steps {
+        for (what, flow, class) in steps {
             match what {
                 0 | 1 => {
-                    scheduler.add(place);
-                    if !queues.0.iter().any(|q| q.contains(&place)) {
-                        queues.0[classes[place]].push_back(place);
+                    scheduler.add(flow);
+                    if !queues.0.iter().any(|q| q.contains(&flow)) {
+                        queues.0[classes[flow]].push_back(flow);
                     }
                 }
                 2 => {
-                    scheduler.set_priority(place, priority(class, 16));
-                    classes[place] = class.into();
-                    if queues.remove(place) {
-                        queues.0[classes[place]].push_back(place);
+                    scheduler.set_priority(flow, priority(class, 16));
+                    classes[flow] = class.into();
+                    if queues.remove(flow) {
+                        queues.0[classes[flow]].push_back(flow);
                     }
                 }
                 3 => {
@@ -146,57 +146,57 @@ proptest! {
                     queues.first().into_iter().for_each(|q| q.rotate_left(1));
                 }
                 _ => {
-                    scheduler.forget(place);
-                    queues.remove(place);
-                    classes[place] = 3;
+                    scheduler.forget(flow);
+                    queues.remove(flow);
+                    classes[flow] = 3;
                 }
             }
-            let listed = |place| queues.0.iter().any(|q| q.contains(&place));
-            prop_assert!((0..6).all(|place| scheduler.is_listed(place) == listed(place)));
+            let listed = |flow| queues.0.iter().any(|q| q.contains(&flow));
+            prop_assert!((0..6).all(|flow| scheduler.is_listed(flow) == listed(flow)));
             let all: Vec<usize> = queues.0.iter().flatten().copied().collect();
             prop_assert_eq!(scheduler.only(), all.first().copied().filter(|_| all.len() == 1));
             let first = queues.first().map(|q| (q[0], q.len() == 1));
-            prop_assert_eq!(scheduler.front(), first.map(|(place, _)| place));
+            prop_assert_eq!(scheduler.front(), first.map(|(flow, _)| flow));
             prop_assert_eq!(scheduler.is_front_alone(), first.is_some_and(|(_, alone)| alone));
         }
     }
 
-    /// After any additions and removals, the served place is listed and of the highest class that
-    /// has one, and within a class no place waits while others send more than a round.
+    /// After any additions and removals, the served flow is listed and of the highest class that
+    /// has one, and within a class no flow waits while others send more than a round.
     #[test]
     fn no_place_starves_within_a_class(
-        places in prop::collection::vec((0_u8..3, 1_u8..=255), 1..8),
+        flows in prop::collection::vec((0_u8..3, 1_u8..=255), 1..8),
         steps in prop::collection::vec((0_usize..8, 0_u8..4, 1_usize..65_507), 1..600),
     ) {
-        let mut scheduler = filled(&places);
-        let mut has: Vec<bool> = vec![true; places.len()];
-        // Bytes that the others of its class sent while each place waited.
-        let mut waited = vec![0_u64; places.len()];
+        let mut scheduler = filled(&flows);
+        let mut has: Vec<bool> = vec![true; flows.len()];
+        // Bytes that the others of its class sent while each flow waited.
+        let mut waited = vec![0_u64; flows.len()];
         let round = |class: u8| -> u64 {
-            places.iter().filter(|(c, _)| *c == class)
+            flows.iter().filter(|(c, _)| *c == class)
                 .map(|(_, weight)| u64::from(*weight) * 4_096 + 65_507).sum()
         };
         for (other, what, bytes) in steps {
-            let other = other % places.len();
+            let other = other % flows.len();
             scheduler.add(other);
             has[other] = true;
-            let place = scheduler.front().unwrap();
-            let class = places[place].0;
-            prop_assert!(has[place]);
-            prop_assert!((0..places.len()).all(|p| !has[p] || places[p].0 <= class));
+            let flow = scheduler.front().unwrap();
+            let class = flows[flow].0;
+            prop_assert!(has[flow]);
+            prop_assert!((0..flows.len()).all(|p| !has[p] || flows[p].0 <= class));
             if what == 0 {
                 scheduler.drop_front();
-                has[place] = false;
+                has[flow] = false;
             } else {
                 scheduler.charge(bytes);
-                for p in (0..places.len()).filter(|p| has[*p] && places[*p].0 == class) {
+                for p in (0..flows.len()).filter(|p| has[*p] && flows[*p].0 == class) {
                     waited[p] += bytes as u64;
                 }
             }
-            waited[place] = 0;
-            for p in (0..places.len()).filter(|p| has[*p]) {
-                let debt_rounds = 65_507 / (u64::from(places[p].1) * 4_096) + 2;
-                prop_assert!(waited[p] <= round(places[p].0) * debt_rounds, "{waited:?}");
+            waited[flow] = 0;
+            for p in (0..flows.len()).filter(|p| has[*p]) {
+                let debt_rounds = 65_507 / (u64::from(flows[p].1) * 4_096) + 2;
+                prop_assert!(waited[p] <= round(flows[p].0) * debt_rounds, "{waited:?}");
             }
         }
     }

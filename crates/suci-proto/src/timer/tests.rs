@@ -68,17 +68,17 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Returns how many timers are armed.
 fn armed(wheel: &TimerWheel) -> usize {
-    wheel.places.iter().filter(|place| place.is_armed()).count()
+    wheel.armed_at.iter().filter(|at| at.is_armed()).count()
 }
 
-/// Checks that each slot is a heap, and that places and bits agree with the slots.
+/// Checks that each slot is a heap, and that positions and bits agree with the slots.
 fn assert_sound(wheel: &TimerWheel) {
     for (slot, heap) in wheel.slots.iter().enumerate() {
         let occupied = wheel.occupied[slot / SLOTS] & (1 << (slot % SLOTS)) != 0;
         assert_eq!(occupied, !heap.is_empty());
         for (position, armed) in heap.iter().enumerate() {
             assert!(heap[position.saturating_sub(1) / 2] <= *armed, "{heap:?}");
-            assert_eq!(wheel.places[armed.1], super::ArmedAt::new(slot, position));
+            assert_eq!(wheel.armed_at[armed.1], super::ArmedAt::new(slot, position));
         }
     }
 }

@@ -234,9 +234,9 @@ pub fn put_ack(
     credit.iter().for_each(|c| c.put_with(&mut fields, buf));
     fields.put(buf);
     if count > 1
-        && let Some(place) = buf.get_mut(count_at)
+        && let Some(target) = buf.get_mut(count_at)
     {
-        *place = (((count - 1) as u8) << 1) | 1; // the one-byte varint
+        *target = (((count - 1) as u8) << 1) | 1; // the one-byte varint
     }
     count
 }

@@ -27,7 +27,7 @@ pub(crate) struct ContiguousPackets<'a> {
     payload: &'a [u8],
     /// Number of the newest packet.
     number: PacketNumber,
-    /// The place in a message behind the newest packet, if that is one piece of the message and
+    /// The position in a message behind the newest packet, if that is one piece of the message and
     /// nothing else.
     next: Option<Continuation>,
     /// Datagrams not taken yet.
@@ -45,7 +45,7 @@ fn lone_piece(payload: &[u8]) -> Option<Frag<'_>> {
     }
 }
 
-/// The place where a message continues.
+/// The position at which a message continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Continuation {
     channel: ChannelId,
@@ -54,7 +54,7 @@ struct Continuation {
 }
 
 impl Continuation {
-    /// Returns the place behind the piece that fills all of `payload`, if there is one.
+    /// Returns the position behind the piece that fills all of `payload`, if there is one.
     fn behind(payload: &[u8]) -> Option<Self> {
         lone_piece(payload).map(|piece| Self {
             channel: piece.channel,
@@ -189,10 +189,10 @@ impl<'a> Messages<'a> {
         self.count = 0;
         let mut left = frames(payload);
         while !left.is_empty() {
-            let Some(place) = self.parts.get_mut(self.count) else {
+            let Some(target) = self.parts.get_mut(self.count) else {
                 return false;
             };
-            *place = Some(match left.next_part() {
+            *target = Some(match left.next_part() {
                 Some(Ok(part)) => part,
                 _ => return false,
             });
@@ -296,17 +296,17 @@ mod tests {
             assert_eq!(taken(&WHOLE, &packet(&like, offset), u64::MAX), None);
         }
         // Another type, channel or message, all with the right checksum.
-        for place in PLAIN_OVERHEAD..PLAIN_OVERHEAD + 3 {
+        for at in PLAIN_OVERHEAD..PLAIN_OVERHEAD + 3 {
             let mut bytes = packet(&like, 101);
-            bytes[place] ^= 2;
+            bytes[at] ^= 2;
             seal(&mut bytes);
-            assert_eq!(taken(&WHOLE, &bytes, u64::MAX), None, "byte {place}");
+            assert_eq!(taken(&WHOLE, &bytes, u64::MAX), None, "byte {at}");
         }
         // F30: any bit that flipped on the way.
-        for place in 0..packet(&like, 101).len() {
+        for at in 0..packet(&like, 101).len() {
             let mut bytes = packet(&like, 101);
-            bytes[place] ^= 0x10;
-            assert_eq!(taken(&WHOLE, &bytes, u64::MAX), None, "byte {place}");
+            bytes[at] ^= 0x10;
+            assert_eq!(taken(&WHOLE, &bytes, u64::MAX), None, "byte {at}");
         }
     }
 
@@ -377,10 +377,10 @@ mod tests {
             assert_eq!(parts(&WHOLE, &other), None, "{frames:?}");
         }
         // F30: any bit that flipped on the way.
-        for place in 0..most.len() {
+        for at in 0..most.len() {
             let mut bytes = most.clone();
-            bytes[place] ^= 0x10;
-            assert_eq!(parts(&WHOLE, &bytes), None, "byte {place}");
+            bytes[at] ^= 0x10;
+            assert_eq!(parts(&WHOLE, &bytes), None, "byte {at}");
         }
         let short = most.get(..PLAIN_OVERHEAD - 1).unwrap();
         assert_eq!(parts(&WHOLE, short), None);

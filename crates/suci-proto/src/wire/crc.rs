@@ -3,7 +3,7 @@
 use super::header::{CHECKSUM, CrcScope, HEADER, PLAIN_OVERHEAD, TAG, scope};
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// A CRC32C over bytes that lie in several places.
+/// A CRC32C over bytes that lie in several slices.
 #[derive(Clone, Debug)]
 pub struct Crc(Digest);
 
@@ -41,7 +41,7 @@ impl Default for Crc {
 /// Bytes of the header that the checksum covers: all before it.
 const COVERED: usize = HEADER + TAG;
 
-/// Up to this many bytes in several places are copied together for their checksum: an incremental
+/// Up to this many bytes in several slices are copied together for their checksum: an incremental
 /// one costs more than the copy.
 const SHORT: usize = 192;
 
@@ -106,7 +106,7 @@ pub fn seal(packet: &mut [u8]) {
 /// A `head` shorter than a header is left alone: it is no packet.
 pub fn seal_gathered<'b>(head: &mut [u8], rest: impl Iterator<Item = &'b [u8]>) {
     let crc = expected_gathered(head, rest);
-    if let Some(place) = head.get_mut(CHECKSUM) {
-        place.copy_from_slice(&crc.to_le_bytes());
+    if let Some(target) = head.get_mut(CHECKSUM) {
+        target.copy_from_slice(&crc.to_le_bytes());
     }
 }

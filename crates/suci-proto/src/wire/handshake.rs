@@ -229,7 +229,7 @@ pub enum RefusedCode {
     WrongNode,
     /// One side is plain, the other sealed.
     Mode,
-    /// No place in the receive buffer for another connection.
+    /// No slot in the receive buffer for another connection.
     NoSocketCredit,
     /// This pair of incarnations has ended, at this epoch or a later one.
     Stale,

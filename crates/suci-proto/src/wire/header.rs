@@ -10,11 +10,11 @@ use core::ops::Range;
 pub const HEADER: usize = 16;
 /// The connection tag.
 pub(super) const TAG: usize = 8;
-/// Place of the packet number.
+/// Offset of the packet number.
 pub(super) const NUMBER: Range<usize> = 8..HEADER;
-/// Place of the tag.
+/// Offset of the tag.
 pub(super) const TAGGED: Range<usize> = HEADER..HEADER + TAG;
-/// Place of the checksum.
+/// Offset of the checksum.
 pub(super) const CHECKSUM: Range<usize> = 24..28;
 /// Bytes of a plain packet beside its frames: header, tag, CRC32C.
 pub const PLAIN_OVERHEAD: usize = CHECKSUM.end;
@@ -132,7 +132,7 @@ pub enum HeaderError {
     Checksum,
 }
 
-/// Returns the connection index (in handshake packets: the sender's node ID), at the same place in
+/// Returns the connection index (in handshake packets: the sender's node ID), at the same offset in
 /// all versions; its lowest byte names the shard. Nothing is verified. `None` if too short.
 #[must_use]
 pub fn peek_index(datagram: &[u8]) -> Option<u32> {

@@ -26,7 +26,7 @@ pub(crate) struct HeaderTemplate {
 }
 
 impl HeaderTemplate {
-    /// Most bytes of a head that [`cast`](Self::cast) makes.
+    /// Most bytes of a head that [`stamp`](Self::stamp) makes.
     pub(crate) const ROOM: usize = LONGEST;
 
     /// Makes the template of packets that equal `packet` up to `lead`. Their offsets follow there,
@@ -58,7 +58,7 @@ impl HeaderTemplate {
 
     /// Returns the head of the packet `number` that carries `body` from `offset` on. The bytes
     /// behind the head mean nothing.
-    pub(crate) fn cast(
+    pub(crate) fn stamp(
         &mut self,
         number: PacketNumber,
         offset: u64,
@@ -71,8 +71,8 @@ impl HeaderTemplate {
             (&mut self.summed, at.saturating_sub(CHECKSUM.len())),
         ] {
             bytes[NUMBER].copy_from_slice(&number.to_le_bytes());
-            if let Some(place) = bytes.get_mut(at..at.saturating_add(offset.len())) {
-                place.copy_from_slice(&offset);
+            if let Some(target) = bytes.get_mut(at..at.saturating_add(offset.len())) {
+                target.copy_from_slice(&offset);
             }
         }
         self.crc.reset();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// A cast head equals the beginning of the same packet made by itself, independent of
+        /// A stamped head equals the beginning of the same packet made by itself, independent of
         /// earlier casts.
         #[test]
         fn heads_cast_are_heads_written(
@@ -152,7 +152,7 @@ mod tests {
                 let alone = packet(&header, channel, message, offset, &body);
                 let len = template.len();
                 prop_assert_eq!(len, alone.len() - body.len());
-                prop_assert_eq!(&template.cast(number, offset, &body)[..len], &alone[..len]);
+                prop_assert_eq!(&template.stamp(number, offset, &body)[..len], &alone[..len]);
             }
         }
     }

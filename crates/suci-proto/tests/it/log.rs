@@ -196,10 +196,10 @@ fn packets_without_a_connection_are_logged() {
         (Data, DropReason::UnknownConnection),
         (Hello, DropReason::Malformed),
         (Init, DropReason::Malformed),
-        (Cookie, DropReason::Unasked),
-        (Accept, DropReason::Unasked),
-        (Refused, DropReason::Unasked),
-        (Unknown, DropReason::Unasked),
+        (Cookie, DropReason::Unsolicited),
+        (Accept, DropReason::Unsolicited),
+        (Refused, DropReason::Unsolicited),
+        (Unknown, DropReason::Unsolicited),
     ] {
         net.inject(0, (address(1), forged(packet, id(1))));
         assert_eq!(drops(&mut net, 0, packet), [reason], "{packet}");

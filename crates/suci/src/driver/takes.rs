@@ -154,7 +154,7 @@ impl Driver {
     /// only if the program answers. Each announcement is told once.
     pub(crate) fn unanswered(&mut self) -> Option<Error> {
         let (_, announced) = self.engine.poll_unanswered()?;
-        Error::needs_answer(&announced, self.engine.longest_unasked())
+        Error::needs_answer(&announced, self.engine.max_unannounced())
     }
 
     /// Puts a message back: it is the next one.

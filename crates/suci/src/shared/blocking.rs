@@ -36,8 +36,8 @@ impl Inner {
         SERVED.set(self);
     }
 
-    /// Whether the calling thread is one of this node's: it runs the program's controllers and
-    /// wakers too.
+    /// Whether the calling thread is one of this node's: it runs the program's steering functions
+    /// and wakers too.
     pub(super) fn is_served_here(&self) -> bool {
         ptr::eq(SERVED.get(), self)
     }

@@ -82,9 +82,9 @@ use verbs::RoundRobin;
 /// Every call may fail with [`Error::Forked`] in the child of a fork, with [`Error::Closed`] once
 /// any handle closed the node, and with [`Error::ThreadGone`] if one of the I/O threads met an
 /// error. The other threads then tell their peers, and end too; messages that had arrived can still
-/// be taken. A call that would wait on one of those threads, which run the program's controllers
-/// and wakers too, fails with [`Error::OwnThread`]; [`SharedNode::send_timeout`] gives its message
-/// back instead, and a future is pending there as anywhere.
+/// be taken. A call that would wait on one of those threads, which run the program's steering
+/// functions and wakers too, fails with [`Error::OwnThread`]; [`SharedNode::send_timeout`] gives
+/// its message back instead, and a future is pending there as anywhere.
 ///
 /// Dropping the last handle closes the node with a patience of one second.
 pub struct SharedNode {

@@ -153,7 +153,7 @@ impl Shard {
             replies_wait: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             events: Mutex::new(Events::default()),
-            unanswered: Unanswered::new(driver.engine.longest_unasked()),
+            unanswered: Unanswered::new(driver.engine.max_unannounced()),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             done: AtomicBool::new(false),

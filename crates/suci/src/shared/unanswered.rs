@@ -15,16 +15,16 @@ pub(super) struct Unanswered {
     /// Their number, read without the lock by every call that finds no message.
     count: AtomicUsize,
     /// The longest message that is taken unasked, in bytes.
-    longest_unasked: u64,
+    max_unannounced: u64,
 }
 
 impl Unanswered {
     /// None so far.
-    pub(super) const fn new(longest_unasked: u64) -> Self {
+    pub(super) const fn new(max_unannounced: u64) -> Self {
         Self {
             events: Mutex::new(VecDeque::new()),
             count: AtomicUsize::new(0),
-            longest_unasked,
+            max_unannounced,
         }
     }
 
@@ -68,7 +68,7 @@ impl Unanswered {
             return None;
         }
         let (_, announced) = self.change(VecDeque::pop_front)?;
-        Error::needs_answer(&announced, self.longest_unasked)
+        Error::needs_answer(&announced, self.max_unannounced)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut VecDeque<(SessionNumber, Event)>) -> T) -> T {

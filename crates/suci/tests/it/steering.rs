@@ -127,7 +127,7 @@ fn a_controller_that_would_wait_for_its_own_thread_is_told_so() {
                 node.recv_timeout(LONG).map(drop),
                 node.close(LONG),
             ];
-            // The controller is asked while the node closes, too.
+            // The steering function is asked while the node closes, too.
             let sent = node.send_timeout(to, "from within", LONG);
             let _ = told.send((answers, sent));
             Decision::default()

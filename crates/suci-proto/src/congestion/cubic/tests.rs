@@ -2,7 +2,7 @@
 
 use super::{Cubic, cube_root};
 use crate::congestion::{AckSample, Cause, CongestionEvent, Controller};
-use crate::recovery::{AckWaits, Rtt};
+use crate::recovery::{AckDelays, Rtt};
 use crate::time::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn at(ms: u64) -> Instant {
 
 fn rtt(ms: u64) -> Rtt {
     let mut rtt = Rtt::new(Duration::from_millis(100));
-    rtt.update(Duration::from_millis(ms), AckWaits::default());
+    rtt.update(Duration::from_millis(ms), AckDelays::default());
     rtt
 }
 
@@ -312,11 +312,11 @@ fn hystart_looks_at_the_path() {
     let mut cubic = Cubic::new(MTU as usize);
     for round in 1..6 {
         let mut rtt = Rtt::new(Duration::from_millis(100));
-        let waits = AckWaits {
-            there: Duration::from_millis(20 * round),
-            ..AckWaits::default()
+        let delays = AckDelays {
+            reported: Duration::from_millis(20 * round),
+            ..AckDelays::default()
         };
-        rtt.update(Duration::from_millis(20 * round + 10), waits);
+        rtt.update(Duration::from_millis(20 * round + 10), delays);
         let before = cubic.window();
         for sample in 0..3 {
             ack(&mut cubic, at(200 * round + sample), before / 3, &rtt);
@@ -393,7 +393,7 @@ proptest! {
             match event {
                 0..=2 => {
                     let mut rtt = Rtt::new(Duration::from_millis(1));
-                    rtt.update(Duration::from_nanos(age), AckWaits::default());
+                    rtt.update(Duration::from_nanos(age), AckDelays::default());
                     cubic.on_ack(now, &AckSample {
                         bytes,
                         in_flight_before: bytes,

@@ -10,13 +10,13 @@ pub(super) struct CompetitiveMode {
     pub(super) cubic: Cubic,
     /// Least time on the path in the round in which the competition was noticed.
     found: f64,
-    looked_at: Instant,
+    probed_at: Instant,
     /// Rounds left of the check whether the queue is gone.
-    pub(super) looking: u32,
+    pub(super) probing: u32,
     /// Least time on the path in the round before.
     pub(super) last: Option<f64>,
     /// Failed checks, and the least time on the path seen meanwhile.
-    pub(super) vain: u32,
+    pub(super) failed: u32,
     pub(super) least: Option<f64>,
 }
 
@@ -25,10 +25,10 @@ impl CompetitiveMode {
         Self {
             cubic,
             found,
-            looked_at: now,
-            looking: 0,
+            probed_at: now,
+            probing: 0,
             last: None,
-            vain: 0,
+            failed: 0,
             least: None,
         }
     }
@@ -46,10 +46,10 @@ impl CompetitiveMode {
 
     /// Lets the own packets drain, to see whether the queue goes with them. It takes two rounds:
     /// the packets of the first still meet packets sent before.
-    pub(super) fn look_if_due(&mut self, now: Instant, every: Duration) {
-        if self.looking == 0 && now.since(self.looked_at) >= every {
-            self.looked_at = now;
-            self.looking = 2;
+    pub(super) fn probe_if_due(&mut self, now: Instant, every: Duration) {
+        if self.probing == 0 && now.since(self.probed_at) >= every {
+            self.probed_at = now;
+            self.probing = 2;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::congestion::{AckSample, Cause, CongestionEvent};
-use crate::recovery::{AckWaits, Rtt};
+use crate::recovery::{AckDelays, Rtt};
 use crate::time::Instant;
 
 /// 100 Mbit/s with 50 ms of queue, as behind a token bucket filter.
@@ -346,7 +346,7 @@ fn round_through(lan: &mut Lan, now: &mut Instant, queue: Duration) {
     let path = millis(1) + queue;
     *now += path;
     let mut rtt = Rtt::new(millis(100));
-    rtt.update(path, AckWaits::default());
+    rtt.update(path, AckDelays::default());
     let sample = AckSample {
         bytes: MTU,
         in_flight_before: lan.window(),

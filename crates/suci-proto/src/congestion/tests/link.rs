@@ -3,7 +3,7 @@
 
 use crate::congestion::{AckSample, Cause, CongestionEvent, Controller};
 use crate::pacer::Pacer;
-use crate::recovery::{AckWaits, RateSample, Rtt};
+use crate::recovery::{AckDelays, RateSample, Rtt};
 use crate::time::{Duration, Instant, nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -94,7 +94,7 @@ struct Flow {
     delivered_at: Instant,
     first_sent_at: Instant,
     /// Bytes sent since a packet last asked for an acknowledgement.
-    unasked: u64,
+    since_ping: u64,
     /// When its last acknowledgement is handled.
     handled_at: Instant,
     next: u64,
@@ -157,7 +157,7 @@ impl Sim {
             delivered: 0,
             delivered_at: begin,
             first_sent_at: begin,
-            unasked: 0,
+            since_ping: 0,
             handled_at: begin,
             next: 0,
             asleep_until: None,
@@ -292,8 +292,8 @@ impl Sim {
             flow.controller.on_sent(now, MTU, in_flight);
             flow.counts.sent += 1;
             let window = flow.controller.window();
-            let ask = in_flight + MTU > window || flow.unasked + MTU > window / 4;
-            flow.unasked = if ask { 0 } else { flow.unasked + MTU };
+            let ask = in_flight + MTU > window || flow.since_ping + MTU > window / 4;
+            flow.since_ping = if ask { 0 } else { flow.since_ping + MTU };
             self.enqueue(index, number, ask);
         }
         let flow = &mut self.flows[index];
@@ -396,12 +396,12 @@ impl Sim {
         let newest = flow.flight[at];
         let sent_at = newest.sent_at;
         let sample = now.since(sent_at);
-        let waits = AckWaits {
-            here: Duration::ZERO,
-            there: delay,
-            announced: ACK_DELAY,
+        let delays = AckDelays {
+            local: Duration::ZERO,
+            reported: delay,
+            max: ACK_DELAY,
         };
-        let path = flow.rtt.update(sample, waits);
+        let path = flow.rtt.update(sample, delays);
         // Nothing is reordered: an older packet that is not acknowledged is lost, or soon will be.
         let mut holes = Vec::new();
         while let Some(packet) = flow.flight.front().copied()

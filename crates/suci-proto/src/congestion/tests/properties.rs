@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::congestion::{AckSample, Cause, CongestionEvent};
-use crate::recovery::{AckWaits, RateSample, Rtt};
+use crate::recovery::{AckDelays, RateSample, Rtt};
 use crate::time::Instant;
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn call(controller: &mut dyn Controller, rtt: &mut Rtt, now: Instant, mtu: &mut 
         0 => controller.on_sent(now, a % 65_507, b),
         1..=3 => {
             let path = Duration::from_nanos(c);
-            rtt.update(path, AckWaits::default());
+            rtt.update(path, AckDelays::default());
             let rate = RateSample {
                 delivered: a,
                 interval: Duration::from_nanos(b.max(1)),

@@ -429,9 +429,9 @@ fn a_newcomer_leaves_an_even_part_to_each_that_is_expected() {
 }
 
 /// Peers that came first may hold more control packets than the fewest, until they vanish. Each
-/// other place keeps its two.
+/// other slot keeps its two.
 #[test]
-fn each_place_keeps_its_least_reserve() {
+fn each_slot_keeps_its_least_reserve() {
     for buffer in [6_656, 13_312, 64 << 10, 212_992, 8 * MIB] {
         let mut shares = Shares::new(buffer);
         let mut silent = Vec::new();
@@ -523,7 +523,7 @@ fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
 }
 
 #[test]
-fn each_expected_init_needs_a_packet_and_a_place() {
+fn each_expected_init_needs_a_packet_and_a_slot() {
     let shares = Shares::new(8 * MIB);
     // Two control packets for each.
     assert_eq!(shares.room_for_inits(false), 1_260);
@@ -533,11 +533,11 @@ fn each_expected_init_needs_a_packet_and_a_place() {
 }
 
 #[test]
-fn a_peer_with_a_place_needs_only_a_packet_to_reconnect() {
+fn a_peer_with_a_slot_needs_only_a_packet_to_reconnect() {
     let mut shares = Shares::new(4 * 6_656);
     let mut grants = Vec::new();
     while let Some(mut grant) = shares.admit(0, ETHERNET_MTU, at(0)) {
-        // The peer's data credit lapses, and it keeps its place.
+        // The peer's data credit lapses, and it keeps its slot.
         assert!(shares.expire(&mut grant, at(30_000)));
         grants.push(grant);
     }
@@ -759,10 +759,10 @@ fn the_kernel_may_charge_the_grants_and_a_quarter_of_the_buffer() {
     assert_eq!(shares.allowed(), 2 * MIB);
 }
 
-/// The peer idle for longest loses its place first, then the peer that had its place for longest;
+/// The peer idle for longest loses its slot first, then the peer that had its slot for longest;
 /// none loses it before it was idle or had a turn.
 #[test]
-fn places_are_taken_from_the_idle_and_then_in_turn() {
+fn slots_are_taken_from_the_idle_and_then_in_turn() {
     let mut shares = Shares::new(8 * MIB);
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     shares.drain_one(&mut grant, 0, true, at(50));

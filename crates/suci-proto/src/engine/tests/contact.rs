@@ -25,7 +25,7 @@ fn of(kind: PacketType, packets: &[Packet]) -> Vec<Packet> {
     packets.iter().filter(|p| p.is(kind)).cloned().collect()
 }
 
-/// ACCEPT takes no place in the queue of replies, so it is not dropped when that is full.
+/// ACCEPT takes no room in the queue of replies, so it is not dropped when that is full.
 #[test]
 fn f04_an_accept_goes_however_many_replies_wait() {
     let (mut world, _) = accepted();

@@ -300,7 +300,7 @@ fn f20_a_close_ends_when_the_port_of_the_peer_is_closed() {
     }
 }
 
-/// Both hosts gave the other's place away, and have no connection: each connects again to send its
+/// Both hosts gave the other's slot away, and have no connection: each connects again to send its
 /// CLOSE.
 #[test]
 fn f20_both_close_without_a_connection() {
@@ -311,7 +311,7 @@ fn f20_both_close_without_a_connection() {
                 for (host, engine) in ending.world.engines.iter_mut().enumerate() {
                     let key = engine.peer_key(id(1 - host)).unwrap();
                     let peer = engine.peers.get_mut(key).unwrap();
-                    peer.give_place(now, &mut engine.shared);
+                    peer.give_up_slot(now, &mut engine.shared);
                 }
             });
             ending.check(&format!("{messages} messages, {apart} us apart"));

@@ -343,7 +343,7 @@ pub(super) fn hello(from: usize, to: usize, token: u64) -> Packet {
 }
 
 /// F02: with the smallest usual socket buffer, one client that repeats HELLO for ever and never
-/// sends its INIT keeps one place, and new peers find the others.
+/// sends its INIT keeps one slot, and new peers find the others.
 #[test]
 fn f02_a_client_that_only_repeats_its_hello_keeps_no_node_out() {
     let mut world = World::new(2);

@@ -65,7 +65,7 @@ fn packets_have_ethernet_size_if_one_driver_knows_no_mtu() {
     }
 }
 
-/// A new connection of the same session, to the same place.
+/// A new connection of the same session, to the same address.
 fn connect_again(world: &mut World) {
     let now = world.now;
     world.peer(0, 1).open(now, 77);

@@ -29,7 +29,7 @@ fn next_window(memory: &mut MemoryShares) -> u64 {
 
 /// The second host sends the first one a message, then the first gives up the connection; the
 /// session goes on.
-fn come_and_give_place(world: &mut World) {
+fn come_and_give_up_slot(world: &mut World) {
     world.send(1, 0).unwrap();
     world.run(SECOND);
     assert_eq!(world.received(0), 1);
@@ -37,7 +37,7 @@ fn come_and_give_place(world: &mut World) {
     let now = world.now;
     let key = world.engines[0].peer_key(id(1)).unwrap();
     let Engine { peers, shared, .. } = &mut world.engines[0];
-    peers.get_mut(key).unwrap().give_place(now, shared);
+    peers.get_mut(key).unwrap().give_up_slot(now, shared);
     world.engines[0].touch(key);
 }
 
@@ -56,13 +56,13 @@ fn ended(world: &mut World) -> bool {
 }
 
 /// Cookies are valid for 15 s, but their INITs are waited for only a second or two: many INITs may
-/// come at once, and there is no place for most of them. A stranger that is refused takes no
+/// come at once, and there is no slot for most of them. A stranger that is refused takes no
 /// memory; a node of the book keeps its window.
 #[test]
 fn f02_f32_a_refused_stranger_takes_no_memory_unlike_a_node_of_the_book() {
-    let (places, callers) = (3, 6);
+    let (slots, callers) = (3, 6);
     for in_book in [false, true] {
-        let mut world = one_server(1 + callers, 100, places * 6_656);
+        let mut world = one_server(1 + callers, 100, slots * 6_656);
         let mut inits = Vec::new();
         for caller in 1..=callers {
             if in_book {
@@ -81,14 +81,14 @@ fn f02_f32_a_refused_stranger_takes_no_memory_unlike_a_node_of_the_book() {
         }
         assert!(inits.iter().all(|p| p.is(PacketType::Init)));
         inits.iter().for_each(|init| world.deliver(init));
-        let seated = world.engines[0].shared.shares.peers();
-        assert!(seated <= places, "{seated}");
+        let admitted = world.engines[0].shared.shares.peers();
+        assert!(admitted <= slots, "{admitted}");
         let refused = world.outgoing(0);
         let refused = refused.iter().filter(|p| p.is(PacketType::Refused));
         let refused: Vec<_> = refused.map(|packet| packet.to).collect();
-        assert_eq!(refused.len() + seated as usize, callers);
+        assert_eq!(refused.len() + admitted as usize, callers);
         let (trust, windows) = match in_book {
-            false => (Trust::Stranger, seated),
+            false => (Trust::Stranger, admitted),
             true => (Trust::Known, callers as u64),
         };
         for caller in refused {
@@ -121,12 +121,12 @@ fn f02_f17_strangers_that_died_make_room_for_others() {
     assert!(world.received(0) > 0);
 }
 
-/// The peer gave its place away and died. Nothing is ever sent to it, so no silence shows its
+/// The peer gave its slot away and died. Nothing is ever sent to it, so no silence shows its
 /// death.
 #[test]
 fn f17_f32_a_dead_session_without_a_connection_ends_when_another_finds_no_room() {
     let mut world = World::new(3);
-    come_and_give_place(&mut world);
+    come_and_give_up_slot(&mut world);
     run_without(&mut world, &[1], 400 * SECOND);
     assert_eq!(world.events(0), [], "it troubles nobody");
     let taken = take_all_memory(&mut world);
@@ -175,7 +175,7 @@ fn f02_a_stranger_that_finds_the_table_full_ends_no_session_of_the_books_nodes()
     let mut world = one_server(3, 1, BUFFER);
     let now = world.now;
     world.engines[0].add_peer(now, id(1), address(1)).unwrap();
-    come_and_give_place(&mut world);
+    come_and_give_up_slot(&mut world);
     run_without(&mut world, &[1], 400 * SECOND);
     world.send(2, 0).unwrap();
     run_without(&mut world, &[1], 30 * SECOND);
@@ -219,7 +219,7 @@ fn f02_f17_f32_strangers_that_find_the_table_full_keep_no_session_of_the_dead() 
             .add_peer(now, id(node), address(node))
             .unwrap();
     }
-    come_and_give_place(&mut world);
+    come_and_give_up_slot(&mut world);
     run_without(&mut world, &[1], 400 * SECOND);
     world.deliver(&hello(7, 0, 0));
     let taken = take_all_memory(&mut world);
@@ -238,7 +238,7 @@ fn f02_f17_f32_strangers_that_find_the_table_full_keep_no_session_of_the_dead() 
 fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
     for within in [false, true] {
         let mut world = World::new(3);
-        come_and_give_place(&mut world);
+        come_and_give_up_slot(&mut world);
         world.run(30 * SECOND);
         assert!(is_idle(&world, 0, 1));
         let taken = take_all_memory(&mut world);
@@ -259,7 +259,7 @@ fn f16_f32_a_stop_ends_no_session_when_another_finds_no_room() {
 #[test]
 fn f04_f17_hellos_in_the_name_of_the_dead_keep_no_session() {
     let mut world = World::new(3);
-    come_and_give_place(&mut world);
+    come_and_give_up_slot(&mut world);
     for token in 0..5 {
         run_without(&mut world, &[1], 140 * SECOND);
         world.deliver(&hello(1, 0, token));
@@ -355,8 +355,8 @@ fn one_of_the_book(strangers: usize) -> World {
 /// Checks that the node of the book gets credit after strangers opened sessions and left. Their
 /// grants stay booked for up to 2 L; the node gets credit from the part kept from strangers.
 fn comes_in_after(world: &mut World, strangers: usize) {
-    let seated = world.received(0);
-    assert!(seated > 50, "{seated} strangers came in");
+    let admitted = world.received(0);
+    assert!(admitted > 50, "{admitted} strangers came in");
     world.send(1, 0).unwrap();
     let gone: Vec<_> = (2..2 + strangers).collect();
     run_without(world, &gone, SECOND);
@@ -374,9 +374,9 @@ fn f02_strangers_leave_room_for_the_book_that_comes_after_them() {
             .collect();
         run_without(&mut world, &others, SECOND / 20);
     }
-    let seated = world.engines[0].shared.shares.peers();
+    let admitted = world.engines[0].shared.shares.peers();
     let known = world.engines[0].peer_count() as u64;
-    assert_eq!(known, 1 + seated, "who found no room left no trace");
+    assert_eq!(known, 1 + admitted, "who found no room left no trace");
     comes_in_after(&mut world, strangers);
 }
 

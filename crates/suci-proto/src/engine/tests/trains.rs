@@ -45,7 +45,7 @@ enum Step {
     Resume(Link),
     /// The sender makes another connection.
     Replace(usize),
-    /// The receiver wants the sender's place for others.
+    /// The receiver wants the sender's slot for others.
     Dismiss(usize),
 }
 
@@ -380,12 +380,12 @@ fn harm(packets: &mut Vec<Arriving>, mischief: Mischief, at: usize) {
         Mischief::Lose(some) => drop(packets.drain(at..(at + some).min(count))),
         Mischief::Repeat => packets.insert(at, packets[at].clone()),
         Mischief::Swap(distance) => packets.swap(at, (at + 1 + distance).min(count - 1)),
-        Mischief::Flip(place) => {
-            let place = place.min(bytes.len() - 1);
-            bytes[place] ^= 0x10;
+        Mischief::Flip(slot) => {
+            let slot = slot.min(bytes.len() - 1);
+            bytes[slot] ^= 0x10;
         }
-        Mischief::Forge(place) => {
-            if let Some(byte) = bytes.get_mut(place) {
+        Mischief::Forge(slot) => {
+            if let Some(byte) = bytes.get_mut(slot) {
                 *byte = byte.wrapping_add(2);
                 wire::seal(bytes);
             }

@@ -127,8 +127,8 @@ impl OpenBlock {
         if end > self.block.len() && !lengthen(&mut self.block, end) {
             return false;
         }
-        let place = self.block.get_mut(self.len..);
-        let written = place.and_then(|place| headers.put(place, message.payload));
+        let rest = self.block.get_mut(self.len..);
+        let written = rest.and_then(|rest| headers.put(rest, message.payload));
         if let Some(written) = written {
             self.len = self.len.saturating_add(written);
             expected.number = number.wrapping_add(1);
@@ -180,9 +180,9 @@ impl OpenBlock {
 #[derive(Debug)]
 pub struct ChannelLease {
     block: OpenBlock,
-    /// The channel, and its place in the outbox.
+    /// The channel, and its index in the outbox.
     channel: ChannelId,
-    place: usize,
+    index: usize,
     next: MessageNumber,
     /// How many messages were accepted, and how many more may be.
     count: u32,
@@ -195,14 +195,14 @@ impl ChannelLease {
     pub(in crate::message) fn new(
         block: OpenBlock,
         channel: ChannelId,
-        place: usize,
+        index: usize,
         next: MessageNumber,
         (left, payload): (u32, u64),
     ) -> Self {
         Self {
             block,
             channel,
-            place,
+            index,
             next,
             count: 0,
             left,
@@ -232,8 +232,8 @@ impl ChannelLease {
         Held::new(count, self.payload.saturating_mul(count))
     }
 
-    /// Returns the channel's place in the outbox, how many messages were accepted, and the block.
+    /// Returns the channel's index in the outbox, how many messages were accepted, and the block.
     pub(in crate::message) fn end(self) -> (usize, u32, OpenBlock) {
-        (self.place, self.count, self.block)
+        (self.index, self.count, self.block)
     }
 }

@@ -81,7 +81,7 @@ fn acknowledged_frames_are_freed_and_others_stay_readable() {
     assert_eq!(queue.held(), 0);
 }
 
-/// This holds for messages of any length, so for any place in a block at which the last of them
+/// This holds for messages of any length, so for any position in a block at which the last of them
 /// ends.
 #[test]
 fn messages_that_follow_stand_as_if_each_were_written_by_itself() {

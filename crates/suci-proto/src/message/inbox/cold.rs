@@ -3,8 +3,8 @@
 use super::Inbox;
 use crate::message::WARM;
 use crate::message::answer::Answer;
+use crate::message::compaction;
 use crate::message::incoming::IncomingChannel;
-use crate::message::places;
 use crate::types::ChannelId;
 
 impl Inbox {
@@ -13,32 +13,32 @@ impl Inbox {
     pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
         let announcement = self.refusals.remove(&id);
-        let place = self.place(IncomingChannel::thawed(
+        let index = self.insert_channel(IncomingChannel::thawed(
             id,
             cold,
             announcement,
             self.each_window,
         ));
         // The window may have grown meanwhile.
-        self.list_due_update(place);
-        Some(place)
+        self.list_due_update(index);
+        Some(index)
     }
 
-    /// Inserts a channel and returns its place.
-    pub(super) fn place(&mut self, channel: IncomingChannel) -> usize {
+    /// Inserts a channel and returns its index.
+    pub(super) fn insert_channel(&mut self, channel: IncomingChannel) -> usize {
         let id = channel.id();
-        let place = self.channels.insert(channel);
-        self.by_id.insert(id, place);
+        let index = self.channels.insert(channel);
+        self.by_id.insert(id, index);
         let priority = self.priorities.get(&id).copied().unwrap_or_default();
-        self.ready.set_priority(place, priority);
-        self.recent = Some((id, place));
-        place
+        self.ready.set_priority(index, priority);
+        self.recent = Some((id, index));
+        index
     }
 
-    /// Removes a channel without messages from its place.
-    pub(super) fn vacate(&mut self, place: usize) -> Option<IncomingChannel> {
-        let channel = self.channels.try_remove(place)?;
-        self.ready.forget(place);
+    /// Removes a channel without messages from its index.
+    pub(super) fn vacate(&mut self, index: usize) -> Option<IncomingChannel> {
+        let channel = self.channels.try_remove(index)?;
+        self.ready.forget(index);
         self.by_id.remove(&channel.id());
         self.recent = None;
         Some(channel)
@@ -46,20 +46,20 @@ impl Inbox {
 
     /// Makes a channel cold if it is idle and more than [`WARM`] channels have full state.
     #[inline]
-    pub(super) fn cool(&mut self, place: usize) {
-        if self.channels.len() > WARM && self.freeze(place) {
+    pub(super) fn cool(&mut self, index: usize) {
+        if self.channels.len() > WARM && self.freeze(index) {
             self.tidy();
         }
     }
 
     /// Makes a channel cold. Returns false if it has something to do.
-    pub(super) fn freeze(&mut self, place: usize) -> bool {
-        let listed = self.ready.is_listed(place);
-        let channel = self.channels.get(place).filter(|_| !listed);
+    pub(super) fn freeze(&mut self, index: usize) -> bool {
+        let listed = self.ready.is_listed(index);
+        let channel = self.channels.get(index).filter(|_| !listed);
         let Some(cold) = channel.and_then(IncomingChannel::frozen) else {
             return false;
         };
-        if let Some(channel) = self.vacate(place) {
+        if let Some(channel) = self.vacate(index) {
             let id = channel.id();
             self.cold.insert(id, cold);
             if let Some(announcement) = channel.refusal() {
@@ -75,16 +75,17 @@ impl Inbox {
         id: ChannelId,
         say: impl FnOnce(&mut IncomingChannel) -> Option<Answer>,
     ) -> Option<Answer> {
-        let place = self.find(id)?;
-        let answer = self.channels.get_mut(place).and_then(say);
-        self.cool(place);
+        let index = self.find(id)?;
+        let answer = self.channels.get_mut(index).and_then(say);
+        self.cool(index);
         answer
     }
 
-    /// Compacts the slab of channels. Places change, so no caller may hold one.
+    /// Compacts the slab of channels. Indices change, so no caller may hold one.
     pub(super) fn tidy(&mut self) {
         let (channels, by_id) = (&mut self.channels, &mut self.by_id);
-        let Some(moved) = places::give_back(channels, by_id, &mut self.ready, IncomingChannel::id)
+        let Some(moved) =
+            compaction::compact(channels, by_id, &mut self.ready, IncomingChannel::id)
         else {
             return;
         };

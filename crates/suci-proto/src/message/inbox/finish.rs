@@ -34,13 +34,13 @@ impl Inbox {
         channel: ChannelId,
         count: MessageNumber,
     ) -> Result<(), ProtocolError> {
-        let Some(place) = self.find_or_open(channel)? else {
+        let Some(index) = self.find_or_open(channel)? else {
             return Ok(());
         };
-        if let Some(channel) = self.channels.get_mut(place) {
+        if let Some(channel) = self.channels.get_mut(index) {
             channel.on_fin(count)?;
         }
-        self.leave_if_over(place);
+        self.leave_if_over(index);
         Ok(())
     }
 
@@ -67,23 +67,24 @@ impl Inbox {
             return Err(ProtocolError::Limit("channels"));
         }
         self.opened = self.opened.saturating_add(1);
-        let place = self.place(IncomingChannel::new(id, self.first_limit, self.each_window));
-        self.list_due_update(place);
-        Ok(Some(place))
+        let index =
+            self.insert_channel(IncomingChannel::new(id, self.first_limit, self.each_window));
+        self.list_due_update(index);
+        Ok(Some(index))
     }
 
     /// Removes a channel that is over, except for its number.
     #[inline]
-    pub(super) fn leave_if_over(&mut self, place: usize) {
-        match self.channels.get(place) {
-            Some(channel) if channel.is_over() => self.retire(place),
-            _ => self.cool(place),
+    pub(super) fn leave_if_over(&mut self, index: usize) {
+        match self.channels.get(index) {
+            Some(channel) if channel.is_over() => self.retire(index),
+            _ => self.cool(index),
         }
     }
 
     #[inline(never)]
-    fn retire(&mut self, place: usize) {
-        if let Some(channel) = self.vacate(place) {
+    fn retire(&mut self, index: usize) {
+        if let Some(channel) = self.vacate(index) {
             let id = channel.id();
             self.priorities.remove(&id);
             self.finished.insert(id);

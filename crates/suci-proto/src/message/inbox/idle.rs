@@ -30,8 +30,8 @@ impl Inbox {
         self.answers = Default::default();
         self.updates = Default::default();
         self.incoming = Default::default();
-        let places: Vec<usize> = self.by_id.values().copied().collect();
-        let frozen = places.into_iter().all(|place| self.freeze(place));
+        let indices: Vec<usize> = self.by_id.values().copied().collect();
+        let frozen = indices.into_iter().all(|index| self.freeze(index));
         if frozen {
             (self.channels, self.by_id, self.ready) = Default::default();
         }

@@ -20,7 +20,7 @@ impl Inbox {
         number: MessageNumber,
         buffer: Option<ReceiveBuffer>,
     ) -> Result<(), AnswerError> {
-        let (place, total) = self.unanswered(channel, number)?;
+        let (index, total) = self.unanswered(channel, number)?;
         let max = self.limits.max_large;
         match buffer {
             Some(buffer) if len64(buffer.len()) < total => {
@@ -33,18 +33,18 @@ impl Inbox {
                 return Err(AnswerError::NeedsBuffer { total, max });
             }
             Some(buffer) => {
-                if let Some(channel) = self.channels.get_mut(place) {
+                if let Some(channel) = self.channels.get_mut(index) {
                     channel.grant(Some(buffer), &mut self.accounts);
                 }
-                self.waiting.retain(|waiting| *waiting != place);
-                self.list_answer(place);
+                self.waiting.retain(|waiting| *waiting != index);
+                self.list_answer(index);
             }
             None => {
-                if let Some(channel) = self.channels.get_mut(place) {
+                if let Some(channel) = self.channels.get_mut(index) {
                     channel.wait();
                 }
-                if !self.waiting.contains(&place) {
-                    self.waiting.push_back(place);
+                if !self.waiting.contains(&index) {
+                    self.waiting.push_back(index);
                 }
             }
         }
@@ -63,15 +63,15 @@ impl Inbox {
         number: MessageNumber,
         reason: u64,
     ) -> Result<(), AnswerError> {
-        let (place, _) = self.unanswered(channel, number)?;
-        let refused = self.channels.get_mut(place);
+        let (index, _) = self.unanswered(channel, number)?;
+        let refused = self.channels.get_mut(index);
         let freed = refused.map_or_else(Freed::default, |c| c.refuse(reason));
         self.decided += 1;
-        self.waiting.retain(|waiting| *waiting != place);
+        self.waiting.retain(|waiting| *waiting != index);
         self.withdraw(channel, number);
-        self.list_answer(place);
-        self.list_ready(place);
-        self.free(place, freed);
+        self.list_answer(index);
+        self.list_ready(index);
+        self.free(index, freed);
         self.grant_waiting();
         Ok(())
     }
@@ -81,13 +81,13 @@ impl Inbox {
         channel: ChannelId,
         number: MessageNumber,
     ) -> Result<(usize, u64), AnswerError> {
-        let place = self.find(channel).ok_or(AnswerError::NotWaiting)?;
+        let index = self.find(channel).ok_or(AnswerError::NotWaiting)?;
         let unanswered = self
             .channels
-            .get(place)
+            .get(index)
             .and_then(IncomingChannel::unanswered);
         match unanswered {
-            Some((waiting, total)) if waiting == number => Ok((place, total)),
+            Some((waiting, total)) if waiting == number => Ok((index, total)),
             _ => Err(AnswerError::NotWaiting),
         }
     }
@@ -100,17 +100,17 @@ impl Inbox {
 
     /// Permits waiting messages, as far as the session's budget allows.
     pub(super) fn grant_waiting(&mut self) {
-        while let Some(&place) = self.waiting.front() {
+        while let Some(&index) = self.waiting.front() {
             let wanted = self.large_wanted().unwrap_or(0);
             let large = self.accounts.large.saturating_add(wanted);
             if large > self.large_budget {
                 return;
             }
             self.waiting.pop_front();
-            if let Some(channel) = self.channels.get_mut(place) {
+            if let Some(channel) = self.channels.get_mut(index) {
                 channel.grant(None, &mut self.accounts);
             }
-            self.list_answer(place);
+            self.list_answer(index);
         }
     }
 }

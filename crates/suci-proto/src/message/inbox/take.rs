@@ -21,10 +21,10 @@ impl Inbox {
     #[inline]
     pub fn pop_some(&mut self, most: usize, each: &mut impl FnMut(Message)) -> usize {
         while most > 0
-            && let Some(place) = self.ready.front()
+            && let Some(index) = self.ready.front()
         {
             let mut freed = Freed::default();
-            let Some(channel) = self.channels.get_mut(place) else {
+            let Some(channel) = self.channels.get_mut(index) else {
                 self.ready.drop_front();
                 continue;
             };
@@ -39,7 +39,7 @@ impl Inbox {
             }
             if popped > 0 {
                 self.decided += len64(popped);
-                self.free(place, freed);
+                self.free(index, freed);
                 return popped;
             }
         }
@@ -52,17 +52,17 @@ impl Inbox {
         if !self.has_ready_on(channel) {
             return None;
         }
-        let place = self.find(channel)?;
+        let index = self.find(channel)?;
         let (mut freed, mut popped) = (Freed::default(), None);
-        let channel = self.channels.get_mut(place)?;
+        let channel = self.channels.get_mut(index)?;
         channel.pop(1, &mut self.accounts, &mut freed, &mut |message| {
             popped = Some(message);
         });
         if !channel.is_ready() {
-            self.ready.remove(place);
+            self.ready.remove(index);
         }
         self.decided += u64::from(popped.is_some());
-        self.free(place, freed);
+        self.free(index, freed);
         popped
     }
 
@@ -75,20 +75,20 @@ impl Inbox {
 
     /// Returns the next complete reply, in order per channel. Taking it frees memory credit.
     pub fn pop_reply(&mut self) -> Option<Message> {
-        while let Some(&place) = self.replies.front() {
+        while let Some(&index) = self.replies.front() {
             let (mut freed, mut popped) = (Freed::default(), None);
-            let channel = self.channels.get_mut(place)?;
+            let channel = self.channels.get_mut(index)?;
             channel.pop(1, &mut self.accounts, &mut freed, &mut |message| {
                 popped = Some(message);
             });
             // One reply at a time, channels in round robin.
             self.replies.pop_front();
             channel.listed.reply = false;
-            self.list_ready(place);
+            self.list_ready(index);
             if popped.is_some() {
                 self.decided += 1;
                 self.took_reply = true;
-                self.free(place, freed);
+                self.free(index, freed);
                 return popped;
             }
         }
@@ -104,8 +104,8 @@ impl Inbox {
     /// Returns true if [`pop_on`](Self::pop_on) returns a message.
     #[must_use]
     pub fn has_ready_on(&self, channel: ChannelId) -> bool {
-        let place = self.by_id.get(&channel).copied();
-        place.is_some_and(|place| self.ready.is_listed(place))
+        let index = self.by_id.get(&channel).copied();
+        index.is_some_and(|index| self.ready.is_listed(index))
     }
 
     /// Returns a value if untaken messages fill the session's memory, so that the peer can begin no
@@ -120,9 +120,9 @@ impl Inbox {
         if self.blocked_at != Some(accounts.session_limit) || left >= 2 * REPLY_RESERVE {
             return None;
         }
-        let at = |place: usize| self.channels.get(place);
-        let own = self.by_id.get(&channel).and_then(|place| at(*place));
-        let ready = self.ready.places().filter_map(at).map(IncomingChannel::id);
+        let at = |index: usize| self.channels.get(index);
+        let own = self.by_id.get(&channel).and_then(|index| at(*index));
+        let ready = self.ready.flows().filter_map(at).map(IncomingChannel::id);
         let ready: Vec<_> = ready.collect();
         if own.is_some_and(IncomingChannel::has_begun) || ready.is_empty() {
             return None;

@@ -1,7 +1,7 @@
 //! The decision whether a message is announced by RTS.
 
 use super::Outbox;
-use crate::message::outgoing::Terms;
+use crate::message::outgoing::SendLimits;
 use crate::time::Duration;
 
 /// Bytes that a fast network carries in a nanosecond: 8 Gbit/s.
@@ -27,12 +27,12 @@ impl Outbox {
         self.unannounced = nanos.saturating_mul(FAST).min(MOST_UNANNOUNCED);
     }
 
-    pub(super) fn terms(&self) -> Terms {
+    pub(super) fn send_limits(&self) -> SendLimits {
         let unreserved = self.session_limit.saturating_sub(self.limits.reply_reserve);
         // A message that may ride on the INIT needs no reserve, since the peer cannot owe a reply
         // yet.
         let unreserved = unreserved.max(self.limits.ride);
-        Terms {
+        SendLimits {
             rts_threshold: self
                 .limits
                 .rts_threshold

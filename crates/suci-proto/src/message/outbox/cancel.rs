@@ -11,8 +11,8 @@ use crate::types::{ChannelId, MessageNumber};
 impl Outbox {
     /// Sets the time at which message `number`, which was queued last, expires.
     pub fn set_deadline(&mut self, channel: ChannelId, number: MessageNumber, at: Instant) {
-        if let Some(place) = self.find(channel)
-            && let Some(queued) = self.channels.get_mut(place)
+        if let Some(index) = self.find(channel)
+            && let Some(queued) = self.channels.get_mut(index)
         {
             queued.queue.set_deadline(number, at);
             self.deadlines.insert((at, channel, number));
@@ -45,35 +45,35 @@ impl Outbox {
         number: MessageNumber,
         reason: u64,
     ) -> bool {
-        let Some(&place) = self.by_id.get(&channel) else {
+        let Some(&index) = self.by_id.get(&channel) else {
             return false;
         };
-        let queued = self.channels.get_mut(place);
+        let queued = self.channels.get_mut(index);
         let cancelled = queued.and_then(|queued| queued.cancel_one(number));
-        self.on_cancelled(place, channel, reason, cancelled) > 0
+        self.on_cancelled(index, channel, reason, cancelled) > 0
     }
 
     /// Cancels the messages on `channel` with this token of which nothing was sent. Returns their
     /// number. O(messages that wait there).
     pub fn cancel(&mut self, channel: ChannelId, token: u64) -> u64 {
-        let Some(&place) = self.by_id.get(&channel) else {
+        let Some(&index) = self.by_id.get(&channel) else {
             // The channel has no messages.
             return 0;
         };
-        let queued = self.channels.get_mut(place);
+        let queued = self.channels.get_mut(index);
         let cancelled = queued.map_or(Vec::new(), |queued| queued.cancel_token(token));
-        self.on_cancelled(place, channel, CANCELLED, cancelled.into_iter().rev())
+        self.on_cancelled(index, channel, CANCELLED, cancelled.into_iter().rev())
     }
 
     /// Accounts for cancelled messages of a channel, in order. Returns their number.
     fn on_cancelled(
         &mut self,
-        place: usize,
+        index: usize,
         channel: ChannelId,
         reason: u64,
         all: impl IntoIterator<Item = Cancelled>,
     ) -> u64 {
-        let class = self.scheduler.priority(place).class();
+        let class = self.scheduler.priority(index).class();
         let mut count = 0_u64;
         for cancelled in all {
             let Cancelled {
@@ -105,7 +105,7 @@ impl Outbox {
             // accepted.
             self.accepted = self.accepted.saturating_sub(count);
             // Messages that waited behind them may go now.
-            self.activate(place);
+            self.activate(index);
         }
         count
     }

@@ -6,8 +6,8 @@
 
 use super::Outbox;
 use crate::message::WARM;
+use crate::message::compaction;
 use crate::message::outgoing::OutgoingChannel;
-use crate::message::places;
 use crate::types::ChannelId;
 
 impl Outbox {
@@ -16,46 +16,46 @@ impl Outbox {
     pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
         let channel = OutgoingChannel::thawed(id, cold, self.cold_end);
-        Some(self.place(channel))
+        Some(self.insert_channel(channel))
     }
 
-    /// Inserts a channel and returns its place.
-    pub(super) fn place(&mut self, channel: OutgoingChannel) -> usize {
+    /// Inserts a channel and returns its index.
+    pub(super) fn insert_channel(&mut self, channel: OutgoingChannel) -> usize {
         let id = channel.id();
-        let place = self.channels.insert(channel);
-        self.by_id.insert(id, place);
-        self.scheduler.set_priority(place, self.priority(id));
-        self.remember(id, place);
-        place
+        let index = self.channels.insert(channel);
+        self.by_id.insert(id, index);
+        self.scheduler.set_priority(index, self.priority(id));
+        self.remember(id, index);
+        index
     }
 
     /// Makes a channel cold if it is idle and more than [`WARM`] channels have full state.
     #[inline]
-    pub(super) fn cool(&mut self, place: usize) {
+    pub(super) fn cool(&mut self, index: usize) {
         if self.channels.len() > WARM {
-            self.freeze(place);
+            self.freeze(index);
         }
     }
 
     /// Makes a channel cold. Returns false if it has something to do.
-    pub(super) fn freeze(&mut self, place: usize) -> bool {
-        let idle = !self.scheduler.is_listed(place)
+    pub(super) fn freeze(&mut self, index: usize) -> bool {
+        let idle = !self.scheduler.is_listed(index)
             && self
                 .channels
-                .get(place)
+                .get(index)
                 .is_some_and(OutgoingChannel::is_idle);
-        if let Some(channel) = idle.then(|| self.vacate(place)).flatten() {
+        if let Some(channel) = idle.then(|| self.vacate(index)).flatten() {
             self.cold_end = self.cold_end.max(channel.queue.end());
             self.cold.insert(channel.id(), channel.frozen());
         }
         idle
     }
 
-    /// Compacts the slab of channels. Places change, so no caller may hold one.
+    /// Compacts the slab of channels. Indices change, so no caller may hold one.
     pub(super) fn tidy(&mut self) {
         let (channels, by_id) = (&mut self.channels, &mut self.by_id);
         let Some(moved) =
-            places::give_back(channels, by_id, &mut self.scheduler, OutgoingChannel::id)
+            compaction::compact(channels, by_id, &mut self.scheduler, OutgoingChannel::id)
         else {
             return;
         };
@@ -83,8 +83,8 @@ impl Outbox {
         self.to_report = Default::default();
         self.completions = Default::default();
         self.caches = Default::default();
-        let places: Vec<usize> = self.by_id.values().copied().collect();
-        let frozen = places.into_iter().all(|place| self.freeze(place));
+        let indices: Vec<usize> = self.by_id.values().copied().collect();
+        let frozen = indices.into_iter().all(|index| self.freeze(index));
         if frozen {
             (self.channels, self.by_id, self.scheduler) = Default::default();
         }
@@ -97,8 +97,8 @@ impl Outbox {
     /// Asserts that each class counts exactly the messages of its channels.
     pub(in crate::message) fn audit_queued(&self) {
         let mut queued = crate::message::ByClass::default();
-        for (place, channel) in &self.channels {
-            let class = self.scheduler.priority(place).class();
+        for (index, channel) in &self.channels {
+            let class = self.scheduler.priority(index).class();
             queued.change(class, |held| held.plus(channel.queue.held()));
         }
         assert_eq!(queued, self.queued);

@@ -13,12 +13,12 @@ impl Outbox {
                 start,
                 end,
             } => {
-                let Some(place) = self.find(channel) else {
+                let Some(index) = self.find(channel) else {
                     return;
                 };
-                if let Some(channel) = self.channels.get_mut(place) {
+                if let Some(channel) = self.channels.get_mut(index) {
                     let released = channel.acked(start..end, &mut self.completions);
-                    self.release(place, released);
+                    self.release(index, released);
                 }
             }
             SentFrame::Rts { channel, message } => {
@@ -33,9 +33,9 @@ impl Outbox {
 
     /// Schedules all unacknowledged bytes for retransmission. O(messages).
     pub fn on_all_lost(&mut self) {
-        for (place, channel) in &mut self.channels {
+        for (index, channel) in &mut self.channels {
             channel.all_lost();
-            self.scheduler.add(place);
+            self.scheduler.add(index);
         }
     }
 
@@ -51,48 +51,48 @@ impl Outbox {
         else {
             return;
         };
-        let Some(place) = self.find(channel) else {
+        let Some(index) = self.find(channel) else {
             return;
         };
-        let Some(channel) = self.channels.get_mut(place) else {
+        let Some(channel) = self.channels.get_mut(index) else {
             return;
         };
         match *frame {
             SentFrame::Data { start, end, .. } => channel.queue.lost(start..end),
             SentFrame::Rts { message, .. } => channel.rts_lost(message, true),
             _ => {
-                self.report(place);
-                self.cool(place);
+                self.report(index);
+                self.cool(index);
                 return;
             }
         }
-        self.activate(place);
+        self.activate(index);
     }
 
     /// Counts released messages: the queue has room again, and the channel may be idle.
-    pub(super) fn release(&mut self, place: usize, released: Released) {
+    pub(super) fn release(&mut self, index: usize, released: Released) {
         if released.messages == 0 {
             // Even an acknowledgement that releases nothing may leave the channel idle.
-            self.cool(place);
+            self.cool(index);
             return;
         }
-        let Some(channel) = self.channels.get_mut(place) else {
+        let Some(channel) = self.channels.get_mut(index) else {
             return;
         };
         channel.queue.give_back(&mut self.caches);
-        let (parked, empty) = (channel.turn.parked.is_some(), channel.queue.is_empty());
+        let (parked, empty) = (channel.wait.parked.is_some(), channel.queue.is_empty());
         let Released { over, left, .. } = released;
-        let class = self.scheduler.priority(place).class();
+        let class = self.scheduler.priority(index).class();
         self.queued
             .change(class, |all| all.without(released.freed).minus(left));
         self.over = self.over.plus(over).minus(left);
         self.voids = self.voids.saturating_sub(released.voids);
         if parked {
             // The new first message may be announced instead of waiting for credit.
-            self.activate(place);
+            self.activate(index);
         } else if empty {
-            self.list_fin(place);
-            self.cool(place);
+            self.list_fin(index);
+            self.cool(index);
             self.tidy();
         }
     }

@@ -22,22 +22,22 @@ impl Outbox {
         if self.is_ended(channel) {
             return Ok(false);
         }
-        let place = match self.find(channel) {
-            Some(place) => place,
+        let index = match self.find(channel) {
+            Some(index) => index,
             None => self.open_one_more(channel)?,
         };
-        self.want_fin(place);
+        self.want_fin(index);
         if let Some(replies) = self.find(channel.replies()) {
             self.want_fin(replies);
         }
         Ok(true)
     }
 
-    fn want_fin(&mut self, place: usize) {
-        if let Some(channel) = self.channels.get_mut(place) {
+    fn want_fin(&mut self, index: usize) {
+        if let Some(channel) = self.channels.get_mut(index) {
             channel.fin = Fin::Wanted;
             self.recent = None;
-            self.list_fin(place);
+            self.list_fin(index);
         }
     }
 
@@ -60,8 +60,8 @@ impl Outbox {
     /// Returns a channel whose FIN must be sent, and the number of its messages.
     pub fn poll_fin(&mut self) -> Option<(ChannelId, MessageNumber)> {
         while let Some(id) = self.fins.pop_front() {
-            if let Some(place) = self.find(id)
-                && let Some(channel) = self.channels.get_mut(place)
+            if let Some(index) = self.find(id)
+                && let Some(channel) = self.channels.get_mut(index)
             {
                 channel.fin = Fin::Sent;
                 return Some((id, channel.delivered()));
@@ -78,8 +78,8 @@ impl Outbox {
     }
 
     /// Schedules the FIN of an ended channel once all its messages are resolved.
-    pub(super) fn list_fin(&mut self, place: usize) {
-        if let Some(channel) = self.channels.get_mut(place)
+    pub(super) fn list_fin(&mut self, index: usize) {
+        if let Some(channel) = self.channels.get_mut(index)
             && channel.fin == Fin::Wanted
             && channel.queue.is_empty()
         {
@@ -90,24 +90,24 @@ impl Outbox {
 
     /// Handles the loss of a FIN: it is sent again.
     pub(super) fn on_fin_lost(&mut self, channel: ChannelId) {
-        if let Some(place) = self.find(channel)
-            && let Some(channel) = self.channels.get_mut(place)
+        if let Some(index) = self.find(channel)
+            && let Some(channel) = self.channels.get_mut(index)
             && channel.fin == Fin::Sent
         {
             channel.fin = Fin::Wanted;
-            self.list_fin(place);
+            self.list_fin(index);
         }
     }
 
     /// Handles the acknowledgement of a FIN: the channel is removed.
     pub(super) fn on_fin_acked(&mut self, id: ChannelId) {
-        let Some(place) = self.find(id) else {
+        let Some(index) = self.find(id) else {
             return;
         };
         let over = |c: &OutgoingChannel| matches!(c.fin, Fin::Sent | Fin::Listed);
-        if self.channels.get(place).is_some_and(over) {
+        if self.channels.get(index).is_some_and(over) {
             self.count_class(self.priority(id), -1);
-            self.vacate(place);
+            self.vacate(index);
             let requests = id.ranked_as();
             if !self.is_open(requests) && !self.is_open(requests.replies()) {
                 self.priorities.remove(&requests);
@@ -117,14 +117,14 @@ impl Outbox {
         }
     }
 
-    /// Removes a channel without messages from its place.
-    pub(super) fn vacate(&mut self, place: usize) -> Option<OutgoingChannel> {
-        self.park(place, Status::Idle);
-        let channel = self.channels.try_remove(place)?;
-        if channel.turn.to_report {
-            self.to_report.retain(|listed| *listed != place);
+    /// Removes a channel without messages from its index.
+    pub(super) fn vacate(&mut self, index: usize) -> Option<OutgoingChannel> {
+        self.park(index, Status::Idle);
+        let channel = self.channels.try_remove(index)?;
+        if channel.wait.to_report {
+            self.to_report.retain(|listed| *listed != index);
         }
-        self.scheduler.forget(place);
+        self.scheduler.forget(index);
         self.by_id.remove(&channel.id());
         self.recent = None;
         Some(channel)
@@ -149,7 +149,7 @@ impl Outbox {
     pub(super) fn open(&mut self, id: ChannelId) -> usize {
         self.opened = self.opened.saturating_add(1);
         self.count_class(self.priority(id), 1);
-        self.place(OutgoingChannel::new(id, self.channel_limit))
+        self.insert_channel(OutgoingChannel::new(id, self.channel_limit))
     }
 }
 

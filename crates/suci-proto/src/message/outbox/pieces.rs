@@ -1,7 +1,7 @@
 //! Cutting a large message into pieces that fill packets.
 
 use super::Outbox;
-use crate::message::{index, len64};
+use crate::message::{len64, to_usize};
 use crate::recovery::SentFrame;
 use crate::types::{ChannelId, MessageNumber};
 use crate::wire::{FragHead, varint};
@@ -11,7 +11,7 @@ use core::ops::Range;
 /// must be sent first.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
-    place: usize,
+    index: usize,
     channel: ChannelId,
     message: MessageNumber,
     /// The range of the message that is left.
@@ -55,12 +55,12 @@ impl Rest {
             return None;
         }
         self.range.start = start.saturating_add(count.saturating_mul(space));
-        let charged = charge.saturating_mul(index(count));
+        let charged = charge.saturating_mul(to_usize(count));
         self.charged = self.charged.saturating_add(charged);
         Some(Pieces {
             start,
             len,
-            count: index(count),
+            count: to_usize(count),
         })
     }
 
@@ -115,23 +115,23 @@ impl Outbox {
         if self.has_blocked_channels() {
             return None;
         }
-        let (place, terms) = (self.scheduler.front()?, self.terms());
-        let front = self.channels.get(place).filter(|c| c.id() == channel)?;
-        let (message, range) = front.rest(start, end, terms)?;
+        let (index, limits) = (self.scheduler.front()?, self.send_limits());
+        let front = self.channels.get(index).filter(|c| c.id() == channel)?;
+        let (message, range) = front.rest(start, end, limits)?;
         Some(Rest {
-            place,
+            index,
             channel,
             message,
             first: end.saturating_sub(range.start),
             range,
-            left_in_round: self.scheduler.left(place),
+            left_in_round: self.scheduler.left(index),
             charged: 0,
         })
     }
 
     /// Counts the pieces that were cut from `rest` as sent.
     pub(crate) fn on_cut(&mut self, rest: &Rest) {
-        if let Some(channel) = self.channels.get_mut(rest.place) {
+        if let Some(channel) = self.channels.get_mut(rest.index) {
             let end = rest.first.saturating_add(rest.range.start);
             channel.queue.sent_to(end);
             self.scheduler.charge(rest.charged);

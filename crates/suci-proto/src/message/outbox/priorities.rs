@@ -20,9 +20,9 @@ impl Outbox {
                 self.count_class(before.unwrap_or_default(), -1);
                 self.count_class(priority, 1);
             }
-            if let Some(&place) = self.by_id.get(&channel) {
-                self.move_class(place, priority.class());
-                self.scheduler.set_priority(place, priority);
+            if let Some(&index) = self.by_id.get(&channel) {
+                self.move_class(index, priority.class());
+                self.scheduler.set_priority(index, priority);
             }
         }
         self.recent = None;

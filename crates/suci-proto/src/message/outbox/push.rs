@@ -21,7 +21,7 @@ pub enum NoRoom {
 /// Where a message is queued.
 struct QueueSlot {
     /// The channel's index in the slab, and its class.
-    place: usize,
+    index: usize,
     class: u8,
     /// The sizes of all queued messages of the class, this message included.
     held: Held,
@@ -70,8 +70,8 @@ impl Outbox {
     /// others follow from its own. The lease must be [returned](Self::give_back) before any other
     /// method of the outbox is called.
     pub fn lend(&mut self, channel: ChannelId) -> Option<ChannelLease> {
-        let place = self.find(channel)?;
-        let class = self.scheduler.priority(place).class();
+        let index = self.find(channel)?;
+        let class = self.scheduler.priority(index).class();
         let (held, limits) = (self.queued.get(class), &self.limits);
         let most = |each: Held| {
             let room = limits.max_queued_bytes.saturating_sub(held.charge());
@@ -80,23 +80,23 @@ impl Outbox {
         };
         let queued = self
             .channels
-            .get_mut(place)
+            .get_mut(index)
             .filter(|queued| queued.fin == Fin::Open)?;
-        queued.queue.lend(channel, place, most)
+        queued.queue.lend(channel, index, most)
     }
 
     /// Takes back a lease with the messages that it accepted.
     pub fn give_back(&mut self, lease: ChannelLease) {
         let held = lease.accepted();
-        let (place, count, block) = lease.end();
-        if let Some(channel) = self.channels.get_mut(place) {
+        let (index, count, block) = lease.end();
+        if let Some(channel) = self.channels.get_mut(index) {
             channel.queue.put_back(count, block);
         }
         if count > 0 {
-            let class = self.scheduler.priority(place).class();
+            let class = self.scheduler.priority(index).class();
             self.queued.change(class, |before| before.plus(held));
             self.accepted = self.accepted.saturating_add(held.messages);
-            self.activate(place);
+            self.activate(index);
         }
     }
 
@@ -113,20 +113,20 @@ impl Outbox {
         if !fits || held.messages >= len64(self.limits.max_queued_messages) {
             return Err(NoRoom::Full);
         }
-        let place = match opened {
+        let index = match opened {
             Some(Opened { ended: true, .. }) => return Err(NoRoom::Finished(channel.ranked_as())),
-            Some(opened) => opened.place,
+            Some(opened) => opened.index,
             None => self.open_one_more(channel)?,
         };
         let held = held.plus(size);
-        Ok(QueueSlot { place, class, held })
+        Ok(QueueSlot { index, class, held })
     }
 
     /// Moves the channel's messages to `class`. O(messages).
-    pub(super) fn move_class(&mut self, place: usize, class: u8) {
-        let channel = self.channels.get(place);
+    pub(super) fn move_class(&mut self, index: usize, class: u8) {
+        let channel = self.channels.get(index);
         let held = channel.map_or(Held::default(), |channel| channel.queue.held());
-        let before = self.scheduler.priority(place).class();
+        let before = self.scheduler.priority(index).class();
         self.queued.change(before, |all| all.minus(held));
         self.queued.change(class, |all| all.plus(held));
     }
@@ -146,14 +146,14 @@ impl Outbox {
     #[inline(always)]
     fn queue(
         &mut self,
-        QueueSlot { place, class, held }: QueueSlot,
+        QueueSlot { index, class, held }: QueueSlot,
         push: impl FnOnce(&mut OutgoingChannel, &mut SendBufferCaches) -> MessageNumber,
     ) -> MessageNumber {
-        let (channel, caches) = (self.channels.get_mut(place), &mut self.caches);
+        let (channel, caches) = (self.channels.get_mut(index), &mut self.caches);
         let number = channel.map_or(0, |channel| push(channel, caches));
         self.queued.change(class, |_| held);
         self.accepted = self.accepted.saturating_add(1);
-        self.activate(place);
+        self.activate(index);
         number
     }
 }

@@ -64,9 +64,9 @@ fn writes_stay_inside_the_message() {
 #[test]
 fn a_supplied_buffer_becomes_the_message_itself() {
     let memory = vec![3; 100];
-    let place = memory.as_ptr();
+    let address = memory.as_ptr();
     let bytes = Buffer::supplied(memory.into(), 60).freeze();
-    assert_eq!((bytes.len(), bytes.as_ptr()), (60, place));
+    assert_eq!((bytes.len(), bytes.as_ptr()), (60, address));
 }
 
 #[test]
@@ -203,12 +203,12 @@ impl Drop for Told {
 fn supplied_memory_of_any_owner_is_written_in_place_and_dropped_with_the_message() {
     let drops = Arc::default();
     let memory = Told(vec![3; 100], Arc::clone(&drops));
-    let place = memory.0.as_ptr();
+    let address = memory.0.as_ptr();
     let mut buffer = Buffer::supplied(ReceiveBuffer::from_owner(memory), 60);
     assert!(buffer.write(10, &[7; 50]) && !buffer.write(10, &[7; 51]));
     assert!(buffer.resize(100) && !buffer.resize(101) && buffer.resize(60));
     let bytes = buffer.freeze();
-    assert_eq!((bytes.len(), bytes.as_ptr()), (60, place));
+    assert_eq!((bytes.len(), bytes.as_ptr()), (60, address));
     assert_eq!((bytes[9], bytes[10], bytes[59]), (3, 7, 7));
     assert_eq!(drops.load(std::sync::atomic::Ordering::Relaxed), 0);
     drop(bytes);

@@ -174,9 +174,9 @@ impl Both {
                 self.late.append(&mut self.flying);
             }
             Step::Credit(channel, by) => {
-                let place = channel.map_or(2, |channel| channel as usize);
-                self.limits[place] += by;
-                let limit = self.limits[place];
+                let index = channel.map_or(2, |channel| channel as usize);
+                self.limits[index] += by;
+                let limit = self.limits[index];
                 for outbox in &mut self.outboxes {
                     match channel {
                         Some(channel) => outbox.set_channel_limit(ChannelId(channel), limit),

@@ -282,9 +282,9 @@ impl Both {
                 }
             }
             Step::Credit(channel, by) => {
-                let place = channel.map_or(2, |channel| channel as usize);
-                self.limits[place] += by;
-                let limit = self.limits[place];
+                let index = channel.map_or(2, |channel| channel as usize);
+                self.limits[index] += by;
+                let limit = self.limits[index];
                 for side in &mut self.sides {
                     match channel {
                         Some(channel) => side.outbox.set_channel_limit(ChannelId(channel), limit),
@@ -319,8 +319,8 @@ impl Both {
 
     /// Sends and acknowledges everything.
     fn finish(&mut self) {
-        for place in 0..3 {
-            let channel = (place < 2).then_some(place);
+        for index in 0..3 {
+            let channel = (index < 2).then_some(index);
             self.step(Step::Credit(channel, 1 << 30));
         }
         while !self.sides.iter().all(|side| side.outbox.is_empty()) {

@@ -304,7 +304,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How many channels may be open, and gaps: some of the twelve find no place.
+/// How many channels may be open, and gaps: some of the twelve find no room.
 const PLACES: u64 = 8;
 
 struct Pair {

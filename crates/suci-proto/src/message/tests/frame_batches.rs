@@ -84,7 +84,7 @@ fn put(
     part: Range<usize>,
     header: &[u8],
 ) {
-    let data = &content(number, index(total))[part.clone()];
+    let data = &content(number, to_usize(total))[part.clone()];
     let start = Start {
         total,
         tag: number % 3 * 1_000,
@@ -141,15 +141,15 @@ impl Both {
     fn build(&mut self, fresh: bool, parts: &[(u32, Fragment)]) -> Packet {
         let mut bytes = Vec::new();
         for (channel, part) in parts {
-            let place = index(u64::from(*channel));
+            let index = to_usize(u64::from(*channel));
             let base = if fresh {
-                self.next[place]
+                self.next[index]
             } else {
-                self.taken[place]
+                self.taken[index]
             };
             let end = match *part {
                 Fragment::Batch { from, count, len } => {
-                    for number in (base + from..).take(index(count)) {
+                    for number in (base + from..).take(to_usize(count)) {
                         put(&mut bytes, *channel, number, len64(len), 0..len, b"");
                     }
                     base + from + count
@@ -174,7 +174,7 @@ impl Both {
                     base
                 }
             };
-            self.next[place] = self.next[place].max(end);
+            self.next[index] = self.next[index].max(end);
         }
         let sent = Vec::new();
         Packet { bytes, sent }

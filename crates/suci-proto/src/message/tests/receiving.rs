@@ -273,12 +273,12 @@ fn small_messages_in_order_share_memory_and_others_do_not() {
             .unwrap();
     }
     let all = pop_all(&mut inbox);
-    let place = |n: usize| all[n].user_header.as_ptr() as usize;
-    assert_eq!(place(1), place(0) + 101);
-    assert_eq!(place(2), place(1) + 101, "2 closed the gap");
+    let address = |n: usize| all[n].user_header.as_ptr() as usize;
+    assert_eq!(address(1), address(0) + 101);
+    assert_eq!(address(2), address(1) + 101, "2 closed the gap");
     assert_ne!(
-        place(3),
-        place(2) + 101,
+        address(3),
+        address(2) + 101,
         "3 came before its turn: alone, lest it hold a chunk"
     );
     for (number, message) in all.iter().enumerate() {
@@ -291,7 +291,7 @@ fn f32_long_messages_use_memory_again() {
     let pool = Pool::new(1 << 20);
     let mut inbox = Inbox::new(inbox_limits(), pool.clone());
     let data = content(0, 50_000);
-    let mut places = std::collections::BTreeSet::new();
+    let mut addresses = std::collections::BTreeSet::new();
     for number in 0..100 {
         inbox
             .on_frag(&frag(number, 50_000, 0, &data[..20_000]))
@@ -301,10 +301,10 @@ fn f32_long_messages_use_memory_again() {
             .unwrap();
         let message = inbox.pop().unwrap();
         assert_eq!(message.payload, data);
-        places.insert(message.payload.as_ptr());
+        addresses.insert(message.payload.as_ptr());
         while inbox.poll_answer().is_some() {}
     }
-    assert_eq!(places.len(), 1);
+    assert_eq!(addresses.len(), 1);
     assert!(pool.kept() < 65_536);
 }
 
@@ -407,10 +407,10 @@ fn a_message_in_pieces_begins_with_nothing_of_the_one_before() {
     assert_eq!((taken[0].tag, &taken[0].payload[..]), (5, &short[..]));
 }
 
-/// While a message is not complete, a session that lies idle does not forget that it has a place in
-/// a chunk.
+/// While a message is not complete, a session that lies idle does not forget that it has a position
+/// in a chunk.
 #[test]
-fn f03_an_idle_session_lends_no_second_place() {
+fn f03_an_idle_session_lends_no_second_position() {
     let mut inbox = inbox();
     let bytes = content(0, 1_400);
     let piece = |channel, offset: usize, end: usize| Frag {

@@ -195,17 +195,17 @@ fn a_refusal_is_reported_with_its_reason_although_nobody_asked() {
 #[test]
 fn answers_to_what_never_asked_are_errors_and_repetitions_are_not() {
     let mut outbox = outbox();
-    let unasked = |result| assert!(matches!(result, Err(ProtocolError::OutOfPlace(_))));
-    unasked(outbox.on_cts(C0, 0));
+    let protocol_error = |result| assert!(matches!(result, Err(ProtocolError::OutOfPlace(_))));
+    protocol_error(outbox.on_cts(C0, 0));
     push(&mut outbox, C0, 0..1, 10);
     push(&mut outbox, C0, 1..3, 200_000);
-    unasked(outbox.on_cts(C0, 1));
+    protocol_error(outbox.on_cts(C0, 1));
     let sent = packets(&mut outbox, ROOM);
-    unasked(outbox.on_cts(C0, 0));
-    unasked(outbox.on_refused(C0, 0, 1));
-    unasked(outbox.on_cts(C0, 2));
-    unasked(outbox.on_cts(C0, u64::MAX));
-    unasked(outbox.on_refused(C1, 0, 1));
+    protocol_error(outbox.on_cts(C0, 0));
+    protocol_error(outbox.on_refused(C0, 0, 1));
+    protocol_error(outbox.on_cts(C0, 2));
+    protocol_error(outbox.on_cts(C0, u64::MAX));
+    protocol_error(outbox.on_refused(C1, 0, 1));
     outbox.on_cts(C0, 1).unwrap();
     outbox.on_cts(C0, 1).unwrap();
     outbox.on_refused(C0, 1, 1).unwrap();
@@ -219,7 +219,7 @@ fn answers_to_what_never_asked_are_errors_and_repetitions_are_not() {
     );
     outbox.on_cts(C0, 1).unwrap();
     outbox.on_refused(C0, 1, 1).unwrap();
-    unasked(outbox.on_cts(C0, 3));
+    protocol_error(outbox.on_cts(C0, 3));
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn a_supplied_buffer_becomes_the_payload() {
     };
     assert_eq!(inbox.accept(C0, 0, Some(vec![0; 5_999].into())), Err(short));
     let buffer = vec![0; 7_000];
-    let place = buffer.as_ptr();
+    let address = buffer.as_ptr();
     inbox.accept(C0, 0, Some(buffer.into())).unwrap();
     assert_eq!(polled(&mut inbox), [cts(0)]);
     assert_eq!(inbox.poll_incoming(), None, "answered before it was polled");
@@ -408,7 +408,7 @@ fn a_supplied_buffer_becomes_the_payload() {
         .unwrap();
     inbox.on_frag(&frag(0, 6_000, 0, &data[..3_000])).unwrap();
     let payload = inbox.pop().unwrap().payload;
-    assert_eq!(payload.as_ptr(), place);
+    assert_eq!(payload.as_ptr(), address);
     assert_eq!(payload, data);
     assert_eq!(inbox.memory_used(), 0);
 }
@@ -418,13 +418,13 @@ fn a_supplied_buffer_becomes_the_payload_however_short() {
     let mut inbox = granting(5, 5_000);
     inbox.on_rts(&rts(0, 9)).unwrap();
     let buffer = vec![0; 9];
-    let place = buffer.as_ptr();
+    let address = buffer.as_ptr();
     inbox.accept(C0, 0, Some(buffer.into())).unwrap();
     inbox.on_frag(&frag(0, 9, 0, &content(0, 9))).unwrap();
     let payload = inbox.pop().unwrap().payload;
     assert_eq!(
         (payload.as_ptr(), &payload[..]),
-        (place, &content(0, 9)[..])
+        (address, &content(0, 9)[..])
     );
 }
 

@@ -7,7 +7,7 @@ use crate::waits::WaitReason;
 
 impl Connection {
     /// Returns the bytes that may be in flight: the usable congestion window, or less if the
-    /// program's controller limits it.
+    /// program's steering function limits it.
     pub(super) fn window(&self, size: u64) -> u64 {
         self.usable_window().min(self.steered.window_for(size))
     }
@@ -35,7 +35,7 @@ impl Connection {
         self.paced_until.is_some() && rate() == self.congestion.pacing_rate(self.recovery.rtt())
     }
 
-    /// Returns true if the program's controller forbids one more full packet in flight.
+    /// Returns true if the program's steering function forbids one more full packet in flight.
     pub(super) fn is_held(&self, size: u64) -> bool {
         self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
     }

@@ -1,7 +1,7 @@
 //! Packets that are not part of a train: challenges, MTU probes, the final CLOSE. Also the frames
 //! that an INIT carries.
 
-use super::{Contents, RIDE};
+use super::{Contents, MAX_RIDING};
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
@@ -37,7 +37,7 @@ impl Peer {
         let mut train = Train::default();
         let mut frames = Vec::new();
         train.begin_packet();
-        self.write_data(PLAIN_OVERHEAD + RIDE, &mut train, &mut frames);
+        self.write_data(PLAIN_OVERHEAD + MAX_RIDING, &mut train, &mut frames);
         let len = train.packet_len();
         if len == 0 {
             return;
@@ -142,7 +142,7 @@ impl Peer {
     pub(super) fn path_probe_due(&self, now: Instant) -> Option<PathProbe> {
         let connection = self.connection.as_ref()?;
         let size = connection.mtu.probe_due(now).map(PathProbe::Size);
-        let probe = size.or(connection.marks.trial_due(now).then_some(PathProbe::Mark))?;
+        let probe = size.or(connection.ecn.trial_due(now).then_some(PathProbe::Mark))?;
         let under_way = self.carries_data() && connection.recovery.has_eliciting_in_flight();
         under_way.then_some(probe)
     }
@@ -173,11 +173,11 @@ impl Peer {
         {
             return false;
         }
-        let mut ecn = connection.mark(shared);
+        let mut ecn = connection.ecn_mark(shared);
         match probe {
             PathProbe::Size(size) => connection.mtu.on_probe_sent(now, size),
             PathProbe::Mark => {
-                connection.marks.on_trial_sent(now);
+                connection.ecn.on_trial_sent(now);
                 ecn = Ecn::Ect0;
             }
         }

@@ -1,6 +1,6 @@
 //! Packets that left together.
 
-use super::{RateMark, SentFrame};
+use super::{RateSnapshot, SentFrame};
 use crate::time::Instant;
 use core::ops::{Deref, Range};
 
@@ -31,7 +31,7 @@ pub(in crate::recovery) struct Sent {
     /// Bytes of the datagram, at most 65,507.
     pub(in crate::recovery) size: u32,
     pub(in crate::recovery) sent_at: Instant,
-    pub(in crate::recovery) rate: RateMark,
+    pub(in crate::recovery) rate: RateSnapshot,
 }
 
 impl SentBatch {

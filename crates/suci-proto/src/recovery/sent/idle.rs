@@ -15,7 +15,7 @@ impl SentPackets {
         self.doubtful = 0;
         self.base = self.next;
         self.frames_base = self.frames_base.saturating_add(self.frames.len() as u64);
-        self.marks = StateBitmap::default();
+        self.states = StateBitmap::default();
         self.batches = VecDeque::new();
         self.frames = Vec::new();
         self.frames_swept = 0;

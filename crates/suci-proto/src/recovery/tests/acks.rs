@@ -288,7 +288,7 @@ fn ack_delay_is_taken_out_of_the_smoothed_time() {
     let ranges = [1..=1];
     let summary = bench
         .recovery
-        .on_ack(at(212), there(ms(4)), ranges.into_iter(), &mut bench.log)
+        .on_ack(at(212), reported(ms(4)), ranges.into_iter(), &mut bench.log)
         .unwrap();
     assert_eq!(summary.path_sample, Some(ms(108)));
     assert_eq!(bench.recovery.rtt().smoothed(), ms(101));
@@ -429,14 +429,14 @@ fn the_path_sample_excludes_all_waits_at_both_ends() {
     let mut ack = |number: u64, delay, here| {
         let sent = 100 * number;
         bench.send(number, sent);
-        let waits = AckWaits {
-            here: ms(here),
-            ..there(ms(delay))
+        let delays = AckDelays {
+            local: ms(here),
+            ..reported(ms(delay))
         };
         let ranges = core::iter::once(number..=number);
         let recovery = &mut bench.recovery;
         let summary = recovery
-            .on_ack(at(sent + 60), waits, ranges, &mut bench.log)
+            .on_ack(at(sent + 60), delays, ranges, &mut bench.log)
             .unwrap();
         assert_eq!(recovery.rtt().latest(), ms(60));
         (summary.path_sample, recovery.rtt().path())

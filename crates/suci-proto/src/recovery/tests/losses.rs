@@ -165,7 +165,7 @@ fn lost_packets_are_forgotten_after_two_probe_timeouts() {
         let ranges = [number..=number].into_iter();
         bench
             .recovery
-            .on_ack(now, there(Duration::ZERO), ranges, &mut bench.log)
+            .on_ack(now, reported(Duration::ZERO), ranges, &mut bench.log)
             .unwrap();
         bench.recovery.sent_packets.fate(1)
     };

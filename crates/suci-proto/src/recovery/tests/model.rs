@@ -5,7 +5,7 @@
 //! least and the most that they may be, and RFC 9002's rules.
 
 use super::{
-    AckSummary, AckWaits, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL,
+    AckDelays, AckSummary, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL,
     MAX_PACKET_THRESHOLD, MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError,
     Recovery, SentFrame, SentKind, Sink, TimerAction,
 };
@@ -278,23 +278,23 @@ impl World {
                 None => break,
             }
         }
-        let waits = AckWaits {
-            there: Duration::from_micros(bytes.or_zero() * 40),
-            here: Duration::from_micros(choice % 16 * 20),
-            announced: MAX_ACK_DELAY,
+        let delays = AckDelays {
+            reported: Duration::from_micros(bytes.or_zero() * 40),
+            local: Duration::from_micros(choice % 16 * 20),
+            max: MAX_ACK_DELAY,
         };
-        self.apply(&ranges, waits);
+        self.apply(&ranges, delays);
         if choice % 8 == 7 {
-            self.apply(&ranges, waits);
+            self.apply(&ranges, delays);
         }
     }
 
-    fn apply(&mut self, ranges: &[RangeInclusive<u64>], waits: AckWaits) {
+    fn apply(&mut self, ranges: &[RangeInclusive<u64>], delays: AckDelays) {
         let mut reports = Reports::default();
         let before = self.recovery.in_flight();
         let result = self
             .recovery
-            .on_ack(self.now, waits, ranges.iter().cloned(), &mut reports);
+            .on_ack(self.now, delays, ranges.iter().cloned(), &mut reports);
         let bad = ranges.iter().find_map(|range| {
             let skipped = self.skips.range(range.clone()).next().copied();
             if *range.end() >= self.next {
@@ -313,7 +313,7 @@ impl World {
                         "{bad} was never sent: {ranges:?}"
                     );
                 }
-                self.check_ack(ranges, waits, &summary, &reports);
+                self.check_ack(ranges, delays, &summary, &reports);
             }
             Err(ProtocolError::NeverSent(number)) => {
                 assert!(bad.is_some(), "honest ack refused: {ranges:?}");
@@ -328,7 +328,7 @@ impl World {
     fn check_ack(
         &mut self,
         ranges: &[RangeInclusive<u64>],
-        waits: AckWaits,
+        delays: AckDelays,
         summary: &AckSummary,
         reports: &Reports,
     ) {
@@ -398,7 +398,7 @@ impl World {
             && !dropped
             && self.resumed_at.is_none_or(|resumed| sent_at >= resumed);
         let sample = measurable.then(|| self.now.since(sent_at));
-        let path = sample.and_then(|sample| sample.checked_sub(waits.there + waits.here));
+        let path = sample.and_then(|sample| sample.checked_sub(delays.reported + delays.local));
         assert_eq!(summary.path_sample, path);
         assert!(sample.is_none_or(|sample| self.recovery.rtt().latest() == sample));
         self.check_losses(&summary.lost, reports);

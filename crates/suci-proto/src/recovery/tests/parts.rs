@@ -12,11 +12,11 @@ fn ack_through(sent_packets: &mut SentPackets, mut from: u64, through: u64) {
 }
 
 /// Returns waits of `millis` at the peer, which announced at most `announced`.
-fn there(millis: u64, announced: u64) -> AckWaits {
-    AckWaits {
-        there: ms(millis),
-        announced: ms(announced),
-        ..AckWaits::default()
+fn reported(millis: u64, announced: u64) -> AckDelays {
+    AckDelays {
+        reported: ms(millis),
+        max: ms(announced),
+        ..AckDelays::default()
     }
 }
 
@@ -33,7 +33,7 @@ fn rtt_before_any_sample_is_the_initial_one() {
 fn rtt_first_sample_replaces_the_initial_one() {
     let mut rtt = Rtt::new(ms(100));
     // RFC 9002 5.3: the first sample is taken whole, delay and all.
-    rtt.update(ms(40), there(10, 25));
+    rtt.update(ms(40), reported(10, 25));
     assert!(rtt.has_sample());
     assert_eq!((rtt.smoothed(), rtt.variance()), (ms(40), ms(20)));
     assert_eq!((rtt.min(), rtt.latest()), (ms(30), ms(40)));
@@ -42,12 +42,12 @@ fn rtt_first_sample_replaces_the_initial_one() {
 #[test]
 fn rtt_weighs_samples_as_rfc_9002_says() {
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(ms(40), there(0, 25));
-    rtt.update(ms(66), there(10, 25));
+    rtt.update(ms(40), reported(0, 25));
+    rtt.update(ms(66), reported(10, 25));
     // Adjusted 56: variance 3/4 x 20 + 1/4 x 16, smoothed 7/8 x 40 + 1/8 x 56.
     assert_eq!((rtt.variance(), rtt.smoothed()), (ms(19), ms(42)));
     assert_eq!((rtt.min(), rtt.latest()), (ms(40), ms(66)));
-    rtt.update(ms(34), there(0, 25));
+    rtt.update(ms(34), reported(0, 25));
     assert_eq!((rtt.min(), rtt.smoothed()), (ms(34), ms(41)));
     assert_eq!(rtt.variance(), Duration::from_micros(16_250));
 }
@@ -56,12 +56,12 @@ fn rtt_weighs_samples_as_rfc_9002_says() {
 #[test]
 fn the_least_path_time_excludes_waits_like_its_mean() {
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(ms(40), there(50, 25));
+    rtt.update(ms(40), reported(50, 25));
     assert_eq!((rtt.min(), rtt.path()), (ms(40), ms(40)), "not known");
     for _ in 0..100 {
-        rtt.update(ms(540), there(500, 25));
+        rtt.update(ms(540), reported(500, 25));
     }
-    rtt.update(ms(548), there(500, 25));
+    rtt.update(ms(548), reported(500, 25));
     assert_eq!((rtt.min(), rtt.path()), (ms(40), ms(41)));
     assert!(rtt.smoothed() > ms(500), "a probe waits for the program");
 }
@@ -69,19 +69,19 @@ fn the_least_path_time_excludes_waits_like_its_mean() {
 #[test]
 fn rtt_believes_delays_only_as_announced_and_above_the_least() {
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(ms(40), there(0, 25));
-    rtt.update(ms(88), there(60, 40));
+    rtt.update(ms(40), reported(0, 25));
+    rtt.update(ms(88), reported(60, 40));
     assert_eq!(rtt.smoothed(), ms(41), "40 of the 60 are believed");
-    rtt.update(ms(49), there(20, 40));
+    rtt.update(ms(49), reported(20, 40));
     assert_eq!(
         rtt.smoothed(),
         ms(42),
         "below the least: not believed at all"
     );
-    rtt.update(ms(50), there(60, 60));
+    rtt.update(ms(50), reported(60, 60));
     assert_eq!(rtt.smoothed(), ms(43), "more than the sample itself");
     // A delay that leads exactly to the least is believed.
-    rtt.update(ms(59), there(19, 60));
+    rtt.update(ms(59), reported(19, 60));
     assert_eq!(rtt.smoothed(), Duration::from_micros(42_625));
 }
 
@@ -89,7 +89,7 @@ fn rtt_believes_delays_only_as_announced_and_above_the_least() {
 fn rtt_timeout_never_falls_below_the_granularity() {
     let mut rtt = Rtt::new(ms(100));
     for _ in 0..200 {
-        rtt.update(Duration::from_micros(20), AckWaits::default());
+        rtt.update(Duration::from_micros(20), AckDelays::default());
     }
     assert_eq!(rtt.pto(Duration::ZERO), Duration::from_micros(220));
     let (endless, most) = (Rtt::new(Duration::MAX), Duration::from_nanos(u64::MAX));
@@ -100,13 +100,13 @@ fn rtt_timeout_never_falls_below_the_granularity() {
 fn loss_delay_has_a_floor_and_follows_the_larger_of_smoothed_and_latest() {
     let reordering = Reordering::new();
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(Duration::from_micros(20), AckWaits::default());
+    rtt.update(Duration::from_micros(20), AckDelays::default());
     assert_eq!(reordering.delay(&rtt), GRANULARITY);
-    rtt.update(ms(80), AckWaits::default());
+    rtt.update(ms(80), AckDelays::default());
     assert_eq!(reordering.delay(&rtt), ms(90));
     let mut rtt = Rtt::new(ms(100));
-    rtt.update(ms(80), AckWaits::default());
-    rtt.update(ms(72), AckWaits::default());
+    rtt.update(ms(80), AckDelays::default());
+    rtt.update(ms(72), AckDelays::default());
     assert_eq!(reordering.delay(&rtt), Duration::from_micros(88_875));
 }
 
@@ -145,7 +145,7 @@ fn the_time_threshold_grows_up_to_three_round_trips() {
     reordering.on_spurious(ms(101), 1, &rtt);
     assert_eq!(reordering.delay(&rtt), ms(145), "it spares that too");
     let mut queued = Rtt::new(ms(80));
-    queued.update(ms(400), AckWaits::default());
+    queued.update(ms(400), AckDelays::default());
     assert_eq!(reordering.delay(&queued), ms(465));
     reordering.on_spurious(ms(9_000), 1, &rtt);
     assert_eq!(reordering.delay(&rtt), ms(240));
@@ -238,7 +238,7 @@ fn f06_ledger_is_empty_again_when_all_is_acknowledged() {
 fn f06_memory_of_sent_packets_follows_the_open_ones() {
     let mut sent_packets = SentPackets::new(0);
     let frames = [SentFrame::Close; 2];
-    // A window of 100 that slides: frames keep their owners although places are reused.
+    // A window of 100 that slides: frames keep their owners although positions are reused.
     for number in 0..20_000_u64 {
         let own = [SentFrame::Mode { number }, SentFrame::Close];
         sent_packets.record(number..=number, sent(number, 100, DATA), &own);

@@ -89,8 +89,8 @@ fn f16_a_first_round_trip_of_five_seconds_bounds_the_probe_timeout() {
     let mut bench = Bench::new();
     bench.send(1, 0);
     let ranges = [1..=1];
-    let waits = there(ms(4_999));
-    let acked = (bench.recovery).on_ack(at(5_000), waits, ranges.into_iter(), &mut bench.log);
+    let delays = reported(ms(4_999));
+    let acked = (bench.recovery).on_ack(at(5_000), delays, ranges.into_iter(), &mut bench.log);
     assert!(acked.is_ok());
     assert_eq!(bench.recovery.rtt().smoothed(), ms(5_000));
     assert_eq!(bench.recovery.rtt().path(), ms(1));
@@ -187,7 +187,7 @@ fn loss_timer_goes_before_the_probe_timer() {
     assert_eq!(bench.recovery.pto_count(), 0);
 }
 
-/// A probe always finds a place, and what was kept back may go with it: however many packets with
+/// A probe always finds room, and what was kept back may go with it: however many packets with
 /// control are not answered, one makes room each time.
 #[test]
 fn f04_a_probe_takes_the_place_of_the_oldest_packet_with_control() {
@@ -196,14 +196,14 @@ fn f04_a_probe_takes_the_place_of_the_oldest_packet_with_control() {
     let last = 1 + MAX_CONTROL;
     (2..last).for_each(|number| bench.send_kind(number, 200, 60, CONTROL));
     assert_eq!(bench.timeout(505), TimerAction::Probe { count: 1 });
-    assert!(bench.log.lost.is_empty(), "there is a place");
+    assert!(bench.log.lost.is_empty(), "there is room");
     bench.send_kind(last, 505, 60, CONTROL);
     assert_eq!(bench.timeout(2_000), TimerAction::Probe { count: 2 });
     assert_eq!((&bench.log.lost[..], bench.log.frames.len()), (&[2][..], 1));
     assert_eq!(bench.recovery.control_in_flight(), MAX_CONTROL - 1);
     assert_eq!(bench.recovery.in_flight(), 1_000 + 60 * (MAX_CONTROL - 1));
     assert_eq!(bench.timeout(9_000), TimerAction::Probe { count: 2 });
-    assert_eq!(bench.log.lost, [2], "the place was not taken");
+    assert_eq!(bench.log.lost, [2], "the room was not taken");
     bench.log = Log::default();
     assert_eq!(bench.ack(9_100, &[2..=2]), AckSummary::default());
     bench.ack(9_200, &[1..=last]);

@@ -7,13 +7,13 @@ use super::{Frag, Kind, Start, frames};
 const LONGEST: usize = 1_024;
 const ENOUGH: usize = 2_048;
 
-/// Places in the bytes at which both readers begin to read, beside the first.
-const PLACES: usize = 100;
+/// Offsets in the bytes at which both readers begin to read, beside the first.
+const STARTS: usize = 100;
 
 /// Reads `bytes` with batches and without. Returns how many messages were in batches.
 pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
-    for place in 0..bytes.len().min(PLACES) {
-        compare_batch(&bytes[place..]);
+    for at in 0..bytes.len().min(STARTS) {
+        compare_batch(&bytes[at..]);
     }
     let (mut with_batches, mut without) = (frames(bytes), frames(bytes));
     let mut in_batches = 0;
@@ -25,7 +25,7 @@ pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
             }
             continue;
         };
-        compare_batch(&bytes[place_of(batch.frames(), bytes)..]);
+        compare_batch(&bytes[offset_of(batch.frames(), bytes)..]);
         let mut left = batch.frames();
         let (mut count, mut payload) = (0, 0);
         while !left.is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn read_both_ways(bytes: &[u8]) -> u64 {
                 kind: Kind::USER,
                 user_header: b"",
             };
-            let behind = &left[place_of(data, left) + data.len()..];
+            let behind = &left[offset_of(data, left) + data.len()..];
             let said = Frag {
                 channel: batch.channel(),
                 message: batch.first() + count,
@@ -80,12 +80,12 @@ fn expected(bytes: &[u8]) -> (u64, usize) {
             break;
         }
         count += 1;
-        end = place_of(frag.data, bytes) + frag.data.len();
+        end = offset_of(frag.data, bytes) + frag.data.len();
     }
     (count, end)
 }
 
 /// Returns where `part` begins in `whole`.
-fn place_of(part: &[u8], whole: &[u8]) -> usize {
+fn offset_of(part: &[u8], whole: &[u8]) -> usize {
     part.as_ptr().addr() - whole.as_ptr().addr()
 }

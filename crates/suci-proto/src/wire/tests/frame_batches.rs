@@ -43,9 +43,9 @@ proptest! {
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let mut bytes = rows.concat();
-        for (place, value) in damage {
-            let place = place.index(bytes.len());
-            bytes[place] = value;
+        for (at, value) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
         }
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));

@@ -370,9 +370,9 @@ proptest! {
     ) {
         let mut buf = Vec::new();
         list.iter().for_each(|frame| frame.put(&mut buf));
-        for (place, value) in damage {
-            let place = place.index(buf.len());
-            buf[place] = value;
+        for (at, value) in damage {
+            let at = at.index(buf.len());
+            buf[at] = value;
         }
         check_again(&buf);
         buf.truncate(cut.index(buf.len()));

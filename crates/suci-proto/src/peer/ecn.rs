@@ -15,18 +15,18 @@ const TRIAL_AFTER: Duration = Duration::from_secs(600);
 
 /// The state of ECN on one path, from the peer's counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Marks {
+pub(crate) struct EcnValidation {
     /// CE marks that the peer had counted at its last acknowledgement.
     congested: u64,
     /// Packets that the peer had counted with the mark they were sent with. `None` until it
     /// acknowledges something, after the connection began or was idle.
     unchanged: Option<u64>,
-    state: MarkState,
+    state: EcnState,
 }
 
 /// The state of marking.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum MarkState {
+enum EcnState {
     Marked {
         /// CE marks in a row while the window was small.
         congested: u64,
@@ -37,7 +37,7 @@ enum MarkState {
     },
 }
 
-impl Default for MarkState {
+impl Default for EcnState {
     fn default() -> Self {
         Self::Marked { congested: 0 }
     }
@@ -45,7 +45,7 @@ impl Default for MarkState {
 
 /// The sign of congestion in an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MarkSign {
+pub(crate) enum EcnSignal {
     /// No further packet met congestion.
     Clear,
     /// Further packets met congestion.
@@ -54,11 +54,11 @@ pub(crate) enum MarkSign {
     Meaningless,
 }
 
-impl Marks {
+impl EcnValidation {
     /// Returns true if marking stopped, because the path seems to drop marked packets or to set CE
     /// on each.
     pub(crate) const fn is_stopped(&self) -> bool {
-        matches!(self.state, MarkState::Stopped { .. })
+        matches!(self.state, EcnState::Stopped { .. })
     }
 
     /// Returns the number of CE marks that the peer counted on this connection.
@@ -73,7 +73,7 @@ impl Marks {
             return;
         }
         if count >= TIMEOUTS && !self.is_stopped() {
-            self.state = MarkState::Stopped { trial_at: None };
+            self.state = EcnState::Stopped { trial_at: None };
         }
     }
 
@@ -86,25 +86,25 @@ impl Marks {
         now: Instant,
         counts: EcnCounts,
         is_small: impl FnOnce() -> bool,
-    ) -> MarkSign {
+    ) -> EcnSignal {
         let unchanged = counts.ect0.saturating_add(counts.ect1);
         let congested = counts.ce.saturating_sub(self.congested);
         let intact = self.unchanged.is_some_and(|before| unchanged > before);
         self.unchanged = self.unchanged.max(Some(unchanged));
         match &mut self.state {
-            state if intact => *state = MarkState::default(),
-            MarkState::Stopped { trial_at } => {
+            state if intact => *state = EcnState::default(),
+            EcnState::Stopped { trial_at } => {
                 trial_at.get_or_insert(now);
             }
-            MarkState::Marked { .. } => {}
+            EcnState::Marked { .. } => {}
         }
         if congested == 0 {
-            return MarkSign::Clear;
+            return EcnSignal::Clear;
         }
         self.congested = counts.ce;
         // These CE marks are of packets that were sent before marking stopped.
-        let MarkState::Marked { congested: in_row } = &mut self.state else {
-            return MarkSign::Clear;
+        let EcnState::Marked { congested: in_row } = &mut self.state else {
+            return EcnSignal::Clear;
         };
         if !intact {
             *in_row = match is_small() {
@@ -113,11 +113,11 @@ impl Marks {
             };
         }
         if *in_row < ALL_CONGESTED {
-            return MarkSign::Congested;
+            return EcnSignal::Congested;
         }
         let trial_at = Some(now + TRIAL_AFTER);
-        self.state = MarkState::Stopped { trial_at };
-        MarkSign::Meaningless
+        self.state = EcnState::Stopped { trial_at };
+        EcnSignal::Meaningless
     }
 
     /// Forgets the count of unchanged marks, which the next acknowledgement repeats, unless marking
@@ -130,13 +130,13 @@ impl Marks {
 
     /// Returns true if a marked PING should be sent now, to see whether it arrives.
     pub(crate) fn trial_due(&self, now: Instant) -> bool {
-        matches!(self.state, MarkState::Stopped { trial_at: Some(at) } if at <= now)
+        matches!(self.state, EcnState::Stopped { trial_at: Some(at) } if at <= now)
     }
 
     /// Notes that the marked PING was sent.
     pub(crate) fn on_trial_sent(&mut self, now: Instant) {
         let trial_at = Some(now + TRIAL_AFTER);
-        self.state = MarkState::Stopped { trial_at };
+        self.state = EcnState::Stopped { trial_at };
     }
 
     /// Returns the state for the next connection on the same path, where the peer counts from 0.
@@ -150,13 +150,13 @@ impl Marks {
 
     /// Starts anew on an unknown path.
     pub(crate) fn on_path_changed(&mut self) {
-        self.state = MarkState::default();
+        self.state = EcnState::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::MarkSign::{Clear, Congested, Meaningless};
+    use super::EcnSignal::{Clear, Congested, Meaningless};
     use super::*;
 
     fn at(secs: u64) -> Instant {
@@ -169,42 +169,42 @@ mod tests {
 
     #[test]
     fn f36_marks_stop_at_the_second_probe_timeout_and_are_tried_every_ten_minutes() {
-        let mut marks = Marks::default();
-        marks.on_probe_timeout(1);
-        assert!(!marks.is_stopped());
-        marks.on_probe_timeout(2);
-        assert!(marks.is_stopped());
-        assert!(!marks.trial_due(at(5)), "the peer may be away");
-        assert_eq!(marks.on_acked(at(5), counts(0, 0), || false), Clear);
-        assert!(marks.trial_due(at(5)));
-        marks.on_trial_sent(at(5));
-        marks.on_acked(at(6), counts(0, 0), || false);
-        assert!(marks.is_stopped() && !marks.trial_due(at(604)));
-        assert!(marks.trial_due(at(605)));
-        marks.on_trial_sent(at(605));
-        marks.on_acked(at(606), counts(1, 0), || false);
-        assert!(!marks.is_stopped() && !marks.trial_due(at(9_999)));
+        let mut ecn = EcnValidation::default();
+        ecn.on_probe_timeout(1);
+        assert!(!ecn.is_stopped());
+        ecn.on_probe_timeout(2);
+        assert!(ecn.is_stopped());
+        assert!(!ecn.trial_due(at(5)), "the peer may be away");
+        assert_eq!(ecn.on_acked(at(5), counts(0, 0), || false), Clear);
+        assert!(ecn.trial_due(at(5)));
+        ecn.on_trial_sent(at(5));
+        ecn.on_acked(at(6), counts(0, 0), || false);
+        assert!(ecn.is_stopped() && !ecn.trial_due(at(604)));
+        assert!(ecn.trial_due(at(605)));
+        ecn.on_trial_sent(at(605));
+        ecn.on_acked(at(606), counts(1, 0), || false);
+        assert!(!ecn.is_stopped() && !ecn.trial_due(at(9_999)));
     }
 
     #[test]
     fn f36_a_peer_that_was_away_and_counted_marks_meanwhile_is_sent_marks_again() {
-        let mut marks = Marks::default();
-        assert_eq!(marks.on_acked(at(1), counts(3, 0), || false), Clear);
-        marks.on_probe_timeout(3);
+        let mut ecn = EcnValidation::default();
+        assert_eq!(ecn.on_acked(at(1), counts(3, 0), || false), Clear);
+        ecn.on_probe_timeout(3);
         assert_eq!(
-            marks.on_acked(at(9), counts(4, 2), || false),
+            ecn.on_acked(at(9), counts(4, 2), || false),
             Congested,
             "two are CE"
         );
-        assert!(!marks.is_stopped());
+        assert!(!ecn.is_stopped());
         assert_eq!(
-            marks.on_acked(at(9), counts(4, 1), || false),
+            ecn.on_acked(at(9), counts(4, 1), || false),
             Clear,
             "an older one"
         );
-        assert_eq!(marks.congested(), 2);
-        marks.on_probe_timeout(2);
-        let mut next = marks.inherit();
+        assert_eq!(ecn.congested(), 2);
+        ecn.on_probe_timeout(2);
+        let mut next = ecn.inherit();
         assert!(next.is_stopped());
         assert_eq!(
             next.on_acked(at(9), counts(1, 0), || false),
@@ -216,22 +216,22 @@ mod tests {
 
     #[test]
     fn f36_marks_stop_when_all_packets_of_a_small_window_met_congestion() {
-        let mut marks = Marks::default();
-        assert_eq!(marks.on_acked(at(1), counts(0, 50), || false), Congested);
-        assert_eq!(marks.on_acked(at(1), counts(0, 59), || true), Congested);
-        assert!(!marks.is_stopped(), "only 9 with a small window");
-        marks.on_acked(at(1), counts(1, 61), || true);
-        marks.on_acked(at(2), counts(1, 70), || true);
-        assert!(!marks.is_stopped(), "one arrived unchanged");
-        assert_eq!(marks.on_acked(at(2), counts(1, 71), || true), Meaningless);
-        assert!(marks.is_stopped());
+        let mut ecn = EcnValidation::default();
+        assert_eq!(ecn.on_acked(at(1), counts(0, 50), || false), Congested);
+        assert_eq!(ecn.on_acked(at(1), counts(0, 59), || true), Congested);
+        assert!(!ecn.is_stopped(), "only 9 with a small window");
+        ecn.on_acked(at(1), counts(1, 61), || true);
+        ecn.on_acked(at(2), counts(1, 70), || true);
+        assert!(!ecn.is_stopped(), "one arrived unchanged");
+        assert_eq!(ecn.on_acked(at(2), counts(1, 71), || true), Meaningless);
+        assert!(ecn.is_stopped());
         assert_eq!(
-            marks.on_acked(at(2), counts(1, 80), || true),
+            ecn.on_acked(at(2), counts(1, 80), || true),
             Clear,
             "sent before"
         );
-        assert!(marks.is_stopped() && !marks.trial_due(at(601)) && marks.trial_due(at(602)));
-        marks.on_acked(at(603), counts(2, 80), || true);
-        assert!(!marks.is_stopped());
+        assert!(ecn.is_stopped() && !ecn.trial_due(at(601)) && ecn.trial_due(at(602)));
+        ecn.on_acked(at(603), counts(2, 80), || true);
+        assert!(!ecn.is_stopped());
     }
 }

@@ -1,4 +1,4 @@
-//! Compacts the slab of channels once most of its places are unused.
+//! Compacts the slab of channels once most of its indices are unused.
 
 use super::WARM;
 use crate::scheduler::Scheduler;
@@ -6,33 +6,33 @@ use crate::types::ChannelId;
 use slab::Slab;
 use std::collections::BTreeMap;
 
-/// Slabs of at least so many places are compacted once at most a quarter of the places is used.
+/// Slabs of at least so many indices are compacted once at most a quarter of the indices is used.
 const SPACIOUS: usize = 8 * WARM;
 
-/// The new place of each channel by its old place.
+/// The new index of each channel by its old index.
 pub(super) struct Moved(BTreeMap<usize, usize>);
 
 impl Moved {
-    /// Returns the new places of channels.
+    /// Returns the new indices of channels.
     pub(super) fn all<List: FromIterator<usize>>(
         &self,
-        places: impl IntoIterator<Item = usize>,
+        indices: impl IntoIterator<Item = usize>,
     ) -> List {
         let now = |from| self.0.get(&from).copied();
-        places.into_iter().filter_map(now).collect()
+        indices.into_iter().filter_map(now).collect()
     }
 }
 
-/// Moves the channels to the first places if most places are unused. Listed channels keep their
+/// Moves the channels to the first indices if most indices are unused. Listed channels keep their
 /// order in the scheduler.
-pub(super) fn give_back<Channel>(
+pub(super) fn compact<Channel>(
     channels: &mut Slab<Channel>,
     by_id: &mut BTreeMap<ChannelId, usize>,
     scheduler: &mut Scheduler,
     id_of: impl Fn(&Channel) -> ChannelId,
 ) -> Option<Moved> {
-    let places = channels.capacity();
-    if places < SPACIOUS || channels.len() > places / 4 {
+    let indices = channels.capacity();
+    if indices < SPACIOUS || channels.len() > indices / 4 {
         return None;
     }
     let old = core::mem::take(channels);

@@ -1,4 +1,4 @@
-//! More peers than places in the socket's budget.
+//! More peers than slots in the socket's budget.
 
 use super::hostile::hello;
 use super::*;
@@ -7,39 +7,39 @@ use crate::handshake::{Claim, InitRoom, Trust};
 use crate::limits::MIN_MTU;
 use crate::types::ProtocolError;
 
-/// A world whose first host has `places` places.
-fn narrow(places: u64, peers: usize) -> World {
+/// A world whose first host has `slots` slots.
+fn narrow(slots: u64, peers: usize) -> World {
     let mut world = World::new(peers + 1);
-    world.engines[0] = world.start(0, peers + 1, places * 6_656);
-    assert_eq!(world.engines[0].peer_limit(), places);
+    world.engines[0] = world.start(0, peers + 1, slots * 6_656);
+    assert_eq!(world.engines[0].peer_limit(), slots);
     world
 }
 
 /// Connects the first peers, one after the other.
-fn take_places(world: &mut World, peers: usize) {
+fn take_slots(world: &mut World, peers: usize) {
     for peer in 1..=peers {
         world.send(peer, 0).unwrap();
         world.run(SECOND);
     }
-    assert_eq!(seated(world, peers), peers);
+    assert_eq!(admitted(world, peers), peers);
 }
 
-/// Returns how many of the first `peers` peers have a place that is not being taken away.
-fn seated(world: &mut World, peers: usize) -> usize {
+/// Returns how many of the first `peers` peers have a slot that is not being taken away.
+fn admitted(world: &mut World, peers: usize) -> usize {
     let connected = |peer: &usize| {
-        let place = &world.peer(0, *peer).connection;
-        place.as_ref().is_some_and(|c| !c.grant.is_dismissed())
+        let slot = &world.peer(0, *peer).connection;
+        slot.as_ref().is_some_and(|c| !c.grant.is_dismissed())
     };
     (1..=peers).filter(connected).count()
 }
 
-/// F01, F02: a HELLO that finds no place gets no answer, its repetitions get REFUSED, and COOKIE
-/// once there is a place: together no more bytes than it sent. Strangers that call without end get
+/// F01, F02: a HELLO that finds no slot gets no answer, its repetitions get REFUSED, and COOKIE
+/// once there is a slot: together no more bytes than it sent. Strangers that call without end get
 /// no answer and take no turn of others. A COOKIE that is lost is sent again at once.
 #[test]
 fn f01_f02_a_hello_that_waits_hears_no_more_than_it_said() {
     let mut world = narrow(2, 3);
-    take_places(&mut world, 2);
+    take_slots(&mut world, 2);
     let call = hello(3, 0, 77);
     let (mut said, mut heard, mut kinds) = (0, 0, Vec::new());
     let mut flood = 0;
@@ -69,8 +69,8 @@ fn f01_f02_a_hello_that_waits_hears_no_more_than_it_said() {
                 _ => world.deliver(&packet),
             }
         }
-        for seated in 1..=2 {
-            let answers = world.outgoing(seated);
+        for admitted in 1..=2 {
+            let answers = world.outgoing(admitted);
             answers.iter().for_each(|packet| world.deliver(packet));
         }
         assert!(heard <= said, "{heard} B for {said} B");
@@ -80,7 +80,7 @@ fn f01_f02_a_hello_that_waits_hears_no_more_than_it_said() {
             "REFUSED and COOKIE would be longer"
         );
     }
-    assert_ne!(kinds[0], PacketType::Cookie, "all places were taken");
+    assert_ne!(kinds[0], PacketType::Cookie, "all slots were taken");
     // That COOKIE is lost.
     world.deliver(&call);
     let again = world.outgoing(0);
@@ -99,7 +99,7 @@ fn f01_f02_a_hello_that_waits_hears_no_more_than_it_said() {
 #[test]
 fn f01_f02_a_waiting_stranger_is_told_that_the_node_lives() {
     let mut world = narrow(2, 2);
-    take_places(&mut world, 2);
+    take_slots(&mut world, 2);
     let mut call = hello(9, 0, 77);
     call.from = 50;
     let mut heard = Vec::new();
@@ -118,7 +118,7 @@ fn f02_a_known_node_that_calls_no_more_keeps_no_stranger_out() {
     let mut world = World::new(2);
     let nothing = InitRoom {
         packets: 0,
-        places: 0,
+        slots: 0,
         strangers: 0,
     };
     let mut call = hello(9, 0, 77);
@@ -130,23 +130,23 @@ fn f02_a_known_node_that_calls_no_more_keeps_no_stranger_out() {
         incarnation: Incarnation(7),
         token: 1,
     };
-    let known = engine.jar.caller(&claim, Trust::Known);
+    let known = engine.cookie_key.caller(&claim, Trust::Known);
     assert!(!engine.pending_inits.admits(world.now, known, nothing));
     world.deliver(&call);
     let answers = world.outgoing(0);
     assert!(answers.iter().any(|p| p.is(PacketType::Cookie)));
 }
 
-/// More peers than places, and all have something to say again and again: each is served in turn
+/// More peers than slots, and all have something to say again and again: each is served in turn
 /// within seconds, sessions go on, and no peer is lost.
 #[test]
 fn f31_more_peers_than_places_are_served_in_turn() {
     let peers = 12;
     let mut world = World::new(peers + 1);
-    let places = 5;
-    let engine = world.start(0, peers + 1, places * 6_656);
+    let slots = 5;
+    let engine = world.start(0, peers + 1, slots * 6_656);
     world.engines[0] = engine;
-    assert_eq!(world.engines[0].peer_limit(), places);
+    assert_eq!(world.engines[0].peer_limit(), slots);
     for round in 0..4 {
         for peer in 1..=peers {
             world.send(peer, 0).unwrap();
@@ -162,7 +162,7 @@ fn f31_more_peers_than_places_are_served_in_turn() {
         }
         assert_eq!(world.received(0), peers, "round {round}");
     }
-    // Now this node asks for places.
+    // Now this node asks for slots.
     for peer in 1..=peers {
         world.send(0, peer).unwrap();
     }
@@ -192,29 +192,29 @@ fn forge(world: &mut World, nodes: core::ops::RangeInclusive<usize>, round: u64)
     world.run(SECOND / 10);
 }
 
-/// F02: forged HELLOs in the name of nodes with a place take no place from a new peer.
+/// F02: forged HELLOs in the name of nodes with a slot take no slot from a new peer.
 #[test]
-fn f02_hellos_in_the_name_of_those_with_a_place_leave_the_last_one_to_a_newcomer() {
+fn f02_hellos_in_the_name_of_those_with_a_slot_leave_the_last_one_to_a_newcomer() {
     let mut world = narrow(5, 5);
-    take_places(&mut world, 4);
+    take_slots(&mut world, 4);
     world.send(5, 0).unwrap();
     for tenth in 0..30 {
         forge(&mut world, 1..=4, tenth);
     }
-    assert_eq!(seated(&mut world, 5), 5);
+    assert_eq!(admitted(&mut world, 5), 5);
     assert_eq!(world.received(0), 5);
 }
 
 /// F02: a HELLO proves nothing. An attacker with any number of names, at an address that is not
-/// theirs, makes only one peer give up its place, as a stranger would.
+/// theirs, makes only one peer give up its slot, as a stranger would.
 #[test]
-fn f02_hellos_in_the_name_of_absent_nodes_do_not_empty_the_places() {
+fn f02_hellos_in_the_name_of_absent_nodes_do_not_empty_the_slots() {
     let mut world = narrow(5, 12);
-    take_places(&mut world, 5);
+    take_slots(&mut world, 5);
     for tenth in 0..50 {
         forge(&mut world, 6..=12, tenth);
         assert!(
-            seated(&mut world, 12) >= 4,
+            admitted(&mut world, 12) >= 4,
             "after {tenth} tenths of a second"
         );
     }
@@ -273,7 +273,7 @@ fn f31_a_node_without_room_for_a_caller_still_calls_it() {
     assert_eq!((world.received(0), world.received(1)), (1, 1));
 }
 
-/// F11: the index of a connection that gave up its place goes to the next attempt; a peer that
+/// F11: the index of a connection that gave up its slot goes to the next attempt; a peer that
 /// still uses the index gets UNKNOWN, however long that attempt waits.
 #[test]
 fn f11_an_index_that_another_attempt_has_is_unknown_to_its_last_user() {
@@ -284,7 +284,7 @@ fn f11_an_index_that_another_attempt_has_is_unknown_to_its_last_user() {
     let now = world.now;
     let key = world.engines[1].peer_key(id(0)).unwrap();
     let Engine { peers, shared, .. } = &mut world.engines[1];
-    peers.get_mut(key).unwrap().give_place(now, shared);
+    peers.get_mut(key).unwrap().give_up_slot(now, shared);
     // HELLO, COOKIE; the INIT is lost.
     world.send(1, 2).unwrap();
     for host in [1, 2] {
@@ -301,9 +301,9 @@ fn f11_an_index_that_another_attempt_has_is_unknown_to_its_last_user() {
     assert!(answers.iter().any(|p| p.is(PacketType::Unknown)));
 }
 
-/// A CLOSE that is lost with the place is sent again on the next connection.
+/// A CLOSE that is lost with the slot is sent again on the next connection.
 #[test]
-fn f31_a_close_is_not_lost_with_the_place() {
+fn f31_a_close_is_not_lost_with_the_slot() {
     let mut world = World::new(2);
     world.send(0, 1).unwrap();
     world.run(SECOND);
@@ -313,7 +313,7 @@ fn f31_a_close_is_not_lost_with_the_place() {
     assert_eq!(world.outgoing(0).len(), 1);
     let key = world.engines[0].peer_key(id(1)).unwrap();
     let Engine { peers, shared, .. } = &mut world.engines[0];
-    peers.get_mut(key).unwrap().give_place(now, shared);
+    peers.get_mut(key).unwrap().give_up_slot(now, shared);
     world.engines[0].touch(key);
     world.received(1);
     world.run(5 * SECOND);
@@ -322,7 +322,7 @@ fn f31_a_close_is_not_lost_with_the_place() {
     assert!(world.events(1).iter().any(told));
 }
 
-/// The number of sweeps in a second in which a node begins and ends waiting for a place again and
+/// The number of sweeps in a second in which a node begins and ends waiting for a slot again and
 /// again, with `peers` peers.
 fn looks_in_a_second(peers: usize) -> u32 {
     let mut world = World::new(2);
@@ -375,11 +375,11 @@ fn no_peer_is_woken_for_credit_that_no_peer_could_return() {
     }
 }
 
-/// Returns the time for which a peer that sends but answers nothing keeps its place, at a node with
+/// Returns the time for which a peer that sends but answers nothing keeps its slot, at a node with
 /// this `give_up_after`.
 fn ignores_for(give_up_after: Duration) -> Duration {
     let mut world = narrow(2, 1);
-    take_places(&mut world, 1);
+    take_slots(&mut world, 1);
     let key = world.engines[0].peer_key(id(1)).unwrap();
     let Engine { peers, shared, .. } = &mut world.engines[0];
     let peer = peers.get_mut(key).unwrap();
@@ -414,9 +414,9 @@ fn ignores_for(give_up_after: Duration) -> Duration {
     world.now.since(began)
 }
 
-/// The peer lives, but answers no RECLAIM: its place would be lost to others for ever.
+/// The peer lives, but answers no RECLAIM: its slot would be lost to others for ever.
 #[test]
-fn f31_a_peer_that_keeps_its_place_against_every_reclaim_is_removed() {
+fn f31_a_peer_that_keeps_its_slot_against_every_reclaim_is_removed() {
     for (give_up_after, least) in [(60, 240), (300, 300), (900, 900)] {
         let took = ignores_for(give_up_after * SECOND);
         let range = least * SECOND..(least + 30) * SECOND;

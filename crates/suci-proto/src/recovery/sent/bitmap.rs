@@ -1,4 +1,4 @@
-//! A bitmap of packet fates (not of ECN marks): one bit for each fate, 64 packets to a word.
+//! A bitmap of the states of packets: one bit for each state, 64 packets to a word.
 //!
 //! The packets of a train mostly share their fate, so changes and searches work on whole words.
 
@@ -54,11 +54,11 @@ impl Word {
     }
 
     fn change(&mut self, bits: u64, from: PacketState, to: PacketState) {
-        if let Some(place) = self.0.get_mut(from as usize) {
-            *place &= !bits;
+        if let Some(word) = self.0.get_mut(from as usize) {
+            *word &= !bits;
         }
-        if let Some(place) = self.0.get_mut(to as usize) {
-            *place |= bits;
+        if let Some(word) = self.0.get_mut(to as usize) {
+            *word |= bits;
         }
     }
 }
@@ -155,17 +155,17 @@ mod tests {
 
     #[test]
     fn f06_a_repeated_ack_looks_at_64_packets_at_once() {
-        let mut marks = StateBitmap::default();
-        marks.change(0..10_000, PacketState::Gone, PacketState::InFlight);
+        let mut states = StateBitmap::default();
+        states.change(0..10_000, PacketState::Gone, PacketState::InFlight);
         // The oldest stays open, so nothing can be dropped from the window.
-        marks.change(1..10_000, PacketState::InFlight, PacketState::Acked);
+        states.change(1..10_000, PacketState::InFlight, PacketState::Acked);
         for (from, most) in [(1, 157), (5_000, 79), (9_999, 1)] {
             let steps = core::cell::Cell::new(0);
             let open = |word: &Word| {
                 steps.set(steps.get() + 1);
                 word.open()
             };
-            assert_eq!(marks.find(from..10_000, open), None);
+            assert_eq!(states.find(from..10_000, open), None);
             assert_eq!(steps.get(), most, "from {from}");
         }
     }
@@ -178,31 +178,31 @@ mod tests {
             steps in prop::collection::vec((0..300_u64, 0..200_u64, fate()), 1..40),
             below in 0..400_u64,
         ) {
-            let mut marks = StateBitmap::default();
+            let mut states = StateBitmap::default();
             let mut map = BTreeMap::new();
             // The first position is the oldest.
-            marks.change(first..first + 1, PacketState::Gone, PacketState::Gone);
+            states.change(first..first + 1, PacketState::Gone, PacketState::Gone);
             for (from, count, fate) in steps {
                 // Change positions of one fate, as the ranges of sent packets are.
                 let from = first + from;
                 let before = *map.get(&from).unwrap_or(&PacketState::Gone);
                 let alike = |at: &u64| *map.get(at).unwrap_or(&PacketState::Gone) == before;
                 let end = (from..from + count).take_while(alike).last().map_or(from, |at| at + 1);
-                marks.change(from..end, before, fate);
+                states.change(from..end, before, fate);
                 map.extend((from..end).map(|position| (position, fate)));
             }
             let below = first + below;
-            marks.drop_below(below);
+            states.drop_below(below);
             map.retain(|position, _| *position >= below);
             let fate_of = |position| map.get(&position).copied().unwrap_or(PacketState::Gone);
             for position in below..first + 600 {
-                prop_assert_eq!(marks.get(position), fate_of(position));
+                prop_assert_eq!(states.get(position), fate_of(position));
             }
             for (from, to) in [(below, first + 500), (below + 70, below + 90)] {
                 let mut open = (from..to).filter(|at| !matches!(fate_of(*at), PacketState::Acked | PacketState::Gone));
-                prop_assert_eq!(marks.find(from..to, Word::open), open.next());
+                prop_assert_eq!(states.find(from..to, Word::open), open.next());
                 let acked = (from..to).find(|at| fate_of(*at) == PacketState::Acked);
-                prop_assert_eq!(marks.find(from..to, |word| word.of(PacketState::Acked)), acked);
+                prop_assert_eq!(states.find(from..to, |word| word.of(PacketState::Acked)), acked);
             }
         }
     }
