@@ -45,14 +45,14 @@ pub struct PathMtu {
     probe: Option<(usize, Instant)>,
     /// Size of the last lost probe, and how many of that size were lost in a row.
     probe_losses: (usize, u32),
-    suspicion: Option<Suspicion>,
+    black_hole: Option<BlackHole>,
     /// The system refused a size that every path must carry, or only smaller packets arrive.
     refused_floor: bool,
 }
 
 /// Signs of a black hole.
 #[derive(Clone, Copy, Debug)]
-struct Suspicion {
+struct BlackHole {
     /// The smallest packet above the floor that was lost. If one as large arrives, the suspicion
     /// ends.
     size: usize,
@@ -76,7 +76,7 @@ impl PathMtu {
             raise_at: None,
             probe: None,
             probe_losses: (0, 0),
-            suspicion: None,
+            black_hole: None,
             refused_floor: false,
         }
     }
@@ -150,7 +150,7 @@ impl PathMtu {
     pub fn has_proved_narrow(&mut self) -> bool {
         let narrow = self.current == MIN_MTU
             && self
-                .suspicion
+                .black_hole
                 .is_some_and(|s| s.rounds >= BLACK_HOLE_ROUNDS && s.smaller_arrived);
         narrow && self.on_floor_refused(self.current)
     }
@@ -202,7 +202,7 @@ impl PathMtu {
         }
         self.failed = self.failed.filter(|failed| *failed > size);
         self.current = size;
-        self.suspicion = None;
+        self.black_hole = None;
         true
     }
 
@@ -225,11 +225,11 @@ impl PathMtu {
 
     /// Notes that packets were acknowledged, the largest of `size` bytes.
     pub const fn on_acked(&mut self, size: usize) {
-        if let Some(suspicion) = &mut self.suspicion {
-            if size >= suspicion.size {
-                self.suspicion = None;
+        if let Some(black_hole) = &mut self.black_hole {
+            if size >= black_hole.size {
+                self.black_hole = None;
             } else {
-                suspicion.smaller_arrived = true;
+                black_hole.smaller_arrived = true;
             }
         }
     }
@@ -245,21 +245,21 @@ impl PathMtu {
         if size <= least || size > self.current {
             return false;
         }
-        let suspicion = self.suspicion.get_or_insert(Suspicion {
+        let black_hole = self.black_hole.get_or_insert(BlackHole {
             size,
             rounds: 0,
             noticed: Instant::ZERO,
             smaller_arrived: false,
         });
-        suspicion.size = suspicion.size.min(size);
-        if suspicion.rounds == 0 || sent_at >= suspicion.noticed {
-            suspicion.rounds = suspicion.rounds.saturating_add(1);
-            suspicion.noticed = now;
+        black_hole.size = black_hole.size.min(size);
+        if black_hole.rounds == 0 || sent_at >= black_hole.noticed {
+            black_hole.rounds = black_hole.rounds.saturating_add(1);
+            black_hole.noticed = now;
         }
-        if at_floor || suspicion.rounds < BLACK_HOLE_ROUNDS || !suspicion.smaller_arrived {
+        if at_floor || black_hole.rounds < BLACK_HOLE_ROUNDS || !black_hole.smaller_arrived {
             return false;
         }
-        let size = suspicion.size;
+        let size = black_hole.size;
         self.fail(now, size);
         self.fall(MIN_MTU);
         true
@@ -311,7 +311,7 @@ impl PathMtu {
 
     const fn fall(&mut self, size: usize) {
         self.current = size;
-        self.suspicion = None;
+        self.black_hole = None;
         self.probe = None;
     }
 }

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::driver::{Driver, Publishers, no_descriptor};
 use crate::env;
 use crate::error::Error;
-use crate::fork::Birth;
+use crate::fork::OriginalProcess;
 use crate::log;
 use crate::metrics::Responder;
 use crate::names::Names;
@@ -305,7 +305,8 @@ impl NodeBuilder {
 
     /// Prepares everything but the `count` threads.
     fn prepare(mut self, count: usize) -> Result<Opened, Error> {
-        let birth = Birth::new().map_err(Error::io("mapping the page that notices forks"))?;
+        let process =
+            OriginalProcess::new().map_err(Error::io("mapping the page that notices forks"))?;
         // A reserved socket belongs to the node that the environment describes.
         let described = self.id.is_none() || env::id().ok().flatten() == self.id;
         let reserved = if described && self.listen.is_none() {
@@ -355,7 +356,7 @@ impl NodeBuilder {
             id,
             local,
             budget: budget.ok_or_else(no_descriptor)?,
-            birth,
+            process,
             wait: self.wait,
             allow_insecure_network: self.allow_insecure_network,
         };
@@ -569,7 +570,7 @@ pub(crate) struct Fixed {
     pub(crate) id: NodeId,
     pub(crate) local: SocketAddr,
     pub(crate) budget: Budget,
-    pub(crate) birth: Birth,
+    pub(crate) process: OriginalProcess,
     pub(crate) wait: WaitPolicy,
     pub(crate) allow_insecure_network: bool,
 }

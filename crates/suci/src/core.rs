@@ -2,10 +2,10 @@
 
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::fork::Birth;
+use crate::fork::OriginalProcess;
 use crate::hold::Holds;
 use crate::ownership_lock::{OwnershipGuard, OwnershipLock};
-use crate::sys::{self, EventFd, Known, TimerFd};
+use crate::sys::{self, EventFd, IdentifiedFd, TimerFd};
 use crate::waker::Wakes;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_millis(1);
 /// on.
 pub(crate) struct Core {
     pub(crate) lock: OwnershipLock<Work>,
-    birth: Birth,
+    process: OriginalProcess,
     /// Nests `timer_fd` and `event_fd`, and the socket once the program asks for the descriptor:
     /// watching a socket costs the kernel half a microsecond for each packet.
     epoll: OwnedFd,
@@ -32,7 +32,7 @@ pub(crate) struct Core {
     exposed: AtomicBool,
     /// The descriptors that the child of a fork closes: all but `epoll`, which the program may
     /// hold.
-    copies: Vec<Known>,
+    copies: Vec<IdentifiedFd>,
     /// True once the child of a fork has closed its copies of the descriptors.
     abandoned: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
@@ -57,14 +57,14 @@ pub(crate) struct Work {
 }
 
 impl Core {
-    pub(crate) fn new(driver: Driver, birth: Birth) -> Result<Self, Error> {
+    pub(crate) fn new(driver: Driver, process: OriginalProcess) -> Result<Self, Error> {
         let io_error = Error::io("making descriptors to wait on");
         let timer_fd = TimerFd::new().map_err(&io_error)?;
         let event_fd = EventFd::new().map_err(&io_error)?;
         let helper_event_fd = EventFd::new().map_err(&io_error)?;
         let ours = [&timer_fd as &dyn AsRawFd, &event_fd, &helper_event_fd].map(AsRawFd::as_raw_fd);
         let copies = ours.into_iter().chain(driver.descriptors());
-        let copies = copies.map(Known::new).collect();
+        let copies = copies.map(IdentifiedFd::new).collect();
         let epoll =
             sys::epoll_of(&[timer_fd.as_raw_fd(), event_fd.as_raw_fd()]).map_err(&io_error)?;
         Ok(Self {
@@ -74,7 +74,7 @@ impl Core {
                 armed: None,
                 unwatched: false,
             }),
-            birth,
+            process,
             epoll,
             timer_fd,
             event_fd,
@@ -113,7 +113,7 @@ impl Core {
     /// the descriptors. The driver is left alone: a thread that does not exist here may have been
     /// using it.
     pub(crate) fn is_forked(&self) -> bool {
-        let forked = self.birth.is_forked();
+        let forked = self.process.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
             for copy in &self.copies {
                 // SAFETY: the descriptor belongs to this core, whose memory is never dropped in

@@ -57,12 +57,12 @@ fn word() -> io::Result<&'static AtomicU32> {
 
 /// Tells whether this is still the process that made it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Birth {
+pub(crate) struct OriginalProcess {
     word: &'static AtomicU32,
     value: u32,
 }
 
-impl Birth {
+impl OriginalProcess {
     pub(crate) fn new() -> io::Result<Self> {
         let word = word()?;
         Ok(Self {
@@ -139,13 +139,13 @@ mod tests {
     fn f24_a_child_with_its_parents_process_id_is_another() {
         // A child that finds another thread's making of the page half done would wait for it for
         // ever.
-        Birth::new().unwrap();
+        OriginalProcess::new().unwrap();
         let found = in_child(|| {
             in_new_namespace(|| {
-                let Ok(parent) = Birth::new() else {
+                let Ok(parent) = OriginalProcess::new() else {
                     return WRONG;
                 };
-                in_new_namespace(|| match Birth::new() {
+                in_new_namespace(|| match OriginalProcess::new() {
                     Ok(child) if parent.is_forked() && !child.is_forked() => FINE,
                     _ => WRONG,
                 })

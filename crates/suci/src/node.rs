@@ -90,7 +90,7 @@ impl Node {
         let mut driver = drivers.into_iter().next().ok_or_else(no_descriptor)?;
         driver.coalescer.allowed = attended;
         driver.call_ids = CallIds::new()?;
-        let core = Arc::new(Core::new(driver, fixed.birth)?);
+        let core = Arc::new(Core::new(driver, fixed.process)?);
         let helper = attended
             .then(|| helper::spawn(Arc::clone(&core)))
             .transpose()?;

@@ -278,14 +278,14 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
 /// A descriptor, and the identity of its file. In the child of a fork its number may stand for
 /// another file by now, if the child closed its inherited descriptors, as daemons do.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct IdentifiedFd {
     fd: RawFd,
     /// Device and inode. Events, timers and epolls share one: among these none is told from
     /// another.
     what: Option<(libc::dev_t, libc::ino_t)>,
 }
 
-impl Known {
+impl IdentifiedFd {
     pub(crate) fn new(fd: RawFd) -> Self {
         let what = identity(fd);
         Self { fd, what }

@@ -1,7 +1,7 @@
 //! Ends the wait of a call from another thread, or from a signal handler.
 
 use crate::error::Error;
-use crate::fork::Birth;
+use crate::fork::OriginalProcess;
 use crate::shared::Inner;
 use crate::sys::EventFd;
 use std::os::fd::{AsRawFd, RawFd};
@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone)]
 pub struct Waker {
     target: Target,
-    birth: Birth,
+    process: OriginalProcess,
 }
 
 /// The node whose waits a waker ends.
@@ -46,15 +46,16 @@ pub(crate) enum Target {
 
 impl Waker {
     pub(crate) fn of(target: Target) -> Result<Self, Error> {
-        let birth = Birth::new().map_err(Error::io("mapping the page that notices forks"))?;
-        Ok(Self { target, birth })
+        let process =
+            OriginalProcess::new().map_err(Error::io("mapping the page that notices forks"))?;
+        Ok(Self { target, process })
     }
 
     /// Ends one wait. It is async-signal-safe: it allocates nothing, takes no lock and makes one
     /// system call. In the child of a fork it does nothing. A call of a [`Node`](crate::Node) that
     /// sleeps notices within about 10 ms, one of a [`SharedNode`](crate::SharedNode) at once.
     pub fn wake(&self) {
-        if self.birth.is_forked() {
+        if self.process.is_forked() {
             return;
         }
         match &self.target {
@@ -67,7 +68,7 @@ impl Waker {
     /// programs that wait on the node's descriptor and call what does not wait.
     #[must_use]
     pub fn take(&self) -> bool {
-        if self.birth.is_forked() {
+        if self.process.is_forked() {
             return false;
         }
         match &self.target {

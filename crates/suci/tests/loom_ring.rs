@@ -16,9 +16,9 @@ mod sleepers;
 /// There are no forks here.
 mod fork {
     #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Birth;
+    pub(crate) struct OriginalProcess;
 
-    impl Birth {
+    impl OriginalProcess {
         pub(crate) fn known() -> Option<Self> {
             None
         }

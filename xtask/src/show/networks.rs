@@ -77,7 +77,7 @@ pub(super) const LINES: &[Line] = &[
     },
     Line {
         name: "crowd-strangers",
-        must: "fault 2: strangers take turns at 64 places, none told Full while places are idle",
+        must: "fault 2: strangers take turns at 64 slots, none told Full while slots are idle",
         run: |_| tests_of("suci-sim", "f31_400_newcomers", &[]),
     },
     Line {

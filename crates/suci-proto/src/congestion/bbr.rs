@@ -244,7 +244,7 @@ impl Bbr {
         product.max(self.model() * self.usual_rtt)
     }
 
-    /// Takes the sample's measurements into the model.
+    /// Updates the model by the sample's measurements.
     fn measure(&mut self, now: Instant, sample: &AckSample<'_>) {
         if let Some(rate) = sample.rate {
             let bandwidth = rate.per_second() as f64;
@@ -324,8 +324,8 @@ impl Bbr {
         }
     }
 
-    /// Raises a bound that was reached without loss by the gain of "Up". Raised by packets alone,
-    /// it would limit a flow for minutes after losses or a larger flow made it small.
+    /// Raises a bound that was reached without loss by the gain of "Up". If it grew by single
+    /// packets, it would limit a flow for minutes after losses or a larger flow made it small.
     fn raise_bound(&mut self, in_flight: f64) {
         if in_flight >= HEADROOM * self.bounds.in_flight {
             self.bounds.in_flight *= UP_PACING;

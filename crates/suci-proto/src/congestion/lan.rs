@@ -69,7 +69,7 @@ const NEAR: f64 = 0.25;
 const GROWTH: f64 = 1.0 / 8.0;
 /// Samples that make a round's least delay trustworthy enough to end slow start.
 const SAMPLES: u32 = 3;
-/// Time between drains of the own packets, and the shortest time if another flow seems to drain.
+/// Time between drains of our own packets, and the shortest time if another flow seems to drain.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
 const DRAIN_AGAIN: Duration = Duration::from_millis(300);
 /// The same in round trips, so that draining costs a long path at most a hundredth of its
@@ -85,14 +85,14 @@ const LEAST_PART: f64 = 0.2;
 /// A queue of our own shrinks by up to half with each.
 const FUTILE_CUTS: u32 = 8;
 const FAR: f64 = 2.0;
-/// In competition, the time between checks whether the queue is gone, and the shortest time after a
-/// sign of it.
+/// In competition, the time between two probes, which test whether the queue is gone, and the
+/// shortest such time after a sign that it is.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBE_AGAIN: Duration = Duration::from_secs(2);
 /// A queue that falls to this part from one round to the next is such a sign: another `Lan` flow
-/// may be checking.
+/// may be probing.
 const FALL: f64 = 0.8;
-/// Failed checks after which the least round trip is replaced by the least seen since: the path
+/// Failed probes after which the least round trip is replaced by the least seen since: the path
 /// itself became longer.
 const MAX_FAILED_PROBES: u32 = 5;
 /// Bounds of the window: two packets (RFC 9002 section 7.2), and 100 Gbit/s for five seconds.
@@ -122,7 +122,7 @@ pub struct Lan {
     futile: u32,
     window_before: f64,
     phase: LanPhase,
-    /// When the own packets were last drained, or the connection began to measure.
+    /// When our own packets were last drained, or the connection began to measure.
     drained_at: Option<Instant>,
     /// The whole window before the last loss and those that it overlaps, in case they prove
     /// spurious.
@@ -149,7 +149,7 @@ struct LanRound {
 enum LanPhase {
     /// Delay decides.
     Alone,
-    /// Own packets drain; then `window` applies again.
+    /// Our own packets drain; then `window` applies again.
     Draining { window: f64, rounds: u32 },
     /// Another flow fills the queue: CUBIC decides.
     CompetitiveMode(Box<CompetitiveMode>),
@@ -184,7 +184,7 @@ impl Lan {
         self.window = window.min(MAX_WINDOW).max(MIN_PACKETS * self.mtu);
     }
 
-    /// Returns the window without draining: while draining, the one that applies again afterwards.
+    /// Returns the window; while packets drain, the window that applies again afterwards.
     fn whole(&mut self) -> &mut f64 {
         match &mut self.phase {
             LanPhase::Draining { window, .. } => window,
@@ -242,8 +242,8 @@ impl Lan {
         self.set_window(self.window + self.mtu + self.window * GROWTH * room);
     }
 
-    /// Ends a round; `used`: its packets filled the window; `least`: the path time of the fastest
-    /// of them, in seconds.
+    /// Ends a round. `used`: its packets filled the window. `least`: the time that the fastest of
+    /// them spent on the path, in seconds.
     fn end_round(&mut self, now: Instant, used: bool, least: Option<f64>, settling: bool) {
         self.rates.next_round();
         if let LanPhase::Draining { window, rounds } = &mut self.phase {
@@ -298,7 +298,8 @@ impl Lan {
         self.phase = LanPhase::CompetitiveMode(Box::new(CompetitiveMode::new(now, cubic, found)));
     }
 
-    /// Ends a round while CUBIC decides: checks the queue, stays or leaves.
+    /// Ends a round while CUBIC decides: begins or ends a probe, and leaves competition if the
+    /// probe found the queue gone.
     fn end_competitive_round(&mut self, now: Instant, least: Option<f64>) {
         self.rates.next_round();
         // Use the whole target, not `part` of it: other `Lan` flows, which lost nothing, keep a
@@ -457,7 +458,7 @@ impl Controller for Lan {
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent) {
         if let LanPhase::CompetitiveMode(competitive) = &mut self.phase {
             competitive.cubic.on_congestion(now, event);
-            // Other flows lost packets too: other `Lan` flows check at the same time.
+            // Other flows lost packets too: other `Lan` flows probe at the same time.
             competitive.probe_if_due(now, PROBE_AGAIN);
             // The other decisions of CUBIC apply with the next acknowledgement. After persistent
             // congestion none may come.

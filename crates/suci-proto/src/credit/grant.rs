@@ -6,11 +6,11 @@ use crate::limits::CREDIT_LAPSE;
 use crate::time::Instant;
 use crate::types::PacketNumber;
 
+mod long_path;
 mod surplus;
-mod wire;
 
+use long_path::LongPath;
 use surplus::Surplus;
-use wire::Wire;
 
 /// The part of a share that is held back for packets that arrive late: one in this many.
 const LATE_PART: u64 = 8;
@@ -25,10 +25,10 @@ const LATE_PART: u64 = 8;
 ///  `late` may still arrive           |<-- control.charged --->|
 /// ```
 ///
-/// The peer may know a lower limit: the one that was `announced`. A share is the numbers between
-/// the two marks, plus `late`.
+/// The peer may know a lower limit: the one that was `announced`. The share counts the numbers
+/// between `drained_end` and `limit_end`, plus `late`.
 ///
-/// Read it here; change it through [`Shares`](crate::credit::Shares), which keeps the sum.
+/// Only [`Shares`](crate::credit::Shares) changes a grant, since it keeps the sum of all.
 #[derive(Debug)]
 pub struct Grant {
     generation: u64,
@@ -56,7 +56,7 @@ pub struct Grant {
     reclaims: u32,
     surplus: Option<Surplus>,
     /// The grant beyond the share, for packets that are on the wire.
-    wire: Wire,
+    long_path: LongPath,
     /// A CREDIT is due at once: the peer sent BLOCKED, went beyond its limit, or waited until
     /// now.
     forced: bool,
@@ -154,7 +154,7 @@ impl Grant {
             reclaimed_at: None,
             reclaims: 0,
             surplus: None,
-            wire: Wire::new(first, now),
+            long_path: LongPath::new(first, now),
             forced: false,
             eliciting: false,
             need: Need::new(now),
@@ -323,7 +323,7 @@ impl Grant {
     pub fn start_at(&mut self, first: PacketNumber) {
         self.drained_end = self.drained_end.saturating_add(first);
         self.limit_end = self.limit_end.saturating_add(first);
-        self.wire.skip(first);
+        self.long_path.skip(first);
         if let Some(announced) = &mut self.announced {
             announced.limit_end = announced.limit_end.saturating_add(first);
         }
@@ -332,7 +332,7 @@ impl Grant {
     /// Returns the packets granted and not drained for which the buffer has room.
     const fn ahead(&self) -> u64 {
         let all = self.limit_end.saturating_sub(self.drained_end);
-        all.saturating_sub(self.wire.granted)
+        all.saturating_sub(self.long_path.granted)
     }
 
     /// Returns how many announced numbers lie behind the packet `number`; `None` if no grant of
@@ -356,7 +356,7 @@ impl Grant {
     pub(super) const fn booking(&self) -> Booked {
         Booked {
             bytes: self.outstanding_bytes(),
-            beyond: self.wire.granted.saturating_mul(self.charge),
+            beyond: self.long_path.granted.saturating_mul(self.charge),
             control: self.control.charged,
         }
     }
@@ -380,10 +380,10 @@ impl Grant {
             None => true,
         };
         self.late == late
-            && self.wire.granted == self.beyond()
+            && self.long_path.granted == self.beyond()
             && self
                 .drained_end
-                .checked_add(ahead.saturating_add(self.wire.granted))
+                .checked_add(ahead.saturating_add(self.long_path.granted))
                 == Some(self.limit_end)
             && self
                 .limit_end
@@ -459,14 +459,14 @@ impl Grant {
             return;
         }
         self.drained_end = end;
-        self.settle_wire();
+        self.settle_long_path();
         let late = self.division().late;
         self.late = self.late.min(late.max(self.ahead() / (LATE_PART - 1)));
         if self.proves(number) {
             self.control.charged = self.control.target;
             self.control.proof = None;
         }
-        let granted = self.ahead().saturating_add(self.wire.granted);
+        let granted = self.ahead().saturating_add(self.long_path.granted);
         if self.reclaimed_at.is_some() && granted == 0 && !self.dismissed {
             // The peer holds nothing but its slot, so RECLAIM needs no answer any more.
             self.reclaimed_at = None;
@@ -523,7 +523,7 @@ impl Grant {
         let all = ahead.saturating_add(self.beyond());
         let end = self.drained_end.saturating_add(all);
         self.limit_end = self.limit_end.max(end);
-        self.settle_wire();
+        self.settle_long_path();
     }
 
     fn announce(&mut self) {
@@ -560,7 +560,7 @@ impl Grant {
         self.end();
         let sent_end = highest.saturating_add(1).max(self.drained_end);
         self.limit_end = self.limit_end.min(sent_end);
-        self.settle_wire();
+        self.settle_long_path();
         self.control.charged = self.control.charged.min(self.control.most);
         true
     }
@@ -574,10 +574,10 @@ impl Grant {
         }
         let under_way = self.outstanding_bytes();
         // The granted numbers were not drained: the path did not carry them in this round trip.
-        self.wire
+        self.long_path
             .skip(self.limit_end.saturating_sub(self.drained_end));
         self.drained_end = self.drained_end.max(self.limit_end);
-        self.settle_wire();
+        self.settle_long_path();
         self.late = under_way.div_ceil(charge.max(1));
         self.charge = charge;
     }
@@ -589,7 +589,7 @@ impl Grant {
         }
         self.end();
         self.limit_end = self.limit_end.min(self.drained_end);
-        self.settle_wire();
+        self.settle_long_path();
         self.late = 0;
         true
     }

@@ -87,7 +87,7 @@ struct CreditWait {
 struct UsedUp {
     /// The newest limit at which messages had to wait; `None` once it was reported.
     limit: Option<PacketNumber>,
-    told_at: Option<Instant>,
+    reported_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -342,7 +342,7 @@ impl SendCredit {
     /// Returns true if the RETURN answers a RECLAIM or binds the size of packets: it is worth a
     /// packet of its own.
     #[must_use]
-    pub fn return_presses(&self) -> bool {
+    pub fn return_is_urgent(&self) -> bool {
         self.returning
             .as_ref()
             .is_some_and(|returning| (returning.reclaimed || returning.binds) && !returning.sent)
@@ -369,7 +369,7 @@ impl SendCredit {
         (self.size > 0).then_some(self.size)
     }
 
-    /// Notes that the RETURN of [`return_due`](Self::return_due) went.
+    /// Notes that the RETURN of [`return_due`](Self::return_due) was sent.
     pub fn on_return_sent(&mut self, now: Instant) {
         self.settle(now);
         if let Some(returning) = &mut self.returning {
@@ -419,14 +419,14 @@ impl SendCredit {
     /// Notes that messages wait because the limit is reached. Call as often as you like. Does
     /// nothing for a grant that ended.
     pub fn on_used_up(&mut self, now: Instant) {
-        if self.live && !self.lapsed(now) && self.may_tell(now) {
+        if self.live && !self.lapsed(now) && self.may_report(now) {
             self.used_up.limit = Some(self.limit());
         }
     }
 
-    fn may_tell(&self, now: Instant) -> bool {
-        let told_at = self.used_up.told_at;
-        told_at.is_none_or(|at| now >= at + USED_UP_REPEAT)
+    fn may_report(&self, now: Instant) -> bool {
+        let reported_at = self.used_up.reported_at;
+        reported_at.is_none_or(|at| now >= at + USED_UP_REPEAT)
     }
 
     /// Returns the limit that was too low in this generation, if it is to be reported: the next
@@ -436,11 +436,11 @@ impl SendCredit {
         self.used_up.limit
     }
 
-    /// Notes that BLOCKED with [`used_up`](Self::used_up) went.
-    pub fn on_used_up_told(&mut self, now: Instant) {
+    /// Notes that BLOCKED with [`used_up`](Self::used_up) was sent.
+    pub fn on_used_up_reported(&mut self, now: Instant) {
         self.used_up = UsedUp {
             limit: None,
-            told_at: Some(now),
+            reported_at: Some(now),
         };
     }
 
@@ -484,7 +484,7 @@ impl SendCredit {
         self.blocked_timer().is_some_and(|due| now >= due)
     }
 
-    /// Notes that BLOCKED went: the next one follows after twice the pause.
+    /// Notes that BLOCKED was sent: the next one follows after twice the pause.
     pub fn on_blocked_sent(&mut self, now: Instant) {
         if let Some(blocked) = &mut self.blocked {
             blocked.due = now + blocked.pause;
@@ -510,8 +510,8 @@ impl SendCredit {
     /// Notes that nothing waits for credit now.
     pub fn on_idle(&mut self, now: Instant) {
         self.blocked = None;
-        if self.may_tell(now) {
-            self.used_up.told_at = None;
+        if self.may_report(now) {
+            self.used_up.reported_at = None;
         }
     }
 

@@ -14,7 +14,7 @@ mod sizes;
 
 pub use sizes::data_charge;
 
-use division::Wish;
+use division::Activity;
 use drained::Basis;
 
 /// Most control packets beyond the limit: enough for a small cluster to survive heavy loss without
@@ -364,7 +364,7 @@ impl Shares {
 
     /// Returns whether this peer's slot may be given to a node that waits for one, and its rank
     /// among such peers; the least rank goes first. Peers that were idle for `idle` or for 100 ms,
-    /// whichever is shorter, come before peers that had their slot for a whole turn.
+    /// whichever is shorter, come before peers that had their slot for [`TURN`].
     #[must_use]
     pub fn may_dismiss(
         &self,
@@ -489,7 +489,7 @@ impl Shares {
     /// the index by which [`next_to_serve`](Self::next_to_serve) will name it.
     pub fn on_blocked(&mut self, grant: &mut Grant, peer: usize, now: Instant) {
         grant.blocked();
-        self.allot(grant, Wish::Blocked, now);
+        self.allot(grant, Activity::Blocked, now);
         if grant.is_dormant() && grant.waiting.is_none() && !grant.retired && !grant.dismissed {
             let ticket = self.next_ticket;
             self.next_ticket = ticket.saturating_add(1);
@@ -504,7 +504,7 @@ impl Shares {
     /// small buffer would grant and reclaim for ever.
     pub fn on_reserve_low(&mut self, grant: &mut Grant, now: Instant) {
         grant.blocked();
-        self.allot(grant, Wish::Rests, now);
+        self.allot(grant, Activity::Rests, now);
     }
 
     /// Applies a RETURN; one of another generation is ignored. Returns whether it was applied.
@@ -525,7 +525,7 @@ impl Shares {
                 self.bind(grant, size);
             }
             self.settle(grant);
-            self.allot(grant, Wish::Rests, now);
+            self.allot(grant, Activity::Rests, now);
         }
         applies
     }
@@ -549,7 +549,7 @@ impl Shares {
 
     /// Gives credit to a peer that waited, if some is free.
     pub fn wake(&mut self, grant: &mut Grant, now: Instant) {
-        self.allot(grant, Wish::Blocked, now);
+        self.allot(grant, Activity::Blocked, now);
     }
 
     /// Ends a grant whose sender was silent for 2L; returns true if it did. Call it only after

@@ -5,7 +5,7 @@
 //! loses its ticket. All strangers together count as one node, since one attacker could pretend to
 //! be many.
 
-use crate::handshake::PATIENCE;
+use crate::handshake::CALLER_TIMEOUT;
 use crate::time::{Duration, Instant};
 use std::collections::{BTreeMap, HashMap};
 
@@ -73,7 +73,7 @@ impl AdmissionQueue {
             tickets, by_asker, ..
         } = self;
         tickets.retain(|_, (who, asked)| {
-            let stays = now < *asked + PATIENCE;
+            let stays = now < *asked + CALLER_TIMEOUT;
             if !stays {
                 by_asker.remove(who);
             }

@@ -10,7 +10,7 @@ use crate::time::{Duration, Instant, earlier};
 const GAP: Duration = Duration::from_millis(100);
 
 /// A driver that did not run for longer than this may have been stopped, even if no timer was due
-/// in that time.
+/// meanwhile.
 const ABSENCE: Duration = Duration::from_secs(10);
 
 /// Longest time that a driver transmits before it reads its socket and hands messages over. With

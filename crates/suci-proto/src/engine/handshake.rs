@@ -10,6 +10,7 @@ use crate::handshake::{AttemptPhase, Backlog, Claim, InitRoom, Trust, Wait};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use crate::time::Instant;
+use crate::transmit::Train;
 use crate::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
 use crate::wire::{
     Accept, ContiguousPackets, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType,
@@ -58,7 +59,7 @@ fn contest(
     let contest = if peer.path_address() == Some(from) || !peer.is_live() {
         Contest::Won
     } else {
-        let (silence, closed_port) = (peer.options.silence_timeout, peer.closed_port_patience());
+        let (silence, closed_port) = (peer.options.silence_timeout, peer.closed_port_limit());
         peer.life.contest(now, token, silence, closed_port)
     };
     let outcome = match contest {
@@ -135,8 +136,8 @@ pub(crate) fn unknown(shared: &Shared, cause: &Header) -> Vec<u8> {
 }
 
 impl Engine {
-    /// Sends REFUSED under the node ID that the caller asked for, `asked`: by that the caller finds
-    /// its attempt even if the ID is wrong.
+    /// Sends REFUSED under `asked`, the node ID that the caller asked for: by this ID the caller
+    /// finds its attempt, even if it is not ours.
     fn turn_away(
         &mut self,
         packet: &ArrivedPacket<'_>,
@@ -168,8 +169,8 @@ impl Engine {
     }
 
     /// Handles HELLO: answers it without keeping a peer, if the socket's budget can take the INIT
-    /// (F01, F02). Otherwise the HELLO waits, and its sender hears, when it repeats it, that there
-    /// is no room yet.
+    /// (F01, F02). Otherwise the HELLO waits. Repetitions of it are answered by REFUSED, which
+    /// shows the caller that we live.
     pub(super) fn on_hello(&mut self, packet: &ArrivedPacket<'_>) {
         let (now, arrival, header, body) = (packet.now, packet.arrival, packet.header, packet.body);
         let Ok(hello) = Hello::read(body) else {
@@ -223,7 +224,6 @@ impl Engine {
             Wait::Refused => trust != Trust::Stranger,
         };
         if is_told {
-            // REFUSED shows the caller that we live.
             let code = RefusedCode::NoSocketCredit;
             return self.turn_away(packet, hello.target, code, trust);
         }
@@ -509,22 +509,18 @@ impl Engine {
         if stranger && self.shared.shares.room_for_strangers() == 0 {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
-        self.let_in(key, packet, init, made)
+        Self::let_in(peer, packet, init, made, &mut self.shared)
     }
 
     /// Makes the connection, answers with ACCEPT and takes the data that came with INIT.
     fn let_in(
-        &mut self,
-        key: usize,
+        peer: &mut Peer,
         packet: &ArrivedPacket<'_>,
         init: &Init<'_>,
         made: Instant,
+        shared: &mut Shared,
     ) -> Result<(), NoEntry> {
         let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
-        let shared = &mut self.shared;
-        let Some(peer) = self.peers.get_mut(key) else {
-            return Err(NoEntry::Ignored(DropReason::Outdated));
-        };
         let attempted = peer.attempt.is_some();
         peer.drop_attempt(shared);
         let call = Some(Call {
@@ -605,12 +601,12 @@ impl Engine {
     /// Handles REFUSED: tells the program; the attempt is repeated later.
     pub(super) fn on_refused(&mut self, packet: &ArrivedPacket<'_>) {
         let (now, header, body) = (packet.now, packet.header, packet.body);
-        let (Ok(refused), Some(key)) = (Refused::read(body), self.active_key(header)) else {
+        let key = self.active_key(header);
+        let peer = key.and_then(|key| self.peers.get_mut(key));
+        let (Ok(refused), Some(peer)) = (Refused::read(body), peer) else {
             return self.reject(packet, DropReason::Unsolicited);
         };
-        let Some(peer) = self.peers.get_mut(key) else {
-            return;
-        };
+        let key = peer.key;
         if !peer.on_refused(now, header.tag, refused.code, &mut self.shared) {
             return self.reject(packet, DropReason::Unsolicited);
         }
@@ -645,23 +641,24 @@ impl Engine {
     /// Fills the train with the ACCEPT that is due to a peer, if one is. ACCEPT bypasses the queue
     /// of replies: it goes before any DATA of its connection, and is never dropped for lack of
     /// room.
-    pub(super) fn build_accept(&mut self, now: Instant, key: usize) -> bool {
-        let Some(peer) = self.peers.get_mut(key) else {
-            return false;
-        };
+    pub(super) fn build_accept(
+        now: Instant,
+        peer: &mut Peer,
+        train: &mut Train,
+        shared: &mut Shared,
+    ) -> bool {
         let node = peer.node;
         let Some(accepted) = peer.take_accept_due() else {
             return false;
         };
-        self.shared.log.add(now, || LogRecord::Sent {
+        shared.log.add(now, || LogRecord::Sent {
             packet: PacketType::Accept,
             peer: node,
             to: accepted.to.to,
             tries: accepted.tries,
         });
-        self.train.begin(accepted.to, Ecn::NotEct);
-        self.train.single(&accepted.bytes);
-        self.train_peer = None;
+        train.begin(accepted.to, Ecn::NotEct);
+        train.single(&accepted.bytes);
         true
     }
 
@@ -682,22 +679,19 @@ impl Engine {
     }
 
     /// Queues the packet that a peer's attempt repeats, if it is due.
-    pub(super) fn attempt_packet(&mut self, now: Instant, key: usize) {
-        let Some(peer) = self.peers.get_mut(key) else {
-            return;
-        };
-        if !peer.advance_attempt(now, &mut self.shared) {
+    pub(super) fn attempt_packet(now: Instant, peer: &mut Peer, shared: &mut Shared) {
+        if !peer.advance_attempt(now, shared) {
             return;
         }
         let Some(attempt) = &mut peer.attempt else {
             return;
         };
         let bytes = match attempt.opening.phase() {
-            AttemptPhase::Hello => hello(&self.shared, peer.node, attempt.opening.token()),
+            AttemptPhase::Hello => hello(shared, peer.node, attempt.opening.token()),
             AttemptPhase::Init(bytes) => bytes.clone(),
         };
         if attempt.is_asking() {
-            self.shared.paths.look_up(now, attempt.to);
+            shared.paths.look_up(now, attempt.to);
         }
         attempt.opening.sent(now);
         peer.life.ask(now, peer.options.silence_timeout);
@@ -711,8 +705,8 @@ impl Engine {
             to,
             tries: attempt.opening.tries(),
         };
-        if self.shared.reply(to.into(), bytes) {
-            self.shared.log.add(now, || record);
+        if shared.reply(to.into(), bytes) {
+            shared.log.add(now, || record);
         }
     }
 }

@@ -26,7 +26,8 @@ pub enum OptionsError {
 impl Engine {
     /// Holds all messages to and from `node` back until [`Engine::resume`]. The peer is told, and
     /// holds its own back too; both sides keep accepted messages. Meanwhile [`Engine::send`] fails
-    /// on both. Without a session yet, this is about the next one; with the session it ends.
+    /// on both. If there is no session yet, the next one is suspended. The suspension ends with its
+    /// session.
     ///
     /// # Errors
     /// `UnknownPeer`.

@@ -112,7 +112,7 @@ pub struct Engine {
     train: Train,
     /// The peer whose packets are in the train; `None` for handshake packets.
     train_peer: Option<usize>,
-    /// The peer has nothing to send after this train, unless something happens.
+    /// The peer of the train has nothing more to send, unless something happens.
     train_is_last: bool,
     /// Since when output waits for the program to take an urgent message.
     yields_since: Option<Instant>,
@@ -389,8 +389,7 @@ impl Engine {
         let mut due = core::mem::take(&mut self.due);
         due.clear();
         self.wheel.expire(now, &mut due);
-        // Touch all peers first: if a program's steering function panics, no other peer loses its
-        // timer.
+        // Touch all peers first. Then no other peer loses its timer if a steering function panics.
         due.iter().for_each(|&key| self.touch(key));
         for &key in &due {
             self.update(key, |peer, shared| peer.on_timeout(now, shared));
@@ -437,19 +436,18 @@ impl Engine {
             let Some(key) = self.next_peer() else {
                 return false;
             };
-            let opens =
-                |peer: &Peer| peer.owes_accept() || peer.attempt_at().is_some_and(|at| at <= now);
-            if self.peers.active(key).is_some_and(opens) {
-                if self.build_accept(now, key) {
-                    return true;
-                }
-                self.attempt_packet(now, key);
-            }
             let outranked = self.is_outranked(now, key);
             let Some(peer) = self.peers.get_mut(key) else {
                 self.drop_turn();
                 continue;
             };
+            if peer.owes_accept() || peer.attempt_at().is_some_and(|at| at <= now) {
+                if Self::build_accept(now, peer, &mut self.train, &mut self.shared) {
+                    self.train_peer = None;
+                    return true;
+                }
+                Self::attempt_packet(now, peer, &mut self.shared);
+            }
             if peer.is_itself {
                 self.pass_to_itself(now, key);
                 continue;
@@ -580,9 +578,9 @@ impl Engine {
         ShareStats::new(&self.shared.shares, connections.map(|c| &c.grant))
     }
 
-    /// The kernel charges `bytes` to the socket's receive buffer: checks that the books know of
-    /// them. If it charges more, that is counted ([`Counters::overcharged`]): a packet costs more
-    /// than we charge for it, or senders other than our peers fill the buffer.
+    /// Compares the `bytes` that the kernel charges to the socket's receive buffer with what peers
+    /// may have there. Counts a larger charge ([`Counters::overcharged`]): a packet costs more than
+    /// we charge for it, or senders other than our peers fill the buffer.
     pub fn on_charged(&mut self, bytes: u64) {
         let known = self.shared.shares.allowed();
         self.shared.counters.overcharged += u64::from(bytes > known);

@@ -57,9 +57,9 @@ impl Engine {
     }
 
     /// Forgets the strangers without state to keep: no session, no message, no setting of the
-    /// program's, and no INIT that may still be under way. If all of those have untaken events, the
-    /// events are dropped, too: otherwise a program that takes no events would serve no new node
-    /// any more.
+    /// program's, and no INIT that may still be under way. If all such strangers have untaken
+    /// events, the events are dropped, too: otherwise a program that takes no events would serve no
+    /// new node any more.
     pub(super) fn forget_strangers(&mut self, now: Instant) {
         let mut gone = self.forgettable(now, false);
         if gone.is_empty() {

@@ -80,9 +80,10 @@ impl Engine {
         self.serve_waiting(now);
     }
 
-    /// Dismisses as many peers as nodes wait for a slot (`crowd`, which counts all strangers as
-    /// one), once those peers were idle or had a turn. The other waiting strangers only get slots
-    /// of idle strangers: an attacker with many names takes no slot of a known node.
+    /// Dismisses one peer for each of the `crowd` nodes that wait for a slot, but only peers that
+    /// were idle or had their slot for long enough. `crowd` counts all waiting `strangers` as one.
+    /// The other strangers only get slots of idle strangers, so that an attacker with many names
+    /// takes no slot of a known node.
     fn free_slots(&mut self, now: Instant, crowd: usize, strangers: usize) {
         #[cfg(suci_plant)]
         if crate::plant::active("slots-never-freed") {

@@ -360,7 +360,10 @@ fn urgent_output_is_sent_before_the_program_gets_its_message() {
     let mut world = with_a_message();
     let path = &mut world.peer(1, 0).connection.as_mut().unwrap().path;
     path.heard_from(address(9), || 5, now);
-    assert!(!world.engines[1].defer_output(now), "an address to examine");
+    assert!(
+        !world.engines[1].defer_output(now),
+        "an address to validate"
+    );
 }
 
 /// F16: the acknowledgement was due while the program computed with its message in hand.

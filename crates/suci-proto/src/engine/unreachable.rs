@@ -14,9 +14,9 @@ use crate::time::Instant;
 use crate::types::NodeId;
 use std::net::SocketAddr;
 
-/// Most reports from the network that are handled in each second, and most of this machine's
-/// kernel. Each report is compared with every active peer. Anyone can send the former, which must
-/// not displace the latter.
+/// Most reports that are handled in each second: so many from the network, and so many from this
+/// machine's kernel. Each report is compared with every active peer. They are counted apart,
+/// because anyone can send reports from the network.
 const REPORTS_PER_SECOND: u64 = 1_000;
 
 /// The system's report that a datagram was not delivered.

@@ -21,7 +21,8 @@ pub(super) struct Ranks {
     /// program.
     pub(super) sending: Urgent,
     pub(super) receiving: Urgent,
-    /// The class of the urgent turn in which the train was built, if it was one.
+    /// The class of the urgent channel for which the train was built; `None` if the peer was served
+    /// in the usual order.
     turn: Option<u8>,
     /// When each class last sent something, which tells the classes in use, and the highest class
     /// that ever did.
@@ -125,8 +126,8 @@ impl Engine {
         to_send.is_some() && class > to_send && class > self.next_class_to_send()
     }
 
-    /// Returns true if an urgent channel has something to send that comes before all other peers'
-    /// turns.
+    /// Returns true if an urgent channel has something to send that comes before the data of all
+    /// other peers.
     pub fn has_urgent_output(&mut self) -> bool {
         !self.ranks.sending.is_empty() && self.next_class_to_send() > self.dirty.front_class()
     }

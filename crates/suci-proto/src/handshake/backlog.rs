@@ -4,7 +4,7 @@
 //! Anyone can send HELLOs under any node ID, so their number is bounded, and one that is not
 //! repeated is forgotten.
 
-use super::{Claim, PATIENCE};
+use super::{CALLER_TIMEOUT, Claim};
 use crate::time::{Duration, Instant};
 use crate::types::NodeId;
 use std::collections::{BTreeMap, HashMap};
@@ -93,7 +93,7 @@ impl Backlog {
             by_ticket, tickets, ..
         } = self;
         by_ticket.retain(|_, waiting| {
-            let stays = now < waiting.repeated + PATIENCE;
+            let stays = now < waiting.repeated + CALLER_TIMEOUT;
             if !stays {
                 tickets.remove(&(waiting.claim.node, waiting.claim.origin.to));
             }

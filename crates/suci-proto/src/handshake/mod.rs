@@ -11,5 +11,5 @@ mod pending_inits;
 
 pub(crate) use backlog::{Backlog, Wait};
 pub(crate) use cookie::{Claim, CookieKey};
-pub(crate) use opening::{AttemptPhase, FIRST_WAIT, LONGEST_WAIT, Opening, PATIENCE};
+pub(crate) use opening::{AttemptPhase, CALLER_TIMEOUT, FIRST_WAIT, LONGEST_WAIT, Opening};
 pub(crate) use pending_inits::{InitRoom, PendingInits, Trust};

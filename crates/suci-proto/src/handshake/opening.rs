@@ -7,7 +7,7 @@ pub(crate) const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait: a peer that starts late is found within this time (F23).
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// A caller whose HELLO did not come for this time has gone: two repetitions may be lost.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(2_500);
+pub(crate) const CALLER_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// INITs sent before the cookie may have aged and the attempt begins anew.
 const MAX_INITS: u32 = 6;
 

@@ -48,7 +48,7 @@ pub(super) enum Fault {
 
 /// How the message is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Charging {
     /// Charged with its length.
     Unannounced,
     /// Announced by RTS. Data may arrive only once `granted`. If `ours`, the bytes count in the
@@ -67,7 +67,7 @@ pub(super) fn budgeted(total: u64) -> u64 {
 /// A message that is incomplete, or did not arrive in one piece.
 #[derive(Debug)]
 pub(super) struct Assembly {
-    pub(super) way: Way,
+    pub(super) charging: Charging,
     total: Option<u64>,
     description: Option<Description>,
     /// The highest end of any piece so far.
@@ -80,7 +80,7 @@ impl Assembly {
     /// Returns the state of a message without any piece.
     pub(super) fn unannounced() -> Self {
         Self {
-            way: Way::Unannounced,
+            charging: Charging::Unannounced,
             total: None,
             description: None,
             reach: 0,
@@ -92,7 +92,7 @@ impl Assembly {
     /// Returns the state of a message that an RTS announced.
     pub(super) fn announced(total: u64, description: Description) -> Self {
         Self {
-            way: Way::Announced {
+            charging: Charging::Announced {
                 granted: false,
                 ours: false,
             },
@@ -123,16 +123,16 @@ impl Assembly {
 
     /// Returns the memory credit that the message takes, as far as its length is known.
     pub(super) fn charge(&self) -> u64 {
-        match self.way {
-            Way::Unannounced => charge(self.total.unwrap_or(self.reach), self.header_len()),
-            Way::Announced { .. } => charge(0, self.header_len()),
+        match self.charging {
+            Charging::Unannounced => charge(self.total.unwrap_or(self.reach), self.header_len()),
+            Charging::Announced { .. } => charge(0, self.header_len()),
         }
     }
 
     /// Returns the bytes that it counts in the budget of large messages.
     pub(super) fn budgeted(&self) -> u64 {
-        match self.way {
-            Way::Announced {
+        match self.charging {
+            Charging::Announced {
                 granted: true,
                 ours: true,
             } => budgeted(self.total.unwrap_or(0)),
@@ -164,9 +164,9 @@ impl Assembly {
             (Some(known), _) => known.user_header.len(),
             (None, said) => said.as_ref().map_or(0, |start| start.user_header.len()),
         };
-        Ok(match self.way {
-            Way::Unannounced => charge(total.unwrap_or(reach), header),
-            Way::Announced { .. } => MESSAGE_CHARGE.saturating_add(len64(header)),
+        Ok(match self.charging {
+            Charging::Unannounced => charge(total.unwrap_or(reach), header),
+            Charging::Announced { .. } => MESSAGE_CHARGE.saturating_add(len64(header)),
         })
     }
 
@@ -233,7 +233,7 @@ impl Assembly {
         let is_end = part.start.is_none()
             && part.end
             && self.total == Some(part.end_offset())
-            && self.way == Way::Unannounced
+            && self.charging == Charging::Unannounced
             && self.description.is_some()
             && self.reach == part.offset
             // No byte beyond the offset arrived, so this length covers all bytes before it.
@@ -327,7 +327,7 @@ impl Assembly {
     /// Returns the bytes and description of a complete message that neither was announced nor has a
     /// header. The rest of the assembly can then be reused.
     pub(super) fn take_plain(&mut self) -> Option<(Bytes, Description)> {
-        let plain = self.way == Way::Unannounced && self.header_len() == 0;
+        let plain = self.charging == Charging::Unannounced && self.header_len() == 0;
         let description = self.description.take_if(|_| plain)?;
         let payload = self.buffer.take().map_or_else(Bytes::new, Buffer::freeze);
         Some((payload, description))

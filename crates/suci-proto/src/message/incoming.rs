@@ -8,7 +8,7 @@ pub(super) use accounts::{Accounts, Freed};
 pub(super) use idle::IdleIncoming;
 
 use super::answer::{Answer, IncomingInfo};
-use super::assembly::{Assembly, Description, Fault, Way, budgeted};
+use super::assembly::{Assembly, Charging, Description, Fault, budgeted};
 use super::data::Data;
 use super::packed_queue::{PackedQueue, PackedQueueCache};
 use super::pool::{CHUNKED, Chunk, copy_alone};
@@ -279,7 +279,7 @@ impl IncomingChannel {
         }
         let charged = match self.slot(index) {
             Slot::Pieces(assembly) => {
-                if let Way::Announced { granted: false, .. } = assembly.way {
+                if let Charging::Announced { granted: false, .. } = assembly.charging {
                     return Err(ProtocolError::OutOfPlace("data before its permission"));
                 }
                 assembly.charge_with(frag)
@@ -542,7 +542,7 @@ impl IncomingChannel {
         if let Some(index) = self.index_of(number)
             && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index)
         {
-            assembly.way = Way::Announced {
+            assembly.charging = Charging::Announced {
                 granted: true,
                 ours: memory.is_none(),
             };

@@ -75,9 +75,9 @@ const WARM: usize = if cfg!(test) { 2 } else { 64 };
 
 /// A `u64` with the alignment of a `u32`, so that a struct with shorter numbers needs no padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Halves([u32; 2]);
+struct SplitU64([u32; 2]);
 
-impl Halves {
+impl SplitU64 {
     const fn of(number: u64) -> Self {
         Self([number as u32, (number >> 32) as u32])
     }

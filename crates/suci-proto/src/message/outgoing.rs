@@ -8,7 +8,7 @@
 
 use super::segment::{Filling, SendSegment};
 use super::send_queue::{Cancelled, Released, SendQueue};
-use super::{Completion, Halves};
+use super::{Completion, SplitU64};
 use crate::limits::RTS_INSTEAD;
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use core::ops::Range;
@@ -108,8 +108,8 @@ pub(super) struct OutgoingChannel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IdleOutgoing {
     /// The number of the next message.
-    number: Halves,
-    used: Halves,
+    number: SplitU64,
+    used: SplitU64,
     /// Memory credit left, at most `u32::MAX` bytes.
     room: u32,
 }
@@ -161,8 +161,8 @@ impl OutgoingChannel {
     /// Returns the numbers to keep of the channel while it is idle.
     pub(super) fn frozen(&self) -> IdleOutgoing {
         IdleOutgoing {
-            number: Halves::of(self.queue.end_number()),
-            used: Halves::of(self.used),
+            number: SplitU64::of(self.queue.end_number()),
+            used: SplitU64::of(self.used),
             room: u32::try_from(self.room()).unwrap_or(u32::MAX),
         }
     }

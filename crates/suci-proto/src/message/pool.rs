@@ -1,8 +1,8 @@
 //! The buffers of received bytes, which return here when the program drops its message.
 //!
 //! Received bytes are copied exactly once, to where the program reads them. Long messages get a
-//! buffer of their own from the shelves, which keep it at full length so that it is not zeroed
-//! again. Buffers below [`SHELVED`] are allocated at their exact size: rounding up to a size class
+//! buffer of their own from the pool, which keeps it at full length so that it is not zeroed
+//! again. Buffers below [`POOLED`] are allocated at their exact size: rounding up to a size class
 //! must not cost us more memory than it costs the peer credit. Messages of up to [`CHUNKED`] bytes
 //! that arrive in order share a [`Chunk`].
 
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Shorter buffers are not kept.
-const SHELVED: usize = 4_096;
+const POOLED: usize = 4_096;
 
 /// Longest message that shares a chunk, including its header. Messages of a batch are stored with
 /// the heads of their frames.
@@ -41,10 +41,10 @@ const FULL_CHUNKS: RangeInclusive<usize> = 4..=64;
 /// Buffers for long messages, shared by all sessions of a node. A clone refers to the same pool.
 #[derive(Clone)]
 pub struct Pool {
-    shelves: Arc<Mutex<Shelves>>,
+    buffers: Arc<Mutex<FreeBuffers>>,
 }
 
-struct Shelves {
+struct FreeBuffers {
     /// Buffers at full length, by that length.
     free: BTreeMap<usize, Vec<Vec<u8>>>,
     kept: usize,
@@ -60,12 +60,12 @@ impl core::fmt::Debug for Pool {
     }
 }
 
-impl Shelves {
-    /// Removes and returns a buffer of the fullest shelf other than that of `class`. So the buffers
+impl FreeBuffers {
+    /// Removes and returns a buffer of the largest list other than that of `class`. So the buffers
     /// of sizes in use stay, not those of sizes used earlier.
     fn take_off(&mut self, class: usize) -> Option<Vec<u8>> {
         let others = self.free.iter_mut().filter(|(other, _)| **other != class);
-        let (_, fullest) = others.max_by_key(|(other, shelf)| other.saturating_mul(shelf.len()))?;
+        let (_, fullest) = others.max_by_key(|(other, list)| other.saturating_mul(list.len()))?;
         let buffer = fullest.pop()?;
         self.kept = self.kept.saturating_sub(buffer.len());
         Some(buffer)
@@ -77,14 +77,14 @@ impl Pool {
     /// as much for small ones, but at least 64 KiB and at most 1 MiB.
     #[must_use]
     pub fn new(max_kept: usize) -> Self {
-        let shelves = Shelves {
+        let buffers = FreeBuffers {
             free: BTreeMap::new(),
             kept: 0,
             max_kept,
             full_chunks: VecDeque::new(),
         };
         Self {
-            shelves: Arc::new(Mutex::new(shelves)),
+            buffers: Arc::new(Mutex::new(buffers)),
         }
     }
 
@@ -94,23 +94,23 @@ impl Pool {
         self.lock().kept
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelves> {
-        // No code between lock and unlock leaves the shelves half changed.
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FreeBuffers> {
+        // No code between lock and unlock leaves the buffers half changed.
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a buffer of `len` bytes with unspecified (old or zero) content. The caller has
     /// charged them.
     pub(super) fn take(&self, len: usize) -> Buffer {
-        if len < SHELVED {
+        if len < POOLED {
             return Buffer::supplied(vec![0; len].into(), len);
         }
         let class = class(len);
         let old = {
-            let mut shelves = self.lock();
-            let old = shelves.free.get_mut(&class).and_then(Vec::pop);
+            let mut buffers = self.lock();
+            let old = buffers.free.get_mut(&class).and_then(Vec::pop);
             if old.is_some() {
-                shelves.kept = shelves.kept.saturating_sub(class);
+                buffers.kept = buffers.kept.saturating_sub(class);
             }
             old
         };
@@ -124,10 +124,10 @@ impl Pool {
     /// Keeps a full chunk of [`CHUNK`] bytes, and returns one whose messages were all dropped, if
     /// there is one.
     fn exchange(&self, full: BytesMut) -> Option<BytesMut> {
-        let mut shelves = self.lock();
-        let most = shelves.max_kept / CHUNK;
+        let mut buffers = self.lock();
+        let most = buffers.max_kept / CHUNK;
         let most = most.clamp(*FULL_CHUNKS.start(), *FULL_CHUNKS.end());
-        let chunks = &mut shelves.full_chunks;
+        let chunks = &mut buffers.full_chunks;
         let free = chunks.iter_mut().position(|chunk| chunk.try_reclaim(CHUNK));
         let free = free.and_then(|index| chunks.remove(index));
         if chunks.len() >= most {
@@ -140,26 +140,26 @@ impl Pool {
     fn put_back(&self, data: Vec<u8>) {
         // Declared before the lock, so that its buffers are freed after unlocking.
         let mut given_up = Vec::new();
-        let mut shelves = self.lock();
-        if data.len() > shelves.max_kept {
+        let mut buffers = self.lock();
+        if data.len() > buffers.max_kept {
             return;
         }
-        while shelves.kept.saturating_add(data.len()) > shelves.max_kept {
-            match shelves.take_off(data.len()) {
+        while buffers.kept.saturating_add(data.len()) > buffers.max_kept {
+            match buffers.take_off(data.len()) {
                 Some(other) => given_up.push(other),
                 None => return,
             }
         }
-        shelves.kept = shelves.kept.saturating_add(data.len());
-        shelves.free.entry(data.len()).or_default().push(data);
+        buffers.kept = buffers.kept.saturating_add(data.len());
+        buffers.free.entry(data.len()).or_default().push(data);
     }
 }
 
 /// Returns the length kept for a buffer of `len` bytes: four steps per power of two, at most a
 /// quarter wasted.
 fn class(len: usize) -> usize {
-    let step = (1_usize << len.max(SHELVED).ilog2()) / 4;
-    len.max(SHELVED)
+    let step = (1_usize << len.max(POOLED).ilog2()) / 4;
+    len.max(POOLED)
         .checked_next_multiple_of(step)
         .unwrap_or(len)
 }
@@ -366,7 +366,7 @@ impl Chunk {
 /// Copies `header` and then `data` to memory of their own.
 pub(super) fn copy_alone(pool: &Pool, header: &[u8], data: &[u8]) -> Bytes {
     let len = header.len().saturating_add(data.len());
-    if len < SHELVED {
+    if len < POOLED {
         let mut own = Vec::with_capacity(len);
         own.extend_from_slice(header);
         own.extend_from_slice(data);

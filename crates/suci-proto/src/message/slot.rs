@@ -1,6 +1,6 @@
 //! One message of a channel, from its first byte until the program takes it.
 
-use super::assembly::{Assembly, Description, Way};
+use super::assembly::{Assembly, Charging, Description};
 use super::buffer_cache::BufferCache;
 use super::{charge, len64};
 use crate::limits::MESSAGE_CHARGE;
@@ -82,7 +82,9 @@ impl Slot {
     pub(super) fn was_announced(&self) -> bool {
         match self {
             Self::Unseen | Self::Whole { .. } | Self::Void { .. } => false,
-            Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.way != Way::Unannounced,
+            Self::Pieces(assembly) | Self::Assembled(assembly) => {
+                assembly.charging != Charging::Unannounced
+            }
             Self::Refused { .. } => true,
         }
     }

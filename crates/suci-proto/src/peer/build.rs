@@ -162,7 +162,9 @@ impl Peer {
         if let Some(connection) = &mut self.connection {
             connection.control_at = None;
         }
-        if self.build_examination(now, train, shared) || self.build_path_probe(now, train, shared) {
+        if self.build_path_validation(now, train, shared)
+            || self.build_path_probe(now, train, shared)
+        {
             return Built::Train;
         }
         self.replace_if_used_up(now, shared);

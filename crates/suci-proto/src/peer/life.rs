@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The state does not change.
-    Patience,
+    Unchanged,
     /// The silence timeout has passed: the peer is lost, for now.
     Lost,
     /// The silence timeout has passed for a peer whose engine does not run while its program
@@ -42,7 +42,7 @@ pub(crate) enum Contest {
 
 /// The limits of a peer's silence.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct SilenceLimits {
     pub(crate) silence_timeout: Duration,
     pub(crate) give_up_after: Duration,
     /// The peer announced that its engine does not run while its program computes, so silence of
@@ -189,15 +189,15 @@ impl Life {
     /// after something began to wait for it or, before it ever answered, after the first HELLO. The
     /// peer must have been asked twice, and had half of the timeout to answer the second question:
     /// without credit to ask, silence shows nothing, and a single question may be lost.
-    fn lost_at(&self, patience: Patience) -> Option<Instant> {
+    fn lost_at(&self, limits: SilenceLimits) -> Option<Instant> {
         let (since, may_be_dead) = match self.link {
             Link::Up => (self.silent_since(), true),
             Link::Connecting => (self.asked, true),
             Link::Quiet => (None, true),
             _ => (None, false),
         };
-        let dead = self.dead_at(patience.closed_port).filter(|_| may_be_dead);
-        earlier(dead, since.and_then(|at| self.silent_at(at, patience)))
+        let dead = self.dead_at(limits.closed_port).filter(|_| may_be_dead);
+        earlier(dead, since.and_then(|at| self.silent_at(at, limits)))
     }
 
     /// Returns when the peer counts as dead, if nothing is heard meanwhile: this machine's kernel
@@ -210,24 +210,24 @@ impl Life {
     }
 
     /// Returns when a peer counts as lost by a silence that began at `since` alone.
-    fn silent_at(&self, since: Instant, patience: Patience) -> Option<Instant> {
+    fn silent_at(&self, since: Instant, limits: SilenceLimits) -> Option<Instant> {
         let asked = self.asked_again?;
         let since = self.put_off.map_or(since, |at| at.max(since));
-        let timeout = patience.silence_timeout;
+        let timeout = limits.silence_timeout;
         Some((since + timeout).max(asked + timeout / 2))
     }
 
     /// Judges the silence at `now`; returns `Lost` and `Quiet` only once.
-    pub(crate) fn judge(&mut self, now: Instant, patience: Patience) -> Verdict {
-        let silent = self.lost_at(patience).is_some_and(|at| now >= at);
-        if patience.unattended {
+    pub(crate) fn judge(&mut self, now: Instant, limits: SilenceLimits) -> Verdict {
+        let silent = self.lost_at(limits).is_some_and(|at| now >= at);
+        if limits.unattended {
             if silent {
                 self.link = Link::Quiet;
                 return Verdict::Quiet;
             }
-            return Verdict::Patience;
+            return Verdict::Unchanged;
         }
-        if self.given_up_at(patience).is_some_and(|at| now >= at) {
+        if self.given_up_at(limits).is_some_and(|at| now >= at) {
             return Verdict::GiveUp;
         }
         if silent {
@@ -237,7 +237,7 @@ impl Life {
             }
             return Verdict::Lost;
         }
-        Verdict::Patience
+        Verdict::Unchanged
     }
 
     /// Notes the report of this machine's kernel that the peer's port is closed. Returns true for
@@ -268,15 +268,15 @@ impl Life {
     }
 
     /// Returns when [`Life::judge`] may have a new result.
-    pub(crate) fn deadline(&self, patience: Patience) -> Option<Instant> {
-        let given_up = self.given_up_at(patience);
-        let given_up = given_up.filter(|_| !patience.unattended);
-        earlier(self.lost_at(patience), given_up)
+    pub(crate) fn deadline(&self, limits: SilenceLimits) -> Option<Instant> {
+        let given_up = self.given_up_at(limits);
+        let given_up = given_up.filter(|_| !limits.unattended);
+        earlier(self.lost_at(limits), given_up)
     }
 
     /// Returns when the session is given up, if nothing is heard meanwhile.
-    fn given_up_at(&self, patience: Patience) -> Option<Instant> {
-        Some(self.silent_since()? + patience.give_up_after)
+    fn given_up_at(&self, limits: SilenceLimits) -> Option<Instant> {
+        Some(self.silent_since()? + limits.give_up_after)
     }
 
     /// Notes a report that may explain the peer's silence. A report changes nothing else: it may be
@@ -376,14 +376,14 @@ mod tests {
     use super::*;
     use crate::event::RefusedReason;
 
-    const PATIENCE: Patience = Patience {
+    const LIMITS: SilenceLimits = SilenceLimits {
         silence_timeout: Duration::from_secs(10),
         give_up_after: Duration::from_secs(300),
         unattended: false,
         closed_port: Duration::from_millis(50),
     };
 
-    const TIMEOUT: Duration = PATIENCE.silence_timeout;
+    const TIMEOUT: Duration = LIMITS.silence_timeout;
 
     fn at(seconds: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(seconds)
@@ -391,8 +391,8 @@ mod tests {
 
     /// Asks the peer at `second`, and again two seconds later.
     fn ask(life: &mut Life, second: u64) {
-        life.ask(at(second), PATIENCE.silence_timeout);
-        life.ask(at(second + 2), PATIENCE.silence_timeout);
+        life.ask(at(second), LIMITS.silence_timeout);
+        life.ask(at(second + 2), LIMITS.silence_timeout);
     }
 
     fn up() -> Life {
@@ -406,27 +406,27 @@ mod tests {
         let mut life = up();
         life.set_waiting(at(1), true);
         ask(&mut life, 1);
-        assert_eq!(life.judge(at(10), PATIENCE), Verdict::Patience);
-        assert_eq!(life.judge(at(11), PATIENCE), Verdict::Lost);
-        assert_eq!(life.judge(at(12), PATIENCE), Verdict::Patience, "said once");
-        assert_eq!(life.deadline(PATIENCE), Some(at(301)));
-        assert_eq!(life.judge(at(301), PATIENCE), Verdict::GiveUp);
+        assert_eq!(life.judge(at(10), LIMITS), Verdict::Unchanged);
+        assert_eq!(life.judge(at(11), LIMITS), Verdict::Lost);
+        assert_eq!(life.judge(at(12), LIMITS), Verdict::Unchanged, "said once");
+        assert_eq!(life.deadline(LIMITS), Some(at(301)));
+        assert_eq!(life.judge(at(301), LIMITS), Verdict::GiveUp);
     }
 
     #[test]
     fn f17_an_unattended_peer_is_quiet_and_never_given_up() {
-        let patience = Patience {
+        let limits = SilenceLimits {
             unattended: true,
-            ..PATIENCE
+            ..LIMITS
         };
         let mut life = up();
         life.set_waiting(at(0), true);
         ask(&mut life, 0);
-        assert_eq!(life.deadline(patience), Some(at(10)));
-        assert_eq!(life.judge(at(10), patience), Verdict::Quiet);
+        assert_eq!(life.deadline(limits), Some(at(10)));
+        assert_eq!(life.judge(at(10), limits), Verdict::Quiet);
         assert_eq!(life.link(), Link::Quiet);
-        assert_eq!(life.deadline(patience), None, "nothing follows");
-        assert_eq!(life.judge(at(100_000), patience), Verdict::Patience);
+        assert_eq!(life.deadline(limits), None, "nothing follows");
+        assert_eq!(life.judge(at(100_000), limits), Verdict::Unchanged);
         assert!(life.hear(at(100_001)), "up again");
     }
 
@@ -435,11 +435,11 @@ mod tests {
         let mut life = up();
         life.set_waiting(at(0), true);
         ask(&mut life, 0);
-        assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
+        assert_eq!(life.judge(at(10), LIMITS), Verdict::Lost);
         assert!(life.hear(at(20)), "came up again");
         assert!(!life.hear(at(21)), "once");
         ask(&mut life, 21);
-        assert_eq!(life.deadline(PATIENCE), Some(at(31)));
+        assert_eq!(life.deadline(LIMITS), Some(at(31)));
     }
 
     #[test]
@@ -449,32 +449,32 @@ mod tests {
         ask(&mut life, 0);
         for second in 1..300 {
             life.put_off(at(second));
-            assert_eq!(life.judge(at(second), PATIENCE), Verdict::Patience);
+            assert_eq!(life.judge(at(second), LIMITS), Verdict::Unchanged);
         }
-        assert_eq!(life.deadline(PATIENCE), Some(at(300)));
-        assert_eq!(life.judge(at(300), PATIENCE), Verdict::GiveUp);
+        assert_eq!(life.deadline(LIMITS), Some(at(300)));
+        assert_eq!(life.judge(at(300), LIMITS), Verdict::GiveUp);
         let mut life = up();
         life.set_waiting(at(0), true);
         ask(&mut life, 0);
         life.put_off(at(5));
-        assert_eq!(life.deadline(PATIENCE), Some(at(15)));
-        assert_eq!(life.judge(at(15), PATIENCE), Verdict::Lost);
+        assert_eq!(life.deadline(LIMITS), Some(at(15)));
+        assert_eq!(life.judge(at(15), LIMITS), Verdict::Lost);
     }
 
     #[test]
     fn f17_a_peer_that_was_not_asked_is_not_lost() {
         let mut life = up();
         life.set_waiting(at(0), true);
-        assert_eq!(life.deadline(PATIENCE), Some(at(300)), "given up at last");
-        assert_eq!(life.judge(at(20), PATIENCE), Verdict::Patience);
-        life.ask(at(20), PATIENCE.silence_timeout);
-        life.ask(at(21), PATIENCE.silence_timeout);
-        assert_eq!(life.deadline(PATIENCE), Some(at(300)), "asked once");
-        life.ask(at(24), PATIENCE.silence_timeout);
-        life.ask(at(28), PATIENCE.silence_timeout);
-        assert_eq!(life.deadline(PATIENCE), Some(at(29)));
-        assert_eq!(life.judge(at(28), PATIENCE), Verdict::Patience);
-        assert_eq!(life.judge(at(29), PATIENCE), Verdict::Lost);
+        assert_eq!(life.deadline(LIMITS), Some(at(300)), "given up at last");
+        assert_eq!(life.judge(at(20), LIMITS), Verdict::Unchanged);
+        life.ask(at(20), LIMITS.silence_timeout);
+        life.ask(at(21), LIMITS.silence_timeout);
+        assert_eq!(life.deadline(LIMITS), Some(at(300)), "asked once");
+        life.ask(at(24), LIMITS.silence_timeout);
+        life.ask(at(28), LIMITS.silence_timeout);
+        assert_eq!(life.deadline(LIMITS), Some(at(29)));
+        assert_eq!(life.judge(at(28), LIMITS), Verdict::Unchanged);
+        assert_eq!(life.judge(at(29), LIMITS), Verdict::Lost);
     }
 
     #[test]
@@ -483,22 +483,18 @@ mod tests {
         let mut life = Life::new(at(0));
         life.connecting();
         ask(&mut life, 5);
-        assert_eq!(
-            life.deadline(PATIENCE),
-            Some(at(15)),
-            "nothing waits for it"
-        );
+        assert_eq!(life.deadline(LIMITS), Some(at(15)), "nothing waits for it");
         life.note_cause(refused);
-        assert_eq!(life.judge(at(14), PATIENCE), Verdict::Patience);
-        assert_eq!(life.judge(at(15), PATIENCE), Verdict::Lost);
+        assert_eq!(life.judge(at(14), LIMITS), Verdict::Unchanged);
+        assert_eq!(life.judge(at(15), LIMITS), Verdict::Lost);
         assert_eq!((life.link(), life.cause()), (Link::Lost, refused));
         assert_eq!(
-            life.judge(at(1_000), PATIENCE),
-            Verdict::Patience,
+            life.judge(at(1_000), LIMITS),
+            Verdict::Unchanged,
             "said once"
         );
         life.set_waiting(at(1_000), true);
-        assert_eq!(life.deadline(PATIENCE), Some(at(1_300)), "given up later");
+        assert_eq!(life.deadline(LIMITS), Some(at(1_300)), "given up later");
         assert!(life.hear(at(1_001)), "it starts late");
         assert_eq!(life.cause(), LostCause::NoAnswer);
     }
@@ -506,27 +502,26 @@ mod tests {
     #[test]
     fn an_idle_peer_is_never_lost() {
         let mut life = up();
-        assert_eq!(life.judge(at(10_000), PATIENCE), Verdict::Patience);
+        assert_eq!(life.judge(at(10_000), LIMITS), Verdict::Unchanged);
         life.set_waiting(at(10_000), true);
         ask(&mut life, 10_000);
         assert_eq!(
-            life.judge(at(10_001), PATIENCE),
-            Verdict::Patience,
+            life.judge(at(10_001), LIMITS),
+            Verdict::Unchanged,
             "counted from the wait"
         );
     }
 
     #[test]
     fn f12_f14_a_peer_lost_to_a_claim_of_its_id_was_asked_long_enough() {
-        let timeout = PATIENCE.silence_timeout;
+        let timeout = LIMITS.silence_timeout;
         let mut life = up();
         life.set_waiting(at(0), true);
         ask(&mut life, 0);
-        let contest = |life: &mut Life, second| {
-            life.contest(at(second), second, timeout, PATIENCE.closed_port)
-        };
+        let contest =
+            |life: &mut Life, second| life.contest(at(second), second, timeout, LIMITS.closed_port);
         assert_ne!(contest(&mut life, 9), Contest::Won, "it may yet answer");
-        assert_eq!(life.judge(at(10), PATIENCE), Verdict::Lost);
+        assert_eq!(life.judge(at(10), LIMITS), Verdict::Lost);
         assert_eq!(contest(&mut life, 10), Contest::Won);
         assert!(life.hear(at(11)), "it lives after all");
         assert_ne!(contest(&mut life, 12), Contest::Won, "and is asked anew");
@@ -535,24 +530,24 @@ mod tests {
 
     #[test]
     fn f12_the_first_init_of_a_claim_waits_for_the_old_process_to_answer() {
-        let timeout = PATIENCE.silence_timeout;
+        let timeout = LIMITS.silence_timeout;
         let mut life = up();
         assert_eq!(
-            life.contest(at(1), 7, timeout, PATIENCE.closed_port),
+            life.contest(at(1), 7, timeout, LIMITS.closed_port),
             Contest::Open
         );
         assert!(!life.hear(at(1)), "it answers");
         assert_eq!(
-            life.contest(at(1), 7, timeout, PATIENCE.closed_port),
+            life.contest(at(1), 7, timeout, LIMITS.closed_port),
             Contest::Lost
         );
         assert_eq!(
-            life.contest(at(1), 8, timeout, PATIENCE.closed_port),
+            life.contest(at(1), 8, timeout, LIMITS.closed_port),
             Contest::Lost,
             "another"
         );
         assert_eq!(
-            life.contest(at(3), 9, timeout, PATIENCE.closed_port),
+            life.contest(at(3), 9, timeout, LIMITS.closed_port),
             Contest::Open
         );
     }
@@ -562,58 +557,57 @@ mod tests {
         let ms = |ms| at(1) + Duration::from_millis(ms);
         let mut life = up();
         life.set_waiting(at(1), true);
-        life.ask(at(1), PATIENCE.silence_timeout);
+        life.ask(at(1), LIMITS.silence_timeout);
         assert!(life.on_port_closed(ms(10)));
         assert!(!life.on_port_closed(ms(20)), "known already");
         assert_eq!(
-            life.contest(ms(20), 7, TIMEOUT, PATIENCE.closed_port),
+            life.contest(ms(20), 7, TIMEOUT, LIMITS.closed_port),
             Contest::Open
         );
         assert_eq!(
-            life.contest(ms(30), 7, TIMEOUT, PATIENCE.closed_port),
+            life.contest(ms(30), 7, TIMEOUT, LIMITS.closed_port),
             Contest::Open
         );
-        assert_eq!(life.deadline(PATIENCE), Some(ms(60)));
-        assert_eq!(life.judge(ms(59), PATIENCE), Verdict::Patience);
-        assert_eq!(life.judge(ms(60), PATIENCE), Verdict::Lost);
+        assert_eq!(life.deadline(LIMITS), Some(ms(60)));
+        assert_eq!(life.judge(ms(59), LIMITS), Verdict::Unchanged);
+        assert_eq!(life.judge(ms(60), LIMITS), Verdict::Lost);
         assert_eq!(life.cause(), LostCause::ProcessDied);
         assert_eq!(
-            life.contest(ms(60), 7, TIMEOUT, PATIENCE.closed_port),
+            life.contest(ms(60), 7, TIMEOUT, LIMITS.closed_port),
             Contest::Won
         );
         // The report was wrong: the peer answers.
         let mut life = up();
         life.set_waiting(at(1), true);
-        life.ask(at(1), PATIENCE.silence_timeout);
+        life.ask(at(1), LIMITS.silence_timeout);
         assert!(life.on_port_closed(ms(10)));
         assert!(!life.hear(ms(20)));
-        assert_eq!(life.judge(ms(60), PATIENCE), Verdict::Patience);
+        assert_eq!(life.judge(ms(60), LIMITS), Verdict::Unchanged);
         assert!(life.on_port_closed(ms(70)), "news again");
     }
 
     #[test]
     fn f12_a_closed_port_decides_a_contest_however_the_link_stands() {
-        let patience = Patience {
+        let limits = SilenceLimits {
             unattended: true,
-            ..PATIENCE
+            ..LIMITS
         };
         // One peer is long idle, the other long quiet.
         let (idle, mut quiet) = (up(), up());
         quiet.set_waiting(at(0), true);
         ask(&mut quiet, 0);
-        assert_eq!(quiet.judge(at(10), patience), Verdict::Quiet);
+        assert_eq!(quiet.judge(at(10), limits), Verdict::Quiet);
         for mut life in [idle, quiet] {
-            let contest =
-                |life: &mut Life, now| life.contest(now, 7, TIMEOUT, patience.closed_port);
+            let contest = |life: &mut Life, now| life.contest(now, 7, TIMEOUT, limits.closed_port);
             assert_eq!(contest(&mut life, at(60)), Contest::Open);
             life.ask(at(60), TIMEOUT);
             assert!(life.on_port_closed(at(60)));
             let short = at(60) + Duration::from_millis(49);
             assert_eq!(contest(&mut life, short), Contest::Open);
             let dead = at(60) + Duration::from_millis(50);
-            assert_eq!(life.deadline(PATIENCE), Some(dead));
+            assert_eq!(life.deadline(LIMITS), Some(dead));
             assert_eq!(contest(&mut life, dead), Contest::Won);
-            assert_eq!(life.judge(dead, PATIENCE), Verdict::Lost);
+            assert_eq!(life.judge(dead, LIMITS), Verdict::Lost);
             assert_eq!(life.cause(), LostCause::ProcessDied);
         }
     }
@@ -624,7 +618,7 @@ mod tests {
         life.set_waiting(at(0), true);
         ask(&mut life, 0);
         life.shift(Duration::from_secs(60));
-        assert_eq!(life.judge(at(61), PATIENCE), Verdict::Patience);
-        assert_eq!(life.judge(at(70), PATIENCE), Verdict::Lost);
+        assert_eq!(life.judge(at(61), LIMITS), Verdict::Unchanged);
+        assert_eq!(life.judge(at(70), LIMITS), Verdict::Lost);
     }
 }

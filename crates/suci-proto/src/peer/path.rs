@@ -20,9 +20,9 @@ const SELDOM_WAIT: Duration = Duration::from_nanos(CREDIT_LAPSE.as_nanos() as u6
 /// Probe timeouts in a row after which this host's own address may be the cause.
 const DOUBTED_AFTER: u32 = 3;
 
-/// An address under examination.
+/// An address under validation (RFC 9000 section 8.2).
 #[derive(Clone, Copy, Debug)]
-struct Probation {
+struct PathValidation {
     address: SocketAddr,
     nonce: u64,
     tries: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Path {
     /// The address of this host that the peer called: packets leave from it. `None` if this host
     /// called, or if the socket has a single address.
     source: Option<IpAddr>,
-    probation: Option<Box<Probation>>,
+    validation: Option<Box<PathValidation>>,
 }
 
 impl Path {
@@ -47,7 +47,7 @@ impl Path {
         Self {
             address: destination.to,
             source: destination.source,
-            probation: None,
+            validation: None,
         }
     }
 
@@ -86,18 +86,18 @@ impl Path {
         now: Instant,
     ) {
         if from == self.address {
-            self.probation = None;
+            self.validation = None;
             return;
         }
-        match &mut self.probation {
+        match &mut self.validation {
             Some(p) if p.address == from => {
                 // The answer to its last challenge may be under way: the nonce stays.
                 if p.next_at.is_none() {
                     (p.tries, p.next_at) = (0, Some(now));
                 }
             }
-            probation => {
-                *probation = Some(Box::new(Probation {
+            validation => {
+                *validation = Some(Box::new(PathValidation {
                     address: from,
                     nonce: nonce(),
                     tries: 0,
@@ -110,7 +110,7 @@ impl Path {
 
     /// Returns the challenge that is due at `now`: its destination and nonce.
     pub(crate) fn challenge_due(&self, now: Instant) -> Option<(SocketAddr, u64)> {
-        self.probation
+        self.validation
             .as_deref()
             .filter(|p| p.next_at.is_some_and(|at| at <= now))
             .map(|p| (p.address, p.nonce))
@@ -118,7 +118,7 @@ impl Path {
 
     /// Notes that the challenge was sent; `seldom` if even the reserve for control is used up.
     pub(crate) fn challenge_sent(&mut self, now: Instant, seldom: bool) {
-        if let Some(p) = &mut self.probation {
+        if let Some(p) = &mut self.validation {
             if p.tries == 0 {
                 p.asked_at = Some(now);
             }
@@ -130,16 +130,16 @@ impl Path {
 
     /// Returns when the next challenge is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.probation.as_deref().and_then(|p| p.next_at)
+        self.validation.as_deref().and_then(|p| p.next_at)
     }
 
     /// Handles a RESPONSE. If it moves the path, returns an upper bound of the new round trip: all
     /// challenges carry the same nonce, so the time counts from the first.
     pub(crate) fn on_response(&mut self, nonce: u64, now: Instant) -> Option<Duration> {
-        let examined = self.probation.as_deref().filter(|p| p.nonce == nonce)?;
-        let asked_at = examined.asked_at?;
-        self.address = examined.address;
-        self.probation = None;
+        let validated = self.validation.as_deref().filter(|p| p.nonce == nonce)?;
+        let asked_at = validated.asked_at?;
+        self.address = validated.address;
+        self.validation = None;
         Some(now.since(asked_at))
     }
 }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_from_the_old_address_ends_the_probation() {
+    fn a_packet_from_the_old_address_ends_the_validation() {
         let mut path = Path::new(address(1).into());
         path.heard_from(address(2), || 77, Instant::ZERO);
         path.heard_from(address(1), || 78, Instant::ZERO);

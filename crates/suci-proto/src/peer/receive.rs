@@ -10,6 +10,7 @@
 use super::connection::CongestionUndo;
 use super::ecn::EcnSignal;
 use super::end::Ending;
+use super::session::Session;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
@@ -21,7 +22,7 @@ use crate::log::LogRecord;
 use crate::message::Outbox;
 use crate::recovery::{AckDelays, AckSummary, LossSummary, Recovery};
 use crate::time::Instant;
-use crate::types::{PacketNumber, ProtocolError};
+use crate::types::{NodeId, PacketNumber, ProtocolError};
 use crate::wire::{
     self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, Close, ContiguousPackets, Credit, EcnCounts,
     Frame, PacketPart,
@@ -252,7 +253,10 @@ impl Peer {
             }
             Frame::Close(close) => effects.close = Some(close),
             Frame::Challenge(nonce) => connection.pending.respond(nonce, effects.elsewhere),
-            Frame::Response(nonce) => self.on_response(now, nonce, shared),
+            Frame::Response(nonce) => {
+                let moved = connection.on_response(now, nonce, self.node, session, shared);
+                self.last_source = moved.or(self.last_source);
+            }
             Frame::Mode { number, mode } => {
                 if connection.modes.on_heard(number, mode) {
                     connection.apply_peer_mode();
@@ -265,35 +269,6 @@ impl Peer {
             Frame::MaxChannels { limit } => session.outbox.set_max_channels(limit),
         }
         Ok(())
-    }
-
-    /// Handles RESPONSE: if it answers our challenge of a new address, the path moves there.
-    /// Measurements of the old path, and packets still under way to it, do not apply to the new one
-    /// (RFC 9000 9.4).
-    fn on_response(&mut self, now: Instant, nonce: u64, shared: &mut Shared) {
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        let from = connection.path.address();
-        let Some(round_trip) = connection.path.on_response(nonce, now) else {
-            return;
-        };
-        let address = connection.path.address();
-        shared.log.add(now, || LogRecord::Moved {
-            peer: self.node,
-            from,
-            to: address,
-        });
-        self.last_source = Some(address);
-        connection.begin_on_path(&shared.paths, now);
-        connection.ecn.on_path_changed();
-        connection.undo = CongestionUndo::default();
-        connection.cwnd_validation.on_path_changed();
-        connection.pinged_at = None;
-        let (recovery, mut fate) = connection.fates(&mut self.session);
-        recovery.drop_all(&mut fate);
-        recovery.on_path_changed(round_trip);
-        shared.paths.ask(self.node, address);
     }
 
     #[inline(never)]
@@ -452,6 +427,33 @@ fn is_allowed_while_draining(frame: &Frame<'_>) -> bool {
 }
 
 impl Connection {
+    /// Handles RESPONSE: if it answers our challenge of a new address, the path moves there.
+    /// Measurements of the old path, and packets still under way to it, do not apply to the new one
+    /// (RFC 9000 9.4). Returns the new address.
+    fn on_response(
+        &mut self,
+        now: Instant,
+        nonce: u64,
+        peer: NodeId,
+        session: &mut Session,
+        shared: &mut Shared,
+    ) -> Option<SocketAddr> {
+        let from = self.path.address();
+        let round_trip = self.path.on_response(nonce, now)?;
+        let to = self.path.address();
+        shared.log.add(now, || LogRecord::Moved { peer, from, to });
+        self.begin_on_path(&shared.paths, now);
+        self.ecn.on_path_changed();
+        self.undo = CongestionUndo::default();
+        self.cwnd_validation.on_path_changed();
+        self.pinged_at = None;
+        let (recovery, mut fate) = self.fates(session);
+        recovery.drop_all(&mut fate);
+        recovery.on_path_changed(round_trip);
+        shared.paths.ask(peer, to);
+        Some(to)
+    }
+
     /// Handles a credit for the messages in `outbox`.
     fn on_credit(&mut self, now: Instant, credit: &Credit, outbox: &mut Outbox) {
         self.credit.on_grant(credit, now);

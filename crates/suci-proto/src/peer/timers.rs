@@ -1,6 +1,6 @@
 //! A peer's deadlines: what happens when time passes.
 
-use super::life::{Patience, Verdict};
+use super::life::{SilenceLimits, Verdict};
 use super::{Closing, Connection, Peer};
 use crate::counters::Link;
 use crate::engine::Shared;
@@ -44,7 +44,7 @@ impl Peer {
         }
         // Usually an acknowledgement or a probe is due long before.
         if earliest.0 > self.silent_from() || self.life.is_port_closed() {
-            earliest.note(self.life.deadline(self.patience()));
+            earliest.note(self.life.deadline(self.silence_limits()));
             earliest.note(self.keep_alive_at());
         }
         (earliest.0 < Instant::MAX).then_some(earliest.0)
@@ -52,10 +52,10 @@ impl Peer {
 
     /// Returns the time before which the peer's silence means nothing.
     fn silent_from(&self) -> Instant {
-        let patience = nanos(self.options.silence_timeout) / u64::from(KEEP_ALIVES);
+        let interval = nanos(self.options.silence_timeout) / u64::from(KEEP_ALIVES);
         let heard = self.life.last_heard().as_nanos();
         let at = Instant::from_nanos(
-            heard.saturating_add(patience.min(nanos(self.options.give_up_after))),
+            heard.saturating_add(interval.min(nanos(self.options.give_up_after))),
         );
         self.life.pauses_at().map_or(at, |pause| pause.min(at))
     }
@@ -66,21 +66,21 @@ impl Peer {
     }
 
     /// Returns the limits of this peer's silence now.
-    pub(crate) fn patience(&self) -> Patience {
-        let mut patience = Patience {
+    pub(crate) fn silence_limits(&self) -> SilenceLimits {
+        let mut limits = SilenceLimits {
             silence_timeout: self.options.silence_timeout,
             give_up_after: self.options.give_up_after,
             // If the port is closed, no process computes.
             unattended: self.unattended
                 && self.session.is_established()
                 && !self.life.is_port_closed(),
-            closed_port: self.closed_port_patience(),
+            closed_port: self.closed_port_limit(),
         };
         if self.put_off {
-            patience.silence_timeout = self.options.silence_timeout.max(PUT_OFF);
-            patience.give_up_after = self.options.give_up_after.max(PUT_OFF);
+            limits.silence_timeout = self.options.silence_timeout.max(PUT_OFF);
+            limits.give_up_after = self.options.give_up_after.max(PUT_OFF);
         }
-        patience
+        limits
     }
 
     fn closing_deadline(&self) -> Option<Instant> {
@@ -155,7 +155,7 @@ impl Peer {
             self.consult(now);
         }
         self.on_recovery_timeout(now, shared);
-        let patience = self.patience().give_up_after;
+        let patience = self.silence_limits().give_up_after;
         if let Some(connection) = &mut self.connection {
             shared.shares.expire(&mut connection.grant, now);
             connection.repay_previous(now, shared);
@@ -256,8 +256,8 @@ impl Peer {
     }
 
     fn judge_silence(&mut self, now: Instant, shared: &mut Shared) {
-        match self.life.judge(now, self.patience()) {
-            Verdict::Patience => {}
+        match self.life.judge(now, self.silence_limits()) {
+            Verdict::Unchanged => {}
             Verdict::Lost if self.closing != Closing::Open && self.is_out_of_reach() => {
                 self.end(now, EndReason::ClosedHere, shared);
             }

@@ -110,10 +110,10 @@ impl Peer {
     /// Returns true if its session goes on without a connection and nothing of it was heard for as
     /// long as a peer is waited for, all of it after `resumed`.
     pub(crate) fn is_long_silent(&self, now: Instant, resumed: Instant) -> bool {
-        let patience = self.patience();
+        let limits = self.silence_limits();
         self.session.is_established()
-            && !(self.connection.is_some() || self.attempt.is_some() || patience.unattended)
-            && now >= self.life.sign_at().max(resumed) + patience.give_up_after
+            && !(self.connection.is_some() || self.attempt.is_some() || limits.unattended)
+            && now >= self.life.sign_at().max(resumed) + limits.give_up_after
     }
 
     /// Notes that one side has no room for the other, which is neither silence nor its end.

@@ -91,7 +91,7 @@ impl Peer {
     }
 
     /// Returns how long to wait for a peer whose port is closed: a few probe timeouts.
-    pub(crate) fn closed_port_patience(&self) -> Duration {
+    pub(crate) fn closed_port_limit(&self) -> Duration {
         let connection = self.connection.as_ref();
         let probe = connection.map_or(crate::handshake::FIRST_WAIT, |c| {
             c.recovery.rtt().pto(c.params.max_ack_delay)

@@ -118,12 +118,12 @@ fn round_trip(rtt: &Rtt) -> Duration {
 /// apart than three probe timeouts, both lost, and nothing sent between them acknowledged (RFC 9002
 /// 7.6).
 #[derive(Clone, Debug, Default)]
-pub(super) struct LossRun {
+pub(super) struct PersistentCongestion {
     first: Option<Instant>,
     longest: Duration,
 }
 
-impl LossRun {
+impl PersistentCongestion {
     /// Notes that an acknowledged packet lies between the last loss and the next.
     pub(super) fn interrupt(&mut self) {
         self.first = None;

@@ -22,7 +22,7 @@ pub use sent::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
 use crate::time::{Duration, Instant};
 use crate::types::{PacketNumber, ProtocolError};
 use core::ops::RangeInclusive;
-use loss::{LossRun, Reordering};
+use loss::{PersistentCongestion, Reordering};
 use pto::Pto;
 use sent::{Oldest, PacketState, RateSnapshot, Sent, SentPackets, SentRange};
 
@@ -486,7 +486,7 @@ impl Recovery {
         let delay = self.reordering.delay(&self.rtt);
         let forget_at = now + self.rtt.pto(max_ack_delay).saturating_mul(2);
         let mut lost = LossSummary::default();
-        let mut run = LossRun::default();
+        let mut run = PersistentCongestion::default();
         while let Some(oldest) = self.sent_packets.oldest_in_flight() {
             let Oldest {
                 position,

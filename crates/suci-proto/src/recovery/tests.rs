@@ -1,6 +1,6 @@
 mod model;
 
-use super::loss::{LossRun, Reordering};
+use super::loss::{PersistentCongestion, Reordering};
 use super::pto::Pto;
 use super::sent::{PacketState, SentPackets};
 use super::*;

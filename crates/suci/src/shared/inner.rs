@@ -100,7 +100,7 @@ impl Inner {
     /// Whether this is the child of a fork; the first time, its copies of the descriptors are
     /// closed.
     pub(super) fn is_forked(&self) -> bool {
-        let forked = self.fixed.birth.is_forked();
+        let forked = self.fixed.process.is_forked();
         if forked && !self.abandoned.swap(true, Ordering::Relaxed) {
             // The descriptor of `NodeDescriptor` stays open, because the program may hold it.
             self.shards.iter().for_each(Shard::close_copies);

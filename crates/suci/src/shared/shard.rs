@@ -18,7 +18,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
-use crate::sys::{EventFd, Known};
+use crate::sys::{EventFd, IdentifiedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -75,7 +75,7 @@ pub(crate) fn owner(node: NodeId, count: usize) -> usize {
 pub(crate) struct Shard {
     /// The descriptors that the child of a fork closes: the eventfd, then the thread's: those of
     /// its driver, its socket last.
-    pub(super) descriptors: Vec<Known>,
+    pub(super) descriptors: Vec<IdentifiedFd>,
     /// The thread's are closed.
     pub(super) gone: AtomicBool,
     send_queue: u64,
@@ -131,7 +131,7 @@ impl Shard {
         let descriptors = [event_fd.as_raw_fd()]
             .into_iter()
             .chain(driver.descriptors());
-        let descriptors = descriptors.map(Known::new).collect();
+        let descriptors = descriptors.map(IdentifiedFd::new).collect();
         let shard = Self {
             descriptors,
             gone: AtomicBool::new(false),

@@ -8,7 +8,7 @@
 //! no other's key. Waiters that want only some things say which: calls that receive from one
 //! peer, or on one channel, enter with their [`Filter`](suci_proto::Filter).
 
-use crate::fork::Birth;
+use crate::fork::OriginalProcess;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ pub(crate) struct Registration<S: AsRef<Sleepers<F>>, F: Copy = ()> {
     sleepers: S,
     wanted: F,
     key: Option<u64>,
-    birth: Option<Birth>,
+    process: Option<OriginalProcess>,
 }
 
 impl<S: AsRef<Sleepers>> Registration<S> {
@@ -156,7 +156,7 @@ impl<S: AsRef<Sleepers<F>>, F: Copy> Registration<S, F> {
             sleepers,
             wanted,
             key: None,
-            birth: None,
+            process: None,
         }
     }
 
@@ -164,7 +164,7 @@ impl<S: AsRef<Sleepers<F>>, F: Copy> Registration<S, F> {
     /// after it.
     pub(crate) fn enter(&mut self, waker: &Waker) {
         let sleepers = self.sleepers.as_ref();
-        self.birth = Birth::known();
+        self.process = OriginalProcess::known();
         self.key = Some(sleepers.enter_at(self.key, self.wanted, waker.clone()));
     }
 
@@ -197,7 +197,7 @@ impl<S: AsRef<Sleepers<F>>, F: Copy> Registration<S, F> {
 impl<S: AsRef<Sleepers<F>>, F: Copy> Drop for Registration<S, F> {
     fn drop(&mut self) {
         if let Some(key) = self.key
-            && !self.birth.is_some_and(Birth::is_forked)
+            && !self.process.is_some_and(OriginalProcess::is_forked)
         {
             let waker = self.sleepers.as_ref().list().wakers.remove(&key);
             drop(waker);

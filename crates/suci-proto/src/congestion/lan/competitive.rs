@@ -1,4 +1,4 @@
-//! Competition: another flow fills the queue. CUBIC decides, with a check now and then whether the
+//! Competition: another flow fills the queue. CUBIC decides. Now and then a probe tests whether the
 //! queue is gone.
 
 use super::Cubic;
@@ -10,12 +10,13 @@ pub(super) struct CompetitiveMode {
     pub(super) cubic: Cubic,
     /// Least time on the path in the round in which the competition was noticed.
     found: f64,
+    /// When the last probe began.
     probed_at: Instant,
-    /// Rounds left of the check whether the queue is gone.
+    /// Rounds left of the present probe; 0 between probes.
     pub(super) probing: u32,
     /// Least time on the path in the round before.
     pub(super) last: Option<f64>,
-    /// Failed checks, and the least time on the path seen meanwhile.
+    /// Failed probes, and the least time on the path seen meanwhile.
     pub(super) failed: u32,
     pub(super) least: Option<f64>,
 }
@@ -33,9 +34,10 @@ impl CompetitiveMode {
         }
     }
 
-    /// Ends slow start once the delay grew beyond that when the competition was noticed. HyStart++
-    /// compares with the round before, and so would take two thirds of a link from a TCP that left
-    /// slow start at such a delay (as Linux's HyStart does).
+    /// Ends slow start once the delay exceeds the delay at which the competition was noticed by
+    /// what HyStart++ counts as growth. HyStart++ itself compares with the round before. It would
+    /// take two thirds of a link from a TCP that left slow start at such a delay, as Linux's
+    /// HyStart does.
     pub(super) fn judge_slow_start(&mut self, least: Option<f64>) {
         let found = Duration::from_secs_f64(self.found);
         let most = (found + growth(found)).as_secs_f64();
@@ -44,8 +46,8 @@ impl CompetitiveMode {
         }
     }
 
-    /// Lets the own packets drain, to see whether the queue goes with them. It takes two rounds:
-    /// the packets of the first still meet packets sent before.
+    /// Begins a probe if one is due: our own packets drain, which shows whether the queue goes with
+    /// them. It takes two rounds, because the packets of the first still meet packets sent before.
     pub(super) fn probe_if_due(&mut self, now: Instant, every: Duration) {
         if self.probing == 0 && now.since(self.probed_at) >= every {
             self.probed_at = now;

@@ -6,21 +6,21 @@ use crate::credit::need::{Demand, Use};
 use crate::time::Instant;
 use crate::types::PacketNumber;
 
-/// A new peer should start with this many packets (the initial window of RFC 6928)...
+/// A new peer should start with this many packets (the initial window of RFC 6928).
 const FIRST_PACKETS: u64 = 10;
 
-/// ... unless they are more than this part of the free credit.
+/// A new peer starts with at most this part of the free credit.
 const FIRST_PART: u64 = 16;
 
 /// Packets that stay free when the remainder of the division is given to some peers.
 const KEPT_FREE: u64 = 4;
 
 /// Packets that an idle peer keeps while others need more: it can send its next request without
-/// BLOCKED...
+/// BLOCKED.
 const IDLE_PACKETS: u64 = 4;
 
-/// ... unless those of all peers would exceed this part of the budget. Then they keep fewer, at
-/// last none.
+/// If these packets of all peers exceed this part of the budget, each idle peer keeps fewer, or
+/// none.
 const IDLE_PART: u64 = 4;
 
 /// A share that is more than its peer uses is halved down to this many packets while others need
@@ -29,7 +29,7 @@ const FEWEST_SATISFIED: u64 = 8;
 
 /// The state of a peer without credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Activity {
     /// It has messages and sent BLOCKED.
     Blocked,
     /// It used all its credit.
@@ -81,8 +81,8 @@ impl Shares {
         }
     }
 
-    /// Notes the peer's report that its messages had to wait at its limit. A peer without a share
-    /// waits for its turn instead.
+    /// Notes the peer's report that its messages had to wait at its limit. Does nothing for a peer
+    /// without a share: that peer waits in the queue for credit.
     pub(crate) fn on_used_up(&mut self, grant: &mut Grant, now: Instant) {
         if grant.share() > 0 {
             grant.need.begin(now);
@@ -209,12 +209,12 @@ impl Shares {
     }
 
     /// Sets a share to the size that the policy allows now, and updates the books.
-    pub(super) fn allot(&mut self, grant: &mut Grant, wish: Wish, now: Instant) {
+    pub(super) fn allot(&mut self, grant: &mut Grant, activity: Activity, now: Instant) {
         if !grant.retired && !grant.dismissed && !grant.is_reclaiming() {
             let share = if grant.share() == 0 {
                 // Release the packets that were drained just now: they count as free below.
                 self.settle(grant);
-                self.share_for_dormant(grant, wish)
+                self.share_for_dormant(grant, activity)
             } else {
                 self.share_for_active(grant)
             };
@@ -230,11 +230,11 @@ impl Shares {
     /// Returns the share for a peer without one. Waiting peers are served in order, before all
     /// others. A peer that did not send BLOCKED gets no more than idle peers may have while others
     /// need more.
-    pub(super) fn share_for_dormant(&self, grant: &Grant, wish: Wish) -> u64 {
+    pub(super) fn share_for_dormant(&self, grant: &Grant, activity: Activity) -> u64 {
         let before = match grant.waiting {
-            Some(turn) => self
+            Some(ticket) => self
                 .waiting
-                .range(..turn)
+                .range(..ticket)
                 .map(|(_, (_, charge))| *charge)
                 .sum(),
             None => self.waiting_bytes,
@@ -248,12 +248,12 @@ impl Shares {
         }
         let newcomer = self.room_for_newcomer(grant.booked.bytes, grant.charge());
         let given = newcomer.saturating_mul(grant.charge());
-        let less = match wish {
-            Wish::Blocked => false,
-            Wish::Sends => self.is_wanted_beside(grant),
+        let less = match activity {
+            Activity::Blocked => false,
+            Activity::Sends => self.is_wanted_beside(grant),
             // A share that leaves too little free would be reclaimed from the idle peer again, and
             // so on for ever.
-            Wish::Rests => {
+            Activity::Rests => {
                 let left = self.free().saturating_sub(given);
                 self.is_wanted_beside(grant) || left < self.scarce()
             }

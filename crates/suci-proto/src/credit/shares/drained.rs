@@ -3,7 +3,7 @@
 //! Dividing the budget costs several times as much as the rest of a packet in order, and its result
 //! stays the same as long as its inputs do. So it is done again only after an input changed.
 
-use super::division::Wish;
+use super::division::Activity;
 use super::{Shares, Unsatisfied};
 use crate::credit::Grant;
 use crate::credit::grant::Booked;
@@ -61,9 +61,9 @@ impl Shares {
             self.watch(grant, number, now);
         }
         // A packet beyond the limit used no granted number.
-        let wish = match eliciting && number <= grant.limit() {
-            true => Wish::Sends,
-            false => Wish::Rests,
+        let activity = match eliciting && number <= grant.limit() {
+            true => Activity::Sends,
+            false => Activity::Rests,
         };
         let epoch = self.epoch();
         if grant.is_steady(epoch) && number >= grant.drained_end() {
@@ -77,7 +77,7 @@ impl Shares {
         // A change of the share or of its booking resets this.
         grant.steady_at = epoch;
         grant.drained(number, eliciting, self.target(grant), now);
-        self.allot(grant, wish, now);
+        self.allot(grant, activity, now);
     }
 
     /// Counts the changes of the inputs that shares depend on. Within an epoch the division gives a

@@ -188,7 +188,7 @@ impl World {
         let used_up = pair.credit.used_up().filter(|_| data);
         let used_up = used_up.map(|limit| (pair.credit.generation(), limit));
         if used_up.is_some() {
-            pair.credit.on_used_up_told(now);
+            pair.credit.on_used_up_reported(now);
         }
         if blocked {
             pair.credit.on_blocked_sent(now);
@@ -239,7 +239,7 @@ impl World {
             pair.credit.on_idle(now);
         }
         let ping = pair.credit.needs_blocked(now)
-            || pair.credit.return_presses()
+            || pair.credit.return_is_urgent()
             || pair.credit.refresh_due(pair.next, now);
         let chatter = self.random.below(200) == 0;
         if (ping || chatter) && !matches!(control, ControlAllowance::No(_)) {

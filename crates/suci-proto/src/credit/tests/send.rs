@@ -156,7 +156,7 @@ fn a_lapse_is_for_ever_and_returned() {
     assert_eq!(credit.lapse_at(), None);
     assert!(!credit.may_send_data(2, at(L)));
     assert!(!credit.on_grant(offer(0, 50, 2), at(L)), "ended");
-    assert!(!credit.return_presses());
+    assert!(!credit.return_is_urgent());
     assert_eq!(
         credit.return_due(at(L)),
         Some(SocketReturn {
@@ -221,7 +221,7 @@ fn reclaim_is_answered_each_time_and_ends_the_generation() {
     credit.on_sent(0, at(1), true);
     credit.on_sent(1, at(1), true);
     credit.on_reclaim(0, at(2));
-    assert!(credit.return_presses());
+    assert!(credit.return_is_urgent());
     let answer = SocketReturn {
         generation: 0,
         highest: 1,
@@ -232,7 +232,7 @@ fn reclaim_is_answered_each_time_and_ends_the_generation() {
     assert_eq!(credit.limit(), 1, "frozen at what was sent");
     assert_eq!(credit.may_send_control(2, at(2)), ControlAllowance::Small);
     credit.on_return_sent(at(2));
-    assert!(!credit.return_presses());
+    assert!(!credit.return_is_urgent());
     assert!(
         !credit.on_grant(offer(0, 90, 2), at(3)),
         "its later grants are ignored"
@@ -307,7 +307,7 @@ fn a_used_up_limit_is_reported_once_the_limit_rises() {
     credit.on_used_up(at(1));
     assert!(credit.on_grant(offer(0, 20, 64), at(2)));
     assert_eq!((credit.limit(), credit.used_up()), (20, Some(9)));
-    credit.on_used_up_told(at(3));
+    credit.on_used_up_reported(at(3));
     assert_eq!(credit.used_up(), None);
     credit.on_used_up(at(52));
     assert_eq!(credit.used_up(), None, "it was told 49 ms ago");
@@ -428,14 +428,14 @@ fn each_grant_of_an_ended_generation_is_answered_by_at_most_one_packet() {
             number < 4 || matches!(next, ControlAllowance::No(_)),
             "{number}"
         );
-        assert!(!credit.return_presses(), "{number}");
+        assert!(!credit.return_is_urgent(), "{number}");
         assert!(
             !credit.on_grant(offer(0, number, 2), at(number)),
             "no room for one"
         );
-        assert!(!credit.return_presses(), "{number}");
+        assert!(!credit.return_is_urgent(), "{number}");
         assert!(!credit.on_grant(offer(0, u64::MAX, 2), at(number)));
-        assert!(credit.return_presses() && !credit.may_send_data(number + 1, at(number)));
+        assert!(credit.return_is_urgent() && !credit.may_send_data(number + 1, at(number)));
         let next = credit.may_send_control(number + 1, at(number));
         assert_eq!(next, ControlAllowance::Small);
     }
@@ -529,7 +529,7 @@ fn f27_binding_the_size_of_packets_returns_the_grant() {
     let mut credit = sender(9, 2);
     credit.on_sent(0, at(1), true);
     assert!(credit.bind(1_472, at(2)));
-    assert!(credit.return_presses() && !credit.is_reclaimed());
+    assert!(credit.return_is_urgent() && !credit.is_reclaimed());
     let answer = SocketReturn {
         size: 1_472,
         ..answer_of(0, 0)
@@ -537,7 +537,7 @@ fn f27_binding_the_size_of_packets_returns_the_grant() {
     assert_eq!(credit.return_due(at(2)), Some(answer));
     assert!(!credit.may_send_data(1, at(2)));
     credit.on_return_sent(at(2));
-    assert!(!credit.return_presses());
+    assert!(!credit.return_is_urgent());
     assert!(!credit.bind(1_200, at(3)), "there is nothing to return");
     assert!(credit.on_grant(offer(1, 90, 2), at(4)));
     credit.on_reclaim(1, at(5));

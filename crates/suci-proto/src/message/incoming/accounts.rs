@@ -1,6 +1,6 @@
 //! The accounts that all channels of a session share.
 
-use crate::message::assembly::{Assembly, Way};
+use crate::message::assembly::{Assembly, Charging};
 use crate::message::packed_queue::PackedQueueCache;
 use crate::message::pool::{Chunk, Pool};
 use crate::message::slot::{Slot, SlotCache};
@@ -45,7 +45,7 @@ impl Accounts {
 
     /// Completes a message that arrived in pieces, and returns its slot.
     pub(super) fn on_assembled(&mut self, assembly: Box<Assembly>) -> Slot {
-        if assembly.way != Way::Unannounced {
+        if assembly.charging != Charging::Unannounced {
             self.unfinished = self.unfinished.saturating_sub(1);
             self.owed = self.owed.saturating_sub(assembly.budgeted());
         }

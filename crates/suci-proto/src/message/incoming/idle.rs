@@ -4,16 +4,16 @@ use super::{
     Accounts, Announcement, AnnouncementState, Chunk, IncomingChannel, Listed, PackedQueueCache,
     SlotCache,
 };
-use crate::message::{Halves, len64};
+use crate::message::{SplitU64, len64};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 
 /// The numbers kept of a cold channel. A refused RTS is kept elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::message) struct IdleIncoming {
     /// The number of the next message.
-    base: Halves,
+    base: SplitU64,
     /// Memory credit that its messages took, all of which is free again.
-    used: Halves,
+    used: SplitU64,
     /// Memory credit that the sender has left.
     room: u32,
 }
@@ -66,8 +66,8 @@ impl IncomingChannel {
         let idle = no_messages && told && self.end.is_none() && self.known == self.consumed;
         let room = u32::try_from(self.limit.saturating_sub(self.known)).ok()?;
         idle.then_some(IdleIncoming {
-            base: Halves::of(self.base),
-            used: Halves::of(self.known),
+            base: SplitU64::of(self.base),
+            used: SplitU64::of(self.known),
             room,
         })
     }

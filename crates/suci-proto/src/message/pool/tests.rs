@@ -4,8 +4,8 @@ use super::*;
 fn a_class_wastes_at_most_a_quarter() {
     for len in (1..200_000).chain([1 << 30, (1 << 30) + 1]) {
         let class = class(len);
-        assert!(class >= len && class >= SHELVED);
-        assert!(len < SHELVED || class - len <= len / 4, "{len} in {class}");
+        assert!(class >= len && class >= POOLED);
+        assert!(len < POOLED || class - len <= len / 4, "{len} in {class}");
     }
 }
 
@@ -38,12 +38,12 @@ fn f32_unused_buffers_have_a_cap() {
 #[test]
 fn small_buffers_are_exact_and_not_kept() {
     let pool = Pool::new(1 << 20);
-    let buffer = pool.take(SHELVED - 1);
-    assert_eq!(buffer.heap(), SHELVED - 1);
+    let buffer = pool.take(POOLED - 1);
+    assert_eq!(buffer.heap(), POOLED - 1);
     drop(buffer.freeze());
     assert_eq!(pool.kept(), 0);
-    drop(pool.take(SHELVED));
-    assert_eq!(pool.kept(), SHELVED);
+    drop(pool.take(POOLED));
+    assert_eq!(pool.kept(), POOLED);
 }
 
 #[test]

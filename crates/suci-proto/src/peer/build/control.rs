@@ -251,7 +251,9 @@ impl Connection {
     /// frames of credit, probes and closing.
     pub(super) fn wants_beyond(&self, now: Instant) -> bool {
         let elicits = || {
-            self.pending.elicits() || self.credit.needs_blocked(now) || self.credit.return_presses()
+            self.pending.elicits()
+                || self.credit.needs_blocked(now)
+                || self.credit.return_is_urgent()
         };
         self.received.ack_state(now) == AckNeed::Now
             || self.pending.credit
@@ -369,7 +371,7 @@ impl Connection {
             };
             if put(Frame::Blocked(blocked), None) {
                 if used_up.is_some() {
-                    self.credit.on_used_up_told(now);
+                    self.credit.on_used_up_reported(now);
                 }
                 self.credit.on_blocked_sent(now);
             }

@@ -89,7 +89,7 @@ impl Peer {
 
     /// Builds a packet for an address other than the path: the challenge to the address under
     /// validation, and responses to challenges that came from there. Returns true if it did.
-    pub(super) fn build_examination(
+    pub(super) fn build_path_validation(
         &mut self,
         now: Instant,
         train: &mut Train,
@@ -99,8 +99,8 @@ impl Peer {
             return false;
         };
         let challenge = connection.path.challenge_due(now);
-        let examined = challenge.map(|(address, _)| address);
-        let Some(to) = examined.or(connection.pending.responds_to()) else {
+        let validated = challenge.map(|(address, _)| address);
+        let Some(to) = validated.or(connection.pending.responds_to()) else {
             return false;
         };
         let Some(number) = connection.numbers.peek() else {

@@ -196,7 +196,7 @@ fn thresholds_shrink_after_sixteen_genuine_episodes() {
 #[test]
 fn the_longest_span_of_losses_counts() {
     let rtt = Rtt::new(ms(100));
-    let mut run = LossRun::default();
+    let mut run = PersistentCongestion::default();
     assert!(!run.is_persistent(&rtt, DELAY));
     for millis in [0, 916] {
         run.extend(at(millis));
@@ -208,7 +208,7 @@ fn the_longest_span_of_losses_counts() {
         run.is_persistent(&rtt, DELAY),
         "a later short run takes nothing back"
     );
-    let mut run = LossRun::default();
+    let mut run = PersistentCongestion::default();
     for millis in [0, 915] {
         run.extend(at(millis));
     }

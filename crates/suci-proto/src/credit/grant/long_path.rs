@@ -19,9 +19,9 @@ const LONG_PATH: Duration = Duration::from_millis(5);
 /// Least time for which the longest wait of a packet counts: some polls of a slow receiver.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// Measurements of the path and of our own draining.
+/// The grant beyond the share: measurements of the path and of our own draining.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct LongPath {
     /// Packets granted beyond the share and not drained.
     pub(super) granted: u64,
     /// Packets that should be granted beyond the share.
@@ -37,7 +37,7 @@ pub(super) struct Wire {
     watched: Instant,
 }
 
-impl Wire {
+impl LongPath {
     pub(super) fn new(first: PacketNumber, now: Instant) -> Self {
         Self {
             granted: 0,
@@ -90,25 +90,29 @@ impl Grant {
     /// `round_trip` is the path's, if known.
     pub(crate) fn on_path(&mut self, now: Instant, round_trip: Option<Duration>, waited: Duration) {
         let Some(round_trip) = round_trip.filter(|round_trip| *round_trip >= LONG_PATH) else {
-            self.wire.target = 0;
+            self.long_path.target = 0;
             return;
         };
-        self.wire.watch(now, waited);
-        self.wire.end_round(now, self.drained_end, round_trip);
-        self.wire.target = self.wire.bound(self.share, round_trip);
+        self.long_path.watch(now, waited);
+        self.long_path.end_round(now, self.drained_end, round_trip);
+        self.long_path.target = self.long_path.bound(self.share, round_trip);
     }
 
     /// Returns the packets that should be granted beyond the share; none to a peer without a share.
     pub(super) const fn beyond(&self) -> u64 {
-        if self.share == 0 { 0 } else { self.wire.target }
+        if self.share == 0 {
+            0
+        } else {
+            self.long_path.target
+        }
     }
 
     /// Updates the packets granted beyond the share after the numbers drained or granted moved: the
     /// excess over the share, at most as many as were or should be granted beyond it.
-    pub(super) fn settle_wire(&mut self) {
+    pub(super) fn settle_long_path(&mut self) {
         let all = self.limit_end.saturating_sub(self.drained_end);
         let excess = all.saturating_sub(self.division().ahead);
-        self.wire.granted = excess.min(self.wire.granted.max(self.beyond()));
+        self.long_path.granted = excess.min(self.long_path.granted.max(self.beyond()));
     }
 }
 
