@@ -113,7 +113,8 @@ pub enum Error {
     /// launcher (`suci run`) says.
     #[error("the process of node {0} died: start it again, or ask another node")]
     ProcessDied(NodeId),
-    /// The peer's program refused the request, since it was longer than the peer takes unasked.
+    /// The peer's program refused the request, since it was longer than the peer takes without
+    /// asking its program.
     #[error(
         "node {node} refused the request (its reason: {reason}): send a shorter one, or raise its max_message"
     )]
@@ -282,8 +283,8 @@ pub enum Error {
         /// The buffer's.
         buffer: u64,
     },
-    /// A message waits that is too long to be taken unasked, and no other does. It comes once the
-    /// program answers ([`Node::accept_into`](crate::Node::accept_into),
+    /// A message waits that is too long to be taken without the program's consent, and no other
+    /// does. It comes once the program answers ([`Node::accept_into`](crate::Node::accept_into),
     /// [`Node::accept`](crate::Node::accept) or [`Node::refuse`](crate::Node::refuse)), and until
     /// then no other message of its channel comes. A receiving call says so once for each such
     /// message whose [`Event::Incoming`](crate::Event::Incoming) was not taken; the next call
@@ -302,7 +303,7 @@ pub enum Error {
         number: MessageNumber,
         /// Its length in bytes.
         length: u64,
-        /// The longest that is taken unasked, in bytes.
+        /// The longest that is taken without the program's consent, in bytes.
         limit: u64,
     },
     /// Nothing can come on the channel for which the program waits: other messages of the peer, on

@@ -47,7 +47,7 @@
 //! | `next`, `next_timeout`, `try_next` (`next_async`) | the next message or event, in exact order |
 //! | `recv_from`, `recv_from_timeout`, `try_recv_from` | messages of one peer, on one channel, or both; others wait in order |
 //! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed`, `Writable`, `ChannelFinished` |
-//! | `accept`, `accept_into`, `refuse` | the answer to a message too long to be taken unasked (`Incoming`) |
+//! | `accept`, `accept_into`, `refuse` | the answer to a message too long to be taken without the program's consent (`Incoming`) |
 //! | `waker`: [`Waker`] | another thread or a signal handler ends a wait |
 //! | `flush` | waits until everything is acknowledged |
 //! | `peer(id)`: [`Peer`] | one peer: |

@@ -15,7 +15,8 @@ const MET: u64 = 2;
 /// Channels that messages are spread over.
 const CHANNELS: u32 = 4;
 
-/// Mostly small, now and then more than a packet, rarely more than the receiver takes unasked.
+/// Mostly small, now and then more than a packet, rarely more than the receiver takes without its
+/// program's consent.
 const LENGTHS: [usize; 8] = [0, 1, 32, 64, 300, 1500, 20_000, 400_000];
 
 /// Sends `count` messages to every other node, and checks as many from each.

@@ -14,7 +14,7 @@ pub(super) struct Unanswered {
     events: Mutex<VecDeque<(SessionNumber, Event)>>,
     /// Their number, read without the lock by every call that finds no message.
     count: AtomicUsize,
-    /// The longest message that is taken unasked, in bytes.
+    /// The longest message that is taken without the program's consent, in bytes.
     max_unannounced: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Messages too long to be taken unasked.
+//! Messages too long to be taken without the program's consent.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, await_event, builder, introduce, take};

@@ -204,7 +204,7 @@ fn asking() -> Setting {
 
 /// Returns the data of an announced message, which its sender sends without the CTS, after the
 /// program's `decision` if there is one.
-fn unasked(both: &mut Both, decision: Option<Decision>) -> Vec<Arriving> {
+fn data_before_cts(both: &mut Both, decision: Option<Decision>) -> Vec<Arriving> {
     rounds(both, 20);
     if let Some(decision) = decision {
         both.take(&Step::Decide(decision));
@@ -228,7 +228,7 @@ fn a_train_of_a_message_that_is_not_wanted_brings_none() {
     for decision in [Some(Decision::Refuse), None] {
         let mut both = Both::new(&asking());
         send(&mut both, 200_000);
-        let train = unasked(&mut both, decision);
+        let train = data_before_cts(&mut both, decision);
         // Data of a refused message is skipped; data of an unanswered one breaks the protocol with
         // its first packet.
         let together = arrive(&mut both, &train);
