@@ -39,10 +39,15 @@
  *   calls it: lowest latency. A threaded node (options.threads >= 1) has I/O threads of its own.
  *   Both kinds have the same functions; differences stand at each function.
  *
+ * SESSIONS. A session is the time for which two nodes know each other. It opens with the first
+ *   message and outlives lost packets, silence and changes of address. It ends when a side closes
+ *   it, starts anew, or is silent for give_up_after. A channel is a numbered sequence of messages
+ *   from one node to another; both directions of a channel, and all channels, are independent.
+ *
  * RESULTS. A function returns SUCI_OK (0) or an error: a value of `enum suci_error`, or
  *   SUCI_ERRNO_BIT with an errno value. Results come by pointers, which are written only on success
- *   unless a function says so. suci_last_error_message() names the thing, its value and the remedy.
- *   Functions that cannot fail return their value or nothing.
+ *   unless a function says so. suci_last_error_message() says what is wrong and what to do about
+ *   it. Functions that cannot fail return their value or nothing.
  *
  *   Every function that takes a handle may return SUCI_E_ARGUMENT, SUCI_E_HANDLE, SUCI_E_BUSY,
  *   SUCI_E_FORKED, SUCI_E_CLOSED, SUCI_E_INTERNAL or a system error. "Errors:" lists the others.
@@ -66,12 +71,12 @@
  *   A negative one (SUCI_FOREVER) has no limit. SUCI_MILLISECONDS(n) and SUCI_SECONDS(n) convert.
  *   A limit bounds waiting. A call may work for up to about 1.5 ms beyond it.
  *
- * BLOCKING. "Blocks: no" means that a call waits for nothing but the work above. "Blocks: timeout"
- *   means for at most `timeout`. "Blocks: turn" means that on a threaded node the call waits for
- *   about one turn of an I/O thread (microseconds), and on a caller-driven node for nothing.
+ * BLOCKING. "Blocks: no" means that the call never waits. "Blocks: timeout" means that it waits for
+ *   at most `timeout`. "Blocks: turn" means that on a threaded node the call waits until an I/O
+ *   thread has done it (microseconds), and that on a caller-driven node it never waits.
  *
- * SIGNALS. A signal does not end a call: it goes on until its limit. A signal handler that wants to
- *   end it calls suci_wake(), which is async-signal-safe. No function returns EINTR.
+ * SIGNALS. A signal does not end a call: the call goes on until its time limit. A signal handler
+ *   that wants to end it calls suci_wake(), which is async-signal-safe. No function returns EINTR.
  *
  * THREADS. "Threads: any" means that any thread may call at any time. "Threads: node" means:
  *   - on a threaded node any number of threads may call at the same time;
@@ -85,11 +90,11 @@
  *
  * OWNERSHIP. Memory that the program passes is read during the call only, except with
  *   SUCI_SEND_BY_REFERENCE and suci_accept_into(). Such memory passes to the library only if the
- *   call succeeds. It comes back by exactly one SUCI_EVENT_RELEASED with the program's cookie.
- *   Messages and events that the library fills own memory of the library: release each one once
- *   (suci_message_release, suci_event_release, suci_item_release). A copy of such a struct is the
- *   same object: release one of the two. Released structs may be released again, which does
- *   nothing. They may be released by any thread, and after the node is freed.
+ *   call succeeds. It comes back by exactly one SUCI_EVENT_RELEASED, which names the cookie that
+ *   the program chose for it. Messages and events that the library fills own memory of the library:
+ *   release each one once (suci_message_release, suci_event_release, suci_item_release). A copy of
+ *   such a struct is the same object: release one of the two. Released structs may be released
+ *   again, which does nothing. They may be released by any thread, and after the node is freed.
  *
  * FORK. In the child of a fork every handle of the parent gives SUCI_E_FORKED; suci_node_free()
  *   there gives the handle back without touching the parent's node. The child may open nodes of
@@ -152,10 +157,10 @@ enum suci_error {
     SUCI_E_INTERNAL = 7,          /* A fault of the library. Please report it. */
 
     /* Waiting. */
-    SUCI_E_TIMED_OUT = 16,        /* Nothing came within the time limit, also one of 0. */
+    SUCI_E_TIMED_OUT = 16,        /* Nothing came within the time limit (which may be 0). */
     SUCI_E_WOKEN = 17,            /* suci_wake() ended the wait. */
-    SUCI_E_QUEUE_FULL = 18,       /* The send queue to the peer is full, also after waiting. */
-    SUCI_E_NOT_FLUSHED = 19,      /* Messages are not acknowledged, or failed. */
+    SUCI_E_QUEUE_FULL = 18,       /* The send queue to the peer was full until the limit. */
+    SUCI_E_NOT_FLUSHED = 19,      /* Some messages are not acknowledged, or failed. */
     SUCI_E_NOT_ALL = 20,          /* A broadcast was not accepted for every peer. */
 
     /* Messages. */
@@ -163,13 +168,13 @@ enum suci_error {
     SUCI_E_HEADER_TOO_LONG = 33,  /* The user header is longer than 255 bytes. */
     SUCI_E_RESERVED_KIND = 34,    /* Kinds below 128 belong to the library. */
     SUCI_E_RESERVED_CHANNEL = 35, /* Channels above SUCI_LAST_CHANNEL belong to the library. */
-    SUCI_E_RESERVED = 36,         /* A request or a reply sets what belongs to the library. */
+    SUCI_E_RESERVED = 36,         /* A request or a reply sets an option that it cannot. */
     SUCI_E_NOT_A_REQUEST = 37,    /* No call waits for a reply to this message. */
     SUCI_E_BUFFER_TOO_SHORT = 38, /* The message is longer than the buffer. Nothing is lost. */
-    SUCI_E_NEEDS_ANSWER = 39,     /* Only suci_accept, _accept_into or _refuse lets more come. */
+    SUCI_E_NEEDS_ANSWER = 39,     /* An announced message waits for suci_accept() or others. */
     SUCI_E_NOT_WAITING = 40,      /* No such announced message waits for an answer. */
     SUCI_E_NEEDS_BUFFER = 41,     /* The announced message needs suci_accept_into(). */
-    SUCI_E_MEMORY_FULL = 42,      /* Untaken messages of other channels fill the memory. */
+    SUCI_E_MEMORY_FULL = 42,      /* Messages of other channels fill the memory: take them. */
 
     /* Peers and sessions. */
     SUCI_E_UNKNOWN_PEER = 64,     /* The node knows no such peer. */
@@ -181,7 +186,7 @@ enum suci_error {
     SUCI_E_ENDED = 70,            /* The session ended before the awaited message came. */
     SUCI_E_PROCESS_DIED = 71,     /* The peer's process died before the call or during it. */
     SUCI_E_REFUSED = 72,          /* The peer's program refused the request. */
-    SUCI_E_REPLY_TOO_LONG = 73,   /* The reply was longer than this node takes unasked. */
+    SUCI_E_REPLY_TOO_LONG = 73,   /* The reply was longer than max_message of this node. */
     SUCI_E_CALL_TO_ITSELF = 74,   /* A caller-driven node called itself. */
     SUCI_E_TOO_MANY_PEERS = 75,   /* max_peers are known already. */
 
@@ -190,12 +195,12 @@ enum suci_error {
     SUCI_E_ADDRESS = 97,          /* The text is no address, or no host can have it. */
     SUCI_E_ADDRESS_IN_USE = 98,   /* Another socket has the local address. */
     SUCI_E_UNREACHABLE = 99,      /* Nothing sent from the local address can arrive there. */
-    SUCI_E_INSECURE = 100,        /* Plain mode beyond loopback was not allowed. */
+    SUCI_E_INSECURE = 100,        /* An address beyond loopback, which was not allowed. */
     SUCI_E_BOOK = 101,            /* The address book has a fault; the message names the line. */
     SUCI_E_NOT_IN_BOOK = 102,     /* The named book does not say where this node is. */
     SUCI_E_CONFIG = 103,          /* A setting is out of its range. */
     SUCI_E_MISSING = 104,         /* A setting that has no default is missing. */
-    SUCI_E_ENVIRONMENT = 105,     /* A variable of the environment makes no sense. */
+    SUCI_E_ENVIRONMENT = 105,     /* A SUCI_ variable of the environment makes no sense. */
     SUCI_E_NO_ROOM = 106,         /* The receive buffer has no room for a single peer. */
     SUCI_E_NOT_FOUND = 107,       /* There is no such entry. */
     SUCI_E_LOG_TAKEN = 108,       /* Another logger of the process was installed before. */
@@ -243,8 +248,8 @@ typedef struct suci_unflushed {
 } suci_unflushed;
 
 /* Fills `peers` with the peers of the last SUCI_E_NOT_FLUSHED in this thread, at most `capacity`.
- * *count becomes the number that there are. `peers` may be null if `capacity` is 0. Does not count
- * as a call that fails. Errors: SUCI_E_ARGUMENT. Threads: any. */
+ * *count becomes the number of all, also of those that did not fit. `peers` may be null if
+ * `capacity` is 0. Does not count as a call that fails. Errors: SUCI_E_ARGUMENT. Threads: any. */
 int suci_last_error_unflushed(suci_unflushed *peers, size_t capacity, size_t *count);
 
 /* ------------------------------------------------------------------------------------------------
@@ -265,7 +270,8 @@ int suci_last_error_unflushed(suci_unflushed *peers, size_t capacity, size_t *co
 #define SUCI_MAX_USER_HEADER 255
 /* Stands for the number of a message that has none (yet): see suci_sendv(). */
 #define SUCI_UNNUMBERED UINT64_MAX
-/* Reasons in SUCI_EVENT_NOT_DELIVERED: the program took the message back; its deadline passed. */
+/* Reasons in SUCI_EVENT_NOT_DELIVERED: the sending program took the message back
+ * (suci_peer_cancel()); its deadline passed. */
 #define SUCI_CANCELLED (UINT64_MAX - 1)
 #define SUCI_EXPIRED (UINT64_MAX - 2)
 /* Stands for the absence of a limit in uint64_t fields. */
@@ -311,9 +317,9 @@ int suci_book_count(suci_book book, size_t *count);
  * Blocks: no. Threads: any. */
 int suci_book_entry(suci_book book, size_t index, uint32_t *node);
 
-/* Gives the address of `node` that is tried at place `index` (0 is the first; a name may have up to
- * 8). `address` has room for SUCI_ADDRESS_SIZE bytes. Errors: SUCI_E_NOT_FOUND. Blocks: no.
- * Threads: any. */
+/* Gives an address of `node`: the one at place `index` of those that are tried in turn, from 0 (a
+ * host name may have up to 8). `address` has room for SUCI_ADDRESS_SIZE bytes. Errors:
+ * SUCI_E_NOT_FOUND. Blocks: no. Threads: any. */
 int suci_book_address(suci_book book, uint32_t node, size_t index, char *address);
 
 /* Gives the book as the text that suci_book_parse() reads. Blocks: no. Threads: any. */
@@ -389,12 +395,13 @@ typedef struct suci_node_options {
                                      bytes; the program answers for longer ones ("Announced
                                      messages" below). At most half of `memory` (of each thread's
                                      part). Default 64 MiB, or that half if it is less. */
-    uint64_t send_queue;          /* Bytes queued to one peer for each class of channels; at least
-                                     64 KiB. Default 64 MiB. */
+    uint64_t send_queue;          /* Bytes queued to one peer for each priority class of channels
+                                     (most programs use one class); at least 64 KiB. Default
+                                     64 MiB. */
     uint64_t rts_threshold;       /* Longer messages that this node sends are announced; 1 KiB to
                                      1 MiB. Default 256 KiB. Messages that are longer than the
                                      receiver's max_message are announced in any case. */
-    uint64_t max_peers;           /* 1 to 1,048,576. Default 16,384. */
+    uint64_t max_peers;           /* The most peers at once, 1 to 1,048,576. Default 16,384. */
     int64_t silence_timeout;      /* Silence after which a peer is lost; at least 100 ms. Default
                                      10 s. */
     int64_t give_up_after;        /* Silence after which its session ends; at least
@@ -402,16 +409,19 @@ typedef struct suci_node_options {
     int64_t max_ack_delay;        /* Longest time that an acknowledgement waits for a packet to ride
                                      on; at most 1 s. Default 2 ms. */
     uint64_t max_datagram;        /* Largest UDP payload, 1,200 to 65,507. Default 8,180. */
-    uint64_t recv_buffer;         /* Socket buffers to ask the system for, in bytes. Default */
-    uint64_t send_buffer;         /* 8 MiB and 1 MiB. */
-    uint64_t recv_slot;           /* The receive buffer in user space; at most 65,536, the
-                                     default. Longer datagrams are lost. */
-    uint8_t allow_insecure_network; /* Allow plain mode beyond loopback: it keeps no attackers
-                                     out. Default 0. */
+    uint64_t recv_buffer;         /* The socket's receive buffer to ask the system for, in bytes.
+                                     Default 8 MiB. */
+    uint64_t send_buffer;         /* Its send buffer, likewise. Default 1 MiB. */
+    uint64_t recv_slot;           /* Bytes of the buffer into which the library reads from the
+                                     socket; at most 65,536, the default. Longer datagrams, and
+                                     longer trains of them, are lost. */
+    uint8_t allow_insecure_network; /* Allow addresses beyond loopback, although messages are
+                                     neither encrypted nor authenticated. Default 0. */
     uint8_t payload_checksum;     /* CRC32C covers payloads, too. Default 1. */
-    uint8_t unattended;           /* No helper thread serves a caller-driven node that is not
-                                     called; peers report it as quiet. Default 0. */
-    uint8_t keep_alive;           /* Notice the silence of idle peers, too. Default 0. */
+    uint8_t unattended;           /* No helper thread serves a caller-driven node while the program
+                                     does not call it; its peers see it as quiet. Default 0. */
+    uint8_t keep_alive;           /* Notice the silence of a peer also while nothing is sent to it.
+                                     Default 0. */
     uint8_t statistics;           /* Show counters to `suci stat` and `suci top`. Default 1. */
     uint8_t ecn;                  /* Mark datagrams as ECN capable. Default 1. */
     uint8_t gso;                  /* Send trains with UDP_SEGMENT if the kernel can. Default 1. */
@@ -469,12 +479,12 @@ int suci_node_address(suci_node node, char *address);
 /* Gives the number of I/O threads; 0 for a caller-driven node. Blocks: no. Threads: node. */
 int suci_node_threads(suci_node node, uint32_t *threads);
 
-/* Gives the number of peers that the receive buffers serve (1,260 with 8 MiB). Blocks: no.
- * Threads: node. */
+/* Gives the number of peers that the receive buffers serve at the same time (1,260 with 8 MiB).
+ * More peers take turns. Blocks: no. Threads: node. */
 int suci_node_peer_limit(suci_node node, uint64_t *peers);
 
-/* Gives the setting of the system that keeps the node from working well, and the remedy, as text
- * (see above for `size` and `length`); "" if there is none. Blocks: no. Threads: node. */
+/* Gives, as text, the setting of the system that keeps the node from working well, and the remedy;
+ * "" if there is none. `size` and `length` are as for the book. Blocks: no. Threads: node. */
 int suci_node_warning(suci_node node, char *text, size_t size, size_t *length);
 
 /* ------------------------------------------------------------------------------------------------
@@ -496,10 +506,10 @@ int suci_node_fd(suci_node node, int *fd);
  * Blocks: timeout. Threads: node. */
 int suci_poll(suci_node node, bool *ready, int64_t timeout);
 
-/* Ends the wait of one call of the node with SUCI_E_WOKEN: one that waits now, else the next that
- * would wait, or that finds nothing with a time limit of 0. The descriptor is readable until then.
- * Wakes do not add up: several before a call noticed are one. A call that finds what it waits for
- * leaves the wake to the next one. On a caller-driven node a sleeping call notices within about
+/* Makes one call of the node return SUCI_E_WOKEN: a call that waits now; or else the next call that
+ * would wait, or that has a time limit of 0 and finds nothing. The descriptor is readable until
+ * then. Wakes do not add up: several before a call noticed are one. A call that finds what it waits
+ * for leaves the wake to the next one. On a caller-driven node a sleeping call notices within about
  * 10 ms.
  *
  * Async-signal-safe. Errors: SUCI_E_HANDLE, SUCI_E_FORKED; it sets no error message. Blocks: no.
@@ -516,7 +526,7 @@ int suci_wake(suci_node node);
 int suci_add_peer(suci_node node, uint32_t peer, const char *address);
 
 /* Removes a peer: its session ends at once, and from then on it is unknown. *had_session, if not
- * null, tells whether there was a session; then SUCI_EVENT_ENDED follows.
+ * null, becomes whether there was a session. If so, SUCI_EVENT_ENDED follows.
  * Errors: SUCI_E_UNKNOWN_PEER. Blocks: turn. Threads: node. */
 int suci_remove_peer(suci_node node, uint32_t peer, bool *had_session);
 
@@ -539,8 +549,9 @@ typedef struct suci_peer_info {
     char address[SUCI_ADDRESS_SIZE]; /* Its presumed address; "" if none is known. */
 } suci_peer_info;
 
-/* Fills `peers` with all peers by ascending ID, at most `capacity`. *count becomes the number that
- * there are. `peers` may be null if `capacity` is 0. Blocks: turn. Threads: node. */
+/* Fills `peers` with all peers by ascending ID, at most `capacity`. *count becomes the number of
+ * all, also of those that did not fit. `peers` may be null if `capacity` is 0. Blocks: turn.
+ * Threads: node. */
 int suci_peers(suci_node node, suci_peer_info *peers, size_t capacity, size_t *count);
 
 /* ------------------------------------------------------------------------------------------------
@@ -550,13 +561,14 @@ int suci_peers(suci_node node, suci_peer_info *peers, size_t capacity, size_t *c
  *  block one another. Sending returns when the library has accepted the message. A message whose
  *  peer is not connected opens the connection. A node can send to itself, by its own ID.
  *
- *  While the send queue to the peer is full, sending waits for `timeout`. SUCI_E_QUEUE_FULL says
- *  that nothing was accepted; SUCI_EVENT_WRITABLE then says when there is room.
+ *  While the send queue to the peer is full, sending waits for at most `timeout`. SUCI_E_QUEUE_FULL
+ *  says that the message was not accepted; SUCI_EVENT_WRITABLE then says when there is room.
  *
  *  Errors of all functions that send: SUCI_E_QUEUE_FULL, _WOKEN, _UNKNOWN_PEER, _SUSPENDED,
  *  _CLOSING, _UNREAD, _CHANNELS, _FINISHED_CHANNEL, _TOO_LONG, _RESERVED_KIND, _RESERVED_CHANNEL.
- *  On a threaded node _CLOSING, _UNREAD, _CHANNELS and _FINISHED_CHANNEL are told later, by
- *  SUCI_EVENT_NOT_DELIVERED with the number SUCI_UNNUMBERED, or the message waits.
+ *  On a threaded node the call has returned before the library finds the last four: instead of
+ *  _UNREAD the message waits until the program took the unread ones; instead of _CLOSING, _CHANNELS
+ *  and _FINISHED_CHANNEL comes SUCI_EVENT_NOT_DELIVERED with the number SUCI_UNNUMBERED.
  * --------------------------------------------------------------------------------------------- */
 
 enum suci_send_flag {
@@ -579,9 +591,10 @@ typedef struct suci_send_options {
     uint16_t reserved;
     const void *user_header;      /* Goes beside the payload; copied. Default null. */
     uint64_t tag;                 /* Free for the program; the receiver sees it. Default 0. */
-    uint64_t cookie;              /* Free for the program; comes back in Released, Delivered,
-                                     NotDelivered and outcomes, and names the message for
-                                     suci_peer_cancel(). Default 0. */
+    uint64_t cookie;              /* Free for the program, often a pointer: comes back in
+                                     SUCI_EVENT_RELEASED, _DELIVERED, _NOT_DELIVERED and in
+                                     outcomes, and names messages for suci_peer_cancel(). Default
+                                     0. */
     int64_t deadline;             /* The message is dropped if none of it was sent within this time
                                      after it was accepted. Default SUCI_FOREVER. */
 } suci_send_options;
@@ -607,8 +620,9 @@ int suci_sendv(suci_node node, uint32_t to, const struct iovec *pieces, size_t c
 
 /* Sends `count` messages to one peer, each of one piece and all with the same options (null: the
  * defaults; not BY_REFERENCE). This is the fastest way to send many small messages: they leave
- * together. *accepted, if not null, becomes the number of accepted messages, from the first on,
- * also on failure; the error is that of the first message that was not. `timeout` is for all.
+ * together. *accepted, if not null, becomes the number of messages that were accepted, counted from
+ * the first, also on failure. The error is that of the first one that was not. `timeout` is for all
+ * together.
  * Blocks: timeout. Threads: node. */
 int suci_send_many(suci_node node, uint32_t to, const struct iovec *messages, size_t count,
                    const suci_send_options *options, int64_t timeout, size_t *accepted);
@@ -651,9 +665,10 @@ int suci_flush(suci_node node, int64_t timeout);
  *
  *  Errors of all functions that receive: SUCI_E_TIMED_OUT: nothing came within `timeout`;
  *  SUCI_E_WOKEN; SUCI_E_CLOSED: the node is closed and everything was taken; SUCI_E_NEEDS_ANSWER,
- *  only if the call waits: no message is there, and one waits that only an answer of the program
- *  lets come. suci_last_error_info() names it. Each is told once, by this error or by its
- *  SUCI_EVENT_INCOMING, so that the next call receives from others.
+ *  only if the call waits: no message is there, and an announced one waits for the program's answer
+ *  (suci_accept() and others). suci_last_error_info() names it. Each announced message is told
+ *  once, by this error or by its SUCI_EVENT_INCOMING: the next call goes on to wait for other
+ *  messages.
  * --------------------------------------------------------------------------------------------- */
 
 /* A message received completely. */
@@ -714,8 +729,8 @@ int suci_recv_copy(suci_node node, void *buffer, size_t capacity, suci_message *
                    int64_t timeout);
 
 /* Releases a message: its payload and user header are invalid afterwards, and *message is zeroed.
- * A message keeps up to 16 KiB of memory that it shares with others. Null, and a released message,
- * are allowed. Blocks: no. Threads: any. */
+ * A small message that is not released keeps up to 16 KiB, shared with others, from being freed.
+ * Null, and a released message, are allowed. Blocks: no. Threads: any. */
 void suci_message_release(suci_message *message);
 
 /* Releases `count` messages, as suci_message_release() does each. For those of one suci_recv_many()
@@ -726,9 +741,10 @@ void suci_message_release_many(suci_message *messages, size_t count);
 /* ------------------------------------------------------------------------------------------------
  *  Events
  *
- *  Events tell what happened to peers and messages. A program that only receives does not have to
- *  take them: of those that it leaves, few are kept. A program that lends memory or sends with
- *  SUCI_SEND_NOTIFY takes them: SUCI_EVENT_RELEASED, _DELIVERED and _NOT_DELIVERED are all kept.
+ *  Events tell what happened to peers and messages. A program that only sends and receives need not
+ *  take them: the library keeps few of those that are not taken. A program that lends memory or
+ *  sends with SUCI_SEND_NOTIFY must take them: every SUCI_EVENT_RELEASED, _DELIVERED and
+ *  _NOT_DELIVERED is kept until then.
  * --------------------------------------------------------------------------------------------- */
 
 enum suci_event_type {
@@ -757,27 +773,27 @@ enum suci_lost {
     SUCI_LOST_NETWORK = 3,        /* No route to the network (ENETUNREACH). */
     SUCI_LOST_PROHIBITED = 4,     /* A firewall forbids it (EPERM, EACCES). */
     SUCI_LOST_OTHER = 5,          /* Another error of the system. */
-    SUCI_LOST_REFUSED = 6,        /* The peer refused the handshake; see refusal. */
+    SUCI_LOST_REFUSED = 6,        /* The peer refused the connection: see `refusal`. */
     SUCI_LOST_PROCESS_DIED = 7    /* The peer's process has ended. */
 };
 
-/* Why a peer refused the handshake, or its route the packets. */
+/* Why a peer refused the connection, or the route to it the packets. */
 enum suci_refusal {
     SUCI_REFUSAL_NONE = 0,
     SUCI_REFUSAL_DUPLICATE_NODE = 1,     /* Another live process has this node's ID. */
     SUCI_REFUSAL_NOT_ALLOWED = 2,        /* This node is not in the peer's book. */
     SUCI_REFUSAL_WRONG_NODE = 3,         /* The node at that address has another ID. */
-    SUCI_REFUSAL_MODE = 4,               /* One side is sealed, the other plain. */
-    SUCI_REFUSAL_NO_SOCKET_CREDIT = 5,   /* The peer's receive buffer has no place. */
+    SUCI_REFUSAL_MODE = 4,               /* One side encrypts, the other does not. */
+    SUCI_REFUSAL_NO_SOCKET_CREDIT = 5,   /* Its receive buffer has no room for one more peer. */
     SUCI_REFUSAL_NO_MEMORY = 6,          /* The peer has no memory for a session. */
     SUCI_REFUSAL_TOO_MANY_PEERS = 7,     /* The peer knows as many nodes as it may. */
-    SUCI_REFUSAL_UNREAD = 8,             /* Messages of earlier sessions wait there. */
-    SUCI_REFUSAL_NO_SOCKET_CREDIT_HERE = 9, /* This node's receive buffer has no place. */
+    SUCI_REFUSAL_UNREAD = 8,             /* Its program left four ended sessions unread. */
+    SUCI_REFUSAL_NO_SOCKET_CREDIT_HERE = 9, /* This node's receive buffer has none. */
     SUCI_REFUSAL_NO_MEMORY_HERE = 10,    /* This node has no memory for a session. */
     SUCI_REFUSAL_STALE = 11,             /* The session was ended there; a new one follows. */
     SUCI_REFUSAL_VERSION = 12,           /* No common protocol version. */
     SUCI_REFUSAL_NARROW = 13,            /* The path carries no packets of 1,200 bytes. */
-    SUCI_REFUSAL_OTHER = 14              /* A reason of a later version: see code. */
+    SUCI_REFUSAL_OTHER = 14              /* A reason of a later version: see `code`. */
 };
 
 /* Why a session ended. */
@@ -787,7 +803,7 @@ enum suci_end {
     SUCI_END_CUT_SHORT = 2,       /* The peer closed; `missing` of its messages did not come. */
     SUCI_END_CLOSED_HERE = 3,     /* This side closed. */
     SUCI_END_RESTARTED = 4,       /* The peer's process started anew. */
-    SUCI_END_RESET = 5,           /* This program gave the peer up. */
+    SUCI_END_RESET = 5,           /* This program called suci_peer_reset(). */
     SUCI_END_PEER_ENDED = 6,      /* The peer ended the session earlier. */
     SUCI_END_SILENT = 7,          /* Nothing was heard for give_up_after. */
     SUCI_END_PROCESS_DIED = 8,    /* Its process has ended, and no other takes its place. */
@@ -827,23 +843,25 @@ typedef struct suci_event_side {
 } suci_event_side;
 
 typedef struct suci_event_ended {
-    uint32_t session;             /* The session that ended; the newest of several. */
-    uint32_t sessions;            /* How many ended: untaken ends become one event. */
-    uint32_t reason;              /* enum suci_end; of several, that of the newest. */
+    uint32_t session;             /* The session that ended. If several ended before the program
+                                     took this event, it stands for all: this is the newest. */
+    uint32_t sessions;            /* How many ended. */
+    uint32_t reason;              /* enum suci_end, of the newest. */
     uint32_t reserved;
     uint64_t missing;             /* SUCI_END_CUT_SHORT: how many messages did not come. */
     uint64_t code;                /* SUCI_END_PROTOCOL and SUCI_END_PEER_PROTOCOL. */
     const suci_outcome *outcomes; /* One for each outstanding message; valid until the event is
-                                     released. Of several sessions, all of the first, and of the
-                                     others those of messages sent with SUCI_SEND_NOTIFY. */
+                                     released. Of several sessions, it has all of the first, and
+                                     of the others only messages sent with SUCI_SEND_NOTIFY. */
     size_t outcome_count;
 } suci_event_ended;
 
 typedef struct suci_event_delivery {
     uint64_t number;              /* The message's number, or SUCI_UNNUMBERED. */
     uint64_t cookie;              /* The program's cookie. */
-    uint64_t reason;              /* NOT_DELIVERED: the receiver's reason, SUCI_CANCELLED or
-                                     SUCI_EXPIRED; 0 if the message has no number. */
+    uint64_t reason;              /* NOT_DELIVERED: the receiver's reason (see suci_refuse()),
+                                     SUCI_CANCELLED or SUCI_EXPIRED; 0 if the message has no
+                                     number. */
     uint32_t channel;
 } suci_event_delivery;
 
@@ -895,9 +913,9 @@ typedef struct suci_event {
     uint64_t opaque;              /* The library's. */
 } suci_event;
 
-/* Takes the next event. Messages do not end the wait; the end of a session waits for its last
- * message to be taken. Errors: SUCI_E_TIMED_OUT, SUCI_E_WOKEN, SUCI_E_CLOSED: closed and all were
- * taken. Blocks: timeout. Threads: node. */
+/* Takes the next event. Messages do not end the wait; SUCI_EVENT_ENDED comes after the last message
+ * of its session was taken. Errors: SUCI_E_TIMED_OUT, SUCI_E_WOKEN, SUCI_E_CLOSED: closed and all
+ * were taken. Blocks: timeout. Threads: node. */
 int suci_next_event(suci_node node, suci_event *event, int64_t timeout);
 
 /* Releases an event: pointers in it are invalid afterwards, and its type is SUCI_EVENT_NONE. Null,
@@ -920,9 +938,10 @@ typedef struct suci_item {
     };
 } suci_item;
 
-/* Takes the next message or event, in exact order: for each peer the events of a session, its
- * messages, its end, then those of the next session. SUCI_EVENT_RELEASED comes before all others.
- * Errors: as suci_next_event(). Blocks: timeout. Threads: node. */
+/* Takes the next message or event. Their order is exact: of each peer, first the events and
+ * messages of one session, then its SUCI_EVENT_ENDED, then those of the next session. An event
+ * comes before a message that waits with it, and SUCI_EVENT_RELEASED before all others. Errors: as
+ * suci_next_event(). Blocks: timeout. Threads: node. */
 int suci_next(suci_node node, suci_item *item, int64_t timeout);
 
 /* Releases the message or event of an item. Null, and a released item, are allowed. Blocks: no.
@@ -932,8 +951,8 @@ void suci_item_release(suci_item *item);
 /* ------------------------------------------------------------------------------------------------
  *  Announced messages (SUCI_EVENT_INCOMING, SUCI_E_NEEDS_ANSWER)
  *
- *  A long message is announced: its bytes are sent after the receiving node has agreed. Two settings
- *  act together.
+ *  A long message is announced: its bytes are sent after the receiving node has agreed. Two
+ *  settings act together.
  *   - The sender's rts_threshold says which messages are announced although the receiver's library
  *     takes them by itself: longer ones. It agrees to each when it has memory for it, and neither
  *     program notices. (Over a path with a long round trip the threshold is what 8 Gbit/s carry in
@@ -981,10 +1000,10 @@ int suci_call(suci_node node, uint32_t to, const struct iovec *pieces, size_t co
               const suci_send_options *options, int64_t timeout, suci_message *reply);
 
 /* Sends the reply to a request. It goes beside the messages of the channel and waits for none of
- * them. Channel and tag of the options are not used; a tag other than 0 is SUCI_E_RESERVED. Reads
- * only from, channel, tag and kind of *request, which may have been released if they were kept.
- * The first reply counts. Errors: as sending, and SUCI_E_NOT_A_REQUEST. Blocks: timeout.
- * Threads: node. */
+ * them. Of the options the channel is not used, and a tag other than 0 is SUCI_E_RESERVED. Of
+ * *request only from, channel, tag and kind are read: to reply after it was released, keep a copy
+ * of the struct. The first reply to a request counts, others are dropped. Errors: as sending, and
+ * SUCI_E_NOT_A_REQUEST. Blocks: timeout. Threads: node. */
 int suci_reply(suci_node node, const suci_message *request, const struct iovec *pieces,
                size_t count, const suci_send_options *options, int64_t timeout);
 
@@ -1051,45 +1070,47 @@ int suci_peer_connect(suci_node node, uint32_t peer);
 
 /* Holds back all messages to and from the peer until suci_peer_resume(). What was accepted is kept
  * and flows afterwards; meanwhile sending fails on both sides with SUCI_E_SUSPENDED. The peer's
- * program hears SUCI_EVENT_SUSPENDED. Ends with the session. Blocks: turn. Threads: node. */
+ * program gets SUCI_EVENT_SUSPENDED. The suspension ends with the session, too. Blocks: turn.
+ * Threads: node. */
 int suci_peer_suspend(suci_node node, uint32_t peer);
 
 /* Undoes suci_peer_suspend(). Messages flow unless the peer suspended, too. Blocks: turn.
  * Threads: node. */
 int suci_peer_resume(suci_node node, uint32_t peer);
 
-/* Sends nothing more on `channel`. When all its messages are acknowledged the peer's program hears
- * SUCI_EVENT_CHANNEL_FINISHED, and both sides forget the channel; its number cannot be used again
- * in this session. *finished, if not null, becomes false if it was finished before or the session
- * is closing. Errors: SUCI_E_CHANNELS, SUCI_E_RESERVED_CHANNEL. Blocks: turn. Threads: node. */
+/* Finishes `channel`: nothing more is sent on it. When all its messages are acknowledged the peer's
+ * program gets SUCI_EVENT_CHANNEL_FINISHED, and both sides forget the channel; its number cannot be
+ * used again in this session. *finished, if not null, becomes true, or false if the channel was
+ * finished before or the session is closing. Errors: SUCI_E_CHANNELS, SUCI_E_RESERVED_CHANNEL.
+ * Blocks: turn. Threads: node. */
 int suci_peer_finish_channel(suci_node node, uint32_t peer, uint32_t channel, bool *finished);
 
-/* Takes back the messages on `channel` with this cookie of which nothing was sent. *count, if not
- * null, becomes their number. Of those sent with SUCI_SEND_NOTIFY, SUCI_EVENT_NOT_DELIVERED tells
- * with the reason SUCI_CANCELLED. Blocks: turn. Threads: node. */
+/* Takes back those messages on `channel` that have this cookie and of which nothing was sent yet.
+ * *count, if not null, becomes their number. For each that has SUCI_SEND_NOTIFY,
+ * SUCI_EVENT_NOT_DELIVERED comes with the reason SUCI_CANCELLED. Blocks: turn. Threads: node. */
 int suci_peer_cancel(suci_node node, uint32_t peer, uint32_t channel, uint64_t cookie,
                      uint64_t *count);
 
-/* Sends everything again that is not acknowledged, for manual_retransmission. Blocks: turn.
- * Threads: node. */
+/* Sends everything again that is not acknowledged: for peers with manual_retransmission. Blocks:
+ * turn. Threads: node. */
 int suci_peer_retransmit(suci_node node, uint32_t peer);
 
 /* Closes the session: waits in the background until the peer has everything, for at most
- * `patience`, then tells it. *had_session, if not null, tells whether there is a session; then
+ * `patience`, then tells it. *had_session, if not null, becomes whether there is a session. If so,
  * SUCI_EVENT_ENDED follows. Blocks: turn. Threads: node. */
 int suci_peer_close(suci_node node, uint32_t peer, int64_t patience, bool *had_session);
 
-/* Gives the session up at once. *had_session is as in suci_peer_close(). Blocks: turn.
- * Threads: node. */
+/* Ends the session at once, whatever was not delivered. *had_session is as in suci_peer_close().
+ * Blocks: turn. Threads: node. */
 int suci_peer_reset(suci_node node, uint32_t peer, bool *had_session);
 
 /* Gives the number of messages accepted and not yet acknowledged, and their bytes of payload and
  * header. Either pointer may be null. Blocks: no. Threads: node. */
 int suci_peer_queue(suci_node node, uint32_t peer, uint64_t *messages, uint64_t *bytes);
 
-/* Gives how many messages of `channel`, from its first in this session, the peer's library holds,
- * its program refused, or this one cancelled. 0 for an unknown peer. Blocks: turn.
- * Threads: node. */
+/* Gives how many messages of `channel`, counted without a gap from the first of this session, are
+ * done: the peer's library holds them, its program refused them, or this one took them back. 0 for
+ * an unknown peer. Blocks: turn. Threads: node. */
 int suci_peer_delivered(suci_node node, uint32_t peer, uint32_t channel, uint64_t *messages);
 
 /* Gives the bytes that the peer would take now as one message on `channel`, if nothing were queued
@@ -1107,7 +1128,7 @@ enum suci_wait_reason {
     SUCI_WAITS_FOR_CONGESTION = 2,    /* The congestion window is full. */
     SUCI_WAITS_FOR_PACING = 3,        /* The pacer spreads packets over time. */
     SUCI_WAITS_FOR_SOCKET_CREDIT = 4, /* The receiver's socket buffer has no more room. */
-    SUCI_WAITS_FOR_SESSION_MEMORY = 5, /* Its program left too many messages untaken. */
+    SUCI_WAITS_FOR_SESSION_MEMORY = 5, /* The receiver's program left too many messages untaken. */
     SUCI_WAITS_FOR_CHANNEL_MEMORY = 6, /* The same on one channel. */
     SUCI_WAITS_FOR_ANSWER = 7,        /* A large message asked first. */
     SUCI_WAITS_FOR_CONTROLLER = 8,    /* suci_peer_steer() holds messages back. */
@@ -1264,7 +1285,8 @@ typedef struct suci_share_stats {
     uint64_t granted;             /* Bytes granted, as the kernel charges them. */
     uint64_t beyond;              /* Bytes granted beyond the buffer, which long paths hold. */
     uint64_t free_bytes;          /* Bytes for data that are granted to nobody. */
-    double jain;                  /* How evenly those peers share: 1, or 1/n if one has all. */
+    double jain;                  /* How evenly the unsatisfied peers share (Jain's index): 1, or
+                                     1/n if one of n has all. */
 } suci_share_stats;
 
 /* Gives how the receive buffer of the socket at place `thread` is shared out (0 on a caller-driven
