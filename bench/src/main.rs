@@ -8,6 +8,7 @@ mod compile;
 mod contenders;
 mod halo;
 mod idle;
+mod languages;
 mod launch;
 mod machine;
 mod mpi;
@@ -44,6 +45,8 @@ enum Command {
     Run(RunArgs),
     /// Measure a halo exchange: Suci, TCP and MPICH between processes of this machine
     Halo(halo::HaloArgs),
+    /// Measure the C library beside the Rust library
+    Languages(languages::LanguagesArgs),
     /// Tasks that can be measured, and their contenders
     List,
     /// Tables and plots of what was measured, on the machine that measured
@@ -129,6 +132,7 @@ fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Run(args) => run::all(&args),
         Command::Halo(args) => halo::run(&args),
+        Command::Languages(args) => languages::run(&args),
         Command::List => {
             print!("{}", plan::listed());
             Ok(())

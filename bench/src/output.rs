@@ -30,6 +30,17 @@ impl Talker {
         })
     }
 
+    /// Waits for its next line.
+    pub(crate) fn next_line(&mut self, limit: Duration) -> Result<String> {
+        match self.lines.recv_timeout(limit) {
+            Ok(line) => Ok(line),
+            Err(_) => {
+                let why = format!("`{}` said nothing", self.process.name());
+                Err(self.failed(&why))
+            }
+        }
+    }
+
     /// Waits until it has printed `word` alone on a line.
     pub(crate) fn wait_for(&mut self, word: &str, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
@@ -98,5 +109,10 @@ mod tests {
         let why = shell("true").wait_for("ready", Duration::from_secs(10));
         let why = why.unwrap_err().to_string();
         assert_eq!(why, "`x, server` did not say `ready`");
+        let mut talker = shell("echo one; exit 1");
+        let limit = Duration::from_secs(10);
+        assert_eq!(talker.next_line(limit).unwrap(), "one");
+        let why = talker.next_line(limit).unwrap_err().to_string();
+        assert_eq!(why, "`x, server` said nothing");
     }
 }

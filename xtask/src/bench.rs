@@ -55,16 +55,33 @@ pub(crate) fn halo(args: &[&str]) -> Result<Vec<Value>> {
     said.lines().map(row).collect()
 }
 
+/// The rows of the C library beside the Rust library, measured now.
+///
+/// # Errors
+/// A build or a measurement fails.
+pub(crate) fn languages() -> Result<Vec<Value>> {
+    // None of the other contenders is needed.
+    let mut bench = Command::new(build_own(&["suci-bench", "c-over-rust"])?);
+    bench.args(["languages", "--json"]);
+    let said = exec::capture(&mut bench)?;
+    let row = |line: &str| serde_json::from_str(line).context(format!("{line:?}"));
+    said.lines().map(row).collect()
+}
+
+/// Builds programs of this workspace. Returns the bench's binary.
+fn build_own(bins: &[&str]) -> Result<PathBuf> {
+    let bins = bins.iter().flat_map(|bin| ["--bin", *bin]);
+    exec::run(exec::cargo(["build", "--locked", "--release"]).args(bins))?;
+    Ok(exec::target_dir().join("release/suci-bench"))
+}
+
 /// Builds the bench and all the programs that it starts. Returns the bench's binary.
 fn build() -> Result<PathBuf> {
-    let bins = ["suci", "suci-bench", "halo-rank"]
-        .map(|bin| ["--bin", bin])
-        .concat();
-    exec::run(exec::cargo(["build", "--locked", "--release"]).args(bins))?;
+    let bench = build_own(&["suci", "suci-bench", "halo-rank", "c-over-rust"])?;
     let mut contenders = exec::cargo(["build", "--locked", "--release"]);
     contenders.args(MANIFEST).arg("--target-dir").arg(dir());
     exec::run(&mut contenders)?;
-    Ok(exec::target_dir().join("release/suci-bench"))
+    Ok(bench)
 }
 
 fn dir() -> PathBuf {

@@ -79,6 +79,31 @@ pub(crate) fn network(pace: Pace) -> Result<Cluster> {
     Ok(cluster)
 }
 
+/// Makes a release build of the C library.
+///
+/// # Errors
+/// The build fails.
+pub fn build_library() -> Result<()> {
+    let build = ["build", "-q", "--locked", "--release", "-p", "suci-capi"];
+    exec::run(&mut exec::cargo(build))
+}
+
+/// Compiles a C program with that library in it.
+///
+/// # Errors
+/// The compiler refuses it.
+pub fn compile(source: &Path, program: &Path) -> Result<()> {
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-I"])
+        .arg(exec::root().join("crates/suci-capi/include"))
+        .arg(source)
+        .arg(exec::target_dir().join("release/libsuci_capi.a"))
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(program);
+    exec::run(&mut compile)
+}
+
 /// The compiled programs.
 pub(crate) struct Programs {
     dir: PathBuf,
@@ -87,8 +112,7 @@ pub(crate) struct Programs {
 impl Programs {
     /// Compiles every program of `examples/classic` against a release build of the C library.
     pub(crate) fn build() -> Result<Self> {
-        let build = ["build", "-q", "--locked", "--release", "-p", "suci-capi"];
-        exec::run(&mut exec::cargo(build))?;
+        build_library()?;
         let dir = exec::target_dir().join("evaluate");
         std::fs::create_dir_all(&dir)?;
         let place = exec::root().join("examples/classic");
@@ -98,15 +122,7 @@ impl Programs {
                 continue;
             }
             let name = source.file_stem().context("a file without a name")?;
-            let mut compile = Command::new("cc");
-            compile
-                .args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-I"])
-                .arg(exec::root().join("crates/suci-capi/include"))
-                .arg(&source)
-                .arg(exec::target_dir().join("release/libsuci_capi.a"))
-                .args(["-lpthread", "-ldl", "-lm", "-o"])
-                .arg(dir.join(name));
-            exec::run(&mut compile)?;
+            compile(&source, &dir.join(name))?;
         }
         Ok(Self { dir })
     }

@@ -1,7 +1,10 @@
 //! The classic C interface: the loops and the evaluations of the Suci papers.
 
+use serde_json::Value;
+
 use super::tools::tests_of;
 use super::{Ctx, Figure, Line};
+use crate::bench;
 use crate::error::{Context, Result};
 use crate::evaluate::{self, Pace, Programs};
 use crate::prolog;
@@ -16,6 +19,11 @@ pub(super) const LINES: &[Line] = &[
         name: "languages",
         must: "nodes in C, Prolog and Rust in one job: each pair, both ways, a short message and one of 1 MiB, all bytes right",
         run: |_| languages(),
+    },
+    Line {
+        name: "c-over-rust",
+        must: "C in the time of Rust: 64 B round trips, 64 KiB and 32 B sent together at most 1.03 x, 32 B each 1.10 x",
+        run: |_| c_over_rust(&bench::languages()?),
     },
     Line {
         name: "loop-manual",
@@ -52,6 +60,38 @@ pub(super) const LINES: &[Line] = &[
 fn languages() -> Result<Figure> {
     prolog::languages()?;
     Ok(Figure::new(true, "12 messages, all right"))
+}
+
+/// Workloads of `suci-bench languages`, and the most that C may take of the time of Rust.
+const DEAREST: [(&str, f64); 4] = [
+    ("ping", 1.03),
+    ("large", 1.03),
+    ("many", 1.03),
+    ("single", 1.10),
+];
+
+fn c_over_rust(rows: &[Value]) -> Result<Figure> {
+    let (mut holds, mut said) = (true, Vec::new());
+    for (workload, most) in DEAREST {
+        let figure = |contender: &str, name: &str| {
+            let wanted =
+                |row: &&Value| row["workload"] == workload && row["contender"] == contender;
+            let row = rows.iter().find(wanted);
+            let figure = row.and_then(|row| row[name].as_f64());
+            figure.context(format!("no {name} of {workload} in {contender}"))
+        };
+        let shown = |contender: &str| -> Result<String> {
+            let (median, least) = (figure(contender, "nanos")?, figure(contender, "min")?);
+            let most = figure(contender, "max")?;
+            Ok(format!("{median:.1} ns ({least:.1} to {most:.1})"))
+        };
+        let ratio = figure("c", "of_rust")?;
+        holds &= ratio <= most;
+        let mark = if ratio <= most { "" } else { " (!)" };
+        let (c, rust) = (shown("c")?, shown("rust")?);
+        said.push(format!("{workload}: C {c}, Rust {rust}, {ratio:.3}{mark}"));
+    }
+    Ok(Figure::new(holds, said.join("; ")))
 }
 
 fn processor(_: &Ctx) -> Result<Figure> {
@@ -118,4 +158,38 @@ fn bursts() -> Result<Figure> {
         texts.push(format!("50: {fits:.0} KB/s, 100: {twice:.0}"));
     }
     Ok(Figure::new(holds, texts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_workload_has_its_bound() {
+        let rows = |single: f64, many: f64| -> Vec<Value> {
+            let mut rows = Vec::new();
+            for (workload, ratio) in [
+                ("ping", 1.0),
+                ("large", 0.9),
+                ("many", many),
+                ("single", single),
+            ] {
+                for (contender, of_rust) in [("c", ratio), ("rust", 1.0)] {
+                    rows.push(json!({
+                        "workload": workload, "contender": contender, "nanos": 10.0, "min": 9.0,
+                        "max": 11.5, "of_rust": of_rust,
+                    }));
+                }
+            }
+            rows
+        };
+        assert!(c_over_rust(&rows(1.1, 1.03)).unwrap().holds);
+        assert!(!c_over_rust(&rows(1.1, 1.031)).unwrap().holds);
+        let figure = c_over_rust(&rows(1.101, 1.0)).unwrap();
+        assert!(!figure.holds);
+        let end = "single: C 10.0 ns (9.0 to 11.5), Rust 10.0 ns (9.0 to 11.5), 1.101 (!)";
+        assert!(figure.text.ends_with(end), "{}", figure.text);
+        assert!(c_over_rust(&rows(1.0, 1.0)[1..]).is_err());
+    }
 }
