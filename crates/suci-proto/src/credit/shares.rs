@@ -589,12 +589,12 @@ impl Shares {
         let had_turn = now >= grant.given_at() + TURN;
         let starving = !self.waiting.is_empty() && self.free() < self.waiting_bytes;
         let quiet = now >= grant.idle_since() + QUIET;
-        let hoarded = grant.hoards(now, TURN);
+        let lasting = grant.has_lasting_surplus(now, TURN);
         let scarce = self.free() < self.scarce();
         let unused = scarce
             && self.is_wanted_beside(grant)
             && grant.outstanding() > self.idle_packets(grant);
-        (starving && (idle || had_turn)) || (unused && (quiet || hoarded))
+        (starving && (idle || had_turn)) || (unused && (quiet || lasting))
     }
 
     /// Returns when a RECLAIM that was not answered is due again.
