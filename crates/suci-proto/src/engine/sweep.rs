@@ -65,10 +65,10 @@ impl Engine {
             return;
         }
         self.swept_at = now;
-        // No more strangers get a slot than may be answered.
-        let most = self.shared.shares.peer_limit();
-        let strangers = self.pending_inits.strangers_to_come(now, most) as usize;
-        self.free_slots(now, crowd, strangers.min(self.strange_callers.len()));
+        let waiting = self.strange_callers.len() as u64;
+        let limit = self.shared.shares.peer_limit();
+        let strangers = self.pending_inits.free_for_strangers(now, waiting, limit);
+        self.free_slots(now, crowd, strangers as usize);
         self.answer_waiting(now);
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_active_mut() {
@@ -81,9 +81,9 @@ impl Engine {
     }
 
     /// Dismisses one peer for each of the `crowd` nodes that wait for a slot, but only peers that
-    /// were idle or had their slot for long enough. `crowd` counts all waiting `strangers` as one.
-    /// The other strangers only get slots of idle strangers, so that an attacker with many names
-    /// takes no slot of a known node.
+    /// were idle or had their slot for long enough. `crowd` counts all waiting strangers as one.
+    /// The other strangers, for whom `strangers` slots must be free, only get those of idle
+    /// strangers, so that an attacker with many names takes no slot of a known node.
     fn free_slots(&mut self, now: Instant, crowd: usize, strangers: usize) {
         #[cfg(suci_plant)]
         if crate::plant::active("slots-never-freed") {

@@ -113,7 +113,7 @@ impl PendingInits {
                 return false;
             }
             Caller::Stranger(name) => {
-                let allowed = strangers < (room.slots / 2).max(1) && !self.known_waits;
+                let allowed = strangers < most_strangers(room.slots) && !self.known_waits;
                 let leaves = newcomers < room.strangers;
                 if !(fits && has_slot && allowed && leaves) {
                     return false;
@@ -151,13 +151,19 @@ impl PendingInits {
         tally.entry(name).is_some()
     }
 
-    /// Returns how many more strangers than now may be expected, with `slots` slots in all.
-    pub(crate) fn strangers_to_come(&mut self, now: Instant, slots: u64) -> u64 {
-        if self.known_waits {
+    /// Returns how many of all `limit` slots should be free so that as many of `waiting` strangers
+    /// are answered as may be: they get half of the free slots, those of expected strangers
+    /// included. A quarter stays with idle strangers, whatever flood of forged names comes.
+    pub(crate) fn free_for_strangers(&mut self, now: Instant, waiting: u64, limit: u64) -> u64 {
+        let expected = self.strangers.count(now);
+        let to_come = most_strangers(limit).saturating_sub(expected).min(waiting);
+        if self.known_waits || to_come == 0 {
             return 0;
         }
-        let most = (slots / 2).max(1);
-        most.saturating_sub(self.strangers.count(now))
+        expected
+            .saturating_add(to_come)
+            .saturating_mul(2)
+            .min(limit - limit / 4)
     }
 
     /// Returns how many INITs of nodes without a slot are expected.
@@ -177,6 +183,11 @@ impl PendingInits {
             Caller::Stranger(name) => self.strangers.remove(now, name),
         }
     }
+}
+
+/// Returns how many strangers may be expected at once while `slots` slots are free.
+fn most_strangers(slots: u64) -> u64 {
+    (slots / 2).max(1)
 }
 
 /// A counted caller.
@@ -397,6 +408,28 @@ mod tests {
         assert_eq!(flood(&mut expected, at(0), 10), 2);
         assert_eq!(flood(&mut expected, at(0), 0), 0);
         assert!(!PendingInits::new(9).admits(at(0), Caller::Known(1), slots(0)));
+    }
+
+    /// As many strangers are answered as slots were made for, and no fewer slots suffice.
+    #[test]
+    fn slots_are_freed_for_as_many_strangers_as_may_be_answered() {
+        for (limit, waiting, most) in [(1, 9, 1), (3, 9, 1), (9, 9, 3), (32, 99, 12), (32, 5, 5)] {
+            let mut expected = PendingInits::new(limit);
+            assert_eq!(expected.free_for_strangers(at(0), 0, limit), 0);
+            let free = expected.free_for_strangers(at(0), waiting, limit);
+            let answered = flood(&mut expected, at(0), free.saturating_sub(2));
+            assert!(answered < most, "{answered} of {most}");
+            let free = expected.free_for_strangers(at(0), most - answered, limit);
+            let more = flood(&mut expected, at(1), free);
+            assert_eq!(answered + more, most, "{waiting} at {limit}");
+        }
+        let mut expected = PendingInits::new(32);
+        assert_eq!(flood(&mut expected, at(0), 32), 16);
+        assert_eq!(
+            expected.free_for_strangers(at(0), 9, 32),
+            0,
+            "all of their half"
+        );
     }
 
     /// Strangers may take the last slot, but a known node gets it soon, however many they are.

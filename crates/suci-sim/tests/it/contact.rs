@@ -2,10 +2,12 @@
 
 use crate::scenario::{MS, SECOND, ok, receive, send, spec, world};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use suci_proto::Event;
 use suci_proto::time::{Duration, Instant};
-use suci_sim::options::{Options, Step};
+use suci_sim::options::{Drive, Options, Step};
 use suci_sim::packet::Packet;
 use suci_sim::world::World;
 
@@ -69,15 +71,30 @@ fn probe_timeout(options: &Options) -> Duration {
     (options.round_trip() - delay) * 3 + delay
 }
 
-/// Makes `trouble` for the first packet of the kind `(first byte, sent by the client)`.
-fn trouble(world: &mut World, kind: u8, by_client: bool, trouble: Trouble) -> Rc<RefCell<Taken>> {
-    let taken = Rc::new(RefCell::new(Taken::default()));
-    let state = Rc::clone(&taken);
+/// The packets that were in trouble, by the client's address.
+type Troubles = Rc<RefCell<BTreeMap<SocketAddr, Taken>>>;
+
+/// Makes `trouble` for the first packet of the kind `(first byte, sent by the client)` of each
+/// client, or of the client at place `only`.
+fn trouble(
+    world: &mut World,
+    (kind, by_client): (u8, bool),
+    only: Option<usize>,
+    trouble: Trouble,
+) -> Troubles {
+    let all = Troubles::default();
+    let state = Rc::clone(&all);
+    let only = only.map(|place| world.network.address(place));
     world.filter = Some(Box::new(move |now, packet| {
-        let mut state = state.borrow_mut();
         if (packet.source != 0) != by_client {
             return false;
         }
+        let client = if by_client { packet.from } else { packet.to };
+        if only.is_some_and(|only| only != client) {
+            return false;
+        }
+        let mut state = state.borrow_mut();
+        let state = state.entry(client).or_default();
         if state.seen {
             state.followed = true;
             return false;
@@ -101,21 +118,20 @@ fn trouble(world: &mut World, kind: u8, by_client: bool, trouble: Trouble) -> Rc
             }
         }
     }));
-    taken
+    all
 }
 
-/// Puts a filtered packet into the network again, once it is time.
-fn release(world: &mut World, taken: &RefCell<Taken>, trouble: Trouble) {
-    let mut state = taken.borrow_mut();
-    let followed = state.followed;
-    let due = state.packet.take_if(|(at, _)| match trouble {
-        Trouble::Overtaken(longest) => followed || world.now >= *at + longest,
-        Trouble::Lost | Trouble::Doubled => true,
-    });
-    drop(state);
-    if let Some((_, packet)) = due {
-        world.inject(packet);
+/// Puts filtered packets into the network again, once it is time.
+fn release(world: &mut World, troubles: &Troubles, trouble: Trouble) {
+    let mut due = Vec::new();
+    for state in troubles.borrow_mut().values_mut() {
+        let followed = state.followed;
+        due.extend(state.packet.take_if(|(at, _)| match trouble {
+            Trouble::Overtaken(longest) => followed || world.now >= *at + longest,
+            Trouble::Lost | Trouble::Doubled => true,
+        }));
     }
+    due.into_iter().for_each(|(_, packet)| world.inject(packet));
 }
 
 /// A client asks and the server answers with `length` bytes; how long that took from the client's
@@ -157,7 +173,7 @@ fn f31_one_faulty_packet_delays_a_first_answer_by_a_few_probe_timeouts() {
                     let repeated = kind != 0x10 && fault == Trouble::Lost;
                     let bound = 5 * if repeated { UNMEASURED } else { probe };
                     let mut world = world(options);
-                    let taken = trouble(&mut world, kind, by_client, fault);
+                    let taken = trouble(&mut world, (kind, by_client), None, fault);
                     let time = first_answer(&mut world, length, SECOND * 20, |world| {
                         release(world, &taken, fault)
                     });
@@ -186,6 +202,7 @@ fn all_answered(
     world: &mut World,
     places: core::ops::Range<usize>,
     limit: Duration,
+    mut step: impl FnMut(&mut World),
 ) -> Option<Duration> {
     let (begin, before) = (world.now, world.oracle.delivered());
     let messages = 2 * places.len() as u64;
@@ -197,6 +214,7 @@ fn all_answered(
             return None;
         }
         ok(world.run_for(MS));
+        step(world);
     }
     Some(world.now.since(begin))
 }
@@ -240,7 +258,7 @@ fn f31_many_callers_are_answered_at_once_whatever_earlier_ones_do() {
             }
         }
         let crowd = 1 + BEFORE..1 + BEFORE + CROWD;
-        let time = all_answered(&mut world, crowd.clone(), SECOND);
+        let time = all_answered(&mut world, crowd.clone(), SECOND, |_| ());
         assert!(
             time.is_some_and(|time| time < SECOND / 2),
             "{earlier:?}: {time:?}"
@@ -253,18 +271,84 @@ fn f31_many_callers_are_answered_at_once_whatever_earlier_ones_do() {
 #[test]
 fn f31_400_unknown_newcomers_take_turns() {
     for (recv_buffer, clients, limit) in [
-        (425_984, 128, SECOND * 5),
-        (64 << 10, 400, SECOND * 2),
-        (212_992, 400, SECOND * 2),
-        (8 << 20, 400, SECOND * 2),
+        (425_984, 128, MS * 50),
+        (64 << 10, CROWD, MS * 600),
+        (212_992, CROWD, MS * 150),
+        (8 << 20, CROWD, MS * 50),
     ] {
         let mut options = newcomers(clients, recv_buffer);
         options.traffic.reply = 1_000_000;
         let mut world = world(options);
-        let time = all_answered(&mut world, 1..1 + clients, limit);
+        let time = all_answered(&mut world, 1..1 + clients, limit, |_| ());
         println!("{clients} at {recv_buffer} B: {time:?}");
         assert!(time.is_some(), "{clients} at {recv_buffer} B");
     }
+}
+
+/// Strangers that call at once.
+const CROWD: usize = 400;
+
+/// Returns the bound for the first answers to all of the crowd, if this packet of each of
+/// `troubled` strangers meets the fault. As many strangers as 3/8 of the slots are answered at a
+/// time; if these are not all, a lost COOKIE or INIT keeps its slot until HELLO or INIT is
+/// repeated.
+fn crowd_bound(recv_buffer: u64, name: &str, fault: Trouble, troubled: usize) -> Duration {
+    let at_once = recv_buffer / 6_656 * 3 / 8;
+    if at_once >= CROWD as u64 {
+        return 5 * UNMEASURED;
+    }
+    let turns = (troubled as u64).div_ceil(at_once) as u32;
+    let wait = match (name, fault) {
+        ("COOKIE", Trouble::Lost) => MS * 1_500,
+        ("INIT", Trouble::Lost) => MS * 150,
+        _ => Duration::ZERO,
+    };
+    SECOND + wait * turns
+}
+
+/// Each packet of a first contact is lost, overtaken or doubled once, of each of 400 strangers or
+/// of one of them.
+fn check_crowd(recv_buffer: u64, drive: Drive) {
+    let mut late = Vec::new();
+    for (name, kind, by_client) in PACKETS {
+        let all = TROUBLES.map(|fault| (fault, None));
+        for (fault, only) in all.into_iter().chain([(Trouble::Lost, Some(CROWD / 2))]) {
+            let mut options = newcomers(CROWD, recv_buffer);
+            options.traffic.reply = 1_000_000;
+            options.drives = vec![options.drives[0]; CROWD + 1];
+            options.drives[0] = drive;
+            let mut world = world(options);
+            let troubles = trouble(&mut world, (kind, by_client), only, fault);
+            let bound = crowd_bound(recv_buffer, name, fault, only.map_or(CROWD, |_| 1));
+            let time = all_answered(&mut world, 1..1 + CROWD, bound, |world| {
+                release(world, &troubles, fault);
+            });
+            let what = format!("{name} {fault:?} of {only:?} with {recv_buffer} B, {drive:?}");
+            println!("{what}: {time:?} of {bound:?}");
+            if time.is_none() {
+                late.push(what);
+            }
+            if let Drive::Polls(_) = drive {
+                let counters = world.engine(0).map(|engine| *engine.counters());
+                let unanswered = counters.map_or(0, |counters| counters.hello_unanswered);
+                assert!(unanswered > 0, "the queue of replies was never full");
+            }
+        }
+    }
+    assert!(late.is_empty(), "{}", late.join("\n"));
+}
+
+#[test]
+fn f31_one_faulty_packet_of_each_of_400_newcomers_delays_a_turn_at_most() {
+    for recv_buffer in [64 << 10, 212_992, 8 << 20] {
+        check_crowd(recv_buffer, Options::quiet(1).drives[0]);
+    }
+}
+
+/// The server takes all HELLOs in one cycle, so that its queue of replies is full.
+#[test]
+fn f31_one_faulty_packet_of_each_of_400_newcomers_beside_a_full_queue_of_replies() {
+    check_crowd(8 << 20, Drive::Polls(MS));
 }
 
 /// More nodes of the book than places call within half a second, and packets are lost: callers that
