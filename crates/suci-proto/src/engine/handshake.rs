@@ -266,24 +266,37 @@ impl Engine {
         self.shared.paths.look_up(now, claim.origin.to);
     }
 
-    /// Answers HELLOs that wait, as far as there is room now: those of known nodes, then those of
-    /// strangers.
-    pub(super) fn answer_waiting(&mut self, now: Instant) {
+    /// Forgets HELLOs that wait and are not repeated any more.
+    pub(super) fn forget_callers(&mut self, now: Instant) {
         self.known_callers.forget(now);
         self.strange_callers.forget(now);
+    }
+
+    /// Answers HELLOs that wait, as far as there is room now: those of known nodes, then those of
+    /// strangers. It ends with the room: an INIT does not look through all that wait.
+    pub(super) fn answer_waiting(&mut self, now: Instant) {
         self.pending_inits.try_again();
         if self.shared.shares.room_for_inits(false) == 0 {
             return;
         }
-        for claim in self.known_callers.claims() {
-            // A claim that is not the next in the queue for a slot does not delay the others.
-            self.answer_if_possible(now, &claim);
-        }
-        for claim in self.strange_callers.claims() {
-            if !self.answer_if_possible(now, &claim) {
+        let mut waiting = self.known_callers.first_from(0);
+        while let Some((ticket, claim)) = waiting {
+            if !self.has_room_for_newcomer(now) {
+                self.pending_inits.on_known_waits();
                 break;
             }
+            // A claim that is not the next in the queue for a slot does not delay the others.
+            self.answer_if_possible(now, &claim);
+            waiting = self.known_callers.first_from(ticket.saturating_add(1));
         }
+        while let Some((_, claim)) = self.strange_callers.first_from(0)
+            && self.answer_if_possible(now, &claim)
+        {}
+    }
+
+    /// Returns true if there is a free slot that no expected INIT needs.
+    fn has_room_for_newcomer(&mut self, now: Instant) -> bool {
+        self.pending_inits.newcomers(now) < self.shared.shares.room_for_inits(false)
     }
 
     /// Answers a HELLO that waited, if that is possible now. Its sender is looked up again: it may

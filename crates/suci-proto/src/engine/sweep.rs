@@ -65,6 +65,7 @@ impl Engine {
             return;
         }
         self.swept_at = now;
+        self.forget_callers(now);
         let waiting = self.strange_callers.len() as u64;
         let limit = self.shared.shares.peer_limit();
         let strangers = self.pending_inits.free_for_strangers(now, waiting, limit);

@@ -79,12 +79,10 @@ impl Backlog {
         Wait::Begins
     }
 
-    /// Returns all waiting HELLOs, in their order.
-    pub(crate) fn claims(&self) -> Vec<Claim> {
-        self.by_ticket
-            .values()
-            .map(|waiting| waiting.claim)
-            .collect()
+    /// Returns the first HELLO that waits with this ticket or a later one, and its ticket.
+    pub(crate) fn first_from(&self, ticket: u64) -> Option<(u64, Claim)> {
+        let (ticket, waiting) = self.by_ticket.range(ticket..).next()?;
+        Some((*ticket, waiting.claim))
     }
 
     /// Forgets HELLOs that are not repeated any more.
@@ -137,8 +135,9 @@ mod tests {
     }
 
     fn waiting(backlog: &Backlog) -> Vec<(u32, u64)> {
-        let claims = backlog.claims();
-        claims.iter().map(|c| (c.node.0, c.token)).collect()
+        let next = |ticket: u64| backlog.first_from(ticket);
+        let all = std::iter::successors(next(0), |(ticket, _)| next(ticket + 1));
+        all.map(|(_, claim)| (claim.node.0, claim.token)).collect()
     }
 
     #[test]

@@ -133,6 +133,11 @@ impl PendingInits {
         }
     }
 
+    /// Notes that a known node waits for room: no stranger is answered.
+    pub(crate) fn on_known_waits(&mut self) {
+        self.known_waits = true;
+    }
+
     /// Forgets that a known node found no room. Call it when all waiting callers are tried, known
     /// nodes first, or no known node waits.
     pub(crate) fn try_again(&mut self) {
