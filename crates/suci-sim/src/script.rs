@@ -5,7 +5,7 @@ use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Link, PeerOptions, PeerStats, Priority};
 
 use crate::node::Process;
-use crate::options::{Consume, Step};
+use crate::options::{Consume, Drive, Step};
 use crate::oracle::{Kind, Violation};
 use crate::packet::PlaceId;
 use crate::steering::Will;
@@ -348,15 +348,29 @@ impl World {
             .all(|it| it.process.is_none() || it.workload.next_at().is_none())
     }
 
-    /// Returns the packets about one peer that an idle process is allowed in `time`, and its peer's
+    /// Returns the packets about `peer` that an idle process is allowed in `time`, and its peer's
     /// answers: a watched peer is asked for a sign of life thrice per silence timeout; credit
-    /// lapses and is returned.
-    fn quiet_packets(&self, place: PlaceId, time: Duration) -> u64 {
+    /// lapses and is returned. A peer that polls more rarely than its longest delay of an
+    /// acknowledgement says may be asked twice (RFC 9002, 6.2.1).
+    fn quiet_packets(&self, place: PlaceId, peer: NodeId, time: Duration) -> u64 {
         const OTHERS: u64 = 6;
         let config = self.config(place);
         let probes = time.as_nanos() / config.silence_timeout.as_nanos().max(1) * 3;
-        let watching = if config.keep_alive { 2 * probes } else { 0 };
+        let mut places = (0..self.options.places()).filter(|at| self.node_of(*at) == peer);
+        let each = match places.any(|at| self.answers_late(at)) {
+            true => 4,
+            false => 2,
+        };
+        let watching = if config.keep_alive { each * probes } else { 0 };
         OTHERS + u64::try_from(watching).unwrap_or(u64::MAX)
+    }
+
+    /// Returns true if the process at `place` polls more rarely than it says.
+    fn answers_late(&self, place: PlaceId) -> bool {
+        match self.drive(place) {
+            Drive::Polls(period) => period > self.config(place).max_ack_delay,
+            Drive::Woken(_) => false,
+        }
     }
 
     /// Counts work that an idle cluster may still do: sessions come up, are lost or end; probes are
@@ -389,8 +403,9 @@ impl World {
             self.run_for(WATCHED)?;
             let sent = self.tally.packets - packets;
             let processes = self.places.iter().enumerate().filter_map(|(place, it)| {
-                let peers = it.process.as_ref()?.engine.peers().count() as u64;
-                Some(peers * self.quiet_packets(place, WATCHED))
+                let peers = it.process.as_ref()?.engine.peers();
+                let packets = peers.map(|peer| self.quiet_packets(place, peer, WATCHED));
+                Some(packets.sum::<u64>())
             });
             let allowed = 30 + processes.sum::<u64>();
             if sent <= allowed {

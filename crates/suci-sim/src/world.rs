@@ -272,8 +272,7 @@ impl World {
             Err(error) => panic!("the simulator drew a bad configuration: {error}"),
         };
         let mut process = Process::new(id, place, engine, buffer, self.now);
-        process.drive =
-            cycled(&self.options.drives, place).unwrap_or(Drive::Woken(Duration::from_micros(20)));
+        process.drive = self.drive(place);
         process.consume = match cycled(&self.options.consumes, place) {
             Some(consume) if !self.mended => consume,
             _ => Consume::Eager,
@@ -293,6 +292,10 @@ impl World {
         }
         self.begin_life(place, id);
         self.request(place, self.now);
+    }
+
+    pub(crate) fn drive(&self, place: PlaceId) -> Drive {
+        cycled(&self.options.drives, place).unwrap_or(Drive::Woken(Duration::from_micros(20)))
     }
 
     pub(crate) fn config(&self, place: PlaceId) -> suci_proto::Config {
