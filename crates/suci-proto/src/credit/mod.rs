@@ -26,7 +26,7 @@ mod shares;
 mod stats;
 
 pub use grant::Grant;
-pub use need::Demand;
+pub use need::{Demand, DrainedKind};
 pub use send::{ControlAllowance, SendCredit};
 pub use shares::{Overcommitted, Shares, data_charge};
 pub use stats::ShareStats;

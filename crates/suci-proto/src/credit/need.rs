@@ -55,6 +55,18 @@ impl Demand {
     }
 }
 
+/// The kind of a drained packet, as far as it shows what its sender needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainedKind {
+    /// It elicits no acknowledgement.
+    Ack,
+    /// It has control frames such as those of keep-alives. It could use the reserve beyond the
+    /// limit, and shows no need of credit.
+    Control,
+    /// It has messages, or reports that messages wait for credit (BLOCKED).
+    Data,
+}
+
 /// The need of a sender as one drained packet shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
@@ -91,10 +103,14 @@ impl Need {
     }
 
     /// Notes that a packet left `left` numbers of a share of `share` packets unused.
-    pub(super) fn watch(&mut self, left: u64, share: u64, now: Instant) -> Use {
+    pub(super) fn watch(&mut self, left: u64, share: u64, kind: DrainedKind, now: Instant) -> Use {
         if self.is_near(left, share) {
             self.begin(now);
-            return Use::Much;
+            return match kind {
+                DrainedKind::Data => Use::Much,
+                // Keep-alives of an idle peer come near the limit of a small share.
+                DrainedKind::Control | DrainedKind::Ack => Use::Unclear,
+            };
         }
         self.least_left = self.least_left.min(left);
         if now < self.since + WATCH {
@@ -132,20 +148,33 @@ mod tests {
     #[test]
     fn a_peer_near_its_limit_needs_more_at_once() {
         let mut need = Need::new(at(0));
-        assert_eq!(need.watch(20, 80, at(1)), Use::Unclear);
-        assert_eq!(need.watch(19, 80, at(2)), Use::Much);
+        assert_eq!(need.watch(20, 80, DrainedKind::Data, at(1)), Use::Unclear);
+        assert_eq!(need.watch(19, 80, DrainedKind::Data, at(2)), Use::Much);
         // A share of one packet is used up by it.
-        assert_eq!(need.watch(0, 1, at(3)), Use::Much);
+        assert_eq!(need.watch(0, 1, DrainedKind::Data, at(3)), Use::Much);
+    }
+
+    /// Of a share of two packets each keep-alive leaves one: with others of such shares, each would
+    /// take credit from the next for ever.
+    #[test]
+    fn keep_alives_near_the_limit_of_a_small_share_show_no_need() {
+        let mut need = Need::new(at(0));
+        for second in 0..100 {
+            let seen = need.watch(0, 2, DrainedKind::Control, at(1_000 * second));
+            assert_eq!(seen, Use::Unclear);
+        }
+        let seen = need.watch(0, 2, DrainedKind::Data, at(100_000));
+        assert_eq!(seen, Use::Much);
     }
 
     #[test]
     fn a_peer_far_below_its_limit_needs_less() {
         let mut need = Need::new(at(0));
-        assert_eq!(need.watch(41, 80, at(199)), Use::Unclear);
-        assert_eq!(need.watch(60, 80, at(200)), Use::Little);
+        assert_eq!(need.watch(41, 80, DrainedKind::Data, at(199)), Use::Unclear);
+        assert_eq!(need.watch(60, 80, DrainedKind::Data, at(200)), Use::Little);
         // One packet nearer to the limit is remembered until the time is over.
-        assert_eq!(need.watch(40, 80, at(300)), Use::Unclear);
-        assert_eq!(need.watch(70, 80, at(400)), Use::Enough);
-        assert_eq!(need.watch(70, 80, at(600)), Use::Little);
+        assert_eq!(need.watch(40, 80, DrainedKind::Data, at(300)), Use::Unclear);
+        assert_eq!(need.watch(70, 80, DrainedKind::Data, at(400)), Use::Enough);
+        assert_eq!(need.watch(70, 80, DrainedKind::Data, at(600)), Use::Little);
     }
 }

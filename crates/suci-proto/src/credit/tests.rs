@@ -21,7 +21,11 @@ impl Shares {
         eliciting: bool,
         now: Instant,
     ) {
-        self.on_drained(grant, number..=number, eliciting, now);
+        let kind = match eliciting {
+            true => DrainedKind::Data,
+            false => DrainedKind::Ack,
+        };
+        self.on_drained(grant, number..=number, kind, now);
     }
 }
 

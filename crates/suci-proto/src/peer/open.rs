@@ -3,6 +3,7 @@
 use super::Peer;
 use super::begin::channels_beside;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
+use crate::credit::DrainedKind;
 use crate::engine::{Promise, Shared, init_packet};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::handshake::{AttemptPhase, Opening};
@@ -636,9 +637,12 @@ impl Peer {
     fn repay_early(&mut self, now: Instant, number: PacketNumber, shared: &mut Shared) {
         self.release_previous(shared);
         if let Some(connection) = &mut self.connection {
-            shared
-                .shares
-                .on_drained(&mut connection.grant, number..=number, true, now);
+            shared.shares.on_drained(
+                &mut connection.grant,
+                number..=number,
+                DrainedKind::Data,
+                now,
+            );
         }
     }
 

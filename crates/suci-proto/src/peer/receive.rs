@@ -14,7 +14,7 @@ use super::session::Session;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
-use crate::credit::{Shares, SocketReturn};
+use crate::credit::{DrainedKind, Shares, SocketReturn};
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::limits::MIN_MTU;
@@ -48,6 +48,8 @@ struct Effects {
     emptied: bool,
     /// It carried a message, or a part of one.
     message: bool,
+    /// It reported that messages wait for credit.
+    blocked: bool,
     /// It acknowledged bytes in flight.
     acked: bool,
 }
@@ -160,7 +162,12 @@ impl Peer {
         if effects.ack_now {
             connection.received.force();
         }
-        connection.on_drained(now, arrival.at, numbers, eliciting, shared);
+        let kind = match (effects.message || effects.blocked, eliciting) {
+            (true, _) => DrainedKind::Data,
+            (false, true) => DrainedKind::Control,
+            (false, false) => DrainedKind::Ack,
+        };
+        connection.on_drained(now, arrival.at, numbers, kind, shared);
     }
 
     fn take_frames(
@@ -235,6 +242,7 @@ impl Peer {
                 effects.ack_now |= connection.grant.is_over();
             }
             Frame::Blocked(blocked) => {
+                effects.blocked = true;
                 connection.on_blocked(now, packet, &blocked, self.key, &mut shared.shares);
                 session.inbox.on_blocked(blocked.memory);
             }
@@ -471,7 +479,7 @@ impl Connection {
         now: Instant,
         arrived: Instant,
         numbers: RangeInclusive<PacketNumber>,
-        eliciting: bool,
+        kind: DrainedKind,
         shared: &mut Shared,
     ) {
         let rtt = self.recovery.rtt();
@@ -479,7 +487,7 @@ impl Connection {
         self.grant.on_path(now, round_trip, now.since(arrived));
         shared
             .shares
-            .on_drained(&mut self.grant, numbers, eliciting, now);
+            .on_drained(&mut self.grant, numbers, kind, now);
     }
 
     /// Handles RETURN: the peer gives credit back, and may bind its packets to a size.

@@ -2,7 +2,7 @@
 
 use super::{NEWCOMER_PART, Shares, Unsatisfied};
 use crate::credit::Grant;
-use crate::credit::need::{Demand, Use};
+use crate::credit::need::{Demand, DrainedKind, Use};
 use crate::time::Instant;
 use crate::types::PacketNumber;
 
@@ -63,12 +63,18 @@ impl Shares {
     }
 
     /// Notes how near to its limit the packet `number` came.
-    pub(super) fn watch(&mut self, grant: &mut Grant, number: PacketNumber, now: Instant) {
+    pub(super) fn watch(
+        &mut self,
+        grant: &mut Grant,
+        number: PacketNumber,
+        kind: DrainedKind,
+        now: Instant,
+    ) {
         let Some(left) = grant.left_after(number) else {
             return;
         };
         let share = grant.share();
-        match grant.need.watch(left, share, now) {
+        match grant.need.watch(left, share, kind, now) {
             Use::Unclear => {}
             Use::Much => self.mark_unsatisfied(grant),
             Use::Enough => self.mark_satisfied(grant),

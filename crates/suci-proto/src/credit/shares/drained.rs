@@ -5,8 +5,8 @@
 
 use super::division::Activity;
 use super::{Shares, Unsatisfied};
-use crate::credit::Grant;
 use crate::credit::grant::Booked;
+use crate::credit::{DrainedKind, Grant};
 use crate::time::Instant;
 use crate::types::PacketNumber;
 use core::ops::RangeInclusive;
@@ -23,19 +23,19 @@ pub(super) struct Basis {
 
 impl Shares {
     /// Notes that authentic packets with the consecutive numbers `numbers` were read from the
-    /// socket. `eliciting`: each of them is ack-eliciting.
+    /// socket, each of this `kind`.
     ///
     /// The result is the same as for the packets one by one.
     pub fn on_drained(
         &mut self,
         grant: &mut Grant,
         numbers: RangeInclusive<PacketNumber>,
-        eliciting: bool,
+        kind: DrainedKind,
         now: Instant,
     ) {
         let (mut number, last) = numbers.into_inner();
         while number <= last {
-            self.on_packet_drained(grant, number, eliciting, now);
+            self.on_packet_drained(grant, number, kind, now);
             if number == last {
                 return;
             }
@@ -43,7 +43,7 @@ impl Shares {
             // last one alone.
             let is_steady = self.basis == Some(self.present_basis())
                 && grant.is_steady(self.epoch)
-                && eliciting
+                && kind != DrainedKind::Ack
                 && grant.advances_linearly_to(last);
             number = if is_steady { last } else { number + 1 };
         }
@@ -54,11 +54,12 @@ impl Shares {
         &mut self,
         grant: &mut Grant,
         number: PacketNumber,
-        eliciting: bool,
+        kind: DrainedKind,
         now: Instant,
     ) {
+        let eliciting = kind != DrainedKind::Ack;
         if eliciting {
-            self.watch(grant, number, now);
+            self.watch(grant, number, kind, now);
         }
         // A packet beyond the limit used no granted number.
         let activity = match eliciting && number <= grant.limit() {

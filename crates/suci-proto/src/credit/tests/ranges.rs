@@ -73,7 +73,7 @@ impl Side {
                     lost[peer] = Some(first - 1);
                 }
                 if *together {
-                    shares.on_drained(grant, first..=last, true, now);
+                    shares.on_drained(grant, first..=last, DrainedKind::Data, now);
                 } else {
                     (first..=last).for_each(|number| shares.drain_one(grant, number, true, now));
                 }
