@@ -14,7 +14,8 @@ use crate::{exec, source};
 const ARROWS: &[(&str, &[&str])] = &[
     ("suci-proto", &[]),
     ("suci-net", &[]),
-    ("suci", &["suci-proto", "suci-net"]),
+    ("suci-layers", &[]),
+    ("suci", &["suci-proto", "suci-net", "suci-layers"]),
     ("suci-sim", &["suci-proto"]),
     ("suci-capi", &["suci"]),
     ("suci-cli", &["suci"]),

@@ -27,7 +27,6 @@ const BANNED: &[(&str, &str)] = &[
     ("Doze", "Parker"),
     ("Farewell", "EndedSession"),
     ("Flight", "SentBatch"),
-    ("Gather", "SendCoalescer"),
     ("Habit", "Waiter"),
     ("heard_at", "last_source"),
     ("Heed", "WaitConditions"),

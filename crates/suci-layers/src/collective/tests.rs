@@ -1,0 +1,280 @@
+//! Each operation among 1 to 19 members, whatever the order of messages, beside a direct
+//! calculation.
+
+use super::*;
+use crate::element::{Custom, Sum, bytes_of, elements_of};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+const LENGTHS: [usize; 5] = [0, 1, 5, LONG / 8, LONG / 8 + 3];
+
+/// Members and the messages between them. Two members' messages keep their order; everything else
+/// happens in an order that the seed decides.
+struct Network {
+    members: Vec<Collective>,
+    messages: Vec<VecDeque<Vec<u8>>>,
+    seed: u64,
+}
+
+impl Network {
+    fn new(size: usize, seed: u64, begin: impl Fn(Place) -> Collective) -> Self {
+        let members = (0..size).map(|rank| begin(Place { rank, size }));
+        Self {
+            members: members.collect(),
+            messages: vec![VecDeque::new(); size * size],
+            seed,
+        }
+    }
+
+    fn random(&mut self, below: usize) -> usize {
+        let next = self.seed.wrapping_mul(6_364_136_223_846_793_005);
+        self.seed = next.wrapping_add(1);
+        (self.seed >> 33) as usize % below
+    }
+
+    fn is_done(&self) -> bool {
+        self.members.iter().all(Collective::is_done)
+    }
+
+    /// Lets a member send all it can and take at most one message. Returns whether it did anything.
+    fn step(&mut self, rank: usize) -> bool {
+        let size = self.members.len();
+        let member = &mut self.members[rank];
+        let mut worked = false;
+        while let Some((to, bytes)) = member.poll_send() {
+            self.messages[rank * size + to].push_back(bytes.to_vec());
+            worked = true;
+        }
+        check_hazards(member);
+        let awaited: Vec<_> = member.awaited().collect();
+        if awaited.is_empty() {
+            return worked;
+        }
+        let from = awaited[self.random(awaited.len())];
+        let message = self.messages[from * size + rank].pop_front();
+        if let Some(message) = &message {
+            self.members[rank].on_message(from, message).unwrap();
+        }
+        worked || message.is_some()
+    }
+}
+
+/// Runs an operation and returns the results.
+fn run(size: usize, seed: u64, begin: impl Fn(Place) -> Collective) -> Vec<Vec<u64>> {
+    let mut network = Network::new(size, seed, begin);
+    let mut idle = 0;
+    while !network.is_done() {
+        assert!(idle < 1_000 + 100 * size * size, "nobody gets further");
+        let rank = network.random(size);
+        idle = if network.step(rank) { 0 } else { idle + 1 };
+    }
+    assert!(
+        network.messages.iter().all(VecDeque::is_empty),
+        "a message too many"
+    );
+    let result = |member: Collective| {
+        let bytes = member.into_data();
+        let mut result = vec![0_u64; bytes.len() / 8];
+        elements_of(&bytes, &mut result);
+        result
+    };
+    network.members.into_iter().map(result).collect()
+}
+
+/// No receive of a round touches what a send of it reads, or what another receive writes.
+fn check_hazards(member: &Collective) {
+    let Some(round) = member.rounds.get(member.round) else {
+        return;
+    };
+    let overlap = |a: &Slice, b: &Slice| {
+        a.scratch == b.scratch && a.range.start.max(b.range.start) < a.range.end.min(b.range.end)
+    };
+    for (at, receive) in round.receives.iter().enumerate() {
+        let others = round.receives.iter().skip(at + 1).chain(&round.sends);
+        for other in others {
+            assert!(!overlap(&receive.slice, &other.slice), "{round:?}");
+        }
+    }
+}
+
+/// The data of a member.
+fn input(rank: usize, length: usize) -> Vec<u64> {
+    let element = |at: usize| (rank as u64 + 1) * 0x1_0000_0001 + at as u64 * 97;
+    (0..length).map(element).collect()
+}
+
+/// Combines two affine functions x -> ax + b, each as two halves of a word: not commutative.
+fn after(left: u64, right: u64) -> u64 {
+    let halves = |word: u64| ((word >> 32) as u32, word as u32);
+    let ((a, b), (c, d)) = (halves(left), halves(right));
+    let (e, f) = (a.wrapping_mul(c), a.wrapping_mul(d).wrapping_add(b));
+    (u64::from(e) << 32) | u64::from(f)
+}
+
+/// Combines the inputs of members `from` to `to`, in their order.
+fn fold(members: core::ops::Range<usize>, length: usize, sum: bool) -> Vec<u64> {
+    let inputs = members.map(|rank| input(rank, length));
+    let pair = |left: Vec<u64>, right: Vec<u64>| {
+        let apply = |(left, right): (&u64, &u64)| match sum {
+            true => left.wrapping_add(*right),
+            false => after(*left, *right),
+        };
+        left.iter().zip(&right).map(apply).collect()
+    };
+    inputs.reduce(pair).unwrap_or_default()
+}
+
+fn combine(sum: bool) -> Combine {
+    match sum {
+        true => Combine::new::<u64, _>(Sum),
+        false => Combine::new::<u64, _>(Custom(after)),
+    }
+}
+
+fn arguments() -> impl Strategy<Value = (usize, usize, usize, u64, bool)> {
+    let length = prop::sample::select(LENGTHS.to_vec());
+    let sizes = (1_usize..20).prop_flat_map(|size| (Just(size), 0..size));
+    (sizes, length, any::<u64>(), any::<bool>())
+        .prop_map(|((size, root), length, seed, sum)| (size, root, length, seed, sum))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_barrier_ends_for_nobody_before_all_began((size, late, _, seed, _) in arguments()) {
+        let mut network = Network::new(size, seed, Collective::barrier);
+        let others: Vec<_> = (0..size).filter(|rank| *rank != late).collect();
+        for _ in 0..40 * size * others.len().min(1) {
+            let rank = others[network.random(others.len())];
+            network.step(rank);
+        }
+        prop_assert!(others.iter().all(|rank| !network.members[*rank].is_done()));
+        for _ in 0..10 {
+            (0..size).for_each(|rank| _ = network.step(rank));
+        }
+        prop_assert!(network.is_done());
+    }
+
+    #[test]
+    fn all_get_the_roots_data((size, root, length, seed, _) in arguments()) {
+        let results = run(size, seed, |place| {
+            let own = if place.rank == root { input(root, length) } else { vec![0; length] };
+            Collective::broadcast(place, root, bytes_of(&own))
+        });
+        for result in results {
+            prop_assert_eq!(&result, &input(root, length));
+        }
+    }
+
+    #[test]
+    fn the_root_gets_the_combination((size, root, length, seed, sum) in arguments()) {
+        let results = run(size, seed, |place| {
+            let own = bytes_of(&input(place.rank, length));
+            Collective::reduce(place, root, own, combine(sum))
+        });
+        prop_assert_eq!(&results[root], &fold(0..size, length, sum));
+    }
+
+    #[test]
+    fn all_get_the_combination((size, _, length, seed, sum) in arguments()) {
+        let results = run(size, seed, |place| {
+            Collective::allreduce(place, bytes_of(&input(place.rank, length)), combine(sum))
+        });
+        for result in results {
+            prop_assert_eq!(&result, &fold(0..size, length, sum));
+        }
+    }
+
+    #[test]
+    fn scans_combine_up_to_the_member((size, _, length, seed, sum) in arguments()) {
+        let own = |place: Place| bytes_of(&input(place.rank, length));
+        let scans = run(size, seed, |place| Collective::scan(place, own(place), combine(sum)));
+        let exclusive =
+            run(size, seed, |place| Collective::exclusive_scan(place, own(place), combine(sum)));
+        for rank in 0..size {
+            prop_assert_eq!(&scans[rank], &fold(0..rank + 1, length, sum));
+            if rank > 0 {
+                prop_assert_eq!(&exclusive[rank], &fold(0..rank, length, sum));
+            }
+        }
+    }
+
+    #[test]
+    fn parts_come_together_in_order(
+        (size, root, length, seed, equal) in arguments(),
+    ) {
+        let elements = |rank: usize| if equal { length } else { (length + rank * 7) % (length + 9) };
+        let lengths: Vec<_> = (0..size).map(|rank| 8 * elements(rank)).collect();
+        let all: Vec<_> = (0..size).flat_map(|rank| input(rank, elements(rank))).collect();
+        let own = |place: Place| bytes_of(&input(place.rank, elements(place.rank)));
+        let gathered =
+            run(size, seed, |place| Collective::gather(place, root, &lengths, own(place)));
+        prop_assert_eq!(&gathered[root], &all);
+        for everywhere in run(size, seed, |place| {
+            Collective::allgather(place, &lengths, &own(place))
+        }) {
+            prop_assert_eq!(&everywhere, &all);
+        }
+        let scattered = run(size, seed, |place| {
+            let all = if place.rank == root { bytes_of(&all) } else { Vec::new() };
+            Collective::scatter(place, root, &lengths, all)
+        });
+        for rank in (0..size).filter(|rank| *rank != root) {
+            prop_assert_eq!(&scattered[rank], &input(rank, elements(rank)));
+        }
+    }
+
+    #[test]
+    fn each_part_reaches_its_member((size, _, length, seed, equal) in arguments()) {
+        let elements = |from: usize, to: usize| match equal {
+            true => length / size,
+            false => (from * 5 + to * 3) % 11,
+        };
+        let part = |from: usize, to: usize| input(from * size + to, elements(from, to));
+        let results = run(size, seed, |place| {
+            let rank = place.rank;
+            let sent: Vec<_> = (0..size).map(|to| 8 * elements(rank, to)).collect();
+            let received: Vec<_> = (0..size).map(|from| 8 * elements(from, rank)).collect();
+            let all: Vec<_> = (0..size).flat_map(|to| part(rank, to)).collect();
+            Collective::all_to_all(place, &sent, &received, &bytes_of(&all))
+        });
+        for (rank, result) in results.iter().enumerate() {
+            let wanted: Vec<_> = (0..size).flat_map(|from| part(from, rank)).collect();
+            prop_assert_eq!(result, &wanted);
+        }
+    }
+}
+
+#[test]
+fn a_message_of_another_length_or_member_is_refused() {
+    let place = Place { rank: 1, size: 3 };
+    let mut member = Collective::broadcast(place, 0, vec![0; 4]);
+    assert!(member.poll_send().is_none());
+    assert_eq!(member.on_message(2, &[1; 4]), Err(Unexpected::NotAwaited));
+    let wrong = Unexpected::Length {
+        came: 5,
+        awaited: 4,
+    };
+    assert_eq!(member.on_message(0, &[1; 5]), Err(wrong));
+    assert_eq!(member.on_message(0, &[1; 4]), Ok(()));
+    assert!(member.poll_send().is_none() && member.is_done());
+}
+
+#[test]
+fn long_buffers_cross_each_link_about_twice_however_many_members_there_are() {
+    for size in [3, 8, 17] {
+        let length = 8 * (LONG / 8) * 3;
+        let sent = |rank| -> usize {
+            let place = Place { rank, size };
+            let member = Collective::allreduce(place, vec![0; length], combine(true));
+            let sends = member.rounds.iter().flat_map(|round| &round.sends);
+            sends.map(|send| send.slice.range.len()).sum()
+        };
+        let sent: Vec<_> = (0..size).map(sent).collect();
+        assert!(
+            sent.iter().all(|bytes| *bytes <= 2 * length),
+            "{size}: {sent:?}"
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! Layers on top of messages, as pure state machines: no sockets, clocks or threads. The library
+//! (`suci`) carries the messages.
+//!
+//! A [`Collective`] is one member's part of an operation in which all members of a group take part.
+
+#![forbid(unsafe_code)]
+
+mod collective;
+mod element;
+
+pub use collective::{Collective, Kind, Place, Unexpected};
+pub use element::{
+    BitAnd, BitOr, BitXor, Combine, Custom, Element, Max, Min, Operation, Product, Sum, bytes_of,
+    elements_of,
+};
