@@ -54,8 +54,8 @@ pub use congestion::ControllerChoice;
 pub use counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
-    CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, OptionsError, PeerError,
-    REPLY_TOO_LONG, RouteQuery, SendError, TX_BUDGET, Undelivered,
+    CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, MemberState,
+    OptionsError, PeerError, REPLY_TOO_LONG, RouteQuery, SendError, TX_BUDGET, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,

@@ -77,6 +77,9 @@ pub struct ChannelId(pub u32);
 /// The layer of channels that carry replies, in the top byte.
 const REPLIES: u32 = 1 << 24;
 
+/// The layer of channels that carry messages of groups, in the top byte.
+const GROUPS: u32 = 2 << 24;
+
 impl ChannelId {
     /// The last channel of programs. Higher channels belong to the library's other layers.
     pub const LAST_USER: Self = Self((1 << 24) - 1);
@@ -101,6 +104,18 @@ impl ChannelId {
         } else {
             self
         }
+    }
+
+    /// Returns the channel of the group with this number, of which the lower 24 bits count.
+    #[must_use]
+    pub const fn of_group(number: u32) -> Self {
+        Self(GROUPS | (number & 0x00ff_ffff))
+    }
+
+    /// Returns true if it belongs to a group.
+    #[must_use]
+    pub const fn is_of_group(self) -> bool {
+        self.0 & 0xff00_0000 == GROUPS
     }
 
     /// Returns true if it carries replies.

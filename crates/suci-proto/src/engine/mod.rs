@@ -11,6 +11,7 @@ mod admission_queue;
 mod audit;
 mod calls;
 mod cycle;
+mod groups;
 mod handshake;
 mod lease;
 mod links;
@@ -29,6 +30,7 @@ mod verbs;
 
 pub use calls::{CallError, CallId, CallResult, REPLY_TOO_LONG};
 pub use cycle::TX_BUDGET;
+pub use groups::MemberState;
 pub use lease::Lease;
 pub use links::OptionsError;
 pub use paths::RouteQuery;
@@ -103,6 +105,8 @@ pub struct Engine {
     ranks: Ranks,
     /// Peers with messages for the program, one message at a time.
     readable: Scheduler,
+    /// Peers with messages of groups.
+    members: Scheduler,
     /// Peers with replies, one reply at a time.
     answered: Scheduler,
     /// Peers whose acknowledgements wait for the next cycle.
@@ -175,6 +179,7 @@ impl Engine {
             dirty: Scheduler::default(),
             ranks: Ranks::default(),
             readable: Scheduler::default(),
+            members: Scheduler::default(),
             answered: Scheduler::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
@@ -257,6 +262,9 @@ impl Engine {
             self.ranks
                 .receiving
                 .list(key, inbox.next_class(), &mut self.readable);
+        }
+        if peer.has_group_message() {
+            self.members.add(key);
         }
         if peer.has_reply() {
             self.on_reply(key);
@@ -490,6 +498,9 @@ impl Engine {
         if peer.has_message() {
             let class = peer.session.inbox.next_class();
             self.ranks.receiving.list(key, class, &mut self.readable);
+        }
+        if peer.has_group_message() {
+            self.members.add(key);
         }
         if peer.has_reply() {
             self.on_reply(key);

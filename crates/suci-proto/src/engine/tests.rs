@@ -4,6 +4,7 @@
 mod contact;
 mod ends;
 mod event_queue;
+mod groups;
 mod hostile;
 mod idle;
 mod itself;

@@ -33,7 +33,7 @@ use crate::scheduler::{Priority, Scheduler};
 use crate::types::{ChannelId, ProtocolError};
 use crate::wire::{self, Frag, FrameBatch, PacketPart, Rts};
 use slab::Slab;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Smallest memory window of a session, in bytes. Each channel has half of it. It has room for
 /// messages that cannot be announced (see [`Outbox`](super::Outbox)), however small the session's
@@ -105,6 +105,8 @@ pub struct Inbox {
     ready: Scheduler,
     /// Reply channels with a complete reply, in order.
     replies: VecDeque<usize>,
+    /// Channels of groups with a complete message.
+    group_ready: BTreeSet<ChannelId>,
     /// The session's limit that the peer named in its last BLOCKED.
     blocked_at: Option<u64>,
     /// A reply was taken since the session's limit was last announced.
@@ -160,6 +162,7 @@ impl Inbox {
             channels_untold: false,
             ready: Scheduler::default(),
             replies: VecDeque::new(),
+            group_ready: BTreeSet::new(),
             blocked_at: None,
             took_reply: false,
             priorities: BTreeMap::new(),
@@ -513,7 +516,9 @@ impl Inbox {
         let Some(channel) = self.channels.get_mut(index).filter(|c| c.is_ready()) else {
             return;
         };
-        if !channel.id().carries_replies() {
+        if channel.id().is_of_group() {
+            self.group_ready.insert(channel.id());
+        } else if !channel.id().carries_replies() {
             self.ready.add(index);
         } else if !core::mem::replace(&mut channel.listed.reply, true) {
             self.replies.push_back(index);

@@ -11,10 +11,7 @@ impl Peer {
     pub(crate) fn next_reply(&mut self, shared: &mut Shared) -> Option<(&mut Self, Message)> {
         let message = self.session.inbox.pop_reply()?;
         self.read = true;
-        if self.session.inbox.large_held() > 0 {
-            // As in `next_messages`.
-            self.session.inbox.set_large_budget(0);
-        }
+        self.pass_large_memory_on();
         let bytes = message.payload.len() as u64;
         let traffic = self.traffic_mut();
         traffic.messages_received += 1;

@@ -61,8 +61,13 @@ impl Peer {
         }
         let established = old.is_established();
         let (number, suspended_here) = (old.number, old.suspension.is_here());
-        let (ended_session, replies) = ended_session(old, ending, shared);
+        let Remains {
+            mut ended_session,
+            replies,
+            of_groups,
+        } = ended_session(old, ending, shared);
         self.end_calls(number, replies, ended_session.reason, shared);
+        self.end_groups(&mut ended_session, of_groups, shared);
         if established || !ended_session.outcomes.is_empty() {
             shared.log.add(now, || LogRecord::Ended {
                 peer: self.node,
@@ -101,23 +106,27 @@ impl Peer {
     }
 }
 
-/// Makes the remains of a session for the program: the messages that had arrived, the reason of its
-/// end, and one outcome for each message of the program's own. Also returns the replies that had
-/// arrived.
-fn ended_session(
-    mut old: Session,
-    ending: Ending,
-    shared: &mut Shared,
-) -> (EndedSession, Vec<Message>) {
+/// The remains of a session: for the program the messages that had arrived, the reason of its end,
+/// and one outcome for each message of the program's own; and what had arrived for others.
+struct Remains {
+    ended_session: EndedSession,
+    replies: Vec<Message>,
+    of_groups: VecDeque<Message>,
+}
+
+fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remains {
     let held = old.inbox.memory_used();
     old.inbox.set_large_budget(0);
     let (mut messages, mut replies) = (VecDeque::new(), Vec::new());
+    let mut of_groups = VecDeque::new();
     loop {
         // A message may come before a reply on its channel, or the reverse.
         if let Some(message) = old.inbox.pop() {
             messages.push_back(message);
         } else if let Some(reply) = old.inbox.pop_reply() {
             replies.push(reply);
+        } else if let Some(message) = old.inbox.pop_of_any_group() {
+            of_groups.push_back(message);
         } else {
             break;
         }
@@ -136,7 +145,7 @@ fn ended_session(
     }
     let mut promise = old.promise;
     shared.memory.leave(&mut promise);
-    if messages.is_empty() {
+    if messages.is_empty() && of_groups.is_empty() {
         shared.memory.release(core::mem::take(&mut promise));
     }
     let ended_session = EndedSession {
@@ -150,7 +159,11 @@ fn ended_session(
         heard: false,
         outcomes,
     };
-    (ended_session, replies)
+    Remains {
+        ended_session,
+        replies,
+        of_groups,
+    }
 }
 
 #[cfg(not(suci_plant))]

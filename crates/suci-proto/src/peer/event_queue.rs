@@ -402,11 +402,7 @@ impl Peer {
     ) -> usize {
         self.read = true;
         let Some((session, message, freed)) = self.events.next_message() else {
-            if self.session.inbox.large_held() > 0 {
-                // The freed memory goes to the peer that waited longest; the sender's next large
-                // message queues, too.
-                self.session.inbox.set_large_budget(0);
-            }
+            self.pass_large_memory_on();
             let session = self.session.number;
             let inbox = &mut self.session.inbox;
             let popped = inbox.pop_some(most, &mut |message| each(session, message));
@@ -415,10 +411,19 @@ impl Peer {
             }
             return popped;
         };
-        shared.memory.release(freed);
+        self.keep_for_groups(session, freed, shared);
         self.list_events(shared);
         each(session, message);
         1
+    }
+
+    /// Before a message is taken: the memory that it frees goes to the peer that waited longest;
+    /// the sender's next large message queues, too.
+    #[inline]
+    pub(crate) fn pass_large_memory_on(&mut self) {
+        if self.session.inbox.large_held() > 0 {
+            self.session.inbox.set_large_budget(0);
+        }
     }
 
     /// Returns the next message on `channel`, sessions in order, and its session.
@@ -429,14 +434,11 @@ impl Peer {
     ) -> Option<(SessionNumber, Message)> {
         self.read = true;
         if let Some((session, message, freed)) = self.events.next_message_on(channel) {
-            shared.memory.release(freed);
+            self.keep_for_groups(session, freed, shared);
             self.list_events(shared);
             return Some((session, message));
         }
-        if self.session.inbox.large_held() > 0 {
-            // As in `next_messages`.
-            self.session.inbox.set_large_budget(0);
-        }
+        self.pass_large_memory_on();
         let message = self.session.inbox.pop_on(channel)?;
         if self.session.inbox.has_finished() {
             self.list_events(shared);
@@ -513,7 +515,7 @@ impl Peer {
 
     /// Returns true if the program must be told something about this peer, now or later.
     pub(super) fn has_untold(&self) -> bool {
-        !self.events.is_empty() || self.session.outbox.wants_room()
+        !self.events.is_empty() || self.session.outbox.wants_room() || self.group_remains.is_some()
     }
 
     /// Returns the next event for the program. The caller took the peer out of the engine's queue.

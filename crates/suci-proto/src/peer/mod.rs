@@ -13,6 +13,7 @@ mod ecn;
 mod end;
 mod event_queue;
 mod fate;
+mod groups;
 mod idle;
 mod itself;
 mod life;
@@ -39,7 +40,7 @@ use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::counters::{Link, PeerInfo, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
-use crate::event::{Event, RefusedReason};
+use crate::event::{EndReason, Event, RefusedReason};
 use crate::limits;
 use crate::log::LogRecord;
 use crate::message::Pool;
@@ -125,6 +126,12 @@ pub(crate) struct Peer {
     read: bool,
     /// One side has no slot for the other now, so the connection must wait.
     put_off: bool,
+    /// Messages of groups that the last session with such messages left.
+    group_remains: Option<Box<groups::GroupRemains>>,
+    /// A member of a group waits for a message of this peer.
+    awaited: bool,
+    /// Why the last session ended.
+    last_end: Option<EndReason>,
 }
 
 impl Peer {
@@ -168,6 +175,9 @@ impl Peer {
             unattended: false,
             read: false,
             put_off: false,
+            group_remains: None,
+            awaited: false,
+            last_end: None,
         }
     }
 

@@ -415,6 +415,10 @@ impl Peer {
                 self.refuse_reply(&info, shared);
                 continue;
             }
+            if info.channel.is_of_group() {
+                self.take_for_group(&info);
+                continue;
+            }
             let event = Event::Incoming {
                 node,
                 channel: info.channel,

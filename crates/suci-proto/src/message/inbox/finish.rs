@@ -88,8 +88,8 @@ impl Inbox {
             let id = channel.id();
             self.priorities.remove(&id);
             self.finished.insert(id);
-            // Reply channels are hidden from programs.
-            if !id.carries_replies() {
+            // Channels of other layers are hidden from programs.
+            if !(id.carries_replies() || id.is_of_group()) {
                 self.untold.insert(id);
             }
             // So many ranges arise only if the program takes some of these events and leaves

@@ -17,7 +17,7 @@ impl Inbox {
             && self.incoming.is_empty()
             && self.untold.is_empty()
             && !self.has_answers();
-        let taken = self.ready.is_empty() && self.replies.is_empty();
+        let taken = self.ready.is_empty() && self.replies.is_empty() && self.group_ready.is_empty();
         if !(nothing && taken && self.accounts.shrink()) {
             return false;
         }

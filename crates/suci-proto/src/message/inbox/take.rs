@@ -66,6 +66,36 @@ impl Inbox {
         popped
     }
 
+    /// Returns the next complete message on a channel of a group. Taking it frees memory credit.
+    pub fn pop_of_group(&mut self, channel: ChannelId) -> Option<Message> {
+        if !self.group_ready.contains(&channel) {
+            return None;
+        }
+        let place = self.find(channel)?;
+        let (mut freed, mut popped) = (Freed::default(), None);
+        let incoming = self.channels.get_mut(place)?;
+        incoming.pop(1, &mut self.accounts, &mut freed, &mut |message| {
+            popped = Some(message);
+        });
+        if !incoming.is_ready() {
+            self.group_ready.remove(&channel);
+        }
+        self.decided += u64::from(popped.is_some());
+        self.free(place, freed);
+        popped
+    }
+
+    /// Returns the next complete message of any group, and its channel's number.
+    pub(crate) fn pop_of_any_group(&mut self) -> Option<Message> {
+        self.pop_of_group(*self.group_ready.first()?)
+    }
+
+    /// Returns true if a message of a group is complete.
+    #[must_use]
+    pub fn has_group_message(&self) -> bool {
+        !self.group_ready.is_empty()
+    }
+
     /// Returns the class of the channel whose message [`pop`](Self::pop) gives next.
     #[must_use]
     #[inline]

@@ -1,0 +1,67 @@
+//! Messages between the members of groups. They wait here apart from the program's messages until
+//! an operation of their group takes them: so their memory credit holds back members that are ahead.
+
+use super::Engine;
+use crate::counters::Link;
+use crate::event::{EndReason, LostCause};
+use crate::message::Message;
+use crate::time::Instant;
+use crate::types::{ChannelId, NodeId, SessionNumber};
+
+/// The state of a peer that belongs to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberState {
+    /// The present session, or the next one.
+    pub session: SessionNumber,
+    /// State of the link.
+    pub link: Link,
+    /// Why the peer is lost, if it is.
+    pub cause: LostCause,
+    /// Why the last session ended, if one did.
+    pub last_end: Option<EndReason>,
+}
+
+impl Engine {
+    /// Returns the next message of `node` on a channel of a group ([`ChannelId::of_group`]), and
+    /// its session. Taking it gives its sender memory credit back.
+    pub fn recv_of_group(
+        &mut self,
+        node: NodeId,
+        channel: ChannelId,
+    ) -> Option<(SessionNumber, Message)> {
+        let key = self.peer_key(node)?;
+        let (peer, shared) = (self.peers.get_mut(key)?, &mut self.shared);
+        let received = peer.next_of_group(channel, shared);
+        if !peer.has_group_message() {
+            self.members.remove(key);
+        }
+        let (session, message) = received?;
+        self.dirty.add(key);
+        self.yields_since = None;
+        let traffic = peer.traffic_mut();
+        traffic.messages_received += 1;
+        traffic.message_bytes_received += message.payload.len() as u64;
+        self.shared.counters.messages_received += 1;
+        Some((session, message))
+    }
+
+    /// Returns true if a message of a group waits.
+    #[must_use]
+    pub fn has_group_message(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// Notes whether a member of a group waits for a message of `node`. Meanwhile the peer counts
+    /// as watched, and a connection to it is opened if there is none.
+    pub fn await_member(&mut self, now: Instant, node: NodeId, awaited: bool) {
+        if let Some(key) = self.peer_key(node) {
+            self.update(key, |peer, shared| peer.set_awaited(now, awaited, shared));
+        }
+    }
+
+    /// Returns the state of a peer; `None` if it is unknown.
+    #[must_use]
+    pub fn member_state(&self, node: NodeId) -> Option<MemberState> {
+        Some(self.peer(node)?.member_state())
+    }
+}

@@ -1,0 +1,135 @@
+//! Messages of groups: apart from the program's, and there for their group whatever the program
+//! does.
+
+use super::strangers::one_server;
+use super::*;
+use crate::counters::Link;
+use crate::event::EndReason;
+
+const CHANNEL: ChannelId = ChannelId::of_group(5);
+
+fn of_group(payload: &'static [u8]) -> Outgoing {
+    Outgoing {
+        channel: CHANNEL,
+        ..message(payload)
+    }
+}
+
+fn send(world: &mut World, from: usize, to: usize, payload: &'static [u8]) {
+    let sent = world.engines[from].send(world.now, id(to), of_group(payload));
+    sent.unwrap();
+}
+
+/// The payloads of the messages for the group that `host` can take from `other`.
+fn taken(world: &mut World, host: usize, other: usize) -> Vec<Vec<u8>> {
+    let engine = &mut world.engines[host];
+    let next = || engine.recv_of_group(id(other), CHANNEL);
+    let payloads = core::iter::from_fn(next).map(|(_, message)| message.payload.to_vec());
+    payloads.collect()
+}
+
+#[test]
+fn messages_of_a_group_come_in_order_and_to_the_group_alone() {
+    let mut world = connected();
+    send(&mut world, 0, 1, b"one");
+    world.send(0, 1).unwrap();
+    send(&mut world, 0, 1, b"two");
+    world.run(SECOND);
+    assert!(world.engines[1].has_group_message());
+    let other = ChannelId::of_group(6);
+    assert!(world.engines[1].recv_of_group(id(0), other).is_none());
+    assert_eq!(world.received(1), 1, "the program's");
+    assert_eq!(taken(&mut world, 1, 0), [b"one", b"two"]);
+    assert!(!world.engines[1].has_group_message());
+}
+
+/// A member that is ahead waits for memory, as any sender does.
+#[test]
+fn f04_untaken_messages_of_a_group_hold_their_sender_back() {
+    const MEMORY: u64 = 2 << 20;
+    let mut world = World::new(2);
+    let config = Config {
+        memory: MEMORY,
+        max_message: MEMORY / 2,
+        ..Config::default()
+    };
+    world.set_up_server(0, BUFFER, config);
+    for _ in 0..60 {
+        send(&mut world, 1, 0, &[7; 60_000]);
+        world.settle();
+    }
+    world.run(SECOND);
+    let held = world.peer(0, 1).memory_used();
+    assert!(held <= MEMORY, "{held}");
+    assert!(world.engines[1].queue_len(id(0)).0 > 20, "some wait there");
+    let mut came = 0;
+    for _ in 0..60 {
+        came += taken(&mut world, 0, 1).len();
+        world.run(SECOND / 10);
+    }
+    assert_eq!(came, 60);
+}
+
+#[test]
+fn messages_of_a_group_outlast_their_session_and_its_end_is_told() {
+    let mut world = connected();
+    world.events(1);
+    let free = world.engines[1].shared.memory.take().unwrap();
+    let before = free.window;
+    world.engines[1].shared.memory.release(free);
+    send(&mut world, 0, 1, b"last");
+    world.run(SECOND);
+    let now = world.now;
+    world.engines[0].close(now, SECOND);
+    world.run(SECOND);
+    let ended = |event: &Event| matches!(event, Event::Ended { reason, .. } if *reason == EndReason::Closed);
+    assert!(world.events(1).iter().any(ended));
+    assert!(!is_idle(&mut world));
+    assert_eq!(taken(&mut world, 1, 0), [b"last"]);
+    let state = world.engines[1].member_state(id(0)).unwrap();
+    assert_eq!(state.last_end, Some(EndReason::Closed));
+    // Its memory is free again.
+    let after = world.engines[1].shared.memory.take().unwrap();
+    assert!(after.window >= before);
+}
+
+fn is_idle(world: &mut World) -> bool {
+    let key = world.engines[1].peer_key(id(0)).unwrap();
+    world.engines[1].peers.active(key).is_none()
+}
+
+/// They would keep its state for ever, since no group has it for a member.
+#[test]
+fn f04_a_strangers_messages_for_a_group_end_with_its_session() {
+    let mut world = one_server(2, 8, BUFFER);
+    send(&mut world, 1, 0, b"hello");
+    world.run(SECOND);
+    assert!(world.engines[0].has_group_message());
+    let now = world.now;
+    world.engines[1].close(now, SECOND);
+    world.run(SECOND);
+    assert!(taken(&mut world, 0, 1).is_empty());
+    assert!(!world.engines[0].has_group_message());
+}
+
+#[test]
+fn f17_an_awaited_member_is_lost_within_the_silence_timeout() {
+    for awaited in [false, true] {
+        let mut world = connected();
+        world.events(1);
+        world.run(30 * SECOND);
+        let now = world.now;
+        world.engines[1].await_member(now, id(0), awaited);
+        // The other process is gone.
+        let gone = world.start(5, 0, BUFFER);
+        world.engines[0] = gone;
+        for _ in 0..1_250 {
+            world.now += SECOND / 100;
+            world.engines[1].begin_cycle(world.now);
+            world.engines[1].handle_timeout(world.now);
+            world.outgoing(1);
+        }
+        let state = world.engines[1].member_state(id(0)).unwrap();
+        assert_eq!(state.link == Link::Lost, awaited);
+    }
+}

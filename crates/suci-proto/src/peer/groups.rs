@@ -1,0 +1,133 @@
+//! Messages of groups, and members that wait for the peer.
+
+use super::Peer;
+use super::event_queue::EndedSession;
+use crate::engine::{MemberState, Promise, Shared};
+use crate::message::{IncomingInfo, Message};
+use crate::time::Instant;
+use crate::types::{ChannelId, SessionNumber};
+use std::collections::VecDeque;
+
+/// Longest message of a group that is taken although the program's bound of messages is lower.
+/// Groups send no longer ones.
+const LONGEST: u64 = 64 * 1024;
+
+/// Messages of groups that a session left when it ended. They wait for the next operation of their
+/// group, whether or not the program heard of the end.
+#[derive(Debug)]
+pub(super) struct GroupRemains {
+    session: SessionNumber,
+    messages: VecDeque<Message>,
+    /// Memory promised to them, unless messages for the program hold it.
+    promise: Promise,
+}
+
+impl Peer {
+    /// Keeps messages of groups that a session left, if the peer is in the book: a stranger's would
+    /// keep its state for ever. Remains of an earlier session go.
+    pub(super) fn end_groups(
+        &mut self,
+        ended: &mut EndedSession,
+        messages: VecDeque<Message>,
+        shared: &mut Shared,
+    ) {
+        self.last_end = Some(ended.reason);
+        if messages.is_empty() {
+            return;
+        }
+        self.drop_group_remains(shared);
+        let promise = match ended.messages.is_empty() {
+            true => core::mem::take(&mut ended.promise),
+            false => Promise::default(),
+        };
+        if self.book.is_empty() {
+            return shared.memory.release(promise);
+        }
+        self.group_remains = Some(Box::new(GroupRemains {
+            session: ended.session,
+            messages,
+            promise,
+        }));
+    }
+
+    /// The program took the last message of an ended session, which `freed` this memory: it stays
+    /// promised if messages of groups remain.
+    pub(super) fn keep_for_groups(
+        &mut self,
+        session: SessionNumber,
+        freed: Promise,
+        shared: &mut Shared,
+    ) {
+        match &mut self.group_remains {
+            Some(remains) if remains.session == session && freed != Promise::default() => {
+                remains.promise = freed;
+            }
+            _ => shared.memory.release(freed),
+        }
+    }
+
+    /// Drops messages of groups that an ended session left.
+    pub(crate) fn drop_group_remains(&mut self, shared: &mut Shared) {
+        if let Some(remains) = self.group_remains.take() {
+            shared.memory.release(remains.promise);
+        }
+    }
+
+    /// Returns the next message on a channel of a group, sessions in order, and its session.
+    pub(crate) fn next_of_group(
+        &mut self,
+        channel: ChannelId,
+        shared: &mut Shared,
+    ) -> Option<(SessionNumber, Message)> {
+        if let Some(remains) = &mut self.group_remains {
+            let is_next = |message: &Message| message.channel == channel;
+            let at = remains.messages.iter().position(is_next);
+            if let Some(message) = at.and_then(|at| remains.messages.remove(at)) {
+                let session = remains.session;
+                if remains.messages.is_empty() {
+                    self.drop_group_remains(shared);
+                }
+                return Some((session, message));
+            }
+        }
+        self.pass_large_memory_on();
+        let message = self.session.inbox.pop_of_group(channel)?;
+        self.read = true;
+        Some((self.session.number, message))
+    }
+
+    /// Returns true if a message of a group waits.
+    pub(crate) fn has_group_message(&self) -> bool {
+        self.session.inbox.has_group_message() || self.group_remains.is_some()
+    }
+
+    /// Takes an announced message of a group, which is longer than the program's bound.
+    pub(super) fn take_for_group(&mut self, info: &IncomingInfo) {
+        let (channel, number) = (info.channel, info.number);
+        let length = usize::try_from(info.total).unwrap_or(usize::MAX);
+        let inbox = &mut self.session.inbox;
+        let answered = match info.total <= LONGEST {
+            true => inbox.accept(channel, number, Some(vec![0; length].into())),
+            false => inbox.refuse(channel, number, info.total),
+        };
+        debug_assert!(answered.is_ok(), "it was announced just now");
+    }
+
+    /// Notes whether a member of a group waits for a message of the peer.
+    pub(crate) fn set_awaited(&mut self, now: Instant, awaited: bool, shared: &mut Shared) {
+        self.awaited = awaited;
+        if awaited && !self.has_connection() && self.attempt.is_none() {
+            self.open(now, shared.random());
+        }
+    }
+
+    /// Returns the state that its group's members go by.
+    pub(crate) fn member_state(&self) -> MemberState {
+        MemberState {
+            session: self.session.number,
+            link: self.life.link(),
+            cause: self.life.cause(),
+            last_end: self.last_end,
+        }
+    }
+}
