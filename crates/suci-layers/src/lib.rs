@@ -8,7 +8,7 @@
 mod collective;
 mod element;
 
-pub use collective::{Collective, Kind, Place, Unexpected};
+pub use collective::{Collective, Kind, LONGEST_MESSAGE, Place, Unexpected};
 pub use element::{
     BitAnd, BitOr, BitXor, Combine, Custom, Element, Max, Min, Operation, Product, Sum, bytes_of,
     elements_of,

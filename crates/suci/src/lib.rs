@@ -123,6 +123,7 @@ mod driver;
 pub mod env;
 mod error;
 mod fork;
+pub mod group;
 mod helper;
 mod hold;
 mod launcher;

@@ -38,6 +38,10 @@ use schedule::{Round, Schedule, Slice, Transfer};
 /// over gigabit Ethernet with 30 us from node to node.
 const LONG: usize = 32 * 1024;
 
+/// Longest message. Longer parts of buffers go as several ones: no message needs the receiver's
+/// permission, and a member may combine or pass on early ones while late ones come.
+pub const LONGEST_MESSAGE: usize = 64 * 1024;
+
 /// The kinds of operations, to notice that two members began different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -167,7 +171,11 @@ impl Place {
 
 impl Collective {
     fn new(kind: Kind, schedule: Schedule, data: Vec<u8>, combine: Option<Combine>) -> Self {
-        let Schedule { rounds, scratch } = schedule;
+        let Schedule {
+            mut rounds,
+            scratch,
+        } = schedule;
+        rounds.iter_mut().for_each(Round::cut);
         let mut new = Self {
             kind,
             rounds,

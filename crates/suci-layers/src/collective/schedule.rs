@@ -1,5 +1,6 @@
 //! The parts of a schedule.
 
+use super::LONGEST_MESSAGE;
 use crate::element::Combine;
 use core::ops::Range;
 
@@ -32,6 +33,29 @@ pub(super) const fn scratch(range: Range<usize>) -> Slice {
 pub(super) struct Transfer {
     pub(super) peer: usize,
     pub(super) slice: Slice,
+}
+
+impl Transfer {
+    fn is_long(&self) -> bool {
+        self.slice.range.len() > LONGEST_MESSAGE
+    }
+
+    /// Returns its parts, in order.
+    fn parts(&self) -> impl Iterator<Item = Self> + use<> {
+        let Self { peer, slice } = self.clone();
+        let starts = slice.range.clone().step_by(LONGEST_MESSAGE);
+        // One without bytes is a message, too.
+        let starts = starts.chain(slice.range.is_empty().then_some(slice.range.start));
+        starts.map(move |start| {
+            let end = slice.range.end.min(start + LONGEST_MESSAGE);
+            let range = start..end;
+            let slice = Slice {
+                scratch: slice.scratch,
+                range,
+            };
+            Self { peer, slice }
+        })
+    }
 }
 
 /// Work on a member's own buffers, parts of equal length.
@@ -82,6 +106,15 @@ impl Round {
     pub(super) fn receive(mut self, peer: usize, slice: Slice) -> Self {
         self.receives.push(Transfer { peer, slice });
         self
+    }
+
+    /// Cuts long transfers into several.
+    pub(super) fn cut(&mut self) {
+        for transfers in [&mut self.sends, &mut self.receives] {
+            if transfers.iter().any(Transfer::is_long) {
+                *transfers = transfers.iter().flat_map(Transfer::parts).collect();
+            }
+        }
     }
 
     pub(super) fn copy(mut self, from: Slice, into: Slice) -> Self {

@@ -6,7 +6,7 @@ use crate::element::{Custom, Sum, bytes_of, elements_of};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-const LENGTHS: [usize; 5] = [0, 1, 5, LONG / 8, LONG / 8 + 3];
+const LENGTHS: [usize; 6] = [0, 1, 5, LONG / 8, LONG / 8 + 3, LONGEST_MESSAGE / 8 * 2 + 1];
 
 /// Members and the messages between them. Two members' messages keep their order; everything else
 /// happens in an order that the seed decides.

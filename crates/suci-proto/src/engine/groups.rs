@@ -1,5 +1,5 @@
-//! Messages between the members of groups. They wait here apart from the program's messages until
-//! an operation of their group takes them: so their memory credit holds back members that are ahead.
+//! Messages between the members of groups. They wait apart from the program's messages until an
+//! operation of their group takes them: so their memory credit holds back members that are ahead.
 
 use super::Engine;
 use crate::counters::Link;

@@ -8,6 +8,7 @@ mod common;
 mod descriptor;
 mod errors;
 mod flow;
+mod groups;
 mod itself;
 mod large;
 mod life;

@@ -1,0 +1,172 @@
+//! Collective operations: sends what a schedule says, and waits for the other members.
+
+use super::receive::wait_to_take;
+use super::{Node, pause};
+use crate::clock::Deadline;
+use crate::core::Turn;
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::group::{Group, GroupError, MemberFailure, Progress};
+use crate::wait::{Awaited, WaitPolicy};
+use std::time::Duration;
+use suci_layers::Collective;
+use suci_proto::types::NodeId;
+
+/// A member that keeps this one waiting for longer is watched: it counts as lost if it is silent.
+/// Most waits are shorter, and cost nothing.
+const WATCH_AFTER: Duration = Duration::from_secs(1);
+
+/// Why an operation of this member cannot go on.
+enum Failed {
+    /// Another member failed.
+    Member(NodeId, MemberFailure),
+    /// This one's call failed.
+    Here(Error),
+}
+
+impl From<(NodeId, MemberFailure)> for Failed {
+    fn from((node, failure): (NodeId, MemberFailure)) -> Self {
+        Self::Member(node, failure)
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Here(error)
+    }
+}
+
+impl Node {
+    /// Runs this member's part of an operation, and returns the bytes of the result.
+    pub(crate) fn run_collective(
+        &mut self,
+        group: &mut Group,
+        mut work: Collective,
+    ) -> Result<Vec<u8>, GroupError> {
+        let limit = group.begin()?;
+        let (own, wait) = (self.fixed.id, self.fixed.wait);
+        let mut turn = self.enter_to_send()?;
+        let Err(failed) = run(&mut turn, group, &mut work, limit, wait) else {
+            return Ok(work.into_data());
+        };
+        let about = match &failed {
+            Failed::Member(node, failure) => (*node, *failure),
+            Failed::Here(_) => (own, MemberFailure::GaveUp),
+        };
+        let (error, reports) = group.fail(&turn.engine, about, work.kind());
+        for (to, report) in reports {
+            // A member that cannot be told finds out by itself.
+            let _ = turn.offer(to, report);
+        }
+        turn.send_on();
+        match failed {
+            Failed::Member(..) => Err(error),
+            Failed::Here(error) => Err(error.into()),
+        }
+    }
+}
+
+fn run(
+    turn: &mut Turn<'_>,
+    group: &mut Group,
+    work: &mut Collective,
+    limit: Duration,
+    wait: WaitPolicy,
+) -> Result<(), Failed> {
+    let deadline = Deadline::after(limit);
+    let timed_out = || {
+        Failed::Here(Error::TimedOut {
+            what: "a collective operation",
+            limit,
+        })
+    };
+    group.check_reports(&mut turn.engine)?;
+    loop {
+        while !send(turn, group, work)? {
+            if deadline.is_over() {
+                return Err(timed_out());
+            }
+            turn.waiter.begin(wait, Awaited::Progress);
+            pause(turn, deadline)?;
+        }
+        if work.is_done() {
+            return Ok(());
+        }
+        let mut take = |driver: &mut Driver| match group.take(&mut driver.engine, work) {
+            Progress::Nothing => None,
+            Progress::Some => Some(Ok(())),
+            Progress::Failed(node, failure) => Some(Err(Failed::Member(node, failure))),
+        };
+        let mut taken = take(turn);
+        if taken.is_none() {
+            let soon = deadline.earlier(Deadline::after(WATCH_AFTER));
+            taken = wait_to_take(turn, soon, wait, &mut take)?;
+        }
+        if taken.is_none() {
+            taken = wait_watching(turn, group, work, deadline, wait)?;
+        }
+        match taken {
+            Some(result) => result?,
+            None => return Err(timed_out()),
+        }
+    }
+}
+
+/// Sends all that the operation has to send now. Returns false if a queue is full.
+fn send(turn: &mut Turn<'_>, group: &Group, work: &mut Collective) -> Result<bool, Failed> {
+    turn.read_clock();
+    let operation = work.kind();
+    let mut sent = false;
+    let mut all = true;
+    while let Some((rank, bytes)) = work.poll_send() {
+        let message = group.message(operation, bytes);
+        let Some(to) = group.member(rank) else {
+            continue;
+        };
+        let able = group.check_member(&turn.engine, rank);
+        able.map_err(|failure| Failed::Member(to, failure))?;
+        match turn.offer(to, message) {
+            Ok(_) => sent = true,
+            Err(Error::WouldBlock { .. } | Error::Suspended { .. }) => {
+                work.unsend();
+                all = false;
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if sent {
+        turn.send_on();
+    }
+    Ok(all)
+}
+
+/// Waits for messages of members that keep this one waiting for long: a silent one is lost.
+fn wait_watching(
+    turn: &mut Turn<'_>,
+    group: &mut Group,
+    work: &mut Collective,
+    deadline: Deadline,
+    wait: WaitPolicy,
+) -> Result<Option<Result<(), Failed>>, Error> {
+    let awaited: Vec<_> = work
+        .awaited()
+        .filter_map(|rank| group.member(rank))
+        .collect();
+    let watch = |turn: &mut Turn<'_>, on: bool| {
+        let now = turn.read_clock();
+        for node in &awaited {
+            turn.engine.await_member(now, *node, on);
+        }
+    };
+    watch(turn, true);
+    let taken = wait_to_take(turn, deadline, wait, |driver| {
+        match group.take(&mut driver.engine, work) {
+            Progress::Nothing => None,
+            Progress::Some => Some(Ok(())),
+            Progress::Failed(node, failure) => Some(Err(Failed::Member(node, failure))),
+        }
+    });
+    watch(turn, false);
+    taken
+}

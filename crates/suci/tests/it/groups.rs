@@ -1,0 +1,312 @@
+//! Collective operations of nodes over loopback.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::common::{LONG, builder};
+use std::time::{Duration, Instant};
+use suci::group::{BitXor, Custom, Group, GroupError, Max, MemberFailure, Operation, Sum};
+use suci::{EndReason, Error, Event, Next, Node, NodeId};
+
+/// Runs `program` on each member of a group; returns the results by rank.
+fn members<T: Send>(count: u32, program: impl Fn(Group, Node) -> T + Sync) -> Vec<T> {
+    let nodes: Vec<_> = (0..count).map(|id| builder(id).open().unwrap()).collect();
+    let all: Vec<_> = nodes
+        .iter()
+        .map(|node| (node.id(), node.local_addr()))
+        .collect();
+    let ids: Vec<_> = all.iter().map(|(id, _)| *id).collect();
+    // A call from a node that is not in the book yet would go unanswered, and come again later.
+    let all_know_each_other = std::sync::Barrier::new(all.len());
+    let run = |mut node: Node| {
+        let own = node.id();
+        for (id, address) in all.iter().filter(|(id, _)| *id != own) {
+            node.add_peer(*id, *address).unwrap();
+        }
+        all_know_each_other.wait();
+        let mut group = Group::new(&node, 7, &ids).unwrap();
+        group.set_limit(LONG);
+        program(group, node)
+    };
+    std::thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> = nodes
+            .into_iter()
+            .map(|node| scope.spawn(move || run(node)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+#[test]
+fn each_operation_has_the_right_result_at_each_member() {
+    for size in [1, 2, 3, 5, 8] {
+        let checks = members(size, |mut group, mut node| {
+            let (rank, size) = (group.rank(), group.size());
+            let ranks = || (0..size as u64).map(|rank| rank + 1);
+            let own = rank as u64 + 1;
+            for length in [1, 50_000] {
+                let node = &mut node;
+                let mut data = vec![own; length];
+                group.allreduce(node, &mut data, Sum).unwrap();
+                assert_eq!(data, vec![ranks().sum(); length]);
+                group.barrier(node).unwrap();
+                let root = size - 1;
+                let mut data = vec![own as f64 / 2.0; length];
+                group.reduce(node, root, &mut data, Max).unwrap();
+                let most = if rank == root {
+                    size as f64 / 2.0
+                } else {
+                    own as f64 / 2.0
+                };
+                assert_eq!(data, vec![most; length]);
+                let mut data = vec![own as u8; length];
+                group.broadcast(node, root, &mut data).unwrap();
+                assert_eq!(data, vec![size as u8; length]);
+                let lists = group.allgather(node, &vec![own; length]).unwrap();
+                let all: Vec<_> = ranks().flat_map(|rank| vec![rank; length]).collect();
+                assert_eq!(lists, all);
+                let lists = group.gather(node, root, &vec![own; length]).unwrap();
+                assert_eq!(
+                    lists,
+                    if rank == root {
+                        all.clone()
+                    } else {
+                        Vec::new()
+                    }
+                );
+                let part = group.scatter(node, root, &all, length).unwrap();
+                assert_eq!(part, vec![own; length]);
+                let parts: Vec<_> = ranks()
+                    .flat_map(|to| vec![own * 100 + to; length])
+                    .collect();
+                let parts = group.all_to_all(node, &parts).unwrap();
+                let wanted: Vec<_> = ranks()
+                    .flat_map(|from| vec![from * 100 + own; length])
+                    .collect();
+                assert_eq!(parts, wanted);
+                let mut data = vec![own; length];
+                group.scan(node, &mut data, Sum).unwrap();
+                assert_eq!(data, vec![own * (own + 1) / 2; length]);
+                let mut data = vec![own; length];
+                let last = Custom(|_, right| right);
+                group.exclusive_scan(node, &mut data, last).unwrap();
+                assert_eq!(data, vec![own.max(2) - 1; length]);
+            }
+            node.close(LONG).unwrap();
+        });
+        assert_eq!(checks.len(), size as usize);
+    }
+}
+
+#[test]
+fn parts_of_different_lengths_reach_their_members() {
+    members(4, |mut group, mut node| {
+        let node = &mut node;
+        let own = group.rank();
+        let lengths = [3, 0, 40_000, 1];
+        let data = vec![own as i32; lengths[own]];
+        let all: Vec<_> = (0..4)
+            .flat_map(|rank| vec![rank as i32; lengths[rank]])
+            .collect();
+        assert_eq!(group.allgatherv(node, &data, &lengths).unwrap(), all);
+        let gathered = group.gatherv(node, 2, &data, &lengths).unwrap();
+        assert_eq!(gathered, if own == 2 { all.clone() } else { Vec::new() });
+        assert_eq!(group.scatterv(node, 1, &all, &lengths).unwrap(), data);
+        let length = |from: usize, to: usize| from * 3 + to;
+        let sent: Vec<_> = (0..4).map(|to| length(own, to)).collect();
+        let received: Vec<_> = (0..4).map(|from| length(from, own)).collect();
+        let data: Vec<_> = (0..4)
+            .flat_map(|to| vec![(own * 10 + to) as u16; length(own, to)])
+            .collect();
+        let wanted: Vec<_> = (0..4)
+            .flat_map(|from| vec![(from * 10 + own) as u16; length(from, own)])
+            .collect();
+        assert_eq!(
+            group.all_to_allv(node, &data, &sent, &received).unwrap(),
+            wanted
+        );
+        node.close(LONG).unwrap();
+    });
+}
+
+/// The program's messages and the group's do not get into each other's way, and a member may be
+/// late with its part.
+#[test]
+fn a_group_works_beside_messages_and_for_members_that_come_late() {
+    members(3, |mut group, mut node| {
+        let (rank, own) = (group.rank() as u32, node.id());
+        let others: Vec<_> = group
+            .members()
+            .iter()
+            .copied()
+            .filter(|id| *id != own)
+            .collect();
+        for to in &others {
+            node.send(*to, format!("from {rank}")).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(u64::from(rank) * 120));
+        let mut data = [1_u32 << rank];
+        group.allreduce(&mut node, &mut data, BitXor).unwrap();
+        assert_eq!(data, [7]);
+        for _ in &others {
+            let message = node.recv_timeout(LONG).unwrap().unwrap();
+            assert_eq!(
+                *message.payload,
+                *format!("from {}", message.from.0).as_bytes()
+            );
+        }
+        assert!(node.try_recv().unwrap().is_none());
+        node.close(LONG).unwrap();
+    });
+}
+
+/// Messages that a member sent before it closed count, though its end was told long ago.
+#[test]
+fn a_member_that_has_closed_keeps_nobody_from_an_operation() {
+    members(2, |mut group, mut node| {
+        let mut data = [5_u64];
+        if group.rank() == 0 {
+            group.broadcast(&mut node, 0, &mut data).unwrap();
+            node.close(LONG).unwrap();
+            return;
+        }
+        let end = Instant::now() + LONG;
+        let step = Duration::from_millis(100);
+        while !matches!(
+            node.next_timeout(step),
+            Ok(Some(Next::Event(Event::Ended { .. })))
+        ) {
+            assert!(Instant::now() < end);
+        }
+        data = [0];
+        group.broadcast(&mut node, 0, &mut data).unwrap();
+        assert_eq!(data, [5]);
+        // It takes part in nothing more.
+        let error = group.barrier(&mut node).unwrap_err();
+        let GroupError::Member {
+            node: of,
+            operation,
+            failure,
+            ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        let closed = MemberFailure::Ended(EndReason::Closed);
+        assert_eq!(
+            (of, operation, failure),
+            (NodeId(0), Operation::Barrier, closed)
+        );
+    });
+}
+
+/// Those who wait for it directly tell the others.
+#[test]
+fn f17_an_operation_without_one_member_fails_at_all_others_and_names_it() {
+    let errors = members(8, |mut group, mut node| {
+        group.barrier(&mut node).unwrap();
+        if group.rank() == 5 {
+            node.close(LONG).unwrap();
+            return None;
+        }
+        let error = group.allreduce(&mut node, &mut [1], Sum).unwrap_err();
+        let again = group.barrier(&mut node).unwrap_err();
+        assert_eq!(error.to_string(), again.to_string());
+        let _ = node.close(LONG);
+        Some(error)
+    });
+    let errors: Vec<_> = errors.into_iter().flatten().collect();
+    assert_eq!(errors.len(), 7);
+    for error in errors {
+        let named = matches!(
+            error,
+            GroupError::Member {
+                node: NodeId(5),
+                ..
+            }
+        );
+        assert!(named, "{error}");
+    }
+}
+
+#[test]
+fn members_that_call_different_operations_are_told_which() {
+    let errors = members(2, |mut group, mut node| {
+        let failed = match group.rank() {
+            0 => group.barrier(&mut node),
+            _ => group.allreduce(&mut node, &mut [1], Sum),
+        };
+        let _ = node.close(LONG);
+        failed.unwrap_err().to_string()
+    });
+    let one = "began the operation";
+    assert!(errors.iter().any(|error| error.contains(one)), "{errors:?}");
+    let errors = members(2, |mut group, mut node| {
+        let mut data = vec![0_u8; 4 + group.rank()];
+        let failed = group.allreduce(&mut node, &mut data, Sum);
+        let _ = node.close(LONG);
+        failed.unwrap_err().to_string()
+    });
+    assert!(
+        errors
+            .iter()
+            .any(|error| error.contains("bytes instead of")),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn an_operation_whose_time_is_over_fails_everywhere() {
+    let errors = members(3, |mut group, mut node| {
+        match group.rank() {
+            0 => std::thread::sleep(Duration::from_millis(400)),
+            1 => group.set_limit(Duration::from_millis(50)),
+            _ => {}
+        }
+        let error = group.barrier(&mut node).unwrap_err();
+        let _ = node.close(LONG);
+        error
+    });
+    assert!(
+        matches!(&errors[1], GroupError::Node(Error::TimedOut { .. })),
+        "{}",
+        errors[1]
+    );
+    for other in [&errors[0], &errors[2]] {
+        let gave_up = matches!(
+            other,
+            GroupError::Member {
+                node: NodeId(1),
+                failure: MemberFailure::GaveUp | MemberFailure::Reported(_),
+                ..
+            }
+        );
+        assert!(gave_up, "{other}");
+    }
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    let mut node = builder(3).open().unwrap();
+    let refused = |members: &[u32], number: u32| {
+        let members: Vec<_> = members.iter().map(|id| NodeId(*id)).collect();
+        Group::new(&node, number, &members).unwrap_err().to_string()
+    };
+    assert!(refused(&[1, 2], 0).contains("node 3, this one, is not in the list"));
+    assert!(refused(&[3, 3], 0).contains("node 3 is in the list twice"));
+    assert!(refused(&[3], 1 << 23).contains("below 8388608"));
+    assert!(refused(&[3, 9], 0).contains("node 9 is unknown"));
+    let mut group = Group::new(&node, 0, &[NodeId(3)]).unwrap();
+    let said = |result: Result<(), GroupError>| result.unwrap_err().to_string();
+    let node = &mut node;
+    assert!(said(group.broadcast(node, 1, &mut [0_u8])).contains("root 1 is no rank"));
+    let gathered = group.gatherv(node, 0, &[0_u8], &[2]);
+    assert!(said(gathered.map(drop)).contains("1 elements and the lengths say 2"));
+    let gathered = group.allgatherv(node, &[0_u8], &[1, 1]);
+    assert!(said(gathered.map(drop)).contains("2 lengths for 1 members"));
+    let huge = group.allgatherv::<u64>(node, &[], &[usize::MAX]);
+    assert!(said(huge.map(drop)).contains("more than memory can hold"));
+    group.barrier(node).unwrap();
+}
