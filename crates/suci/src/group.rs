@@ -128,12 +128,13 @@ pub struct Group {
 
 impl Group {
     /// Makes a group of `members`, of which `node` is one. `number`, below 8,388,608, tells groups
-    /// apart that have members in common; all members name the same, and no number is used twice
-    /// by nodes of the same incarnations.
+    /// apart that have members in common; all members name the same. A number may be used again
+    /// after a group whose last operation succeeded at all members, and never after one that
+    /// failed.
     ///
     /// # Errors
     /// [`GroupError::Argument`]: the node is no member, a member occurs twice, or the number is too
-    /// large. [`Error::UnknownPeer`]: a member is not in the book.
+    /// large or that of a failed group. [`Error::UnknownPeer`]: a member is not in the book.
     pub fn new(node: &Node, number: u32, members: &[NodeId]) -> Result<Self, GroupError> {
         let refuse = |problem: String| {
             Err(GroupError::Argument {
@@ -153,6 +154,9 @@ impl Group {
             return refuse(format!("node {own}, this one, is not in the list: add it"));
         };
         let turn = node.enter_open()?;
+        if turn.engine.is_group_over(ChannelId::of_group(number * 2)) {
+            return refuse("a group of this number failed here: take another number".to_owned());
+        }
         let session = |member: &NodeId| match turn.engine.member_state(*member) {
             Some(state) => Ok(state.session),
             None if *member == own => Ok(SessionNumber::default()),
@@ -541,6 +545,11 @@ impl Group {
     /// The channel on which members tell of a failed one.
     fn failure_channel(&self) -> ChannelId {
         ChannelId::of_group(self.number * 2 + 1)
+    }
+
+    /// Both of its channels.
+    pub(crate) fn channels(&self) -> [ChannelId; 2] {
+        [self.data_channel(), self.failure_channel()]
     }
 
     /// Makes a message of the operation that goes on.

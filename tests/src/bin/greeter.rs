@@ -1,9 +1,12 @@
 //! A process of `suci run` that greets all others when it starts, and prints to standard error the
 //! messages and events that it gets.
 //!
-//! Arguments: `node` or `threads` (which kind of node), and the path of a file: once that exists,
-//! the process closes its node and ends well. Lines: `[ID] hello from NODE in session NUMBER`, and
-//! `[ID] EVENT` as `Debug` writes it.
+//! Arguments: `node` or `threads` (which kind of node) or `group`, and the path of a file: once
+//! that exists, the process closes its node and ends well. Lines: `[ID] hello from NODE in session
+//! NUMBER`, and `[ID] EVENT` as `Debug` writes it.
+//!
+//! A `group` adds numbers up again and again. Lines: `[ID] began`; `[ID] ERROR` once that fails;
+//! then the sum of the node IDs of those that are left, `[ID] sum SUM`.
 #![expect(
     clippy::expect_used,
     reason = "a test program: whatever goes wrong must be seen"
@@ -13,6 +16,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use suci::group::{Group, GroupError, Sum};
 use suci::{Next, Node, NodeId, SharedNode};
 
 /// How often it looks for the file.
@@ -28,6 +32,7 @@ fn main() {
     match &kind[..] {
         "node" => greet(Node::from_env().expect("a node"), Path::new(stop)),
         "threads" => greet_by_threads(Path::new(stop)),
+        "group" => add_up(Path::new(stop)),
         _ => panic!("unknown kind {kind}"),
     }
 }
@@ -53,6 +58,38 @@ fn greet_by_threads(stop: &Path) {
         tell(me, node.next_timeout(TURN).expect("a message or event"));
     }
     node.close(PATIENCE).expect("everything arrived");
+}
+
+fn add_up(stop: &Path) {
+    let mut node = Node::from_env().expect("a node");
+    let me = node.id();
+    let size = suci::env::size().expect("a number").expect("suci run");
+    let mut members: Vec<_> = (0..size).map(NodeId).collect();
+    let mut group = Group::new(&node, 1, &members).expect("a group");
+    group.barrier(&mut node).expect("all are there");
+    say(&format!("[{me}] began\n"));
+    let error = loop {
+        match group.allreduce(&mut node, &mut [1_u64], Sum) {
+            Ok(()) => {}
+            Err(error) => break error,
+        }
+    };
+    say(&format!("[{me}] {error}\n"));
+    let GroupError::Member { node: failed, .. } = error else {
+        return;
+    };
+    members.retain(|member| *member != failed);
+    let mut group = Group::new(&node, 2, &members).expect("a group");
+    let mut sum = [u64::from(me.0)];
+    group
+        .allreduce(&mut node, &mut sum, Sum)
+        .expect("all are there");
+    say(&format!("[{me}] sum {}\n", sum[0]));
+    while !stop.exists() {
+        node.next_timeout(TURN).expect("an event, or nothing");
+    }
+    // A message for the one that died may be left.
+    let _ = node.close(Duration::from_millis(100));
 }
 
 fn others(me: NodeId) -> impl Iterator<Item = NodeId> {

@@ -132,3 +132,38 @@ fn f17_a_process_that_dies_too_often_is_gone() {
     let (status, said) = greeters.finish();
     assert_eq!(status, 137, "{said}");
 }
+
+/// F17: one of eight is killed in an allreduce: all others hear of it at once, and go on without
+/// it.
+#[test]
+fn f17_a_group_whose_member_is_killed_fails_at_all_others_at_once() {
+    let _together = light();
+    let dir = TempDir::with_prefix("suci-tests-").unwrap();
+    let stop = dir.path().join("stop");
+    let arguments = ["group", stop.to_str().unwrap()];
+    let greeter = exec::built("greeter").unwrap();
+    let options = ["--tolerate-failures"];
+    let mut launch = Launch::start(8, &options, &greeter, &arguments).unwrap();
+    let others = || (0..8).filter(|who| *who != VICTIM);
+    for who in 0..8 {
+        launch.says(&format!("[{who}] began\n")).unwrap();
+    }
+    launch.kill(VICTIM).unwrap();
+    let begun = Instant::now();
+    for who in others() {
+        let failed = format!("[{who}] group 1: node 2 failed in the operation allreduce");
+        launch.says(&failed).unwrap();
+    }
+    let told = begun.elapsed();
+    println!(
+        "figure: all others failed after {:.3} s",
+        told.as_secs_f64()
+    );
+    assert!(told < Duration::from_secs(5), "after {told:?}");
+    for who in others() {
+        launch.says(&format!("[{who}] sum 26\n")).unwrap();
+    }
+    std::fs::write(&stop, "").unwrap();
+    let ended = launch.end().unwrap();
+    assert_eq!(ended.status, 1, "one failed: {}", ended.err);
+}

@@ -45,6 +45,40 @@ impl Engine {
         Some((session, message))
     }
 
+    /// Drops all messages on a channel of a group, also those that come later: the group is over,
+    /// and its number is not used again.
+    pub fn end_group(&mut self, channel: ChannelId) {
+        self.over.insert(channel);
+        for key in self.peers.keys() {
+            self.touch(key);
+        }
+    }
+
+    /// Returns true after [`end_group`](Self::end_group).
+    #[must_use]
+    pub fn is_group_over(&self, channel: ChannelId) -> bool {
+        self.over.contains(&channel)
+    }
+
+    /// Notes that a peer has messages of groups, and drops those of groups that are over.
+    #[cold]
+    pub(super) fn on_group_message(&mut self, key: usize) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        for channel in &self.over {
+            while peer.next_of_group(*channel, &mut self.shared).is_some() {
+                // The peer must be told its new credit.
+                self.dirty.add(key);
+            }
+        }
+        if peer.has_group_message() {
+            self.members.add(key);
+        } else {
+            self.members.remove(key);
+        }
+    }
+
     /// Returns true if a message of a group waits.
     #[must_use]
     pub fn has_group_message(&self) -> bool {

@@ -56,7 +56,7 @@ use crate::scheduler::Scheduler;
 use crate::time::{Instant, earlier};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
-use crate::types::NodeId;
+use crate::types::{ChannelId, NodeId};
 use crate::waits::WaitReason;
 use crate::wire::{self, ContiguousPackets, PacketType};
 use handshake::ArrivedPacket;
@@ -107,6 +107,8 @@ pub struct Engine {
     readable: Scheduler,
     /// Peers with messages of groups.
     members: Scheduler,
+    /// Channels of groups that are over: what comes there is dropped.
+    over: BTreeSet<ChannelId>,
     /// Peers with replies, one reply at a time.
     answered: Scheduler,
     /// Peers whose acknowledgements wait for the next cycle.
@@ -180,6 +182,7 @@ impl Engine {
             ranks: Ranks::default(),
             readable: Scheduler::default(),
             members: Scheduler::default(),
+            over: BTreeSet::new(),
             answered: Scheduler::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
@@ -263,10 +266,11 @@ impl Engine {
                 .receiving
                 .list(key, inbox.next_class(), &mut self.readable);
         }
-        if peer.has_group_message() {
-            self.members.add(key);
+        let (of_group, reply) = (peer.has_group_message(), peer.has_reply());
+        if of_group {
+            self.on_group_message(key);
         }
-        if peer.has_reply() {
+        if reply {
             self.on_reply(key);
         }
     }
@@ -499,10 +503,11 @@ impl Engine {
             let class = peer.session.inbox.next_class();
             self.ranks.receiving.list(key, class, &mut self.readable);
         }
-        if peer.has_group_message() {
-            self.members.add(key);
+        let (of_group, reply) = (peer.has_group_message(), peer.has_reply());
+        if of_group {
+            self.on_group_message(key);
         }
-        if peer.has_reply() {
+        if reply {
             self.on_reply(key);
         }
     }

@@ -58,6 +58,9 @@ impl Node {
             // A member that cannot be told finds out by itself.
             let _ = turn.offer(to, report);
         }
+        for channel in group.channels() {
+            turn.engine.end_group(channel);
+        }
         turn.send_on();
         match failed {
             Failed::Member(..) => Err(error),

@@ -214,6 +214,8 @@ fn f17_an_operation_without_one_member_fails_at_all_others_and_names_it() {
         let error = group.allreduce(&mut node, &mut [1], Sum).unwrap_err();
         let again = group.barrier(&mut node).unwrap_err();
         assert_eq!(error.to_string(), again.to_string());
+        let same = Group::new(&node, 7, group.members()).unwrap_err();
+        assert!(same.to_string().contains("take another number"), "{same}");
         let _ = node.close(LONG);
         Some(error)
     });

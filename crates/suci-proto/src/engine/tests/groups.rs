@@ -133,3 +133,17 @@ fn f17_an_awaited_member_is_lost_within_the_silence_timeout() {
         assert_eq!(state.link == Link::Lost, awaited);
     }
 }
+
+/// Nobody would take them, and they would hold memory until their session ends.
+#[test]
+fn messages_of_a_group_that_is_over_are_dropped_and_give_credit_back() {
+    let mut world = connected();
+    send(&mut world, 0, 1, b"before");
+    world.run(SECOND);
+    world.engines[1].end_group(CHANNEL);
+    send(&mut world, 0, 1, b"after");
+    world.run(SECOND);
+    assert!(!world.engines[1].has_group_message());
+    assert!(taken(&mut world, 1, 0).is_empty());
+    assert_eq!(world.peer(1, 0).memory_used(), 0);
+}
