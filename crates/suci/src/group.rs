@@ -153,11 +153,11 @@ impl Group {
         let Some(rank) = members.iter().position(|member| *member == own) else {
             return refuse(format!("node {own}, this one, is not in the list: add it"));
         };
-        let turn = node.enter_open()?;
-        if turn.engine.is_group_over(ChannelId::of_group(number * 2)) {
+        let driver = node.enter_open()?;
+        if driver.engine.is_group_over(ChannelId::of_group(number * 2)) {
             return refuse("a group of this number failed here: take another number".to_owned());
         }
-        let session = |member: &NodeId| match turn.engine.member_state(*member) {
+        let session = |member: &NodeId| match driver.engine.member_state(*member) {
             Some(state) => Ok(state.session),
             None if *member == own => Ok(SessionNumber::default()),
             None => Err(Error::UnknownPeer(*member)),

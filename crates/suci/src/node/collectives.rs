@@ -3,7 +3,7 @@
 use super::receive::wait_to_take;
 use super::{Node, pause};
 use crate::clock::Deadline;
-use crate::core::Turn;
+use crate::core::DriverGuard;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::group::{Group, GroupError, MemberFailure, Progress};
@@ -45,23 +45,23 @@ impl Node {
     ) -> Result<Vec<u8>, GroupError> {
         let limit = group.begin()?;
         let (own, wait) = (self.fixed.id, self.fixed.wait);
-        let mut turn = self.enter_to_send()?;
-        let Err(failed) = run(&mut turn, group, &mut work, limit, wait) else {
+        let mut driver = self.enter_to_send()?;
+        let Err(failed) = run(&mut driver, group, &mut work, limit, wait) else {
             return Ok(work.into_data());
         };
         let about = match &failed {
             Failed::Member(node, failure) => (*node, *failure),
             Failed::Here(_) => (own, MemberFailure::GaveUp),
         };
-        let (error, reports) = group.fail(&turn.engine, about, work.kind());
+        let (error, reports) = group.fail(&driver.engine, about, work.kind());
         for (to, report) in reports {
             // A member that cannot be told finds out by itself.
-            let _ = turn.offer(to, report);
+            let _ = driver.offer(to, report);
         }
         for channel in group.channels() {
-            turn.engine.end_group(channel);
+            driver.engine.end_group(channel);
         }
-        turn.send_on();
+        driver.send_on();
         match failed {
             Failed::Member(..) => Err(error),
             Failed::Here(error) => Err(error.into()),
@@ -70,7 +70,7 @@ impl Node {
 }
 
 fn run(
-    turn: &mut Turn<'_>,
+    driver: &mut DriverGuard<'_>,
     group: &mut Group,
     work: &mut Collective,
     limit: Duration,
@@ -83,14 +83,14 @@ fn run(
             limit,
         })
     };
-    group.check_reports(&mut turn.engine)?;
+    group.check_reports(&mut driver.engine)?;
     loop {
-        while !send(turn, group, work)? {
+        while !send(driver, group, work)? {
             if deadline.is_over() {
                 return Err(timed_out());
             }
-            turn.waiter.begin(wait, Awaited::Progress);
-            pause(turn, deadline)?;
+            driver.waiter.begin(wait, Awaited::Progress);
+            pause(driver, deadline)?;
         }
         if work.is_done() {
             return Ok(());
@@ -100,13 +100,13 @@ fn run(
             Progress::Some => Some(Ok(())),
             Progress::Failed(node, failure) => Some(Err(Failed::Member(node, failure))),
         };
-        let mut taken = take(turn);
+        let mut taken = take(driver);
         if taken.is_none() {
             let soon = deadline.earlier(Deadline::after(WATCH_AFTER));
-            taken = wait_to_take(turn, soon, wait, &mut take)?;
+            taken = wait_to_take(driver, soon, wait, &mut take)?;
         }
         if taken.is_none() {
-            taken = wait_watching(turn, group, work, deadline, wait)?;
+            taken = wait_watching(driver, group, work, deadline, wait)?;
         }
         match taken {
             Some(result) => result?,
@@ -116,8 +116,12 @@ fn run(
 }
 
 /// Sends all that the operation has to send now. Returns false if a queue is full.
-fn send(turn: &mut Turn<'_>, group: &Group, work: &mut Collective) -> Result<bool, Failed> {
-    turn.read_clock();
+fn send(
+    driver: &mut DriverGuard<'_>,
+    group: &Group,
+    work: &mut Collective,
+) -> Result<bool, Failed> {
+    driver.read_clock();
     let operation = work.kind();
     let mut sent = false;
     let mut all = true;
@@ -126,9 +130,9 @@ fn send(turn: &mut Turn<'_>, group: &Group, work: &mut Collective) -> Result<boo
         let Some(to) = group.member(rank) else {
             continue;
         };
-        let able = group.check_member(&turn.engine, rank);
+        let able = group.check_member(&driver.engine, rank);
         able.map_err(|failure| Failed::Member(to, failure))?;
-        match turn.offer(to, message) {
+        match driver.offer(to, message) {
             Ok(_) => sent = true,
             Err(Error::WouldBlock { .. } | Error::Suspended { .. }) => {
                 work.unsend();
@@ -139,14 +143,14 @@ fn send(turn: &mut Turn<'_>, group: &Group, work: &mut Collective) -> Result<boo
         }
     }
     if sent {
-        turn.send_on();
+        driver.send_on();
     }
     Ok(all)
 }
 
 /// Waits for messages of members that keep this one waiting for long: a silent one is lost.
 fn wait_watching(
-    turn: &mut Turn<'_>,
+    driver: &mut DriverGuard<'_>,
     group: &mut Group,
     work: &mut Collective,
     deadline: Deadline,
@@ -156,20 +160,20 @@ fn wait_watching(
         .awaited()
         .filter_map(|rank| group.member(rank))
         .collect();
-    let watch = |turn: &mut Turn<'_>, on: bool| {
-        let now = turn.read_clock();
+    let watch = |driver: &mut DriverGuard<'_>, on: bool| {
+        let now = driver.read_clock();
         for node in &awaited {
-            turn.engine.await_member(now, *node, on);
+            driver.engine.await_member(now, *node, on);
         }
     };
-    watch(turn, true);
-    let taken = wait_to_take(turn, deadline, wait, |driver| {
+    watch(driver, true);
+    let taken = wait_to_take(driver, deadline, wait, |driver| {
         match group.take(&mut driver.engine, work) {
             Progress::Nothing => None,
             Progress::Some => Some(Ok(())),
             Progress::Failed(node, failure) => Some(Err(Failed::Member(node, failure))),
         }
     });
-    watch(turn, false);
+    watch(driver, false);
     taken
 }
