@@ -59,7 +59,7 @@ pub enum MemberFailure {
     Ended(EndReason),
     /// It began another operation, so that the calls of the members differ.
     #[error(
-        "it began the operation {0}; all members must call the same operations in the same order"
+        "it is at another operation, {0}; all members must call the same ones in the same order"
     )]
     Other(Operation),
     /// Its buffer has another length.
@@ -514,7 +514,12 @@ impl Group {
     // ---- for the node that runs an operation
 
     /// Begins an operation, or fails as an earlier one did.
-    pub(crate) fn begin(&mut self) -> Result<Duration, GroupError> {
+    pub(crate) fn begin(&mut self, node: NodeId) -> Result<Duration, GroupError> {
+        if self.member(self.place.rank) != Some(node) {
+            return self.refuse(format!(
+                "node {node} did not make it: use it with the node that it was made for"
+            ));
+        }
         self.begun += 1;
         match self.failed {
             Some(failed) => Err(self.error(failed)),

@@ -43,8 +43,8 @@ impl Node {
         group: &mut Group,
         mut work: Collective,
     ) -> Result<Vec<u8>, GroupError> {
-        let limit = group.begin()?;
         let (own, wait) = (self.fixed.id, self.fixed.wait);
+        let limit = group.begin(own)?;
         let mut driver = self.enter_to_send()?;
         let Err(failed) = run(&mut driver, group, &mut work, limit, wait) else {
             return Ok(work.into_data());

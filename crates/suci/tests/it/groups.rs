@@ -243,7 +243,7 @@ fn members_that_call_different_operations_are_told_which() {
         let _ = node.close(LONG);
         failed.unwrap_err().to_string()
     });
-    let one = "began the operation";
+    let one = "it is at another operation, ";
     assert!(errors.iter().any(|error| error.contains(one)), "{errors:?}");
     let errors = members(2, |mut group, mut node| {
         let mut data = vec![0_u8; 4 + group.rank()];
@@ -311,4 +311,6 @@ fn arguments_that_make_no_sense_are_refused() {
     let huge = group.allgatherv::<u64>(node, &[], &[usize::MAX]);
     assert!(said(huge.map(drop)).contains("more than memory can hold"));
     group.barrier(node).unwrap();
+    let mut other = builder(4).open().unwrap();
+    assert!(said(group.barrier(&mut other)).contains("node 4 did not make it"));
 }
