@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use suci_proto::recovery::{
-    AckSummary, AckDelays, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
+    AckDelays, AckSummary, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
     MIN_PACKET_THRESHOLD, Recovery, SentFrame, SentKind, Sink, TimerAction,
 };
 use suci_proto::time::{Duration, Instant};
