@@ -364,7 +364,7 @@ impl Shares {
 
     /// Returns whether this peer's slot may be given to a node that waits for one, and its rank
     /// among such peers; the least rank goes first. Peers that were idle for `idle` or for 100 ms,
-    /// whichever is shorter, come before peers that had their slot for [`TURN`].
+    /// whichever is shorter, come before peers that had their slot for a `TURN`.
     #[must_use]
     pub fn may_dismiss(
         &self,
