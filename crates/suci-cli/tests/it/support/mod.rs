@@ -200,15 +200,15 @@ pub(crate) fn await_node(process: &Running, enough: impl Fn(&Value) -> bool) -> 
 }
 
 /// An address on loopback whose port, of UDP and TCP, was free a moment ago. Each is of another
-/// host than all others here, so that no other process takes it before the command does, nor while
-/// the command opens it anew.
+/// host than all others here, and its port is none that the system chooses for anybody: so no other
+/// process takes it before the command does, nor while the command opens it anew.
 pub(crate) fn free_address() -> SocketAddr {
     static HOSTS: AtomicU8 = AtomicU8::new(1);
-    let host = Ipv4Addr::new(127, 0, 27, HOSTS.fetch_add(1, Ordering::Relaxed));
     loop {
-        let udp = UdpSocket::bind((host, 0)).unwrap();
-        let address = udp.local_addr().unwrap();
-        if TcpListener::bind(address).is_ok() {
+        let host = HOSTS.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + u16::from(host);
+        let address = SocketAddr::from((Ipv4Addr::new(127, 0, 27, host), port));
+        if UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok() {
             return address;
         }
     }
