@@ -4,7 +4,7 @@ use core::fmt;
 
 /// A number as it goes over the network: little-endian.
 pub trait Element: Copy + Send + 'static {
-    /// Bytes of one element.
+    /// Bytes of one element, at least 1.
     const SIZE: usize;
 
     /// Reads an element from exactly [`Element::SIZE`] bytes.
@@ -51,11 +51,11 @@ pub struct Sum;
 #[derive(Clone, Copy, Debug)]
 pub struct Product;
 
-/// The smaller one. Of a number and a NaN the number.
+/// The smaller one; the number, if the other is a NaN.
 #[derive(Clone, Copy, Debug)]
 pub struct Min;
 
-/// The larger one. Of a number and a NaN the number.
+/// The larger one; the number, if the other is a NaN.
 #[derive(Clone, Copy, Debug)]
 pub struct Max;
 
@@ -71,7 +71,8 @@ pub struct BitOr;
 #[derive(Clone, Copy, Debug)]
 pub struct BitXor;
 
-/// A function of the program's. `Custom(f)` is taken for one whose arguments may not be exchanged.
+/// A function of the program. It need not be commutative: elements are combined in the order of their
+/// members.
 #[derive(Clone, Copy)]
 pub struct Custom<F>(pub F);
 
@@ -116,6 +117,7 @@ operations! {
 /// Returns the bytes of `elements`.
 #[must_use]
 pub fn bytes_of<T: Element>(elements: &[T]) -> Vec<u8> {
+    const { assert!(T::SIZE > 0, "an element has at least one byte") };
     let mut bytes = vec![0; elements.len() * T::SIZE];
     for (place, element) in bytes.chunks_exact_mut(T::SIZE).zip(elements) {
         element.write(place);

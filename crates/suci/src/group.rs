@@ -21,9 +21,28 @@ const GROUPS: u32 = 1 << 23;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// The node's own call failed.
+    /// The node's own call failed. If an operation had begun, it failed at all members, and the
+    /// group is of no use.
     #[error(transparent)]
     Node(#[from] Error),
+    /// The operation took longer than the [limit](Group::set_limit). It failed at all members.
+    #[error(
+        "group {group}: an operation took longer than {limit:?} and failed at all members: make a new group, with more time"
+    )]
+    TimedOut {
+        /// The group's number.
+        group: u32,
+        /// The limit.
+        limit: Duration,
+    },
+    /// A [`Waker`](crate::Waker) ended the operation. It failed at all members.
+    #[error(
+        "group {group}: a waker ended an operation, which failed at all members: make a new group"
+    )]
+    Woken {
+        /// The group's number.
+        group: u32,
+    },
     /// The list of members or an argument makes no sense.
     #[error("group {group}: {problem}")]
     Argument {
@@ -40,7 +59,7 @@ pub enum GroupError {
         group: u32,
         /// The member.
         node: NodeId,
-        /// The operation in which it failed.
+        /// The operation in which this member noticed it.
         operation: Operation,
         /// Its failure.
         failure: MemberFailure,
@@ -59,9 +78,18 @@ pub enum MemberFailure {
     Ended(EndReason),
     /// It began another operation, so that the calls of the members differ.
     #[error(
-        "it is at another operation, {0}; all members must call the same ones in the same order"
+        "it is at another operation, {} (number {number} of the group); all members must call the same ones in the same order",
+        .operation.map_or("an unknown one".to_owned(), |operation| operation.to_string())
     )]
-    Other(Operation),
+    Other {
+        /// The number of its operation, from 1.
+        number: u64,
+        /// Its operation, if this library knows it.
+        operation: Option<Operation>,
+    },
+    /// This node suspended the session with it.
+    #[error("this node suspended the session with it; resume it, and make a new group")]
+    Suspended,
     /// Its buffer has another length.
     #[error(
         "a message of it has {came} bytes instead of {awaited}; all members must name the same lengths and roots"
@@ -75,8 +103,8 @@ pub enum MemberFailure {
     /// Another member noticed that it failed, or that its calls differ.
     #[error("as node {0} reports; its error says why")]
     Reported(NodeId),
-    /// It gave the operation up, because its time was over or a waker ended its wait.
-    #[error("it gave up; allow more time there")]
+    /// Its own call failed, for example because its time was over.
+    #[error("it gave up; its own error says why")]
     GaveUp,
 }
 
@@ -114,7 +142,7 @@ pub enum MemberFailure {
 pub struct Group {
     number: u32,
     members: Vec<NodeId>,
-    /// The session with each member, once it is known.
+    /// The session with each member, or the one that will be the first.
     sessions: Vec<SessionNumber>,
     place: Place,
     /// Operations that were begun.
@@ -158,9 +186,9 @@ impl Group {
             return refuse("a group of this number failed here: take another number".to_owned());
         }
         let session = |member: &NodeId| match driver.engine.member_state(*member) {
-            Some(state) => Ok(state.session),
-            None if *member == own => Ok(SessionNumber::default()),
-            None => Err(Error::UnknownPeer(*member)),
+            Some(state) if state.known => Ok(state.session),
+            _ if *member == own => Ok(SessionNumber::default()),
+            _ => Err(Error::UnknownPeer(*member)),
         };
         let sessions = members.iter().map(session).collect::<Result<_, _>>()?;
         let size = members.len();
@@ -527,6 +555,16 @@ impl Group {
         }
     }
 
+    /// The error of an operation that this member gave up.
+    pub(crate) fn gave_up(&self, error: Error) -> GroupError {
+        let group = self.number;
+        match error {
+            Error::TimedOut { limit, .. } => GroupError::TimedOut { group, limit },
+            Error::Woken => GroupError::Woken { group },
+            error => error.into(),
+        }
+    }
+
     fn error(&self, failed: (NodeId, Operation, MemberFailure)) -> GroupError {
         let (node, operation, failure) = failed;
         GroupError::Member {
@@ -560,8 +598,13 @@ impl Group {
     /// Makes a message of the operation that goes on.
     pub(crate) fn message(&self, operation: Operation, bytes: &[u8]) -> Outgoing {
         debug_assert!(bytes.len() <= LONGEST_MESSAGE);
-        let tag = (self.begun << 8) | u64::from(operation as u8);
-        outgoing(self.data_channel(), tag, Bytes::copy_from_slice(bytes))
+        let payload = Bytes::copy_from_slice(bytes);
+        outgoing(self.data_channel(), self.tag(operation), payload)
+    }
+
+    /// Names the operation that goes on.
+    fn tag(&self, operation: Operation) -> u64 {
+        (self.begun << 8) | u64::from(operation as u8)
     }
 
     /// Takes messages that have come for the operation.
@@ -604,10 +647,12 @@ impl Group {
             if came_in != session {
                 return Err(MemberFailure::Ended(EndReason::Restarted));
             }
-            let number = u8::try_from(message.tag & 0xff).unwrap_or_default();
-            let operation = Operation::from_number(number).unwrap_or(work.kind());
-            if (message.tag >> 8, operation) != (self.begun, work.kind()) {
-                return Err(MemberFailure::Other(operation));
+            if message.tag != self.tag(work.kind()) {
+                let kind = u8::try_from(message.tag & 0xff).ok();
+                return Err(MemberFailure::Other {
+                    number: message.tag >> 8,
+                    operation: kind.and_then(Operation::from_number),
+                });
             }
             match work.on_message(rank, &message.payload) {
                 Ok(()) => any = true,
@@ -632,6 +677,7 @@ impl Group {
                 let reason = state.last_end.unwrap_or(EndReason::Restarted);
                 Err(MemberFailure::Ended(reason))
             }
+            Some(state) if state.suspended_here => Err(MemberFailure::Suspended),
             Some(state) if state.link == Link::Lost => Err(MemberFailure::Lost(state.cause)),
             _ => Ok(()),
         }
@@ -685,18 +731,19 @@ impl Group {
     ) -> (GroupError, Vec<(NodeId, Outgoing)>) {
         let failed = (node, operation, failure);
         self.failed = Some(failed);
-        let present = matches!(
-            failure,
-            MemberFailure::Other(_) | MemberFailure::Length { .. }
-        );
         let begun = Bytes::copy_from_slice(&self.begun.to_le_bytes());
-        let reports = (0..self.place.size).filter(|rank| *rank != self.place.rank);
-        let reports = reports.filter_map(|rank| {
+        let others = (0..self.place.size).filter(|rank| *rank != self.place.rank);
+        let reports = others.filter_map(|rank| {
+            // A message to one that has ended or died would wait for its next process. One that is
+            // only silent may come back, and must not wait for this member then.
             let to = self.member(rank)?;
-            // A message to one that has ended would wait for its next process.
-            self.check_member(engine, rank).ok()?;
+            let link = engine.member_state(to).map(|state| state.link);
+            let gone = match self.check_member(engine, rank) {
+                Err(MemberFailure::Ended(_) | MemberFailure::Lost(LostCause::ProcessDied)) => true,
+                _ => to == node && link == Some(Link::Idle),
+            };
             let report = outgoing(self.failure_channel(), node.0.into(), begun.clone());
-            (present || to != node).then_some((to, report))
+            (!gone).then_some((to, report))
         });
         (self.error(failed), reports.collect())
     }

@@ -38,8 +38,8 @@ use schedule::{Round, Schedule, Slice, Transfer};
 /// over gigabit Ethernet with 30 us from node to node.
 const LONG: usize = 32 * 1024;
 
-/// Longest message. Longer parts of buffers go as several ones: no message needs the receiver's
-/// permission, and a member may combine or pass on early ones while late ones come.
+/// Longest message. Longer parts of buffers go as several ones, so that a receiver holds little that
+/// it cannot use yet.
 pub const LONGEST_MESSAGE: usize = 64 * 1024;
 
 /// The kinds of operations, to notice that two members began different ones.
@@ -217,7 +217,7 @@ impl Collective {
         self.awaited.iter().map(|receive| receive.peer)
     }
 
-    /// Takes the next message of the member `from`. All messages of the round must have been sent.
+    /// Takes the next message of the member `from`.
     ///
     /// # Errors
     /// [`Unexpected`]: nothing has changed.

@@ -17,6 +17,10 @@ pub struct MemberState {
     pub link: Link,
     /// Why the peer is lost, if it is.
     pub cause: LostCause,
+    /// True if the program or its address book named the peer.
+    pub known: bool,
+    /// True if this side suspended the session.
+    pub suspended_here: bool,
     /// Why the last session ended, if one did.
     pub last_end: Option<EndReason>,
 }
@@ -30,8 +34,14 @@ impl Engine {
         channel: ChannelId,
     ) -> Option<(SessionNumber, Message)> {
         let key = self.peer_key(node)?;
+        // An idle peer has no message.
+        self.peers.active(key)?;
         let (peer, shared) = (self.peers.get_mut(key)?, &mut self.shared);
         let received = peer.next_of_group(channel, shared);
+        if received.is_none() && peer.session.inbox.welcome_for_group(channel) {
+            self.touch(key);
+            return None;
+        }
         if !peer.has_group_message() {
             self.members.remove(key);
         }

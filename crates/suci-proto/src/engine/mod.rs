@@ -267,7 +267,7 @@ impl Engine {
                 .list(key, inbox.next_class(), &mut self.readable);
         }
         let (of_group, reply) = (peer.has_group_message(), peer.has_reply());
-        if of_group {
+        if of_group || !self.members.is_empty() {
             self.on_group_message(key);
         }
         if reply {
@@ -504,7 +504,7 @@ impl Engine {
             self.ranks.receiving.list(key, class, &mut self.readable);
         }
         let (of_group, reply) = (peer.has_group_message(), peer.has_reply());
-        if of_group {
+        if of_group || !self.members.is_empty() {
             self.on_group_message(key);
         }
         if reply {

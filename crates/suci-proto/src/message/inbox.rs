@@ -239,7 +239,9 @@ impl Inbox {
         let Some(index) = self.find_or_open(rts.channel)? else {
             return Ok(());
         };
-        let welcome = rts.total <= self.limits.max_message.min(self.limits.max_large);
+        // For a group memory is given only once an operation asks for the message.
+        let short = rts.total <= self.limits.max_message.min(self.limits.max_large);
+        let welcome = short && !rts.channel.is_of_group();
         let first = if welcome {
             AnnouncementState::Waiting
         } else {

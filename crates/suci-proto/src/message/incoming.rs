@@ -515,7 +515,15 @@ impl IncomingChannel {
         }
     }
 
-    /// Returns the number and length of the message whose RTS waits for an answer.
+    /// Returns the number of the announced message about which nobody decided yet.
+    pub(super) fn undecided(&self) -> Option<MessageNumber> {
+        let undecided = |announcement: &Announcement| {
+            matches!(announcement.state, AnnouncementState::Undecided)
+        };
+        self.announcement.filter(undecided).map(|it| it.number)
+    }
+
+    /// Returns the number and length of the announced message, if it was not answered.
     pub(super) fn unanswered(&self) -> Option<(MessageNumber, u64)> {
         self.announcement
             .filter(|announcement| {

@@ -8,8 +8,7 @@ use crate::time::Instant;
 use crate::types::{ChannelId, SessionNumber};
 use std::collections::VecDeque;
 
-/// Longest message of a group that is taken although the program's bound of messages is lower.
-/// Groups send no longer ones.
+/// Longest message of a group.
 const LONGEST: u64 = 64 * 1024;
 
 /// Messages of groups that a session left when it ended. They wait for the next operation of their
@@ -90,6 +89,9 @@ impl Peer {
                 return Some((session, message));
             }
         }
+        if !self.session.inbox.has_message_of_group(channel) {
+            return None;
+        }
         self.pass_large_memory_on();
         let message = self.session.inbox.pop_of_group(channel)?;
         self.read = true;
@@ -101,16 +103,13 @@ impl Peer {
         self.session.inbox.has_group_message() || self.group_remains.is_some()
     }
 
-    /// Takes an announced message of a group, which is longer than the program's bound.
-    pub(super) fn take_for_group(&mut self, info: &IncomingInfo) {
-        let (channel, number) = (info.channel, info.number);
-        let length = usize::try_from(info.total).unwrap_or(usize::MAX);
-        let inbox = &mut self.session.inbox;
-        let answered = match info.total <= LONGEST {
-            true => inbox.accept(channel, number, Some(vec![0; length].into())),
-            false => inbox.refuse(channel, number, info.total),
-        };
-        debug_assert!(answered.is_ok(), "it was announced just now");
+    /// Refuses an announced message that no group sends. Others wait until their group asks.
+    pub(super) fn judge_for_group(&mut self, info: &IncomingInfo) {
+        if info.total > LONGEST {
+            let inbox = &mut self.session.inbox;
+            let refused = inbox.refuse(info.channel, info.number, info.total);
+            debug_assert!(refused.is_ok(), "it was announced just now");
+        }
     }
 
     /// Notes whether a member of a group waits for a message of the peer.
@@ -127,6 +126,8 @@ impl Peer {
             session: self.session.number,
             link: self.life.link(),
             cause: self.life.cause(),
+            known: !self.book.is_empty(),
+            suspended_here: self.session.suspension.is_here(),
             last_end: self.last_end,
         }
     }

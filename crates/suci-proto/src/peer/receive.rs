@@ -416,7 +416,7 @@ impl Peer {
                 continue;
             }
             if info.channel.is_of_group() {
-                self.take_for_group(&info);
+                self.judge_for_group(&info);
                 continue;
             }
             let event = Event::Incoming {

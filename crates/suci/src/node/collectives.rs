@@ -11,6 +11,7 @@ use crate::wait::{Awaited, WaitPolicy};
 use std::time::Duration;
 use suci_layers::Collective;
 use suci_proto::types::NodeId;
+use suci_proto::{Outgoing, Side};
 
 /// A member that keeps this one waiting for longer is watched: it counts as lost if it is silent.
 /// Most waits are shorter, and cost nothing.
@@ -54,17 +55,14 @@ impl Node {
             Failed::Here(_) => (own, MemberFailure::GaveUp),
         };
         let (error, reports) = group.fail(&driver.engine, about, work.kind());
-        for (to, report) in reports {
-            // A member that cannot be told finds out by itself.
-            let _ = driver.offer(to, report);
-        }
+        tell(&mut driver, reports);
         for channel in group.channels() {
             driver.engine.end_group(channel);
         }
         driver.send_on();
         match failed {
             Failed::Member(..) => Err(error),
-            Failed::Here(error) => Err(error.into()),
+            Failed::Here(error) => Err(group.gave_up(error)),
         }
     }
 }
@@ -85,13 +83,7 @@ fn run(
     };
     group.check_reports(&mut driver.engine)?;
     loop {
-        while !send(driver, group, work)? {
-            if deadline.is_over() {
-                return Err(timed_out());
-            }
-            driver.waiter.begin(wait, Awaited::Progress);
-            pause(driver, deadline)?;
-        }
+        let all_sent = send(driver, group, work)?;
         if work.is_done() {
             return Ok(());
         }
@@ -101,6 +93,15 @@ fn run(
             Progress::Failed(node, failure) => Some(Err(Failed::Member(node, failure))),
         };
         let mut taken = take(driver);
+        if taken.is_none() && !all_sent {
+            // Others may be waiting for room, too, until this member takes what they sent.
+            if deadline.is_over() {
+                return Err(timed_out());
+            }
+            driver.waiter.begin(wait, Awaited::Progress);
+            pause(driver, deadline)?;
+            continue;
+        }
         if taken.is_none() {
             let soon = deadline.earlier(Deadline::after(WATCH_AFTER));
             taken = wait_to_take(driver, soon, wait, &mut take)?;
@@ -111,6 +112,22 @@ fn run(
         match taken {
             Some(result) => result?,
             None => return Err(timed_out()),
+        }
+    }
+}
+
+/// Tells other members that one failed. A queue may be full: they are told within a second, or find
+/// out by the end of the session or their own limit.
+fn tell(driver: &mut DriverGuard<'_>, reports: Vec<(NodeId, Outgoing)>) {
+    let deadline = Deadline::after(WATCH_AFTER);
+    for (to, mut report) in reports {
+        while let Err(Error::WouldBlock { message, .. }) = driver.offer(to, report) {
+            driver.waiter.begin(WaitPolicy::Sleep, Awaited::Progress);
+            // If the socket failed, the next call that needs it reports it.
+            if deadline.is_over() || driver.wait(deadline).is_err() {
+                break;
+            }
+            report = message.into_outgoing();
         }
     }
 }
@@ -134,7 +151,12 @@ fn send(
         able.map_err(|failure| Failed::Member(to, failure))?;
         match driver.offer(to, message) {
             Ok(_) => sent = true,
-            Err(Error::WouldBlock { .. } | Error::Suspended { .. }) => {
+            Err(
+                Error::WouldBlock { .. }
+                | Error::Suspended {
+                    by: Side::There, ..
+                },
+            ) => {
                 work.unsend();
                 all = false;
                 break;

@@ -4,11 +4,15 @@
 use crate::common::{LONG, builder};
 use std::time::{Duration, Instant};
 use suci::group::{BitXor, Custom, Group, GroupError, Max, MemberFailure, Operation, Sum};
-use suci::{EndReason, Error, Event, Next, Node, NodeId};
+use suci::{EndReason, Event, Next, Node, NodeId};
 
 /// Runs `program` on each member of a group; returns the results by rank.
 fn members<T: Send>(count: u32, program: impl Fn(Group, Node) -> T + Sync) -> Vec<T> {
-    let nodes: Vec<_> = (0..count).map(|id| builder(id).open().unwrap()).collect();
+    let nodes = (0..count).map(|id| builder(id).open().unwrap());
+    group_of(nodes.collect(), program)
+}
+
+fn group_of<T: Send>(nodes: Vec<Node>, program: impl Fn(Group, Node) -> T + Sync) -> Vec<T> {
     let all: Vec<_> = nodes
         .iter()
         .map(|node| (node.id(), node.local_addr()))
@@ -129,6 +133,45 @@ fn parts_of_different_lengths_reach_their_members() {
         );
         node.close(LONG).unwrap();
     });
+}
+
+/// Each takes what the other sent while its own queue is full.
+#[test]
+fn members_whose_queues_are_full_exchange_buffers() {
+    let nodes = (0..2).map(|id| {
+        builder(id)
+            .send_queue(100_000)
+            .memory(1 << 20)
+            .max_message(1_000)
+    });
+    let nodes = nodes.map(|builder| builder.open().unwrap()).collect();
+    group_of(nodes, |mut group, mut node| {
+        let mut data = vec![1_u64; 500_000];
+        group.allreduce(&mut node, &mut data, Sum).unwrap();
+        assert_eq!(data, vec![2; 500_000]);
+        node.close(LONG).unwrap();
+    });
+}
+
+/// Only this program could resume it, and it waits for the operation.
+#[test]
+fn an_operation_fails_if_its_program_suspended_a_member() {
+    let said = members(2, |mut group, mut node| {
+        group.barrier(&mut node).unwrap();
+        if group.rank() == 0 {
+            node.peer(NodeId(1)).suspend().unwrap();
+        }
+        let error = group.barrier(&mut node).unwrap_err().to_string();
+        if group.rank() == 0 {
+            node.peer(NodeId(1)).resume().unwrap();
+        }
+        let _ = node.close(Duration::from_secs(1));
+        error
+    });
+    assert!(
+        said[0].contains("resume it, and make a new group"),
+        "{said:?}"
+    );
 }
 
 /// The program's messages and the group's do not get into each other's way, and a member may be
@@ -272,7 +315,7 @@ fn an_operation_whose_time_is_over_fails_everywhere() {
         error
     });
     assert!(
-        matches!(&errors[1], GroupError::Node(Error::TimedOut { .. })),
+        matches!(&errors[1], GroupError::TimedOut { .. }),
         "{}",
         errors[1]
     );

@@ -62,8 +62,10 @@ fn f04_untaken_messages_of_a_group_hold_their_sender_back() {
     let held = world.peer(0, 1).memory_used();
     assert!(held <= MEMORY, "{held}");
     assert!(world.engines[1].queue_len(id(0)).0 > 20, "some wait there");
+    let large = world.peer(0, 1).session.promise.large;
+    assert_eq!(large, 0, "no group asked for the messages that wait");
     let mut came = 0;
-    for _ in 0..60 {
+    for _ in 0..200 {
         came += taken(&mut world, 0, 1).len();
         world.run(SECOND / 10);
     }

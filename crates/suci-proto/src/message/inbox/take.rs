@@ -85,12 +85,29 @@ impl Inbox {
         popped
     }
 
-    /// Returns the next complete message of any group, and its channel's number.
+    /// Grants memory for the message that waits on a channel of a group, once there is some.
+    /// Returns true if one waits that had not been granted it.
+    pub(crate) fn welcome_for_group(&mut self, channel: ChannelId) -> bool {
+        let index = self.by_id.get(&channel).copied();
+        let incoming = index.and_then(|index| self.channels.get(index));
+        let Some(number) = incoming.and_then(IncomingChannel::undecided) else {
+            return false;
+        };
+        self.accept(channel, number, None).is_ok()
+    }
+
+    /// Returns the next complete message of any group.
     pub(crate) fn pop_of_any_group(&mut self) -> Option<Message> {
         self.pop_of_group(*self.group_ready.first()?)
     }
 
-    /// Returns true if a message of a group is complete.
+    /// Returns true if [`pop_of_group`](Self::pop_of_group) returns a message.
+    #[must_use]
+    pub fn has_message_of_group(&self, channel: ChannelId) -> bool {
+        self.group_ready.contains(&channel)
+    }
+
+    /// Returns true if a message of any group is complete.
     #[must_use]
     pub fn has_group_message(&self) -> bool {
         !self.group_ready.is_empty()
