@@ -71,8 +71,8 @@ pub struct BitOr;
 #[derive(Clone, Copy, Debug)]
 pub struct BitXor;
 
-/// A function of the program. It need not be commutative: elements are combined in the order of their
-/// members.
+/// A function of the program. It need not be commutative: elements are combined in the order of
+/// their members.
 #[derive(Clone, Copy)]
 pub struct Custom<F>(pub F);
 

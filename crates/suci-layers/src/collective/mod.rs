@@ -38,8 +38,8 @@ use schedule::{Round, Schedule, Slice, Transfer};
 /// over gigabit Ethernet with 30 us from node to node.
 const LONG: usize = 32 * 1024;
 
-/// Longest message. Longer parts of buffers go as several ones, so that a receiver holds little that
-/// it cannot use yet.
+/// Longest message. Longer parts of buffers go as several ones, so that a receiver holds little
+/// that it cannot use yet.
 pub const LONGEST_MESSAGE: usize = 64 * 1024;
 
 /// The kinds of operations, to notice that two members began different ones.
