@@ -38,8 +38,8 @@ fn example(name: &str) -> PathBuf {
 /// one before, and each process begins elsewhere.
 fn free_ports(count: u16) -> u16 {
     const PORTS: Range<u32> = 20_300..32_000;
-    /// Most ports of a call. The first port is one of a number that is the same for all calls, since
-    /// ports of two calls could be the same otherwise.
+    /// Most ports of a call. All calls choose among the same first ports, since those of two calls
+    /// could overlap otherwise.
     const MOST: u32 = 100;
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let is_free = |port: u16| {
