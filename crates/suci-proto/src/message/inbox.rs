@@ -518,11 +518,24 @@ impl Inbox {
         let Some(channel) = self.channels.get_mut(index).filter(|c| c.is_ready()) else {
             return;
         };
-        if channel.id().is_of_group() {
-            self.group_ready.insert(channel.id());
-        } else if !channel.id().carries_replies() {
+        let id = channel.id();
+        if id.is_user() {
             self.ready.add(index);
-        } else if !core::mem::replace(&mut channel.listed.reply, true) {
+        } else {
+            self.list_for_layer(index, id);
+        }
+    }
+
+    /// Lists a channel of another layer, which has a message.
+    #[inline(never)]
+    fn list_for_layer(&mut self, index: usize, id: ChannelId) {
+        if id.is_of_group() {
+            self.group_ready.insert(id);
+        } else if !id.carries_replies() {
+            self.ready.add(index);
+        } else if let Some(channel) = self.channels.get_mut(index)
+            && !core::mem::replace(&mut channel.listed.reply, true)
+        {
             self.replies.push_back(index);
         }
     }

@@ -401,20 +401,29 @@ impl Peer {
         each: &mut impl FnMut(SessionNumber, Message),
     ) -> usize {
         self.read = true;
-        let Some((session, message, freed)) = self.events.next_message() else {
-            self.pass_large_memory_on();
-            let session = self.session.number;
-            let inbox = &mut self.session.inbox;
-            let popped = inbox.pop_some(most, &mut |message| each(session, message));
-            if inbox.has_finished() {
-                self.list_events(shared);
-            }
-            return popped;
-        };
+        // Usually no session has ended.
+        if self.events.ends() > 0
+            && let Some((session, message)) = self.next_of_ended(shared)
+        {
+            each(session, message);
+            return 1;
+        }
+        self.pass_large_memory_on();
+        let session = self.session.number;
+        let inbox = &mut self.session.inbox;
+        let popped = inbox.pop_some(most, &mut |message| each(session, message));
+        if inbox.has_finished() {
+            self.list_events(shared);
+        }
+        popped
+    }
+
+    #[cold]
+    fn next_of_ended(&mut self, shared: &mut Shared) -> Option<(SessionNumber, Message)> {
+        let (session, message, freed) = self.events.next_message()?;
         self.keep_for_groups(session, freed, shared);
         self.list_events(shared);
-        each(session, message);
-        1
+        Some((session, message))
     }
 
     /// Before a message is taken: the memory that it frees goes to the peer that waited longest;

@@ -51,6 +51,7 @@ impl Peer {
 
     /// The program took the last message of an ended session, which `freed` this memory: it stays
     /// promised if messages of groups remain.
+    #[inline(never)]
     pub(super) fn keep_for_groups(
         &mut self,
         session: SessionNumber,
