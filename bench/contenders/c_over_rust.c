@@ -3,8 +3,9 @@
  *     c_over_rust server
  *     c_over_rust client ADDRESS ping|large|many|single SECONDS
  *
- * The server prints its address, and ends when the client says so. The client prints the nanoseconds
- * that a message took (of ping: a round trip). The first byte of a message says what it is for. */
+ * The server prints its address, and ends when the client says so. The client prints the
+ * nanoseconds that a message took (of ping: a round trip). The first byte of a message says what it
+ * is for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

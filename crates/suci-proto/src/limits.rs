@@ -93,6 +93,9 @@ pub const RIDE_CREDIT: u64 = 1_024;
 /// [`MIN_WINDOW`](crate::message::MIN_WINDOW).
 pub const RTS_INSTEAD: u64 = 4_096;
 
+/// Longest message of a group, in bytes. A receiver refuses longer ones that are announced.
+pub const MAX_GROUP_MESSAGE: usize = 64 * 1024;
+
 /// Memory credit of a session, in bytes, that its sender leaves to replies: the charge of the
 /// longest message without RTS. The receiver takes replies even if its program takes no
 /// messages, so this much always becomes free again.

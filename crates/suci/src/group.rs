@@ -6,6 +6,7 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use suci_layers::{Collective, Combine, LONGEST_MESSAGE, Place, Unexpected, bytes_of, elements_of};
+use suci_proto::limits::MAX_GROUP_MESSAGE;
 use suci_proto::types::{ChannelId, Kind, NodeId, SessionNumber};
 use suci_proto::{EndReason, Engine, Link, LostCause, Outgoing};
 
@@ -13,6 +14,14 @@ pub use suci_layers::{
     BitAnd, BitOr, BitXor, Custom, Element, Kind as Operation, Max, Min, Operation as Combination,
     Product, Sum,
 };
+
+/// A member that failed, and its failure.
+pub(crate) type FailedMember = (NodeId, MemberFailure);
+
+const _: () = assert!(
+    LONGEST_MESSAGE <= MAX_GROUP_MESSAGE,
+    "the engine refuses longer ones"
+);
 
 /// The number of groups that two nodes may have in common.
 const GROUPS: u32 = 1 << 23;
@@ -607,10 +616,15 @@ impl Group {
         (self.begun << 8) | u64::from(operation as u8)
     }
 
-    /// Takes messages that have come for the operation.
-    pub(crate) fn take(&mut self, engine: &mut Engine, work: &mut Collective) -> Progress {
-        if let Err((node, failure)) = self.check_reports(engine) {
-            return Progress::Failed(node, failure);
+    /// Takes messages that have come for the operation. Returns nothing if none has; fails if a
+    /// member did.
+    pub(crate) fn take(
+        &mut self,
+        engine: &mut Engine,
+        work: &mut Collective,
+    ) -> Option<Result<(), FailedMember>> {
+        if let Err(failed) = self.check_reports(engine) {
+            return Some(Err(failed));
         }
         let awaited: BTreeSet<_> = work.awaited().collect();
         let mut any = false;
@@ -620,14 +634,10 @@ impl Group {
             };
             match self.take_from(engine, work, rank, node) {
                 Ok(took) => any |= took,
-                Err(failure) => return Progress::Failed(node, failure),
+                Err(failure) => return Some(Err((node, failure))),
             }
         }
-        if any {
-            Progress::Some
-        } else {
-            Progress::Nothing
-        }
+        any.then_some(Ok(()))
     }
 
     /// Takes what has come from one member. Fails if nothing has, and nothing will.
@@ -688,10 +698,7 @@ impl Group {
     /// # Errors
     /// The failure, unless it happened in a later operation than this one: the member still did its
     /// part of this one.
-    pub(crate) fn check_reports(
-        &mut self,
-        engine: &mut Engine,
-    ) -> Result<(), (NodeId, MemberFailure)> {
+    pub(crate) fn check_reports(&mut self, engine: &mut Engine) -> Result<(), FailedMember> {
         if engine.has_group_message() {
             self.take_reports(engine);
         }
@@ -726,7 +733,7 @@ impl Group {
     pub(crate) fn fail(
         &mut self,
         engine: &Engine,
-        (node, failure): (NodeId, MemberFailure),
+        (node, failure): FailedMember,
         operation: Operation,
     ) -> (GroupError, Vec<(NodeId, Outgoing)>) {
         let failed = (node, operation, failure);
@@ -747,13 +754,6 @@ impl Group {
         });
         (self.error(failed), reports.collect())
     }
-}
-
-/// Result of [`Group::take`].
-pub(crate) enum Progress {
-    Nothing,
-    Some,
-    Failed(NodeId, MemberFailure),
 }
 
 fn outgoing(channel: ChannelId, tag: u64, payload: Bytes) -> Outgoing {

@@ -3,13 +3,11 @@
 use super::Peer;
 use super::event_queue::EndedSession;
 use crate::engine::{MemberState, Promise, Shared};
+use crate::limits::MAX_GROUP_MESSAGE;
 use crate::message::{IncomingInfo, Message};
 use crate::time::Instant;
 use crate::types::{ChannelId, SessionNumber};
 use std::collections::VecDeque;
-
-/// Longest message of a group.
-const LONGEST: u64 = 64 * 1024;
 
 /// Messages of groups that a session left when it ended. They wait for the next operation of their
 /// group, whether or not the program heard of the end.
@@ -106,7 +104,7 @@ impl Peer {
 
     /// Refuses an announced message that no group sends. Others wait until their group asks.
     pub(super) fn judge_for_group(&mut self, info: &IncomingInfo) {
-        if info.total > LONGEST {
+        if info.total > MAX_GROUP_MESSAGE as u64 {
             let inbox = &mut self.session.inbox;
             let refused = inbox.refuse(info.channel, info.number, info.total);
             debug_assert!(refused.is_ok(), "it was announced just now");

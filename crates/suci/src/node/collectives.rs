@@ -6,7 +6,7 @@ use crate::clock::Deadline;
 use crate::core::DriverGuard;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::group::{Group, GroupError, MemberFailure, Progress};
+use crate::group::{FailedMember, Group, GroupError, MemberFailure};
 use crate::wait::{Awaited, WaitPolicy};
 use std::time::Duration;
 use suci_layers::Collective;
@@ -25,8 +25,8 @@ enum Failed {
     Here(Error),
 }
 
-impl From<(NodeId, MemberFailure)> for Failed {
-    fn from((node, failure): (NodeId, MemberFailure)) -> Self {
+impl From<FailedMember> for Failed {
+    fn from((node, failure): FailedMember) -> Self {
         Self::Member(node, failure)
     }
 }
@@ -87,11 +87,7 @@ fn run(
         if work.is_done() {
             return Ok(());
         }
-        let mut take = |driver: &mut Driver| match group.take(&mut driver.engine, work) {
-            Progress::Nothing => None,
-            Progress::Some => Some(Ok(())),
-            Progress::Failed(node, failure) => Some(Err(Failed::Member(node, failure))),
-        };
+        let mut take = |driver: &mut Driver| group.take(&mut driver.engine, work);
         let mut taken = take(driver);
         if taken.is_none() && !all_sent {
             // Others may be waiting for room, too, until this member takes what they sent.
@@ -177,7 +173,7 @@ fn wait_watching(
     work: &mut Collective,
     deadline: Deadline,
     wait: WaitPolicy,
-) -> Result<Option<Result<(), Failed>>, Error> {
+) -> Result<Option<Result<(), FailedMember>>, Error> {
     let awaited: Vec<_> = work
         .awaited()
         .filter_map(|rank| group.member(rank))
@@ -190,11 +186,7 @@ fn wait_watching(
     };
     watch(driver, true);
     let taken = wait_to_take(driver, deadline, wait, |driver| {
-        match group.take(&mut driver.engine, work) {
-            Progress::Nothing => None,
-            Progress::Some => Some(Ok(())),
-            Progress::Failed(node, failure) => Some(Err(Failed::Member(node, failure))),
-        }
+        group.take(&mut driver.engine, work)
     });
     watch(driver, false);
     taken

@@ -245,7 +245,7 @@ fn a_member_that_has_closed_keeps_nobody_from_an_operation() {
     });
 }
 
-/// Those who wait for it directly tell the others.
+/// Members that wait for it directly tell the others.
 #[test]
 fn f17_an_operation_without_one_member_fails_at_all_others_and_names_it() {
     let errors = members(8, |mut group, mut node| {
