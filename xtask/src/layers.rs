@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tableau", &["suci"]),
     ("task-farm", &["suci"]),
     ("halo", &["suci"]),
+    ("dse", &["suci"]),
     ("kv", &["suci"]),
     ("parameter-server", &["suci"]),
     ("members", &["suci"]),
