@@ -14,7 +14,7 @@ use crate::{exec, source};
 const ARROWS: &[(&str, &[&str])] = &[
     ("suci-proto", &[]),
     ("suci-net", &[]),
-    ("suci-layers", &[]),
+    ("suci-layers", &["suci-proto"]),
     ("suci", &["suci-proto", "suci-net", "suci-layers"]),
     ("suci-sim", &["suci-proto"]),
     ("suci-capi", &["suci"]),

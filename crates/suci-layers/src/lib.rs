@@ -2,11 +2,13 @@
 //! (`suci`) carries the messages.
 //!
 //! A [`Collective`] is one member's part of an operation in which all members of a group take part.
+//! [`remote`] has one-sided operations, with which a node reads and changes memory of another.
 
 #![forbid(unsafe_code)]
 
 mod collective;
 mod element;
+pub mod remote;
 
 pub use collective::{Collective, Kind, LONGEST_MESSAGE, Place, Unexpected};
 pub use element::{

@@ -32,6 +32,15 @@ pub const NAMES: &[&str] = &[
 /// Faults that tests of real nodes find: `cargo xtask show networks --only planted`.
 pub const OF_REAL_NODES: &[&str] = &["stale-clock", "marks-never-stop", "reserve-by-what-is-left"];
 
+/// Faults of one-sided operations that their tests find, in
+/// `crates/suci-layers/tests/planted.rs`.
+pub const OF_LAYERS: &[&str] = &[
+    "region-key-unchecked",
+    "fence-without-wait",
+    "overlapping-puts-placed",
+    "placement-after-withdrawal",
+];
+
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Plants the fault `name` in every engine of this process; false if there is none of that name.
@@ -47,5 +56,5 @@ pub fn active(name: &str) -> bool {
 }
 
 fn all() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().chain(OF_REAL_NODES).copied()
+    NAMES.iter().chain(OF_REAL_NODES).chain(OF_LAYERS).copied()
 }

@@ -1,0 +1,656 @@
+//! The node that reads and changes memory of others.
+
+use super::error::{BeginError, Cause, OperationError};
+use super::layout::Layout;
+use super::memory::{AtomicOp, Lent, Memory, Placement, Width};
+use super::output::Output;
+use super::region::RegionId;
+use super::wire::{Access, Action, REQUESTS, Reply, Request, Signal};
+use super::{Body, Description, LONGEST_REPLY, PlaceDecision};
+use bytes::Bytes;
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use suci_proto::Outgoing;
+use suci_proto::types::NodeId;
+
+/// Most operations that are open, or complete and not yet reported.
+pub const MAX_OPERATIONS: usize = 65_536;
+
+/// Requests to one node that may wait until they can be sent.
+const MAX_QUEUED: usize = 4_096;
+
+/// Bytes of data in these requests, beyond which no other is queued.
+const MAX_QUEUED_BYTES: usize = 16 << 20;
+
+/// Bits of a tag that number the parts of an operation. The others number the operation, from 1:
+/// tag 0 asks for no reply.
+const PART_BITS: u32 = 16;
+
+/// Most requests of one get.
+const MAX_PARTS: u64 = 1 << PART_BITS;
+
+/// An operation that completes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(u64);
+
+/// A region of another node, as that node's program told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteRegion {
+    /// The node.
+    pub node: NodeId,
+    /// The region's number there.
+    pub region: RegionId,
+    /// The region's key.
+    pub key: u64,
+}
+
+/// The memory that receives the bytes of a get.
+#[derive(Clone)]
+pub struct Destination {
+    /// The memory. It is touched from the call until the operation completes or is cancelled.
+    pub memory: Arc<dyn Memory>,
+    /// The places of the bytes in it.
+    pub layout: Layout,
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Destination")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The end of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The operation.
+    pub operation: OperationId,
+    /// For an atomic operation the integer before it, for others `None`; or why it failed.
+    pub result: Result<Option<u64>, OperationError>,
+}
+
+/// An open operation.
+#[derive(Debug)]
+enum Open {
+    Put {
+        node: NodeId,
+    },
+    Atomic {
+        node: NodeId,
+    },
+    Get(Get),
+    /// A flush or a quiet.
+    Flush {
+        /// The targets that did not answer yet.
+        waiting: BTreeSet<NodeId>,
+        /// The first failure of an earlier operation.
+        failed: Option<OperationError>,
+    },
+}
+
+#[derive(Debug)]
+struct Get {
+    node: NodeId,
+    lent: Arc<Lent>,
+    layout: Layout,
+    /// Requests that were answered. Replies come in the order of the requests.
+    answered: u64,
+    failed: Option<OperationError>,
+}
+
+impl Get {
+    fn parts(&self) -> u64 {
+        parts(self.layout.total())
+    }
+
+    /// Returns the place of the bytes of a part, if it has `length` bytes.
+    fn placement(&self, part: u64, length: u64) -> Option<Placement> {
+        let base = part.checked_mul(LONGEST_REPLY as u64)?;
+        let fits = part_length(self.layout.total(), part) == Some(length);
+        let (lent, layout) = (Arc::clone(&self.lent), self.layout.clone());
+        fits.then(|| Placement::new(lent, layout, base, length))
+    }
+}
+
+/// Returns the number of requests for a get of `total` bytes.
+fn parts(total: u64) -> u64 {
+    total.div_ceil(LONGEST_REPLY as u64).max(1)
+}
+
+/// Returns the length of a part of a get of `total` bytes.
+fn part_length(total: u64, part: u64) -> Option<u64> {
+    let longest = LONGEST_REPLY as u64;
+    let left = total.checked_sub(part.checked_mul(longest)?)?;
+    (part < parts(total)).then_some(left.min(longest))
+}
+
+/// What the initiator keeps of one target.
+#[derive(Debug, Default)]
+struct TargetState {
+    /// A request is not yet known to be applied.
+    touched: bool,
+    /// The last request is that of this flush, so that its reply says that all are applied.
+    flush: Option<u64>,
+    /// One of them asked for no reply.
+    unanswered: bool,
+    /// A fence stands before the next request.
+    fence: bool,
+    /// The first failure that the next flush reports.
+    failed: Option<OperationError>,
+}
+
+/// Begins one-sided operations and completes them.
+///
+/// Its driver calls [`transmit`](Self::transmit) after the program's calls and whenever the node
+/// can send; [`place`](Self::place) for long messages of [`REPLIES`](super::REPLIES);
+/// [`on_reply`](Self::on_reply) for each message of that channel in order;
+/// [`undelivered`](Self::undelivered) for a request that the target's library refused;
+/// [`ended`](Self::ended) when a session ended, after its last message. Then it polls
+/// [`poll_completion`](Self::poll_completion).
+#[derive(Debug, Default)]
+pub struct Initiator {
+    /// The number of the last operation.
+    last: u64,
+    open: BTreeMap<u64, Open>,
+    targets: BTreeMap<NodeId, TargetState>,
+    output: Output,
+    complete: VecDeque<Completion>,
+    stray_replies: u64,
+}
+
+impl Initiator {
+    /// Returns an initiator without operations.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    // ---- operations
+
+    /// Writes `data` to a region. The target sends no reply; the next flush or quiet reports a
+    /// failure. The data is held until it was sent. After all of it is there, the target applies
+    /// the signal.
+    ///
+    /// # Errors
+    /// [`BeginError`]
+    pub fn put(
+        &mut self,
+        to: &RemoteRegion,
+        layout: Layout,
+        data: Bytes,
+        signal: Option<Signal>,
+    ) -> Result<(), BeginError> {
+        let action = put_action(layout, &data, signal)?;
+        self.check_queue(to.node)?;
+        self.send_access(to, 0, action, data);
+        Ok(())
+    }
+
+    /// As [`put`](Self::put); the operation completes when the target has applied it.
+    ///
+    /// # Errors
+    /// [`BeginError`]
+    pub fn put_answered(
+        &mut self,
+        to: &RemoteRegion,
+        layout: Layout,
+        data: Bytes,
+        signal: Option<Signal>,
+    ) -> Result<OperationId, BeginError> {
+        let action = put_action(layout, &data, signal)?;
+        self.check_queue(to.node)?;
+        let id = self.begin(Open::Put { node: to.node })?;
+        self.send_access(to, id.0 << PART_BITS, action, data);
+        Ok(id)
+    }
+
+    /// Reads bytes of a region into memory of this node. The layouts at both ends may differ; the
+    /// number of bytes must not. The operation completes when all bytes are there.
+    ///
+    /// # Errors
+    /// [`BeginError`]; [`TooLong`](BeginError::TooLong) for more than [`LONGEST_REPLY`] bytes that
+    /// are not contiguous at the target, or for more than 64 GiB.
+    pub fn get(
+        &mut self,
+        from: &RemoteRegion,
+        layout: Layout,
+        into: Destination,
+    ) -> Result<OperationId, BeginError> {
+        let (total, given) = (layout.total(), into.layout.total());
+        if total != given {
+            let layout = total;
+            return Err(BeginError::Length { layout, given });
+        }
+        if into.layout.end() > into.memory.len() {
+            return Err(BeginError::Destination);
+        }
+        let pieces = split(&layout).ok_or(BeginError::TooLong)?;
+        self.check_queue(from.node)?;
+        let id = self.begin(Open::Get(Get {
+            node: from.node,
+            lent: Lent::new(into.memory),
+            layout: into.layout,
+            answered: 0,
+            failed: None,
+        }))?;
+        for (part, layout) in (0..).zip(pieces) {
+            let tag = id.0 << PART_BITS | part;
+            self.send_access(from, tag, Action::Get { layout }, Bytes::new());
+        }
+        Ok(id)
+    }
+
+    /// Applies an atomic operation to an integer. The target sends no reply; the next flush or
+    /// quiet reports a failure.
+    ///
+    /// # Errors
+    /// [`BeginError`]
+    pub fn atomic(
+        &mut self,
+        at: &RemoteRegion,
+        offset: u64,
+        width: Width,
+        op: AtomicOp,
+    ) -> Result<(), BeginError> {
+        self.check_queue(at.node)?;
+        self.send_access(at, 0, Action::Atomic { offset, width, op }, Bytes::new());
+        Ok(())
+    }
+
+    /// As [`atomic`](Self::atomic); the operation completes with the integer before.
+    ///
+    /// # Errors
+    /// [`BeginError`]
+    pub fn fetch_atomic(
+        &mut self,
+        at: &RemoteRegion,
+        offset: u64,
+        width: Width,
+        op: AtomicOp,
+    ) -> Result<OperationId, BeginError> {
+        self.check_queue(at.node)?;
+        let id = self.begin(Open::Atomic { node: at.node })?;
+        let action = Action::Atomic { offset, width, op };
+        self.send_access(at, id.0 << PART_BITS, action, Bytes::new());
+        Ok(id)
+    }
+
+    /// Orders operations at one target: nothing of a later one becomes visible there before all
+    /// earlier ones are applied. Sends nothing and waits for nothing.
+    pub fn fence(&mut self, node: NodeId) {
+        if let Some(target) = self.targets.get_mut(&node) {
+            target.fence = true;
+        }
+    }
+
+    /// [`fence`](Self::fence) at every target. There is no order between targets.
+    pub fn fence_all(&mut self) {
+        for target in self.targets.values_mut() {
+            target.fence = true;
+        }
+    }
+
+    /// Begins an operation that completes when all earlier operations at `node` are applied and
+    /// complete. It fails with the first failure of those that asked for no reply.
+    ///
+    /// # Errors
+    /// [`BeginError::TooManyOperations`]
+    pub fn flush(&mut self, node: NodeId) -> Result<OperationId, BeginError> {
+        self.flush_targets(&[node])
+    }
+
+    /// [`flush`](Self::flush) at every target that may not have applied everything.
+    ///
+    /// # Errors
+    /// [`BeginError::TooManyOperations`]
+    pub fn quiet(&mut self) -> Result<OperationId, BeginError> {
+        let nodes: Vec<_> = self.targets.keys().copied().collect();
+        self.flush_targets(&nodes)
+    }
+
+    /// Gives an operation up: it completes with [`Cause::Cancelled`], and the memory of a get is
+    /// not touched any more. The target may apply it all the same. Returns false if the operation
+    /// is complete.
+    pub fn cancel(&mut self, operation: OperationId) -> bool {
+        let error = |node| OperationError::new(node, Cause::Cancelled);
+        match self.open.get(&operation.0).and_then(Open::node) {
+            Some(node) => self.complete(operation.0, Err(error(node))),
+            None => false,
+        }
+    }
+
+    /// Returns the next operation that completed. Until it was returned, an operation counts
+    /// against [`MAX_OPERATIONS`].
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.complete.pop_front()
+    }
+
+    // ---- messages
+
+    /// Gives the requests that wait to `send`, which returns false if it cannot take one now. Those
+    /// to the same node then wait for the next call.
+    pub fn transmit(&mut self, send: impl FnMut(NodeId, &Outgoing) -> bool) {
+        self.output.transmit(send);
+    }
+
+    /// Returns true if requests wait for [`transmit`](Self::transmit).
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Decides where the bytes of a message of [`REPLIES`](super::REPLIES) go, before they arrive.
+    #[must_use]
+    pub fn place(&self, from: NodeId, message: &Description<'_>) -> PlaceDecision {
+        let reply = Reply::read(message.kind, message.user_header, message.total);
+        let (number, part) = split_tag(message.tag);
+        let placement = match (reply, self.open.get(&number)) {
+            (Ok(Reply::Data), Some(Open::Get(get))) if get.node == from => {
+                get.placement(part, message.total)
+            }
+            _ => None,
+        };
+        placement.map_or(PlaceDecision::Buffer, PlaceDecision::Direct)
+    }
+
+    /// Handles the next message of [`REPLIES`](super::REPLIES) of this node.
+    pub fn on_reply(&mut self, from: NodeId, message: &Description<'_>, body: Body<'_>) {
+        let reply = Reply::read(message.kind, message.user_header, message.total).ok();
+        let (number, part) = split_tag(message.tag);
+        if let Some(target) = self.targets.get_mut(&from)
+            && target.flush == Some(number)
+        {
+            target.flush = None;
+            target.touched = false;
+        }
+        let open = self.open.get_mut(&number);
+        let Some(open) = open.filter(|open| open.awaits(from)) else {
+            self.stray_replies = self.stray_replies.saturating_add(1);
+            return;
+        };
+        let invalid = OperationError::new(from, Cause::InvalidReply);
+        let result = match (open, reply) {
+            (Open::Flush { waiting, failed }, reply) => {
+                waiting.remove(&from);
+                if let Some(error) = flush_error(from, reply) {
+                    failed.get_or_insert(error);
+                }
+                waiting.is_empty().then(|| failed.map_or(Ok(None), Err))
+            }
+            (Open::Get(get), Some(Reply::Data | Reply::Error { .. })) if part != get.answered => {
+                Some(Err(invalid))
+            }
+            (Open::Get(get), Some(Reply::Data)) => get.on_data(message.total, body),
+            (Open::Get(get), Some(Reply::Error { error, .. })) => {
+                get.failed
+                    .get_or_insert(OperationError::new(from, Cause::Remote(error)));
+                get.on_part()
+            }
+            (Open::Put { .. }, Some(Reply::Done)) => Some(Ok(None)),
+            (Open::Atomic { .. }, Some(Reply::Value { before })) => Some(Ok(Some(before))),
+            (_, Some(Reply::Error { error, .. })) => {
+                Some(Err(OperationError::new(from, Cause::Remote(error))))
+            }
+            _ => Some(Err(invalid)),
+        };
+        if let Some(result) = result {
+            self.complete(number, result);
+        }
+    }
+
+    /// Notes that the library of `node` refused a request, whose token is `token`.
+    pub fn undelivered(&mut self, node: NodeId, token: u64) {
+        let error = OperationError::new(node, Cause::Refused);
+        let (number, _) = split_tag(token);
+        if token == 0 {
+            let target = self.targets.entry(node).or_default();
+            add_failure(&mut target.failed, error);
+        } else {
+            self.fail(number, error);
+        }
+    }
+
+    /// Completes everything that is open at `node`, whose session ended. The next flush or quiet
+    /// reports that the fate of unanswered operations is unknown.
+    pub fn ended(&mut self, node: NodeId) {
+        let error = OperationError::new(node, Cause::Ended);
+        self.output.clear(node);
+        let awaiting = self.open.iter().filter(|(_, open)| open.awaits(node));
+        let numbers: Vec<_> = awaiting.map(|(number, _)| *number).collect();
+        for number in numbers {
+            self.fail(number, error);
+        }
+        let Some(target) = self.targets.get_mut(&node) else {
+            return;
+        };
+        if target.unanswered {
+            add_failure(&mut target.failed, error);
+        }
+        let failed = target.failed;
+        *target = TargetState {
+            failed,
+            ..TargetState::default()
+        };
+        if failed.is_none() {
+            self.targets.remove(&node);
+        }
+    }
+
+    /// Returns how many replies belonged to no open operation: those of cancelled operations, and
+    /// those that a target invented.
+    #[must_use]
+    pub const fn stray_replies(&self) -> u64 {
+        self.stray_replies
+    }
+
+    // ---- within
+
+    fn check_queue(&self, node: NodeId) -> Result<(), BeginError> {
+        let full =
+            self.output.count(node) >= MAX_QUEUED || self.output.bytes(node) >= MAX_QUEUED_BYTES;
+        match full {
+            true => Err(BeginError::QueueFull),
+            false => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, open: Open) -> Result<OperationId, BeginError> {
+        if self.open.len().saturating_add(self.complete.len()) >= MAX_OPERATIONS {
+            return Err(BeginError::TooManyOperations);
+        }
+        // 48 bits of numbers last for years.
+        self.last = self.last.wrapping_add(1);
+        self.open.insert(self.last, open);
+        Ok(OperationId(self.last))
+    }
+
+    /// Completes an operation. Returns false if it is not open.
+    fn complete(&mut self, number: u64, result: Result<Option<u64>, OperationError>) -> bool {
+        let Some(open) = self.open.remove(&number) else {
+            return false;
+        };
+        // The memory is the program's again: a reply that is still arriving must not write to it.
+        if let Open::Get(get) = &open {
+            get.lent.withdraw();
+        }
+        let operation = OperationId(number);
+        self.complete.push_back(Completion { operation, result });
+        true
+    }
+
+    /// Completes an operation with an error of one target. A quiet goes on at the other targets.
+    fn fail(&mut self, number: u64, error: OperationError) {
+        if let Some(Open::Flush { waiting, failed }) = self.open.get_mut(&number) {
+            waiting.remove(&error.node);
+            let first = *failed.get_or_insert(error);
+            if waiting.is_empty() {
+                self.complete(number, Err(first));
+            }
+        } else {
+            self.complete(number, Err(error));
+        }
+    }
+
+    fn send_access(&mut self, to: &RemoteRegion, tag: u64, action: Action, payload: Bytes) {
+        let target = self.targets.entry(to.node).or_default();
+        target.touched = true;
+        target.flush = None;
+        target.unanswered |= tag == 0;
+        // Requests other than puts are handled in order, and hold back all behind them.
+        let fenced = core::mem::take(&mut target.fence);
+        let (region, key) = (to.region, to.key);
+        let request = Request::Access(Access {
+            region,
+            key,
+            action: action.with_fence(fenced),
+        });
+        self.send(to.node, tag, &request, payload);
+    }
+
+    fn send(&mut self, to: NodeId, tag: u64, request: &Request, payload: Bytes) {
+        let message = Outgoing {
+            channel: REQUESTS,
+            tag,
+            kind: request.kind(),
+            user_header: request.header().into(),
+            payload,
+            notify: false,
+            token: tag,
+            deadline: None,
+        };
+        self.output.push(to, message);
+    }
+
+    fn flush_targets(&mut self, nodes: &[NodeId]) -> Result<OperationId, BeginError> {
+        let mut waiting = BTreeSet::new();
+        let mut failed: Option<OperationError> = None;
+        let id = self.begin(Open::Flush {
+            waiting: BTreeSet::new(),
+            failed,
+        })?;
+        for node in nodes {
+            let Some(target) = self.targets.get_mut(node) else {
+                continue;
+            };
+            if let Some(error) = target.failed.take() {
+                failed.get_or_insert(error);
+            }
+            target.unanswered = false;
+            if target.touched {
+                target.flush = Some(id.0);
+                waiting.insert(*node);
+                self.send(*node, id.0 << PART_BITS, &Request::Flush, Bytes::new());
+            }
+        }
+        if waiting.is_empty() {
+            self.complete(id.0, failed.map_or(Ok(None), Err));
+        } else {
+            self.open.insert(id.0, Open::Flush { waiting, failed });
+        }
+        Ok(id)
+    }
+}
+
+impl Get {
+    /// Takes the bytes of the next part.
+    fn on_data(
+        &mut self,
+        length: u64,
+        body: Body<'_>,
+    ) -> Option<Result<Option<u64>, OperationError>> {
+        let written = match (self.placement(self.answered, length), body) {
+            (None, _) => false,
+            (Some(_), Body::Placed) => true,
+            (Some(placement), Body::Bytes(bytes)) => placement.write(0, bytes),
+        };
+        if !written {
+            let error = OperationError::new(self.node, Cause::InvalidReply);
+            self.failed.get_or_insert(error);
+        }
+        self.on_part()
+    }
+
+    /// Notes that a part was answered. Returns the result after the last one.
+    fn on_part(&mut self) -> Option<Result<Option<u64>, OperationError>> {
+        self.answered = self.answered.saturating_add(1);
+        let all = self.answered >= self.parts();
+        all.then(|| self.failed.map_or(Ok(None), Err))
+    }
+}
+
+impl Open {
+    /// Returns true if it awaits a reply of `node`.
+    fn awaits(&self, node: NodeId) -> bool {
+        match self {
+            Self::Put { node: of } | Self::Atomic { node: of } => *of == node,
+            Self::Get(get) => get.node == node,
+            Self::Flush { waiting, .. } => waiting.contains(&node),
+        }
+    }
+
+    /// Returns a node whose reply it awaits.
+    fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::Put { node } | Self::Atomic { node } => Some(*node),
+            Self::Get(get) => Some(get.node),
+            Self::Flush { waiting, .. } => waiting.first().copied(),
+        }
+    }
+}
+
+fn put_action(layout: Layout, data: &Bytes, signal: Option<Signal>) -> Result<Action, BeginError> {
+    let (total, given) = (layout.total(), data.len() as u64);
+    if total != given {
+        let layout = total;
+        return Err(BeginError::Length { layout, given });
+    }
+    Ok(Action::Put {
+        layout,
+        signal,
+        fenced: false,
+    })
+}
+
+/// Returns the layouts of the requests of a get; `None` if they would be too many, or if a layout
+/// that is not contiguous is too long for one.
+fn split(layout: &Layout) -> Option<Vec<Layout>> {
+    let total = layout.total();
+    match parts(total) {
+        1 => Some(vec![layout.clone()]),
+        many if many > MAX_PARTS => None,
+        many => (0..many)
+            .map(|part| {
+                let at = part.checked_mul(LONGEST_REPLY as u64)?;
+                layout.part(at, part_length(total, part)?)
+            })
+            .collect(),
+    }
+}
+
+/// Returns the number of the operation and of the part.
+const fn split_tag(tag: u64) -> (u64, u64) {
+    (tag >> PART_BITS, tag & (MAX_PARTS - 1))
+}
+
+/// Returns the failure that the reply to a flush reports.
+fn flush_error(from: NodeId, reply: Option<Reply>) -> Option<OperationError> {
+    match reply {
+        Some(Reply::Done) => None,
+        Some(Reply::Error { error, count }) => Some(OperationError {
+            node: from,
+            cause: Cause::Remote(error),
+            count,
+        }),
+        _ => Some(OperationError::new(from, Cause::InvalidReply)),
+    }
+}
+
+/// Keeps the first failure and counts the others.
+fn add_failure(first: &mut Option<OperationError>, error: OperationError) {
+    match first {
+        Some(first) => first.count = first.count.saturating_add(error.count),
+        None => *first = Some(error),
+    }
+}

@@ -1,0 +1,59 @@
+//! Messages that wait until the node takes them for sending.
+
+use std::collections::{BTreeMap, VecDeque};
+use suci_proto::Outgoing;
+use suci_proto::types::NodeId;
+
+/// A queue of messages to each node.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    queues: BTreeMap<NodeId, Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    messages: VecDeque<Outgoing>,
+    /// Bytes of the payloads.
+    bytes: usize,
+}
+
+impl Output {
+    pub(super) fn push(&mut self, node: NodeId, message: Outgoing) {
+        let queue = self.queues.entry(node).or_default();
+        queue.bytes = queue.bytes.saturating_add(message.payload.len());
+        queue.messages.push_back(message);
+    }
+
+    /// Returns the number of messages to `node` that wait.
+    pub(super) fn count(&self, node: NodeId) -> usize {
+        self.queues.get(&node).map_or(0, |q| q.messages.len())
+    }
+
+    /// Returns the bytes of the payloads that wait for `node`.
+    pub(super) fn bytes(&self, node: NodeId) -> usize {
+        self.queues.get(&node).map_or(0, |queue| queue.bytes)
+    }
+
+    /// Gives all messages to `send`, those to one node in order, until it refuses one to that node
+    /// by returning false. Those that it refused stay.
+    pub(super) fn transmit(&mut self, mut send: impl FnMut(NodeId, &Outgoing) -> bool) {
+        self.queues.retain(|node, queue| {
+            while let Some(message) = queue.messages.front() {
+                if !send(*node, message) {
+                    return true;
+                }
+                queue.bytes = queue.bytes.saturating_sub(message.payload.len());
+                queue.messages.pop_front();
+            }
+            false
+        });
+    }
+
+    pub(super) fn clear(&mut self, node: NodeId) {
+        self.queues.remove(&node);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+}

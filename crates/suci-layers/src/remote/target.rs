@@ -1,0 +1,272 @@
+//! The node whose memory others read and change.
+
+use super::error::{RemoteError, RemoteErrorKind};
+use super::layout::Layout;
+use super::memory::{AtomicOp, Lent, Memory, Placement, Width, gather, scatter};
+use super::output::Output;
+use super::region::{RegionId, Regions};
+use super::wire::{Access, Action, REPLIES, Reply, Request, Signal};
+use super::{Body, Description, LONGEST_REPLY, PlaceDecision};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use suci_proto::Outgoing;
+use suci_proto::types::NodeId;
+
+/// Replies to one node that may wait until they can be sent. With as many, or
+/// with [`LONGEST_REPLY`] bytes of them, the target takes no request of that node.
+const MAX_REPLIES: usize = 64;
+
+/// Serves the one-sided operations of other nodes.
+///
+/// Its driver calls [`place`](Self::place) for long messages of [`REQUESTS`](super::REQUESTS);
+/// [`on_request`](Self::on_request) for each message of that channel in order, as long as
+/// [`takes`](Self::takes) says so; [`transmit`](Self::transmit) afterwards and whenever the node
+/// can send again; and [`ended`](Self::ended) when a session ended.
+#[derive(Debug)]
+pub struct Target {
+    regions: Regions,
+    initiators: BTreeMap<NodeId, InitiatorState>,
+    output: Output,
+}
+
+/// What the target keeps of one initiator.
+#[derive(Debug, Default)]
+struct InitiatorState {
+    /// The puts whose bytes go directly to their places, and which are not complete, in order.
+    placed: VecDeque<Span>,
+    /// The first request without a reply that failed since the last flush, and how many did.
+    failed: Option<(RemoteError, u64)>,
+}
+
+/// The bytes from the first to the last of a put.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    region: RegionId,
+    start: u64,
+    end: u64,
+}
+
+impl Span {
+    fn overlaps(&self, other: &Self) -> bool {
+        #[cfg(suci_plant)]
+        if suci_proto::plant::active("overlapping-puts-placed") {
+            return false;
+        }
+        self.region == other.region && self.start < other.end && other.start < self.end
+    }
+}
+
+impl Target {
+    /// Returns a target that serves `regions`.
+    #[must_use]
+    pub fn new(regions: Regions) -> Self {
+        Self {
+            regions,
+            initiators: BTreeMap::new(),
+            output: Output::default(),
+        }
+    }
+
+    /// Decides where the bytes of a message of [`REQUESTS`](super::REQUESTS) go, before they
+    /// arrive. All earlier messages of the channel were handled, or placed.
+    ///
+    /// Bytes of two placed puts may arrive in any order. Therefore a put is not placed while an
+    /// earlier one is incomplete and both touch the same bytes, or if a fence is between them.
+    pub fn place(&mut self, from: NodeId, message: &Description<'_>) -> PlaceDecision {
+        let request = Request::read(message.kind, message.user_header, message.total);
+        let Ok(Request::Access(access)) = request else {
+            return PlaceDecision::Buffer;
+        };
+        let Action::Put { layout, fenced, .. } = &access.action else {
+            return PlaceDecision::Buffer;
+        };
+        let Ok(lent) = self.admit(&access) else {
+            return PlaceDecision::Buffer;
+        };
+        let (region, start, end) = (access.region, layout.start(), layout.end());
+        let span = Span { region, start, end };
+        let state = self.initiators.entry(from).or_default();
+        let after_fence = is_fenced(*fenced) && !state.placed.is_empty();
+        let mut earlier = state.placed.iter();
+        if after_fence || earlier.any(|earlier| span.overlaps(earlier)) {
+            return PlaceDecision::AfterEarlier;
+        }
+        state.placed.push_back(span);
+        PlaceDecision::Direct(Placement::new(lent, layout.clone(), 0, message.total))
+    }
+
+    /// Returns true if the target can handle a request of this node: few enough replies to it wait.
+    /// Otherwise the request waits at the node, and memory credit holds its sender back.
+    #[must_use]
+    pub fn takes(&self, from: NodeId) -> bool {
+        self.output.count(from) < MAX_REPLIES && self.output.bytes(from) < LONGEST_REPLY
+    }
+
+    /// Handles the next message of [`REQUESTS`](super::REQUESTS) of this node.
+    pub fn on_request(&mut self, from: NodeId, message: &Description<'_>, body: Body<'_>) {
+        if matches!(body, Body::Placed)
+            && let Some(state) = self.initiators.get_mut(&from)
+        {
+            state.placed.pop_front();
+        }
+        let request = Request::read(message.kind, message.user_header, message.total);
+        let outcome = match request {
+            Ok(Request::Flush) => return self.flush(from, message.tag),
+            Ok(Request::Access(access)) => self.apply(&access, body),
+            Err(_) => Err(RemoteError {
+                kind: RemoteErrorKind::Malformed,
+                region: RegionId(0),
+                offset: 0,
+                length: message.total,
+            }),
+        };
+        match outcome {
+            // Tag 0 asks for no reply.
+            Ok(_) if message.tag == 0 => {}
+            Ok((reply, data)) => self.reply(from, message.tag, &reply, data),
+            Err(error) if message.tag == 0 => {
+                let state = self.initiators.entry(from).or_default();
+                let (_, count) = state.failed.get_or_insert((error, 0));
+                *count = count.saturating_add(1);
+            }
+            Err(error) => {
+                let reply = Reply::Error { error, count: 1 };
+                self.reply(from, message.tag, &reply, Bytes::new());
+            }
+        }
+    }
+
+    /// Gives the replies that wait to `send`, which returns false if it cannot take one now. Those
+    /// to the same node then wait for the next call.
+    pub fn transmit(&mut self, send: impl FnMut(NodeId, &Outgoing) -> bool) {
+        self.output.transmit(send);
+    }
+
+    /// Returns true if replies wait for [`transmit`](Self::transmit).
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Forgets a node whose session ended. A put that was placed and not complete may have
+    /// changed a part of its bytes.
+    pub fn ended(&mut self, node: NodeId) {
+        self.initiators.remove(&node);
+        self.output.clear(node);
+    }
+
+    /// Returns the memory that the request may touch. Everything is checked, so that a request is
+    /// applied completely or not at all.
+    fn admit(&self, access: &Access) -> Result<Arc<Lent>, RemoteErrorKind> {
+        let end = match &access.action {
+            Action::Put { layout, signal, .. } => {
+                let signal_end = signal.map_or(Ok(0), |s| integer_end(s.offset, Width::Bits64))?;
+                layout.end().max(signal_end)
+            }
+            Action::Get { layout } => layout.end(),
+            Action::Atomic { offset, width, .. } => integer_end(*offset, *width)?,
+        };
+        let rights = access.action.rights();
+        self.regions.admit(access.region, access.key, rights, end)
+    }
+
+    fn apply(&self, access: &Access, body: Body<'_>) -> Result<(Reply, Bytes), RemoteError> {
+        let apply = |memory: &dyn Memory| match &access.action {
+            Action::Put { layout, signal, .. } => write(memory, layout, *signal, body),
+            Action::Get { layout } => read(memory, layout),
+            Action::Atomic { offset, width, op } => {
+                let before = memory.atomic(*offset, *width, *op);
+                let before = before.ok_or(RemoteErrorKind::Unaligned)?;
+                Ok((Reply::Value { before }, Bytes::new()))
+            }
+        };
+        let lent = self.admit(access);
+        let applied = lent.and_then(|lent| {
+            let applied = lent.with(apply);
+            applied.ok_or(RemoteErrorKind::Withdrawn)?
+        });
+        applied.map_err(|kind| {
+            let (offset, length) = access.action.place();
+            RemoteError {
+                kind,
+                region: access.region,
+                offset,
+                length,
+            }
+        })
+    }
+
+    /// Answers a flush: all earlier requests were handled, because messages come in order.
+    fn flush(&mut self, from: NodeId, tag: u64) {
+        let state = self.initiators.get_mut(&from);
+        let reply = match state.and_then(|state| state.failed.take()) {
+            None => Reply::Done,
+            Some((error, count)) => Reply::Error { error, count },
+        };
+        self.reply(from, tag, &reply, Bytes::new());
+    }
+
+    fn reply(&mut self, to: NodeId, tag: u64, reply: &Reply, payload: Bytes) {
+        let message = Outgoing {
+            channel: REPLIES,
+            tag,
+            kind: reply.kind(),
+            user_header: reply.header().into(),
+            payload,
+            notify: false,
+            token: 0,
+            deadline: None,
+        };
+        self.output.push(to, message);
+    }
+}
+
+/// Returns true if the fence of a put is to be kept.
+fn is_fenced(fenced: bool) -> bool {
+    #[cfg(suci_plant)]
+    if suci_proto::plant::active("fence-without-wait") {
+        return false;
+    }
+    fenced
+}
+
+/// Returns the offset behind an integer, if the integer may be there.
+fn integer_end(offset: u64, width: Width) -> Result<u64, RemoteErrorKind> {
+    if !offset.is_multiple_of(width.bytes()) {
+        return Err(RemoteErrorKind::Unaligned);
+    }
+    let end = offset.checked_add(width.bytes());
+    end.ok_or(RemoteErrorKind::OutOfBounds)
+}
+
+/// Writes the bytes of a put, then its signal.
+fn write(
+    memory: &dyn Memory,
+    layout: &Layout,
+    signal: Option<Signal>,
+    body: Body<'_>,
+) -> Result<(Reply, Bytes), RemoteErrorKind> {
+    // An atomic operation that changes nothing shows whether the signal can follow.
+    if let Some(signal) = signal {
+        let fetched = memory.atomic(signal.offset, Width::Bits64, AtomicOp::Fetch);
+        fetched.ok_or(RemoteErrorKind::Unaligned)?;
+    }
+    if let Body::Bytes(bytes) = body
+        && !scatter(memory, layout, 0, bytes)
+    {
+        return Err(RemoteErrorKind::OutOfBounds);
+    }
+    if let Some(signal) = signal {
+        memory.atomic(signal.offset, Width::Bits64, signal.op());
+    }
+    Ok((Reply::Done, Bytes::new()))
+}
+
+fn read(memory: &dyn Memory, layout: &Layout) -> Result<(Reply, Bytes), RemoteErrorKind> {
+    if layout.total() > LONGEST_REPLY as u64 {
+        return Err(RemoteErrorKind::TooLong);
+    }
+    let bytes = gather(memory, layout).ok_or(RemoteErrorKind::OutOfBounds)?;
+    Ok((Reply::Data, bytes.into()))
+}

@@ -1,0 +1,20 @@
+//! One-sided operations between nodes that a network in memory joins.
+
+// Planted faults are chosen for a whole process, so that no other test runs beside them.
+#[cfg(not(suci_plant))]
+mod atomics;
+#[cfg(not(suci_plant))]
+mod hostile;
+mod memory;
+mod network;
+#[cfg(not(suci_plant))]
+mod operations;
+#[cfg(not(suci_plant))]
+mod order;
+#[cfg(suci_plant)]
+mod planted;
+mod scenarios;
+#[cfg(not(suci_plant))]
+mod sessions;
+#[cfg(not(suci_plant))]
+mod vectors;

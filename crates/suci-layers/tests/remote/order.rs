@@ -1,0 +1,37 @@
+//! Whatever the network does, operations have the effect of their order.
+
+use crate::scenarios;
+use proptest::prelude::*;
+
+proptest! {
+    /// Memory and results are those of the operations applied one after the other.
+    #[test]
+    fn operations_take_effect_in_order(seed: u64) {
+        scenarios::in_order(seed);
+    }
+
+    /// Nothing behind a fence is visible before everything in front of it.
+    #[test]
+    fn fences_order_what_others_see(seed: u64) {
+        prop_assert!(scenarios::keeps_fences(seed, true));
+    }
+
+    /// No byte of withdrawn memory changes.
+    #[test]
+    fn withdrawn_memory_gets_no_byte_more(seed: u64) {
+        scenarios::withdrawal(seed);
+    }
+}
+
+/// Without a fence, later puts are visible first at times: the test above can fail.
+#[test]
+fn puts_without_a_fence_are_seen_in_any_order() {
+    assert!((0..200).any(|seed| !scenarios::keeps_fences(seed, false)));
+}
+
+/// The network of these tests carries long messages both ways.
+#[test]
+fn long_messages_are_placed_and_buffered() {
+    let (placed, buffered) = scenarios::in_order(1);
+    assert!(placed > 5 && buffered > 5, "{placed} {buffered}");
+}
