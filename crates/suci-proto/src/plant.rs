@@ -32,8 +32,7 @@ pub const NAMES: &[&str] = &[
 /// Faults that tests of real nodes find: `cargo xtask show networks --only planted`.
 pub const OF_REAL_NODES: &[&str] = &["stale-clock", "marks-never-stop", "reserve-by-what-is-left"];
 
-/// Faults of one-sided operations that their tests find, in
-/// `crates/suci-layers/tests/planted.rs`.
+/// Faults of one-sided operations that tests of `suci-layers` find: `tests/remote/planted.rs`.
 pub const OF_LAYERS: &[&str] = &[
     "region-key-unchecked",
     "fence-without-wait",

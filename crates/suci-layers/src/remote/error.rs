@@ -75,7 +75,7 @@ impl RemoteErrorKind {
 /// is withdrawn during a long put may hold a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteError {
-    /// What was wrong.
+    /// The rule that the request broke.
     pub kind: RemoteErrorKind,
     /// The region that the request named; 0 if it was malformed.
     pub region: RegionId,

@@ -126,7 +126,7 @@ fn part_length(total: u64, part: u64) -> Option<u64> {
     (part < parts(total)).then_some(left.min(longest))
 }
 
-/// What the initiator keeps of one target.
+/// The state that the initiator keeps of one target.
 #[derive(Debug, Default)]
 struct TargetState {
     /// A request is not yet known to be applied.

@@ -20,7 +20,7 @@ impl fmt::Display for RegionId {
     }
 }
 
-/// What others may do with a region.
+/// The kinds of access that others have to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights(u8);
 

@@ -13,9 +13,12 @@ use std::sync::Arc;
 use suci_proto::Outgoing;
 use suci_proto::types::NodeId;
 
-/// Replies to one node that may wait until they can be sent. With as many, or
-/// with [`LONGEST_REPLY`] bytes of them, the target takes no request of that node.
+/// Replies to one node that may wait until they can be sent. With as many, or with
+/// [`LONGEST_REPLY`] bytes of them, the target takes no request of that node.
 const MAX_REPLIES: usize = 64;
+
+/// Puts of one node that are placed and incomplete. Each new one is compared with all of them.
+const MAX_PLACED: usize = 64;
 
 /// Serves the one-sided operations of other nodes.
 ///
@@ -30,7 +33,7 @@ pub struct Target {
     output: Output,
 }
 
-/// What the target keeps of one initiator.
+/// The state that the target keeps of one initiator.
 #[derive(Debug, Default)]
 struct InitiatorState {
     /// The puts whose bytes go directly to their places, and which are not complete, in order.
@@ -72,7 +75,8 @@ impl Target {
     /// arrive. All earlier messages of the channel were handled, or placed.
     ///
     /// Bytes of two placed puts may arrive in any order. Therefore a put is not placed while an
-    /// earlier one is incomplete and both touch the same bytes, or if a fence is between them.
+    /// earlier one is incomplete and both touch the same bytes, or if a fence is between them. Nor
+    /// is it beside 64 others.
     pub fn place(&mut self, from: NodeId, message: &Description<'_>) -> PlaceDecision {
         let request = Request::read(message.kind, message.user_header, message.total);
         let Ok(Request::Access(access)) = request else {
@@ -88,8 +92,9 @@ impl Target {
         let span = Span { region, start, end };
         let state = self.initiators.entry(from).or_default();
         let after_fence = is_fenced(*fenced) && !state.placed.is_empty();
+        let full = state.placed.len() >= MAX_PLACED;
         let mut earlier = state.placed.iter();
-        if after_fence || earlier.any(|earlier| span.overlaps(earlier)) {
+        if after_fence || full || earlier.any(|earlier| span.overlaps(earlier)) {
             return PlaceDecision::AfterEarlier;
         }
         state.placed.push_back(span);

@@ -96,11 +96,11 @@ pub struct Access {
     pub region: RegionId,
     /// Its key.
     pub key: u64,
-    /// What to do.
+    /// The action.
     pub action: Action,
 }
 
-/// What a request does with a region.
+/// The use that a request makes of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Writes the payload.

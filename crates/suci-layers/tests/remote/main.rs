@@ -1,4 +1,5 @@
 //! One-sided operations between nodes that a network in memory joins.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 // Planted faults are chosen for a whole process, so that no other test runs beside them.
 #[cfg(not(suci_plant))]

@@ -44,7 +44,7 @@ impl Random {
 /// A message that is under way.
 struct Carried {
     message: Outgoing,
-    /// What did not arrive yet.
+    /// The pieces that did not arrive yet.
     pieces: Vec<Range<usize>>,
     began: bool,
     placement: Option<Placement>,
@@ -255,7 +255,11 @@ impl Network {
         let waits = |node: &Node| node.target.has_output() || node.initiator.has_output();
         self.links.values().any(|link| !link.is_empty()) || self.nodes.iter().any(waits)
     }
+}
 
+// No scenario with planted faults needs these.
+#[cfg(not(suci_plant))]
+impl Network {
     /// Ends the session of two nodes: what is under way is lost.
     pub(crate) fn end_session(&mut self, one: usize, other: usize) {
         let (one, other) = (id(one), id(other));

@@ -157,6 +157,38 @@ fn a_target_takes_no_request_while_replies_wait() {
     assert!(target.takes(id(0)) && target.has_output());
 }
 
+/// Few puts of a node are placed at once, since each is compared with the others.
+#[test]
+fn a_target_places_a_bounded_number_of_puts() {
+    let regions = Regions::new();
+    let memory = Locked::new(vec![0; 10_000]);
+    regions.register(memory, Rights::WRITE, KEY).expect("room");
+    let mut target = Target::new(regions);
+    let mut initiator = Initiator::new();
+    for offset in (0..10_000).step_by(100) {
+        let data = Bytes::from(vec![1; 100]);
+        initiator
+            .put(&region(), contiguous(offset, 100), data, None)
+            .expect("room");
+    }
+    let mut placed = 0;
+    initiator.transmit(|_, message| {
+        let message = Description {
+            tag: message.tag,
+            kind: message.kind,
+            user_header: &message.user_header,
+            total: 100,
+        };
+        match target.place(id(0), &message) {
+            PlaceDecision::Direct(_) => placed += 1,
+            _ => target.on_request(id(0), &message, Body::Placed),
+        }
+        true
+    });
+    // Each that found no room was handled, which made room for one more.
+    assert_eq!(placed, 64 + (100 - 64) / 2);
+}
+
 #[test]
 fn a_cancelled_get_touches_its_memory_no_more() {
     let mut initiator = Initiator::new();
