@@ -10,6 +10,7 @@ mod log;
 mod modes;
 mod net;
 mod newcomers;
+mod page;
 mod pair;
 mod priorities;
 mod reach;

@@ -1,6 +1,7 @@
 //! PROTOCOL.md's test vectors and its table of constants against this implementation: page and code
 //! must agree, in both directions.
 
+use crate::page::{Vector, hex, page, vectors};
 use std::fmt::Write;
 use suci_proto::limits;
 use suci_proto::types::ProtocolError;
@@ -8,71 +9,6 @@ use suci_proto::wire::{
     Accept, Cookie, Crc, CrcScope, Credit, Frame, Header, Hello, Init, PLAIN_OVERHEAD, PacketType,
     Params, Reader, Refused, frames, open, put_header, seal, varint,
 };
-
-fn page() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../PROTOCOL.md");
-    std::fs::read_to_string(path).unwrap()
-}
-
-struct Vector {
-    kind: String,
-    bytes: Vec<u8>,
-    meaning: String,
-}
-
-fn from_hex(line: &str) -> Vec<u8> {
-    let digits: String = line.split_whitespace().collect();
-    assert!(
-        digits.len().is_multiple_of(2),
-        "odd number of digits in {line:?}"
-    );
-    let pair = |i| u8::from_str_radix(digits.get(i..i + 2).unwrap(), 16).unwrap();
-    (0..digits.len()).step_by(2).map(pair).collect()
-}
-
-/// The entries of every block fenced as "```vectors KIND".
-fn vectors(page: &str) -> Vec<Vector> {
-    let mut found = Vec::new();
-    let mut kind: Option<String> = None;
-    let (mut bytes, mut meaning) = (Vec::new(), String::new());
-    for line in page.lines().map(str::trim) {
-        match &kind {
-            None => kind = line.strip_prefix("```vectors ").map(str::to_owned),
-            Some(name) if line.is_empty() || line == "```" => {
-                if !meaning.is_empty() {
-                    let (bytes, meaning) =
-                        (std::mem::take(&mut bytes), std::mem::take(&mut meaning));
-                    found.push(Vector {
-                        kind: name.clone(),
-                        bytes,
-                        meaning,
-                    });
-                }
-                assert!(bytes.is_empty(), "bytes without a meaning");
-                if line == "```" {
-                    kind = None;
-                }
-            }
-            Some(_) => match line.strip_prefix("= ") {
-                Some(text) => meaning = text.to_owned(),
-                None if meaning.is_empty() => bytes.extend(from_hex(line)),
-                None => {
-                    meaning.push(' ');
-                    meaning.push_str(line);
-                }
-            },
-        }
-    }
-    assert!(kind.is_none(), "a block without an end");
-    found
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").unwrap();
-        text
-    })
-}
 
 fn credit(c: &Credit) -> String {
     let Credit {
@@ -342,6 +278,10 @@ fn every_vector_means_what_the_page_says() {
         meaning,
     } in vectors(&page())
     {
+        // Those of other layers have tests there.
+        if kind == "one-sided" {
+            continue;
+        }
         let (kind, decode_only) = match kind.strip_suffix(" decode") {
             Some(kind) => (kind, true),
             None => (kind.as_str(), false),
