@@ -10,7 +10,7 @@ use crate::rng::{Rng, mix};
 /// Longest message that a simulated program sends.
 pub const MAX_PAYLOAD: u64 = 6 << 20;
 
-/// Bytes to cut payloads from. Payloads are windows of one pool whose place follows from the
+/// Bytes to cut payloads from. Payloads are windows of one pool whose offset follows from the
 /// message's name: regenerating one is a comparison, and thousands in flight cost no memory.
 const POOL: usize = (MAX_PAYLOAD as usize) + (1 << 20);
 
@@ -42,7 +42,7 @@ pub struct Name {
 }
 
 impl Name {
-    fn place(self, salt: u64, length: usize) -> usize {
+    fn offset(self, salt: u64, length: usize) -> usize {
         let ends = (u64::from(self.from) << 32) | u64::from(self.to);
         let hash =
             mix(self.seed ^ mix(ends ^ mix(u64::from(self.channel) ^ mix(self.token ^ salt))));
@@ -54,14 +54,14 @@ impl Name {
     #[must_use]
     pub fn payload(self, length: u64) -> Bytes {
         let length = usize::try_from(length).unwrap_or(POOL).min(POOL);
-        let start = self.place(1, length);
+        let start = self.offset(1, length);
         pool().slice(start..start + length)
     }
 
     /// Returns the user header of that many bytes.
     #[must_use]
     pub fn header(self, length: u8) -> Bytes {
-        let start = self.place(2, usize::from(length));
+        let start = self.offset(2, usize::from(length));
         pool().slice(start..start + usize::from(length))
     }
 

@@ -52,8 +52,8 @@ impl Hostile {
         } else {
             // Some old ones stay: repeating them minutes later is an attack of its own.
             let at = self.rng.index(0, MEMORY);
-            if let Some(place) = self.overheard.get_mut(at) {
-                *place = packet.clone();
+            if let Some(kept) = self.overheard.get_mut(at) {
+                *kept = packet.clone();
             }
         }
     }
@@ -87,8 +87,8 @@ impl Hostile {
         packet.bytes = Bytes::from(bytes);
         if self.rng.chance(300_000) {
             // From an address without a node, or in another node's name.
-            let place = self.rng.index(0, 4);
-            packet.from = network.book_address(place);
+            let host = self.rng.index(0, 4);
+            packet.from = network.book_address(host);
             if self.rng.chance(500_000) {
                 packet
                     .from

@@ -10,23 +10,23 @@ use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::Ecn;
 
 use crate::options::{Faults, Links, Marks};
-use crate::packet::{Packet, PlaceId};
+use crate::packet::{HostId, Packet};
 use crate::report::Tally;
 use crate::rng::Rng;
 
-/// Places cut off from the rest.
+/// Hosts cut off from the rest.
 #[derive(Clone, Debug)]
 struct Cut {
-    places: Vec<PlaceId>,
+    hosts: Vec<HostId>,
     outwards: bool,
     inwards: bool,
     until: Instant,
 }
 
 /// A packet that will arrive.
-pub type Arrival = (Instant, PlaceId, Packet);
+pub type Arrival = (Instant, HostId, Packet);
 
-/// All links between all places.
+/// All links between all hosts.
 #[derive(Debug)]
 pub struct Network {
     /// The properties that may change during a run.
@@ -35,30 +35,30 @@ pub struct Network {
     pub faults: Faults,
     rng: Rng,
     salt: u64,
-    routes: BTreeMap<SocketAddr, PlaceId>,
+    routes: BTreeMap<SocketAddr, HostId>,
     /// The owner of every address that ever was.
-    owners: BTreeMap<SocketAddr, PlaceId>,
+    owners: BTreeMap<SocketAddr, HostId>,
     addresses: Vec<SocketAddr>,
     rebinds: u16,
     cuts: Vec<Cut>,
-    /// The times until which each place's link is busy with its sent packets.
+    /// The times until which each host's link is busy with its sent packets.
     busy: Vec<Instant>,
     /// Time at which the newest in-order packet of a pair arrives: jitter alone does not reorder.
-    ordered: BTreeMap<(PlaceId, PlaceId), Instant>,
+    ordered: BTreeMap<(HostId, HostId), Instant>,
 }
 
 impl Network {
-    /// Returns a network of `places` hosts.
+    /// Returns a network of that many hosts.
     #[must_use]
-    pub fn new(seed: u64, places: usize, links: Links, faults: Faults) -> Self {
-        let addresses: Vec<_> = (0..places)
-            .map(|place| address(place, 7_000, links.ipv6))
+    pub fn new(seed: u64, hosts: usize, links: Links, faults: Faults) -> Self {
+        let addresses: Vec<_> = (0..hosts)
+            .map(|host| address(host, 7_000, links.ipv6))
             .collect();
         let routes: BTreeMap<_, _> = addresses.iter().copied().zip(0..).collect();
         let owners = routes.clone();
         let mut rng = Rng::new(seed, 2);
         let salt = rng.word();
-        let busy = vec![Instant::ZERO; places];
+        let busy = vec![Instant::ZERO; hosts];
         let ordered = BTreeMap::new();
         Self {
             links,
@@ -75,71 +75,72 @@ impl Network {
         }
     }
 
-    /// Returns a place's address as others see it now.
+    /// Returns a host's address as others see it now.
     #[must_use]
-    pub fn address(&self, place: PlaceId) -> SocketAddr {
+    pub fn address(&self, host: HostId) -> SocketAddr {
         self.addresses
-            .get(place)
+            .get(host)
             .copied()
             .unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
     }
 
-    /// Returns a place's address in the address books: the one it began with.
+    /// Returns a host's address in the address books: the one it began with.
     #[must_use]
-    pub fn book_address(&self, place: PlaceId) -> SocketAddr {
-        address(place, 7_000, self.links.ipv6)
+    pub fn book_address(&self, host: HostId) -> SocketAddr {
+        address(host, 7_000, self.links.ipv6)
     }
 
-    /// Returns the place that an address leads to.
+    /// Returns the host that an address leads to.
     #[must_use]
-    pub fn place_at(&self, to: SocketAddr) -> Option<PlaceId> {
+    pub fn host_at(&self, to: SocketAddr) -> Option<HostId> {
         self.routes.get(&to).copied()
     }
 
-    /// Gives a place a new address: port and sometimes host. `keep`: the old one still leads to it.
-    pub fn rebind(&mut self, place: PlaceId, keep: bool) {
+    /// Gives a host a new address: port and sometimes IP address. `keep`: the old one still leads
+    /// to it.
+    pub fn rebind(&mut self, host: HostId, keep: bool) {
         self.rebinds += 1;
-        let host = if self.rng.chance(300_000) {
-            place + 0x8000
+        let number = if self.rng.chance(300_000) {
+            host + 0x8000
         } else {
-            place
+            host
         };
-        let fresh = address(host, 7_000 + self.rebinds, self.links.ipv6);
-        if let Some(current) = self.addresses.get_mut(place) {
+        let fresh = address(number, 7_000 + self.rebinds, self.links.ipv6);
+        if let Some(current) = self.addresses.get_mut(host) {
             if !keep {
                 self.routes.remove(current);
             }
             *current = fresh;
-            self.routes.insert(fresh, place);
-            self.owners.insert(fresh, place);
+            self.routes.insert(fresh, host);
+            self.owners.insert(fresh, host);
         }
     }
 
     /// Returns the owner of an address, now or before, wherever it leads now.
     #[must_use]
-    pub fn owner_of(&self, address: SocketAddr) -> Option<PlaceId> {
+    pub fn owner_of(&self, address: SocketAddr) -> Option<HostId> {
         self.owners.get(&address).copied()
     }
 
-    /// Cuts places off, in one direction or both.
-    pub fn cut(&mut self, places: Vec<PlaceId>, outwards: bool, inwards: bool, until: Instant) {
+    /// Cuts hosts off, in one direction or both.
+    pub fn cut(&mut self, hosts: Vec<HostId>, outwards: bool, inwards: bool, until: Instant) {
         self.cuts.push(Cut {
-            places,
+            hosts,
             outwards,
             inwards,
             until,
         });
     }
 
-    /// Stops every fault. Addresses of the book lead to their places again; the newest stay.
+    /// Stops every fault. Addresses of the book lead to their hosts again; the newest stay.
     pub fn mend(&mut self) {
         self.faults = Faults::NONE;
         self.cuts.clear();
         self.links.mtu = self.links.mtu.max(1_200);
         self.links.marks = Marks::Pass;
-        for place in 0..self.addresses.len() {
+        for host in 0..self.addresses.len() {
             self.routes
-                .insert(address(place, 7_000, self.links.ipv6), place);
+                .insert(address(host, 7_000, self.links.ipv6), host);
         }
     }
 
@@ -152,7 +153,7 @@ impl Network {
         arrivals: &mut Vec<Arrival>,
     ) {
         tally.packets += 1;
-        let Some(to) = self.place_at(packet.to) else {
+        let Some(to) = self.host_at(packet.to) else {
             tally.unroutable += 1;
             return;
         };
@@ -197,16 +198,16 @@ impl Network {
         arrivals.push((at, to, packet));
     }
 
-    fn is_cut(&mut self, now: Instant, from: PlaceId, to: PlaceId) -> bool {
+    fn is_cut(&mut self, now: Instant, from: HostId, to: HostId) -> bool {
         self.cuts.retain(|cut| cut.until > now);
         self.cuts.iter().any(|cut| {
-            let (inside, towards) = (cut.places.contains(&from), cut.places.contains(&to));
+            let (inside, towards) = (cut.hosts.contains(&from), cut.hosts.contains(&to));
             (cut.outwards && inside && !towards) || (cut.inwards && towards && !inside)
         })
     }
 
-    /// Returns the time at which the last bit leaves the sending place; none if its queue is full.
-    fn transmit(&mut self, now: Instant, from: PlaceId, size: usize) -> Option<Instant> {
+    /// Returns the time at which the last bit leaves the sending host; none if its queue is full.
+    fn transmit(&mut self, now: Instant, from: HostId, size: usize) -> Option<Instant> {
         let Some(rate) = self.links.rate else {
             return Some(now);
         };
@@ -225,8 +226,8 @@ impl Network {
     fn arrives(
         &mut self,
         leaves: Instant,
-        from: PlaceId,
-        to: PlaceId,
+        from: HostId,
+        to: HostId,
         spared: bool,
         packet: &mut Packet,
         tally: &mut Tally,
@@ -263,21 +264,21 @@ impl Network {
         at
     }
 
-    /// Returns the least time from one place to another and back.
+    /// Returns the least time from one host to another and back.
     #[must_use]
-    pub fn round_trip(&self, one: PlaceId, other: PlaceId) -> Duration {
+    pub fn round_trip(&self, one: HostId, other: HostId) -> Duration {
         self.latency(one, other) + self.latency(other, one)
     }
 
-    /// Returns the shortest round trip from this place to any other, without detours.
+    /// Returns the shortest round trip from this host to any other, without detours.
     #[must_use]
-    pub fn least_round_trip(&self, place: PlaceId, places: usize) -> Duration {
-        let others = (0..places).filter(|other| *other != place);
-        let both = others.map(|other| self.direct(place, other) + self.direct(other, place));
+    pub fn least_round_trip(&self, host: HostId, hosts: usize) -> Duration {
+        let others = (0..hosts).filter(|other| *other != host);
+        let both = others.map(|other| self.direct(host, other) + self.direct(other, host));
         both.min().unwrap_or_default()
     }
 
-    fn latency(&self, from: PlaceId, to: PlaceId) -> Duration {
+    fn latency(&self, from: HostId, to: HostId) -> Duration {
         let detour = match to {
             0 => self.links.detour,
             _ => Duration::ZERO,
@@ -286,14 +287,14 @@ impl Network {
     }
 
     /// Returns the time on the way without a detour.
-    fn direct(&self, from: PlaceId, to: PlaceId) -> Duration {
+    fn direct(&self, from: HostId, to: HostId) -> Duration {
         let pair = (from as u64) << 32 | to as u64;
         let percent = 75 + crate::rng::mix(self.salt ^ pair) % 75;
         Duration::from_nanos(nanos(self.links.latency) / 100 * percent)
     }
 
     /// Returns true if this direction is the better one of its pair.
-    fn is_spared(&self, from: PlaceId, to: PlaceId) -> bool {
+    fn is_spared(&self, from: HostId, to: HostId) -> bool {
         let (low, high) = (from.min(to) as u64, from.max(to) as u64);
         let bit = crate::rng::mix(self.salt ^ (low << 32 | high) ^ 1) & 1 == 1;
         (from < to) == bit

@@ -15,7 +15,7 @@ use crate::invariants::{self, Progress};
 use crate::network::Network;
 use crate::options::{Consume, Drive};
 use crate::oracle::{Oracle, Spec, Verdict, Violation};
-use crate::packet::{Carried, Fate, Packet, PlaceId, ProcId};
+use crate::packet::{Carried, Fate, HostId, Packet, ProcId};
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::socket::Socket;
@@ -48,7 +48,7 @@ pub struct Context<'a> {
     pub oracle: &'a mut Oracle,
     /// Asked for addresses and the largest packet.
     pub network: &'a Network,
-    /// Node IDs by place.
+    /// Node IDs by host.
     pub nodes: &'a [u32],
     /// Counts faults.
     pub tally: &'a mut Tally,
@@ -76,12 +76,12 @@ pub struct Context<'a> {
     pub outbox: &'a mut Vec<Packet>,
 }
 
-/// A process at a place.
+/// A process on a host.
 pub struct Process {
     /// Its number in the run.
     pub id: ProcId,
-    /// Its place.
-    pub place: PlaceId,
+    /// Its host.
+    pub host: HostId,
     /// The engine under test.
     pub engine: Engine,
     /// Its receive buffer.
@@ -136,10 +136,10 @@ pub struct Process {
 impl Process {
     /// Returns a process that begins now.
     #[must_use]
-    pub fn new(id: ProcId, place: PlaceId, engine: Engine, recv_buffer: u64, now: Instant) -> Self {
+    pub fn new(id: ProcId, host: HostId, engine: Engine, recv_buffer: u64, now: Instant) -> Self {
         Self {
             id,
-            place,
+            host,
             engine,
             socket: Socket::new(recv_buffer, now),
             drive: Drive::Woken(Duration::from_micros(20)),
@@ -570,7 +570,7 @@ impl Process {
             0
         };
         let owner = cx.network.owner_of(train.to);
-        let node = owner.and_then(|place| cx.nodes.get(place)).copied();
+        let node = owner.and_then(|host| cx.nodes.get(host)).copied();
         self.touched.extend(node.map(NodeId));
         let offered = core::mem::take(&mut self.offered);
         for (index, bytes) in train.cut().enumerate() {
@@ -607,9 +607,9 @@ impl Process {
             );
             cx.outbox.push(Packet {
                 bytes,
-                from: cx.network.address(self.place),
+                from: cx.network.address(self.host),
                 to: train.to,
-                source: self.place,
+                source: self.host,
                 sender: self.id,
                 sent_at: cx.now,
                 order: *cx.order,

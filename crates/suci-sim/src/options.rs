@@ -50,11 +50,11 @@ impl Faults {
 pub struct Links {
     /// The least time that a packet takes; pairs differ by up to a factor of two.
     pub latency: Duration,
-    /// Additional time of packets to the first place: they take another route.
+    /// Additional time of packets to the first host: they take another route.
     pub detour: Duration,
     /// Additional random time, which keeps the order of a pair's packets.
     pub jitter: Duration,
-    /// Bytes per second that one place can send, if there is a limit.
+    /// Bytes per second that one host can send, if there is a limit.
     pub rate: Option<u64>,
     /// Longest queue at that limit; packets that would wait longer are dropped.
     pub queue: Duration,
@@ -116,7 +116,7 @@ pub struct Traffic {
     pub fan_out: usize,
     /// All talk to node 0 only.
     pub to_first: bool,
-    /// Parts per million of places whose programs send to their own node, too.
+    /// Parts per million of hosts whose programs send to their own node, too.
     pub to_itself: u32,
     /// Channels per pair.
     pub channels: u32,
@@ -150,15 +150,15 @@ pub enum Step {
     StopConsuming(usize, Duration),
     /// A process closes with this deadline; its successor starts some time after.
     Close(usize, Duration, Duration),
-    /// A process closes its session with another place's node.
+    /// A process closes its session with another host's node.
     ClosePeer(usize, usize, Duration),
-    /// A process gives its session with another place's node up.
+    /// A process gives its session with another host's node up.
     Reset(usize, usize),
-    /// A process suspends its session with another place's node, or resumes it.
+    /// A process suspends its session with another host's node, or resumes it.
     Suspend(usize, usize, bool),
-    /// The places named are cut off in the directions given (outwards, inwards) for that long.
+    /// The hosts named are cut off in the directions given (outwards, inwards) for that long.
     Cut(Vec<usize>, bool, bool, Duration),
-    /// A place's address changes as others see it; the old one still leads there, or not.
+    /// A host's address changes as others see it; the old one still leads there, or not.
     Rebind(usize, bool),
     /// The network's largest packet changes.
     Mtu(usize, bool),
@@ -166,18 +166,18 @@ pub enum Step {
     Marks(Marks),
     /// The attacker sends this many packets.
     Attack(u32),
-    /// The attacker sends a place this many HELLOs, each in the name of another node or of one that
-    /// the place knows.
+    /// The attacker sends a host this many HELLOs, each in the name of another node or of one that
+    /// the host knows.
     Flood(usize, u32),
-    /// A liar that knows the tags of a place's connections lies to it once.
+    /// A liar that knows the tags of a host's connections lies to it once.
     Insider(usize),
-    /// A program wants its traffic to another place's node to flow in that mode.
+    /// A program wants its traffic to another host's node to flow in that mode.
     Prefer(usize, usize, Mode),
-    /// A program ranks another place's node among all, or one of the channels with it.
+    /// A program ranks another host's node among all, or one of the channels with it.
     Rank(usize, usize, Option<u32>, Priority),
-    /// A program finishes one of the channels with another place's node.
+    /// A program finishes one of the channels with another host's node.
     Finish(usize, usize, u32),
-    /// A program decides about its traffic to another place's node.
+    /// A program decides about its traffic to another host's node.
     Decide(usize, usize, Will),
 }
 
@@ -212,28 +212,28 @@ pub struct Options {
     pub seed: u64,
     /// The name of the run in reports.
     pub profile: &'static str,
-    /// Places with a process each; node IDs are the places' numbers plus 1.
+    /// Hosts with a process each; node IDs are the hosts' numbers plus 1.
     pub nodes: usize,
-    /// Further places whose process has the node ID of place 0, 1, ...: duplicates.
+    /// Further hosts whose process has the node ID of host 0, 1, ...: duplicates.
     pub duplicates: Vec<DuplicateAt>,
-    /// Configuration by place, cycled.
+    /// Configuration by host, cycled.
     pub configs: Vec<Config>,
     /// Receive buffer of every socket, as the kernel charges.
     pub recv_buffer: u64,
-    /// How processes are driven, by place, cycled.
+    /// How processes are driven, by host, cycled.
     pub drives: Vec<Drive>,
-    /// How programs consume, by place, cycled.
+    /// How programs consume, by host, cycled.
     pub consumes: Vec<Consume>,
-    /// The nodes of the last `clients` places know all others, and no book has them
+    /// The nodes of the last `clients` hosts know all others, and no book has them
     /// (`AcceptPolicy::Anyone`).
     pub clients: usize,
-    /// The others have only the first place in their books, which has all of them: a thousand books
+    /// The others have only the first host in their books, which has all of them: a thousand books
     /// of a thousand nodes take longer to fill than the test with them lasts.
     pub star: bool,
     /// Nodes have only those in their books to which their programs send, and serve any node: a
     /// thousand books of a thousand nodes take longer to fill than the test with them lasts.
     pub sparse: bool,
-    /// Places whose process starts again and again.
+    /// Hosts whose process starts again and again.
     pub churn: Option<Churn>,
     /// The messages that programs send.
     pub traffic: Traffic,
@@ -268,13 +268,13 @@ pub struct Options {
     pub mended_for: Duration,
 }
 
-/// Places whose process starts again and again, under the same node ID, while those of the others
+/// Hosts whose process starts again and again, under the same node ID, while those of the others
 /// stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Churn {
-    /// The number of places, counted from the last.
-    pub places: usize,
-    /// Number of processes of each place; the last one keeps running.
+    /// The number of hosts, counted from the last.
+    pub hosts: usize,
+    /// Number of processes of each host; the last one keeps running.
     pub starts: u32,
     /// Longest time from a start to the close or the kill.
     pub life: Duration,
@@ -286,10 +286,10 @@ pub struct Churn {
     pub moved: u32,
 }
 
-/// A second process with the node ID of another place.
+/// A second process with the node ID of another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateAt {
-    /// The place whose node ID it has.
+    /// The host whose node ID it has.
     pub of: usize,
     /// Time at which it starts. It dies when the network is mended.
     pub start: Duration,
@@ -341,17 +341,17 @@ impl Options {
         }
     }
 
-    /// Returns all places, duplicates included.
+    /// Returns all hosts, duplicates included.
     #[must_use]
-    pub fn places(&self) -> usize {
+    pub fn hosts(&self) -> usize {
         self.nodes + self.duplicates.len()
     }
 
-    /// Returns the churn of a place, if its process starts again and again.
+    /// Returns the churn of a host, if its process starts again and again.
     #[must_use]
-    pub fn churn_at(&self, place: usize) -> Option<Churn> {
-        let first = |churn: &Churn| self.nodes.saturating_sub(churn.places);
-        let churns = |churn: &Churn| (first(churn)..self.nodes).contains(&place);
+    pub fn churn_at(&self, host: usize) -> Option<Churn> {
+        let first = |churn: &Churn| self.nodes.saturating_sub(churn.hosts);
+        let churns = |churn: &Churn| (first(churn)..self.nodes).contains(&host);
         self.churn.filter(churns)
     }
 
@@ -374,13 +374,13 @@ impl Options {
             && !self.port_unreachable
     }
 
-    /// Returns true if the first message of a process at `place` must arrive: the network delivers
+    /// Returns true if the first message of a process on `host` must arrive: the network delivers
     /// every packet, and the process tries for longer than others may take one that had its node ID
     /// for alive. A process that gives up sooner is told.
     #[must_use]
-    pub fn must_arrive(&self, place: usize) -> bool {
+    pub fn must_arrive(&self, host: usize) -> bool {
         let silences = self.configs.iter().map(|config| config.silence_timeout);
-        let own = self.configs.get(place % self.configs.len().max(1));
+        let own = self.configs.get(host % self.configs.len().max(1));
         let outlasts = own.is_some_and(|own| silences.max() < Some(own.give_up_after));
         outlasts && self.loses_nothing()
     }
@@ -402,12 +402,12 @@ impl Options {
         }
     }
 
-    /// Returns true if the process at a place may never take a peer for lost: all processes run all
+    /// Returns true if the process on a host may never take a peer for lost: all processes run all
     /// the time, every path carries most packets of the sizes that its ends take it for, and within
     /// the silence timeout there is time for enough probes that one of them and its answer arrive
     /// (chance of the contrary: below 10^-6).
     #[must_use]
-    pub fn is_steady(&self, place: usize) -> bool {
+    pub fn is_steady(&self, host: usize) -> bool {
         const MOST_LOST: u32 = 60_000;
         const ANSWERS: u32 = 50;
         const AMPLE: u64 = 8 << 20;
@@ -442,7 +442,7 @@ impl Options {
             Duration::ZERO => Duration::ZERO,
             within => within + Duration::from_secs(1),
         };
-        let silence = self.configs.get(place % self.configs.len().max(1));
+        let silence = self.configs.get(host % self.configs.len().max(1));
         let least = (answer * ANSWERS).max(begin);
         gentle && silence.is_some_and(|config| config.silence_timeout >= least)
     }
@@ -484,22 +484,22 @@ impl Options {
 
     /// Returns the longest probe timeout of this run, with a lost or late packet, if first contacts
     /// can be judged by it. They cannot if a queue of other traffic holds them up, or if a process
-    /// at another place has the same node ID. Nor can they if a receiver has few places for each
+    /// on another host has the same node ID. Nor can they if a receiver has few peer slots for each
     /// node: newcomers then wait for room, and first grants carry control packets only. When three
     /// of those are lost, the next one goes after 10 s.
     #[must_use]
     pub fn contact_probe(&self) -> Option<Duration> {
         /// The wait for an answer to the first HELLO or INIT.
         const FIRST_WAIT: Duration = Duration::from_millis(100);
-        /// The first packets of this many nodes find room at once, if each has this many places of
-        /// 6,656 B.
+        /// The first packets of this many nodes find room at once, if each has this many peer slots
+        /// of 6,656 B.
         const FEW: usize = 16;
-        const PLACES: u64 = 8;
+        const SLOTS: u64 = 8;
         let judged = self.links.rate.is_none()
             && !self.port_unreachable
             && self.duplicates.is_empty()
             && self.nodes <= FEW
-            && self.recv_buffer >= self.nodes as u64 * PLACES * 6_656;
+            && self.recv_buffer >= self.nodes as u64 * SLOTS * 6_656;
         let delays = self.configs.iter().map(|config| config.max_ack_delay);
         let delay = delays.max().unwrap_or_default();
         let late = match self.faults.reorder {
@@ -510,13 +510,13 @@ impl Options {
         judged.then_some(probe.max(FIRST_WAIT))
     }
 
-    /// Returns the node ID of a place.
+    /// Returns the node ID of a host.
     #[must_use]
-    pub fn node(&self, place: usize) -> u32 {
-        let owner = place
+    pub fn node(&self, host: usize) -> u32 {
+        let owner = host
             .checked_sub(self.nodes)
             .and_then(|extra| self.duplicates.get(extra));
-        u32::try_from(owner.map_or(place, |duplicate| duplicate.of)).unwrap_or(u32::MAX - 1) + 1
+        u32::try_from(owner.map_or(host, |duplicate| duplicate.of)).unwrap_or(u32::MAX - 1) + 1
     }
 }
 

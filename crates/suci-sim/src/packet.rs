@@ -9,9 +9,9 @@ use suci_proto::types::Ecn;
 
 use crate::tap::What;
 
-/// A host position: an index into the world's places. A process runs at one, its successor after a
-/// restart at the same.
-pub type PlaceId = usize;
+/// A host: an index into the world's hosts. A process runs on one, its successor after a restart on
+/// the same.
+pub type HostId = usize;
 
 /// One start of a process, numbered over the whole run.
 pub type ProcId = u32;
@@ -51,13 +51,13 @@ pub struct Packet {
     pub from: SocketAddr,
     /// Destination address.
     pub to: SocketAddr,
-    /// The place that sent it.
-    pub source: PlaceId,
+    /// The host that sent it.
+    pub source: HostId,
     /// The process that sent it.
     pub sender: ProcId,
     /// When.
     pub sent_at: Instant,
-    /// Its place in the order in which all packets of the run were sent.
+    /// Its index in the order in which all packets of the run were sent.
     pub order: u64,
     /// Congestion mark.
     pub ecn: Ecn,
@@ -76,7 +76,7 @@ impl Packet {
             bytes: Bytes::from(bytes),
             from: nowhere,
             to: nowhere,
-            source: PlaceId::MAX,
+            source: HostId::MAX,
             sender: ProcId::MAX,
             sent_at: Instant::ZERO,
             order,

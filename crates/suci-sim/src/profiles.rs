@@ -28,7 +28,7 @@ pub enum Profile {
     Swarm,
     /// Loss up to one half, duplicates, reordering, delays, bit flips.
     Lossy,
-    /// Places cut off in one direction or both, at times for longer than `give_up_after`.
+    /// Hosts cut off in one direction or both, at times for longer than `give_up_after`.
     Partition,
     /// Processes die and start again.
     Restart,
@@ -56,7 +56,7 @@ pub enum Profile {
     Flow,
     /// Programs suspend sessions and resume them.
     Suspend,
-    /// More peers than a receive buffer has places for.
+    /// More peers than a receive buffer has peer slots for.
     Crowd,
     /// A node starts hundreds of times while others stay.
     Churn,
@@ -94,7 +94,7 @@ pub const PROFILES: [(&str, Profile); 21] = [
 /// One seed in this many has 100 nodes when the seed chooses.
 pub const BIG_EVERY: u64 = 500;
 
-/// One seed in this many has more nodes than places.
+/// One seed in this many has more nodes than peer slots.
 pub const CROWD_EVERY: u64 = 50;
 
 /// In one seed of this many a node starts hundreds of times.
@@ -291,19 +291,19 @@ fn wishes(run: &mut Options, rng: &mut Rng) {
         } else {
             Duration::from_nanos(rng.range(0, nanos(run.faults_for)))
         };
-        let (place, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
+        let (host, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
         let class = rng.index(0, CLASSES);
         let weight = rng.pick(&[1, 16, 16, 255]);
         let priority = Priority::new(u8::try_from(class).unwrap_or(0), weight).unwrap_or_default();
         let channel = rng.range(0, u64::from(run.traffic.channels.max(1)));
         let step = match rng.range(0, 4) {
             0 => Step::Prefer(
-                place,
+                host,
                 other,
                 rng.pick(&[Mode::Adaptive, Mode::Throughput, Mode::Response]),
             ),
-            1 => Step::Rank(place, other, None, priority),
-            _ => Step::Rank(place, other, u32::try_from(channel).ok(), priority),
+            1 => Step::Rank(host, other, None, priority),
+            _ => Step::Rank(host, other, u32::try_from(channel).ok(), priority),
         };
         run.script.push((at, step));
     }
@@ -549,10 +549,10 @@ fn incast(run: &mut Options, rng: &mut Rng) {
 }
 
 fn crowd(run: &mut Options, rng: &mut Rng) {
-    // Each place takes two control packets of the quarter of the buffer that is for them.
+    // Each peer slot takes two control packets of the quarter of the buffer that is for them.
     run.recv_buffer = rng.range(8, 16) * 6_656;
     for config in &mut run.configs {
-        // A node that watches its peers keeps its place in use. A node that waits for a place must
+        // A node that watches its peers keeps its peer slot in use. A node that waits for one must
         // be served, not given up.
         config.keep_alive = false;
         config.give_up_after = Duration::from_secs(3_600);
@@ -619,10 +619,10 @@ fn flow(run: &mut Options, rng: &mut Rng) {
     let period = rng.duration(Duration::from_millis(1), Duration::from_millis(20));
     run.consumes = vec![Consume::Slow { period, count: 1 }];
     for _ in 0..rng.range(1, 4) {
-        let place = rng.index(0, run.nodes);
+        let host = rng.index(0, run.nodes);
         let at = Duration::from_millis(rng.range(1, 2_000));
         let time = rng.duration(Duration::from_millis(50), Duration::from_secs(5));
-        run.script.push((at, Step::StopConsuming(place, time)));
+        run.script.push((at, Step::StopConsuming(host, time)));
     }
     if rng.chance(500_000) {
         run.faults = lossy(rng);

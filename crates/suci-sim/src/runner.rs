@@ -82,8 +82,8 @@ fn guarded(
             .downcast_ref::<&str>()
             .map(ToString::to_string)
             .or_else(|| payload.downcast_ref::<String>().cloned());
-        let place = PANIC.with(|text| text.borrow_mut().take());
-        let text = place.or(said).unwrap_or_else(|| "panic".into());
+        let located = PANIC.with(|text| text.borrow_mut().take());
+        let text = located.or(said).unwrap_or_else(|| "panic".into());
         Err(Failure {
             at: world.now,
             violation: Violation {

@@ -7,7 +7,7 @@ use suci_proto::{Link, PeerOptions, PeerStats, Priority};
 use crate::node::Process;
 use crate::options::{Consume, Drive, Step};
 use crate::oracle::{Kind, Violation};
-use crate::packet::PlaceId;
+use crate::packet::HostId;
 use crate::steering::Will;
 use crate::world::{Due, Failure, World};
 
@@ -33,42 +33,42 @@ impl World {
         self.trace.note(self.now, 9, format_args!("--- {step:?}"));
         self.excuse(step);
         match *step {
-            Step::Crash(place, after) => self.crash(place, after),
-            Step::Pause(place, time) => {
+            Step::Crash(host, after) => self.crash(host, after),
+            Step::Pause(host, time) => {
                 self.tally.pauses += 1;
                 let until = self.now + time;
-                self.each_process(place, |process| process.paused_until = until);
+                self.each_process(host, |process| process.paused_until = until);
             }
-            Step::StopConsuming(place, time) => {
+            Step::StopConsuming(host, time) => {
                 self.tally.pauses += 1;
                 let until = self.now + time;
-                self.each_process(place, |process| process.consumes_from = until);
+                self.each_process(host, |process| process.consumes_from = until);
             }
-            Step::Close(place, deadline, after) => self.close(place, deadline, after),
-            Step::ClosePeer(place, other, deadline) => {
+            Step::Close(host, deadline, after) => self.close(host, deadline, after),
+            Step::ClosePeer(host, other, deadline) => {
                 let (now, node) = (self.now, self.node_of(other));
                 self.tally.closes += 1;
                 // A node that the process does not know is none of its business.
-                self.each_process(place, |process| {
+                self.each_process(host, |process| {
                     let _ = process.engine.close_peer(now, node, deadline);
                 });
             }
-            Step::Reset(place, other) => {
+            Step::Reset(host, other) => {
                 let (now, node) = (self.now, self.node_of(other));
                 self.tally.closes += 1;
-                self.each_process(place, |process| {
+                self.each_process(host, |process| {
                     let _ = process.engine.reset(now, node);
                 });
             }
-            Step::Suspend(place, other, on) => self.suspend(place, other, on),
-            Step::Cut(ref places, outwards, inwards, time) => {
+            Step::Suspend(host, other, on) => self.suspend(host, other, on),
+            Step::Cut(ref hosts, outwards, inwards, time) => {
                 self.tally.partitions += 1;
                 self.network
-                    .cut(places.clone(), outwards, inwards, self.now + time);
+                    .cut(hosts.clone(), outwards, inwards, self.now + time);
             }
-            Step::Rebind(place, keep) => {
+            Step::Rebind(host, keep) => {
                 self.tally.rebinds += 1;
-                self.network.rebind(place, keep);
+                self.network.rebind(host, keep);
             }
             Step::Marks(marks) => self.network.links.marks = marks,
             Step::Mtu(mtu, announced) => {
@@ -77,28 +77,28 @@ impl World {
                 self.network.links.mtu_announced = announced;
             }
             Step::Attack(count) => self.attack(count),
-            Step::Flood(place, count) => self.flood(place, count),
-            Step::Insider(place) => self.each_process(place, |process| process.insider = true),
-            Step::Prefer(place, other, mode) => {
+            Step::Flood(host, count) => self.flood(host, count),
+            Step::Insider(host) => self.each_process(host, |process| process.insider = true),
+            Step::Prefer(host, other, mode) => {
                 let (now, node) = (self.now, self.node_of(other));
                 // A node that the process does not know, or closed, is none of its business.
-                self.each_process(place, |process| {
+                self.each_process(host, |process| {
                     let _ = process.engine.change_options(now, node, |o| o.mode = mode);
                 });
             }
-            Step::Decide(place, other, will) => self.decide(place, other, will),
-            Step::Finish(place, other, channel) => self.finish_channel(place, other, channel),
-            Step::Rank(place, other, channel, priority) => {
-                self.rank(place, other, channel, priority);
+            Step::Decide(host, other, will) => self.decide(host, other, will),
+            Step::Finish(host, other, channel) => self.finish_channel(host, other, channel),
+            Step::Rank(host, other, channel, priority) => {
+                self.rank(host, other, channel, priority);
             }
         }
     }
 
-    fn finish_channel(&mut self, place: PlaceId, other: PlaceId, channel: u32) {
+    fn finish_channel(&mut self, host: HostId, other: HostId, channel: u32) {
         let (now, node) = (self.now, self.node_of(other));
         let mut finished = Vec::new();
         // A node that the process does not know is none of its business.
-        self.each_process(place, |process| {
+        self.each_process(host, |process| {
             let done = process.engine.finish_channel(now, node, ChannelId(channel));
             finished.extend(done.is_ok_and(|new| new).then_some(process.id));
         });
@@ -107,9 +107,9 @@ impl World {
         }
     }
 
-    fn rank(&mut self, place: PlaceId, other: PlaceId, channel: Option<u32>, priority: Priority) {
+    fn rank(&mut self, host: HostId, other: HostId, channel: Option<u32>, priority: Priority) {
         let (now, node) = (self.now, self.node_of(other));
-        self.each_process(place, |process| {
+        self.each_process(host, |process| {
             let engine = &mut process.engine;
             // A node that the process does not know is none of its business.
             if let Some(channel) = channel {
@@ -120,9 +120,9 @@ impl World {
         });
     }
 
-    fn decide(&mut self, place: PlaceId, other: PlaceId, will: Will) {
+    fn decide(&mut self, host: HostId, other: HostId, will: Will) {
         let (now, node) = (self.now, self.node_of(other));
-        self.each_process(place, |process| {
+        self.each_process(host, |process| {
             process.withheld.insert(node);
             let engine = &mut process.engine;
             // A node that the process does not know is none of its business.
@@ -139,15 +139,15 @@ impl World {
         });
     }
 
-    fn suspend(&mut self, place: PlaceId, other: PlaceId, on: bool) {
+    fn suspend(&mut self, host: HostId, other: HostId, on: bool) {
         self.tally.suspensions += u64::from(on);
         let node = self.node_of(other);
-        let process = self.places.get(place).and_then(|it| it.process.as_ref());
+        let process = self.hosts.get(host).and_then(|it| it.process.as_ref());
         if let Some(id) = process.map(|process| process.id).filter(|_| on) {
             self.oracle.suspends(id, node.0);
         }
         // An engine that does not know the node returns an error, and has nothing to suspend.
-        self.each_process(place, |process| {
+        self.each_process(host, |process| {
             process.withheld.insert(node);
             let _ = match on {
                 true => process.engine.suspend(node),
@@ -156,22 +156,22 @@ impl World {
         });
     }
 
-    fn crash(&mut self, place: PlaceId, after: Option<Duration>) {
-        if self.bury(place).is_some() {
+    fn crash(&mut self, host: HostId, after: Option<Duration>) {
+        if self.bury(host).is_some() {
             self.tally.crashes += 1;
             if let Some(after) = after {
-                self.restart(place, after);
+                self.restart(host, after);
             }
         }
     }
 
-    fn close(&mut self, place: PlaceId, deadline: Duration, after: Duration) {
+    fn close(&mut self, host: HostId, deadline: Duration, after: Duration) {
         self.tally.closes += 1;
         let now = self.now;
-        if let Some(it) = self.places.get_mut(place) {
+        if let Some(it) = self.hosts.get_mut(host) {
             it.restart_after = Some(after);
         }
-        self.each_process(place, |process| {
+        self.each_process(host, |process| {
             // A program that closes still takes the messages that come until then.
             process.consume = Consume::Eager;
             process.engine.close(now, deadline);
@@ -186,28 +186,24 @@ impl World {
         }
     }
 
-    fn flood(&mut self, place: PlaceId, count: u32) {
-        let target = self.options.node(place);
+    fn flood(&mut self, host: HostId, count: u32) {
+        let target = self.options.node(host);
         for _ in 0..count {
             let mut packet = self.hostile.hello(target, self.options.nodes);
-            packet.to = self.network.book_address(place);
+            packet.to = self.network.book_address(host);
             self.inject(packet);
         }
     }
 
-    pub(crate) fn node_of(&self, place: PlaceId) -> NodeId {
-        NodeId(self.options.node(place))
+    pub(crate) fn node_of(&self, host: HostId) -> NodeId {
+        NodeId(self.options.node(host))
     }
 
-    fn each_process(&mut self, place: PlaceId, act: impl FnOnce(&mut Process)) {
-        if let Some(process) = self
-            .places
-            .get_mut(place)
-            .and_then(|it| it.process.as_mut())
-        {
+    fn each_process(&mut self, host: HostId, act: impl FnOnce(&mut Process)) {
+        if let Some(process) = self.hosts.get_mut(host).and_then(|it| it.process.as_mut()) {
             act(process);
         }
-        self.request(place, self.now);
+        self.request(host, self.now);
     }
 
     /// Ends all faults: packets get through, stopped processes go on, dead ones start again,
@@ -216,18 +212,18 @@ impl World {
         self.trace.note(self.now, 10, format_args!("--- mended"));
         self.mended = true;
         self.network.mend();
-        for place in 0..self.options.nodes {
-            self.start(place);
+        for host in 0..self.options.nodes {
+            self.start(host);
         }
-        for place in self.options.nodes..self.options.places() {
-            self.bury(place);
+        for host in self.options.nodes..self.options.hosts() {
+            self.bury(host);
         }
-        for place in 0..self.options.nodes {
+        for host in 0..self.options.nodes {
             let now = self.now;
-            if let Some(it) = self.places.get_mut(place) {
+            if let Some(it) = self.hosts.get_mut(host) {
                 it.workload.wind_up(now);
             }
-            self.each_process(place, |process| {
+            self.each_process(host, |process| {
                 process.consume = Consume::Eager;
                 process.consumes_from = now;
                 process.paused_until = now;
@@ -280,17 +276,17 @@ impl World {
         let Some(probe) = probe.filter(|_| self.tally.rebinds == 0) else {
             return Ok(());
         };
-        let judged: Vec<PlaceId> = (0..self.options.nodes)
-            .filter(|place| self.has_mutual_sessions(*place))
+        let judged: Vec<HostId> = (0..self.options.nodes)
+            .filter(|host| self.has_mutual_sessions(*host))
             .collect();
-        for place in 0..self.options.nodes {
-            self.close(place, PATIENCE, PATIENCE * 2);
+        for host in 0..self.options.nodes {
+            self.close(host, PATIENCE, PATIENCE * 2);
         }
         let within = probe * PROBES;
         self.run_for(within)?;
         let open = |process: &&Process| !process.engine.is_closed();
-        let places = judged.iter().filter_map(|place| self.places.get(*place));
-        let mut processes = places.filter_map(|it| it.process.as_ref());
+        let hosts = judged.iter().filter_map(|host| self.hosts.get(*host));
+        let mut processes = hosts.filter_map(|it| it.process.as_ref());
         let Some(process) = processes.find(open) else {
             return Ok(());
         };
@@ -304,22 +300,22 @@ impl World {
         })
     }
 
-    /// Returns true if each peer of a place's process knows of their session: its process is not
+    /// Returns true if each peer of a host's process knows of their session: its process is not
     /// one that took the place of another.
-    fn has_mutual_sessions(&self, place: PlaceId) -> bool {
-        let process = |place: PlaceId| self.places.get(place)?.process.as_ref();
-        let is_open = |at: PlaceId, with: PlaceId| {
+    fn has_mutual_sessions(&self, host: HostId) -> bool {
+        let process = |host: HostId| self.hosts.get(host)?.process.as_ref();
+        let is_open = |at: HostId, with: HostId| {
             let stats = process(at).and_then(|it| it.engine.peer_stats(self.node_of(with)));
             stats.is_some_and(|stats| stats.link != Link::Idle)
         };
-        (0..self.options.nodes).all(|other| !is_open(place, other) || is_open(other, place))
+        (0..self.options.nodes).all(|other| !is_open(host, other) || is_open(other, host))
     }
 
     /// Checks that no process measured a round trip shorter than the way there and back.
     fn check_round_trips(&self) -> Result<(), Failure> {
-        for (place, it) in self.places.iter().enumerate() {
+        for (host, it) in self.hosts.iter().enumerate() {
             let Some(process) = &it.process else { continue };
-            let least = self.network.least_round_trip(place, self.places.len());
+            let least = self.network.least_round_trip(host, self.hosts.len());
             let engine = &process.engine;
             let mut stats = engine.peers().filter_map(|peer| engine.peer_stats(peer));
             let wrong = |stats: &PeerStats| !stats.min_rtt.is_zero() && stats.min_rtt < least;
@@ -343,7 +339,7 @@ impl World {
 
     /// Returns true if every program said its last word.
     fn is_said(&self) -> bool {
-        self.places
+        self.hosts
             .iter()
             .all(|it| it.process.is_none() || it.workload.next_at().is_none())
     }
@@ -352,12 +348,12 @@ impl World {
     /// answers: a watched peer is asked for a sign of life thrice per silence timeout; credit
     /// lapses and is returned. A peer that polls more rarely than its longest delay of an
     /// acknowledgement says may be asked twice (RFC 9002, 6.2.1).
-    fn quiet_packets(&self, place: PlaceId, peer: NodeId, time: Duration) -> u64 {
+    fn quiet_packets(&self, host: HostId, peer: NodeId, time: Duration) -> u64 {
         const OTHERS: u64 = 6;
-        let config = self.config(place);
+        let config = self.config(host);
         let probes = time.as_nanos() / config.silence_timeout.as_nanos().max(1) * 3;
-        let mut places = (0..self.options.places()).filter(|at| self.node_of(*at) == peer);
-        let each = match places.any(|at| self.answers_late(at)) {
+        let mut hosts = (0..self.options.hosts()).filter(|at| self.node_of(*at) == peer);
+        let each = match hosts.any(|at| self.answers_late(at)) {
             true => 4,
             false => 2,
         };
@@ -365,10 +361,10 @@ impl World {
         OTHERS + u64::try_from(watching).unwrap_or(u64::MAX)
     }
 
-    /// Returns true if the process at `place` polls more rarely than it says.
-    fn answers_late(&self, place: PlaceId) -> bool {
-        match self.drive(place) {
-            Drive::Polls(period) => period > self.config(place).max_ack_delay,
+    /// Returns true if the process on `host` polls more rarely than it says.
+    fn answers_late(&self, host: HostId) -> bool {
+        match self.drive(host) {
+            Drive::Polls(period) => period > self.config(host).max_ack_delay,
             Drive::Woken(_) => false,
         }
     }
@@ -402,9 +398,9 @@ impl World {
             let (packets, changes) = (self.tally.packets, self.changes());
             self.run_for(WATCHED)?;
             let sent = self.tally.packets - packets;
-            let processes = self.places.iter().enumerate().filter_map(|(place, it)| {
+            let processes = self.hosts.iter().enumerate().filter_map(|(host, it)| {
                 let peers = it.process.as_ref()?.engine.peers();
-                let packets = peers.map(|peer| self.quiet_packets(place, peer, WATCHED));
+                let packets = peers.map(|peer| self.quiet_packets(host, peer, WATCHED));
                 Some(packets.sum::<u64>())
             });
             let allowed = 30 + processes.sum::<u64>();

@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(socket.offer(now, packet(1_472), false, NONE), Fit::Queued);
         assert_eq!(socket.offer(now, packet(1_472), true, NONE), Fit::Queued);
         assert_eq!(socket.offer(now, packet(1_472), true, NONE), Fit::Excused);
-        // Both places are taken, one by a duplicate: room was kept for this one.
+        // The buffer is full, in part of a duplicate: room was kept for this one.
         assert_eq!(socket.offer(now, packet(1_472), false, NONE), Fit::Excused);
         assert_eq!(socket.offer(now, packet(1_472), false, NONE), Fit::Overrun);
         assert_eq!(

@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use suci_proto::time::{Duration, nanos};
 use suci_proto::{ControllerChoice, Decision, Observation, Steer};
 
-/// A program's decision about its traffic to another place's node.
+/// A program's decision about its traffic to another host's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Will {
     /// Another congestion controller.
@@ -80,23 +80,23 @@ pub fn controller(rng: &mut Rng) -> ControllerChoice {
 pub fn draw(run: &mut Options, rng: &mut Rng) {
     for _ in 0..rng.range(1, 12) {
         let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));
-        let (place, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
+        let (host, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
         let will = match rng.range(0, 4) {
             0 => Will::Controller(controller(rng)),
             1 => Will::Manual(rng.chance(700_000)),
             2 => Will::Retransmit,
             _ => Will::Steer(rng.pick(&[Rein::Tight, Rein::Pauses, Rein::Slow, Rein::Prompt])),
         };
-        run.script.push((at, Step::Decide(place, other, will)));
+        run.script.push((at, Step::Decide(host, other, will)));
     }
     // Drawn apart, so that earlier draws do not depend on it.
     let mut rng = Rng::new(run.seed, 7);
     for _ in 0..rng.range(0, 4) {
         let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));
-        let (place, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
+        let (host, other) = (rng.index(0, run.nodes), rng.index(0, run.nodes));
         let rate = rng.scale(1_000_000, 100_000_000);
         let cap = rng.chance(700_000).then_some(rate);
         run.script
-            .push((at, Step::Decide(place, other, Will::Cap(cap))));
+            .push((at, Step::Decide(host, other, Will::Cap(cap))));
     }
 }

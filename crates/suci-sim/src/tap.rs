@@ -291,8 +291,8 @@ impl<'a> Cursor<'a> {
         } else {
             let length = first.trailing_zeros() + 1;
             let mut word = [0; 16];
-            for (place, byte) in word.iter_mut().zip(self.bytes(u64::from(length))?) {
-                *place = *byte;
+            for (to, from) in word.iter_mut().zip(self.bytes(u64::from(length))?) {
+                *to = *from;
             }
             u64::try_from(u128::from_le_bytes(word) >> length).ok()?
         };

@@ -7,7 +7,7 @@ use suci_proto::time::{Duration, Instant, nanos};
 use crate::content::MAX_PAYLOAD;
 use crate::options::{Options, Traffic};
 use crate::oracle::Spec;
-use crate::packet::PlaceId;
+use crate::packet::HostId;
 use crate::rng::Rng;
 
 /// The wait before a message that the engine refused is offered again.
@@ -19,9 +19,9 @@ pub(crate) const RECENT: u8 = 16;
 /// The kind of messages that answer others.
 const ANSWER: u8 = 129;
 
-/// Returns the nodes that a place's program talks to: its own may be one of them.
-pub(crate) fn targets(options: &Options, nodes: &[u32], place: PlaceId, rng: &mut Rng) -> Vec<u32> {
-    let own = nodes.get(place).copied();
+/// Returns the nodes that a host's program talks to: its own may be one of them.
+pub(crate) fn targets(options: &Options, nodes: &[u32], host: HostId, rng: &mut Rng) -> Vec<u32> {
+    let own = nodes.get(host).copied();
     let mut others: Vec<u32> = nodes
         .iter()
         .take(options.nodes)
@@ -36,7 +36,7 @@ pub(crate) fn targets(options: &Options, nodes: &[u32], place: PlaceId, rng: &mu
         others.swap_remove(drop);
     }
     // Numbers of their own: what else a seed draws stays.
-    let mut itself = Rng::new(options.seed, 0x2000 + place as u64);
+    let mut itself = Rng::new(options.seed, 0x2000 + host as u64);
     if !options.traffic.to_first && itself.chance(options.traffic.to_itself) {
         others.extend(own);
     }
@@ -79,8 +79,8 @@ pub enum Sent {
 impl Workload {
     /// Returns a program that talks to `targets`.
     #[must_use]
-    pub fn new(seed: u64, place: usize, targets: &[u32], traffic: Traffic, start: Instant) -> Self {
-        let mut rng = Rng::new(seed, 0x1000 + place as u64);
+    pub fn new(seed: u64, host: usize, targets: &[u32], traffic: Traffic, start: Instant) -> Self {
+        let mut rng = Rng::new(seed, 0x1000 + host as u64);
         let gap = nanos(traffic.gap);
         let flows = targets
             .iter()

@@ -1,4 +1,4 @@
-//! The world: places with processes, the network between them, and virtual time.
+//! The world: hosts with processes, the network between them, and virtual time.
 
 mod churn;
 mod excuses;
@@ -16,16 +16,16 @@ use crate::network::Network;
 use crate::node::{Context, Process};
 use crate::options::{Consume, Drive, Options, Step};
 use crate::oracle::{Kind, Oracle, Spec, Violation};
-use crate::packet::{Packet, PlaceId, ProcId};
+use crate::packet::{HostId, Packet, ProcId};
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::socket::Fit;
 use crate::trace::Trace;
 use crate::workload::{Sent, Workload, targets};
 
-/// Up to this many places, engines are audited in full in every cycle. With more places, a cycle
+/// Up to this many hosts, engines are audited in full in every cycle. With more hosts, a cycle
 /// audits the peers that it touched, and all of them once in as many cycles of a process as there
-/// are places.
+/// are hosts.
 const AUDIT_ALL: usize = 16;
 
 /// A process whose engine closed answers repeated CLOSEs for at most this long, as a driver does.
@@ -35,17 +35,17 @@ const LINGER: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) enum Due {
     /// A process may have something to do.
-    Wake(PlaceId),
-    /// A packet reaches a place.
-    Arrive(PlaceId, Packet),
-    /// A process starts at a place, unless one runs there.
-    Start(PlaceId),
+    Wake(HostId),
+    /// A packet reaches a host.
+    Arrive(HostId, Packet),
+    /// A process starts on a host, unless one runs there.
+    Start(HostId),
     /// A fault of the script.
     Step(Step),
 }
 
 /// A host and the program on it.
-pub(crate) struct Place {
+pub(crate) struct Host {
     pub(crate) process: Option<Process>,
     pub(crate) workload: Workload,
     /// Processes that started here.
@@ -53,9 +53,9 @@ pub(crate) struct Place {
     wake_at: Option<Instant>,
     /// Time after which its process starts again once it closed.
     pub(crate) restart_after: Option<Duration>,
-    /// The newest packet of each place that was drained here, to tell which were overtaken.
-    newest: BTreeMap<PlaceId, u64>,
-    /// The events that this place's processes logged before they ended.
+    /// The newest packet of each host that was drained here, to tell which were overtaken.
+    newest: BTreeMap<HostId, u64>,
+    /// The events that this host's processes logged before they ended.
     pub(crate) past: Vec<(Instant, Event)>,
 }
 
@@ -92,7 +92,7 @@ pub struct World {
     pub now: Instant,
     /// Sees all and forgets nothing.
     pub oracle: Oracle,
-    /// Between the places.
+    /// Between the hosts.
     pub network: Network,
     /// Numbers for the report.
     pub tally: Tally,
@@ -100,7 +100,7 @@ pub struct World {
     pub trace: Trace,
     /// For scenarios that are about certain packets.
     pub filter: Option<Filter>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) hosts: Vec<Host>,
     pub(crate) rng: Rng,
     pub(crate) hostile: Hostile,
     pub(crate) queue: crate::queue::Queue<Due>,
@@ -118,12 +118,12 @@ impl World {
     #[must_use]
     pub fn new(options: Options, print: bool) -> Self {
         let seed = options.seed;
-        let count = options.places();
-        let nodes: Vec<u32> = (0..count).map(|place| options.node(place)).collect();
+        let count = options.hosts();
+        let nodes: Vec<u32> = (0..count).map(|host| options.node(host)).collect();
         let network = Network::new(seed, count, options.links.clone(), options.faults.clone());
         let mut rng = Rng::new(seed, 3);
-        let places = (0..count)
-            .map(|place| Place::new(&options, &nodes, place, &mut rng))
+        let hosts = (0..count)
+            .map(|host| Host::new(&options, &nodes, host, &mut rng))
             .collect();
         let mut world = Self {
             now: Instant::ZERO,
@@ -136,7 +136,7 @@ impl World {
             },
             trace: Trace::new(print),
             filter: None,
-            places,
+            hosts,
             rng,
             hostile: Hostile::new(seed),
             queue: crate::queue::Queue::default(),
@@ -158,14 +158,14 @@ impl World {
 
     fn plan(&mut self) {
         let within = nanos(self.options.start_within);
-        for place in 0..self.options.nodes {
+        for host in 0..self.options.nodes {
             let at = Instant::from_nanos(self.rng.range(0, within.max(1)));
-            self.queue.push(at, Due::Start(place));
+            self.queue.push(at, Due::Start(host));
         }
         for (extra, duplicate) in self.options.duplicates.iter().enumerate() {
-            let place = self.options.nodes + extra;
+            let host = self.options.nodes + extra;
             self.queue
-                .push(Instant::ZERO + duplicate.start, Due::Start(place));
+                .push(Instant::ZERO + duplicate.start, Due::Start(host));
         }
         self.hostile.listens = self
             .options
@@ -186,10 +186,10 @@ impl World {
         while let Some((at, due)) = self.queue.pop_until(end) {
             self.now = self.now.max(at);
             let done = match due {
-                Due::Wake(place) => self.wake(place, at),
-                Due::Arrive(place, packet) => self.arrive(place, packet),
-                Due::Start(place) => {
-                    self.start(place);
+                Due::Wake(host) => self.wake(host, at),
+                Due::Arrive(host, packet) => self.arrive(host, packet),
+                Due::Start(host) => {
+                    self.start(host);
                     Ok(())
                 }
                 Due::Step(step) => {
@@ -234,26 +234,26 @@ impl World {
         self.run_until(self.now + time)
     }
 
-    /// Starts a process at a place, unless one runs there.
-    pub fn start(&mut self, place: PlaceId) {
-        let Some(node) = self.nodes.get(place).copied() else {
+    /// Starts a process on a host, unless one runs there.
+    pub fn start(&mut self, host: HostId) {
+        let Some(node) = self.nodes.get(host).copied() else {
             return;
         };
-        if self.places.get(place).is_none_or(|at| at.process.is_some()) {
+        if self.hosts.get(host).is_none_or(|at| at.process.is_some()) {
             return;
         }
-        if place >= self.options.nodes {
+        if host >= self.options.nodes {
             if self.mended {
                 return;
             }
             self.tally.duplicate_ids += 1;
         }
-        self.move_before_start(place);
+        self.move_before_start(host);
         let id = self.oracle.process_started(node);
-        if self.options.is_steady(place) {
+        if self.options.is_steady(host) {
             self.oracle.peers_stay(id);
         }
-        let config = self.config(place);
+        let config = self.config(host);
         if config.unattended {
             self.oracle.is_unattended(id);
         }
@@ -271,52 +271,52 @@ impl World {
             Ok(engine) => engine,
             Err(error) => panic!("the simulator drew a bad configuration: {error}"),
         };
-        let mut process = Process::new(id, place, engine, buffer, self.now);
-        process.drive = self.drive(place);
-        process.consume = match cycled(&self.options.consumes, place) {
+        let mut process = Process::new(id, host, engine, buffer, self.now);
+        process.drive = self.drive(host);
+        process.consume = match cycled(&self.options.consumes, host) {
             Some(consume) if !self.mended => consume,
             _ => Consume::Eager,
         };
         if process.consume == Consume::Eager {
             self.oracle.takes_at_once(id);
         }
-        self.fill_book(place, &mut process);
+        self.fill_book(host, &mut process);
         self.trace.note(
             self.now,
             6 ^ u64::from(id) << 8,
-            format_args!("process {id} of node {node} starts at place {place}"),
+            format_args!("process {id} of node {node} starts on host {host}"),
         );
-        if let Some(at) = self.places.get_mut(place) {
+        if let Some(at) = self.hosts.get_mut(host) {
             at.process = Some(process);
             at.starts += 1;
         }
-        self.begin_life(place, id);
-        self.request(place, self.now);
+        self.begin_life(host, id);
+        self.request(host, self.now);
     }
 
-    pub(crate) fn drive(&self, place: PlaceId) -> Drive {
-        cycled(&self.options.drives, place).unwrap_or(Drive::Woken(Duration::from_micros(20)))
+    pub(crate) fn drive(&self, host: HostId) -> Drive {
+        cycled(&self.options.drives, host).unwrap_or(Drive::Woken(Duration::from_micros(20)))
     }
 
-    pub(crate) fn config(&self, place: PlaceId) -> suci_proto::Config {
-        let mut config = cycled(&self.options.configs, place).unwrap_or_default();
-        if self.options.sparse || self.options.clients > 0 && !self.is_client(place) {
+    pub(crate) fn config(&self, host: HostId) -> suci_proto::Config {
+        let mut config = cycled(&self.options.configs, host).unwrap_or_default();
+        if self.options.sparse || self.options.clients > 0 && !self.is_client(host) {
             config.accept = AcceptPolicy::Anyone;
         }
         config
     }
 
-    fn is_client(&self, place: PlaceId) -> bool {
+    fn is_client(&self, host: HostId) -> bool {
         (self.options.nodes - self.options.clients.min(self.options.nodes)..self.options.nodes)
-            .contains(&place)
+            .contains(&host)
     }
 
-    fn fill_book(&self, place: PlaceId, process: &mut Process) {
+    fn fill_book(&self, host: HostId, process: &mut Process) {
         if self.options.sparse {
-            return self.fill_with_targets(place, process);
+            return self.fill_with_targets(host, process);
         }
-        let own = self.nodes.get(place);
-        let known = if self.options.star && place > 0 {
+        let own = self.nodes.get(host);
+        let known = if self.options.star && host > 0 {
             1
         } else {
             self.options.nodes
@@ -332,23 +332,19 @@ impl World {
         }
     }
 
-    /// Sees to it that a place's process gets a cycle at `at`.
-    pub(crate) fn request(&mut self, place: PlaceId, at: Instant) {
-        let Some(it) = self.places.get_mut(place) else {
+    /// Sees to it that a host's process gets a cycle at `at`.
+    pub(crate) fn request(&mut self, host: HostId, at: Instant) {
+        let Some(it) = self.hosts.get_mut(host) else {
             return;
         };
         if it.wake_at.is_none_or(|before| at < before) {
             it.wake_at = Some(at);
-            self.queue.push(at, Due::Wake(place));
+            self.queue.push(at, Due::Wake(host));
         }
     }
 
-    fn wake(&mut self, place: PlaceId, at: Instant) -> Result<(), Violation> {
-        let Some(it) = self
-            .places
-            .get_mut(place)
-            .filter(|it| it.wake_at == Some(at))
-        else {
+    fn wake(&mut self, host: HostId, at: Instant) -> Result<(), Violation> {
+        let Some(it) = self.hosts.get_mut(host).filter(|it| it.wake_at == Some(at)) else {
             return Ok(());
         };
         it.wake_at = None;
@@ -357,31 +353,31 @@ impl World {
         };
         let ready = process.paused_until.max(process.busy_until);
         if ready > self.now {
-            self.request(place, ready);
+            self.request(host, ready);
             return Ok(());
         }
-        self.run_cycle(place)
+        self.run_cycle(host)
     }
 
-    fn run_cycle(&mut self, place: PlaceId) -> Result<(), Violation> {
-        let next = self.with(place, |process, workload, cx| {
+    fn run_cycle(&mut self, host: HostId) -> Result<(), Violation> {
+        let next = self.with(host, |process, workload, cx| {
             process.run_cycle(cx, workload)
         });
         self.flush_outbox();
         if let Some(at) = next.transpose()?.flatten() {
-            self.request(place, at);
+            self.request(host, at);
         }
-        self.reap(place)
+        self.reap(host)
     }
 
-    /// Calls `act` with a place's process and all that a cycle may use.
+    /// Calls `act` with a host's process and all that a cycle may use.
     fn with<R>(
         &mut self,
-        place: PlaceId,
+        host: HostId,
         act: impl FnOnce(&mut Process, &mut Workload, &mut Context<'_>) -> R,
     ) -> Option<R> {
         self.cycles += 1;
-        let it = self.places.get_mut(place)?;
+        let it = self.hosts.get_mut(host)?;
         let process = it.process.as_mut()?;
         let mut cx = Context {
             now: self.now,
@@ -408,42 +404,42 @@ impl World {
         Some(act(process, &mut it.workload, &mut cx))
     }
 
-    /// Offers a message at once, outside the place's own workload; its token tells it apart.
+    /// Offers a message at once, outside the host's own workload; its token tells it apart.
     ///
     /// # Errors
     /// The promise that the engine's answer breaks.
-    pub fn send(&mut self, place: PlaceId, spec: Spec) -> Result<Option<(Sent, u64)>, Failure> {
+    pub fn send(&mut self, host: HostId, spec: Spec) -> Result<Option<(Sent, u64)>, Failure> {
         let sent = self
-            .with(place, |process, _, cx| process.send(cx, spec))
+            .with(host, |process, _, cx| process.send(cx, spec))
             .transpose();
-        self.request(place, self.now);
+        self.request(host, self.now);
         sent.map_err(|violation| Failure {
             at: self.now,
             violation,
         })
     }
 
-    /// Returns a place's engine, if a process runs there.
+    /// Returns a host's engine, if a process runs there.
     #[must_use]
-    pub fn engine(&self, place: PlaceId) -> Option<&Engine> {
-        self.places
-            .get(place)?
+    pub fn engine(&self, host: HostId) -> Option<&Engine> {
+        self.hosts
+            .get(host)?
             .process
             .as_ref()
             .map(|process| &process.engine)
     }
 
-    /// Returns the bytes that a place's library must hold for its program, as seen from outside.
+    /// Returns the bytes that a host's library must hold for its program, as seen from outside.
     #[must_use]
-    pub fn held(&self, place: PlaceId) -> u64 {
-        let process = self.places.get(place).and_then(|it| it.process.as_ref());
+    pub fn held(&self, host: HostId) -> u64 {
+        let process = self.hosts.get(host).and_then(|it| it.process.as_ref());
         process.map_or(0, |process| self.oracle.held(process.id))
     }
 
-    /// Returns link and session events of a place's processes, the present one's last.
+    /// Returns link and session events of a host's processes, the present one's last.
     #[must_use]
-    pub fn events(&self, place: PlaceId) -> Vec<(Instant, Event)> {
-        let Some(it) = self.places.get(place) else {
+    pub fn events(&self, host: HostId) -> Vec<(Instant, Event)> {
+        let Some(it) = self.hosts.get(host) else {
             return Vec::new();
         };
         let present = it.process.iter().flat_map(|process| process.log.iter());
@@ -489,16 +485,16 @@ impl World {
         }
         self.outbox = outbox;
         let mut arrivals = core::mem::take(&mut self.arrivals);
-        for (at, place, packet) in arrivals.drain(..) {
-            self.queue.push(at, Due::Arrive(place, packet));
+        for (at, host, packet) in arrivals.drain(..) {
+            self.queue.push(at, Due::Arrive(host, packet));
         }
         self.arrivals = arrivals;
     }
 
     /// Notes that a packet from a process to an address is lost, or will be late.
     fn note_loss(&mut self, sender: ProcId, to: SocketAddr) {
-        let place = self.network.owner_of(to);
-        let process = place.and_then(|place| self.places.get(place)?.process.as_ref());
+        let host = self.network.owner_of(to);
+        let process = host.and_then(|host| self.hosts.get(host)?.process.as_ref());
         if let Some(process) = process {
             self.oracle.lost_between(sender, process.id);
         }
@@ -509,13 +505,13 @@ impl World {
     fn answer_unreachable(&mut self, packet: &Packet) {
         let to = self
             .network
-            .place_at(packet.to)
-            .and_then(|place| self.places.get(place));
-        if to.is_some_and(|place| place.process.is_none())
-            && let Some(Place {
+            .host_at(packet.to)
+            .and_then(|host| self.hosts.get(host));
+        if to.is_some_and(|host| host.process.is_none())
+            && let Some(Host {
                 process: Some(process),
                 ..
-            }) = self.places.get_mut(packet.source)
+            }) = self.hosts.get_mut(packet.source)
         {
             if self.options.port_unreachable {
                 process.unreachable = process.unreachable.saturating_add(1).min(3);
@@ -526,10 +522,10 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, place: PlaceId, packet: Packet) -> Result<(), Violation> {
-        let excused = self.is_excused(place, &packet);
-        let meant_for_the_dead = self.is_meant_for_the_dead(place, &packet);
-        let Some(it) = self.places.get_mut(place) else {
+    fn arrive(&mut self, host: HostId, packet: Packet) -> Result<(), Violation> {
+        let excused = self.is_excused(host, &packet);
+        let meant_for_the_dead = self.is_meant_for_the_dead(host, &packet);
+        let Some(it) = self.hosts.get_mut(host) else {
             return Ok(());
         };
         let Some(process) = it.process.as_mut() else {
@@ -553,7 +549,7 @@ impl World {
         match process.socket.offer(self.now, packet, excused, beyond) {
             Fit::Queued => {
                 let at = process.notices(self.now, &mut self.socket_rng);
-                self.request(place, at);
+                self.request(host, at);
                 Ok(())
             }
             Fit::Excused => {
@@ -576,34 +572,31 @@ impl World {
     }
 
     /// Buries a process whose engine closed, once it need not answer repeated CLOSEs any more.
-    fn reap(&mut self, place: PlaceId) -> Result<(), Violation> {
+    fn reap(&mut self, host: HostId) -> Result<(), Violation> {
         let now = self.now;
-        let process = self
-            .places
-            .get_mut(place)
-            .and_then(|it| it.process.as_mut());
+        let process = self.hosts.get_mut(host).and_then(|it| it.process.as_mut());
         if let Some(process) = process.filter(|process| process.engine.is_closed()) {
             if process.lingers_until.is_none() {
                 self.oracle.closed_in_order(process.id)?;
             }
             let until = *process.lingers_until.get_or_insert(now + LINGER);
             if now < until && process.engine.next_timeout().is_some() {
-                self.request(place, until);
+                self.request(host, until);
                 return Ok(());
             }
             let after = self
-                .places
-                .get_mut(place)
+                .hosts
+                .get_mut(host)
                 .and_then(|it| it.restart_after.take());
-            self.bury(place);
-            self.restart(place, after.unwrap_or(Duration::from_millis(100)));
+            self.bury(host);
+            self.restart(host, after.unwrap_or(Duration::from_millis(100)));
         }
         Ok(())
     }
 
-    /// Removes the process of a place, with the content of its socket.
-    pub(crate) fn bury(&mut self, place: PlaceId) -> Option<ProcId> {
-        let it = self.places.get_mut(place)?;
+    /// Removes the process of a host, with the content of its socket.
+    pub(crate) fn bury(&mut self, host: HostId) -> Option<ProcId> {
+        let it = self.hosts.get_mut(host)?;
         let mut process = it.process.take()?;
         it.past.append(&mut process.log);
         self.oracle.process_stopped(process.id, self.now);
@@ -615,22 +608,16 @@ impl World {
         Some(process.id)
     }
 
-    pub(crate) fn restart(&mut self, place: PlaceId, after: Duration) {
-        self.queue.push(self.now + after, Due::Start(place));
+    pub(crate) fn restart(&mut self, host: HostId, after: Duration) {
+        self.queue.push(self.now + after, Due::Start(host));
     }
 }
 
-impl Place {
-    fn new(options: &Options, nodes: &[u32], place: PlaceId, rng: &mut Rng) -> Self {
-        let targets = targets(options, nodes, place, rng);
+impl Host {
+    fn new(options: &Options, nodes: &[u32], host: HostId, rng: &mut Rng) -> Self {
+        let targets = targets(options, nodes, host, rng);
         let start = Instant::ZERO;
-        let workload = Workload::new(
-            options.seed,
-            place,
-            &targets,
-            options.traffic.clone(),
-            start,
-        );
+        let workload = Workload::new(options.seed, host, &targets, options.traffic.clone(), start);
         Self {
             process: None,
             workload,
@@ -643,6 +630,6 @@ impl Place {
     }
 }
 
-fn cycled<T: Clone>(all: &[T], place: PlaceId) -> Option<T> {
-    all.get(place % all.len().max(1)).cloned()
+fn cycled<T: Clone>(all: &[T], host: HostId) -> Option<T> {
+    all.get(host % all.len().max(1)).cloned()
 }

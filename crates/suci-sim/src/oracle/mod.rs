@@ -1,6 +1,6 @@
 //! The oracle: it watches the messages that programs hand in and are given, and knows the promises.
 //!
-//! It shares no code with the engine and asks it nothing. Its knowledge comes from four places: the
+//! It shares no code with the engine and asks it nothing. Its knowledge has four sources: the
 //! messages that `send` accepted, those that `recv` returned, the events that came, and a tap on
 //! the wire, which sees the packets going out of one process and into another ([`crate::tap`]). A
 //! session is the time between two `Ended` events of one process about one node.

@@ -22,7 +22,7 @@ pub(super) struct Inbound {
 #[derive(Debug, Default)]
 struct ChannelProgress {
     next: u64,
-    /// The last message received: its number and its place in the sender's stream.
+    /// The last message received: its number and its position in the sender's stream.
     last: Option<(u64, usize)>,
     /// Numbers that this program refused; they never arrive.
     refused: BTreeSet<u64>,

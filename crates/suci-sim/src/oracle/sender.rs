@@ -271,11 +271,11 @@ impl Oracle {
         let first = self.record(token).filter(|first| first.spec.twin);
         let stream = self.streams.get(&(process, node.0, channel.0));
         if let Some((first, stream)) = first.zip(stream) {
-            let place = match number.checked_sub(first.number) {
+            let position = match number.checked_sub(first.number) {
                 Some(behind) => usize::try_from(behind).map_or(0, |at| first.position + at),
                 None => stream.end_of_session(first.position).unwrap_or(0),
             };
-            token = stream.tokens.get(place).copied().unwrap_or(token);
+            token = stream.tokens.get(position).copied().unwrap_or(token);
         }
         Named {
             node,

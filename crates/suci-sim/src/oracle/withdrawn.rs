@@ -1,6 +1,6 @@
 //! Messages that their sender took back: by a call, or because their deadline passed. No part of
-//! such a message is sent, and the receiving program's channel has no gap in its place. The wire
-//! names them: their numbers go to the peer as void messages. A message with a deadline, which the
+//! such a message is sent, and the receiving program's channel has no gap for it. The wire names
+//! them: their numbers go to the peer as void messages. A message with a deadline, which the
 //! peer was not asked about and of which nothing was sent, may have expired, too.
 
 use suci_proto::time::Instant;

@@ -9,8 +9,8 @@ use crate::rng::Rng;
 /// Draws a run in which a few nodes stay, and one or two start hundreds of times. In half of these
 /// runs no packet is lost: every first message must arrive then.
 pub(super) fn churn(run: &mut Options, rng: &mut Rng) {
-    let places = rng.index(1, 3).min(run.nodes.saturating_sub(1));
-    run.clients = places;
+    let hosts = rng.index(1, 3).min(run.nodes.saturating_sub(1));
+    run.clients = hosts;
     run.recv_buffer = 8 << 20;
     run.links.latency = rng.duration(Duration::from_micros(5), Duration::from_millis(3));
     run.links.jitter = run.links.latency / 2;
@@ -28,7 +28,7 @@ pub(super) fn churn(run: &mut Options, rng: &mut Rng) {
     run.traffic.refuse = 0;
     run.faults_for = Duration::from_secs(rng.range(10, 40));
     run.churn = Some(Churn {
-        places,
+        hosts,
         starts: u32::try_from(rng.range(100, 500)).unwrap_or(100),
         life: rng.duration(Duration::from_millis(1), Duration::from_secs(1)),
         pause: rng.duration(Duration::from_micros(10), Duration::from_millis(300)),

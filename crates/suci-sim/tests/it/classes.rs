@@ -1,7 +1,7 @@
 //! How soon a message of a higher class overtakes bulk: after one train of packets, once the
 //! program's present call has ended, which takes a millisecond at most at either end.
 //!
-//! The programs are those of a parameter server. Place 0 sends each of three workers 64 MiB, in
+//! The programs are those of a parameter server. Host 0 sends each of three workers 64 MiB, in
 //! messages of 4 MiB, and gets gradients of 4 MiB from each. Questions and answers cross that.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -33,9 +33,9 @@ const WAY: Duration = Duration::from_micros(100);
 /// The packets that left a host while an urgent message waited there.
 #[derive(Debug, Default)]
 struct Watch {
-    /// The message and its sender's place, while none of it has left.
+    /// The message and its sender's host, while none of it has left.
     waits: Option<(usize, u64)>,
-    /// Bytes of other packets of that place since it was sent.
+    /// Bytes of other packets of that host since it was sent.
     before: usize,
     left_at: Option<Instant>,
 }
@@ -74,8 +74,8 @@ fn server(class: u8, seed: u64) -> (World, Rc<RefCell<Watch>>) {
     let state = Rc::clone(&watch);
     world.filter = Some(Box::new(move |now, packet| {
         let mut watch = state.borrow_mut();
-        if let Some((place, token)) = watch.waits
-            && packet.source == place
+        if let Some((host, token)) = watch.waits
+            && packet.source == host
         {
             if packet.carries.iter().any(|part| part.token == token) {
                 watch.waits = None;

@@ -55,7 +55,7 @@ struct Taken {
     followed: bool,
 }
 
-/// A server at place 0 that knows no peer, and clients at the others that know it.
+/// A server on host 0 that knows no peer, and clients on the others that know it.
 fn newcomers(clients: usize, recv_buffer: u64) -> Options {
     let mut options = Options::quiet(clients + 1);
     options.clients = clients;
@@ -75,7 +75,7 @@ fn probe_timeout(options: &Options) -> Duration {
 type Troubles = Rc<RefCell<BTreeMap<SocketAddr, Taken>>>;
 
 /// Makes `trouble` for the first packet of the kind `(first byte, sent by the client)` of each
-/// client, or of the client at place `only`.
+/// client, or of the client on host `only`.
 fn trouble(
     world: &mut World,
     (kind, by_client): (u8, bool),
@@ -84,7 +84,7 @@ fn trouble(
 ) -> Troubles {
     let all = Troubles::default();
     let state = Rc::clone(&all);
-    let only = only.map(|place| world.network.address(place));
+    let only = only.map(|host| world.network.address(host));
     world.filter = Some(Box::new(move |now, packet| {
         if (packet.source != 0) != by_client {
             return false;
@@ -196,18 +196,18 @@ enum Earlier {
     Dead,
 }
 
-/// Each of `places` asks the first one at the same time. Returns how long it takes until all have
+/// Each of `hosts` asks the first one at the same time. Returns how long it takes until all have
 /// its answer; `None` if that is longer than `limit`.
 fn all_answered(
     world: &mut World,
-    places: core::ops::Range<usize>,
+    hosts: core::ops::Range<usize>,
     limit: Duration,
     mut step: impl FnMut(&mut World),
 ) -> Option<Duration> {
     let (begin, before) = (world.now, world.oracle.delivered());
-    let messages = 2 * places.len() as u64;
-    for place in places {
-        send(world, place, 1, spec(1, 0, 100));
+    let messages = 2 * hosts.len() as u64;
+    for host in hosts {
+        send(world, host, 1, spec(1, 0, 100));
     }
     while world.oracle.delivered() < before + messages {
         if world.now >= begin + limit {
@@ -219,14 +219,14 @@ fn all_answered(
     Some(world.now.since(begin))
 }
 
-/// The number of refusals for want of room: there must be none while there are places.
-fn refusals(world: &World, places: core::ops::Range<usize>) -> usize {
-    let refused = |place| {
-        let events = world.events(place);
+/// The number of refusals for want of room: there must be none while there are peer slots.
+fn refusals(world: &World, hosts: core::ops::Range<usize>) -> usize {
+    let refused = |host| {
+        let events = world.events(host);
         let refused = |(_, event): &(Instant, Event)| matches!(event, Event::Refused { .. });
         events.iter().filter(|told| refused(told)).count()
     };
-    places.map(refused).sum()
+    hosts.map(refused).sum()
 }
 
 /// A thousand nodes of the book call at once. Others called before them and hold credit, whatever
@@ -245,16 +245,16 @@ fn f31_many_callers_are_answered_at_once_whatever_earlier_ones_do() {
         options.star = true;
         options.traffic.reply = 1_000_000;
         let mut world = world(options);
-        for place in 1..=BEFORE {
-            send(&mut world, place, 1, spec(1, 0, 20_000));
+        for host in 1..=BEFORE {
+            send(&mut world, host, 1, spec(1, 0, 20_000));
         }
         receive(&mut world, 2 * BEFORE as u64, SECOND);
-        for place in 1..=BEFORE {
+        for host in 1..=BEFORE {
             match earlier {
                 Earlier::Answer => {}
-                Earlier::TakeNothing => world.apply(&Step::StopConsuming(place, SECOND * 60)),
-                Earlier::Stopped => world.apply(&Step::Pause(place, SECOND * 60)),
-                Earlier::Dead => world.apply(&Step::Crash(place, None)),
+                Earlier::TakeNothing => world.apply(&Step::StopConsuming(host, SECOND * 60)),
+                Earlier::Stopped => world.apply(&Step::Pause(host, SECOND * 60)),
+                Earlier::Dead => world.apply(&Step::Crash(host, None)),
             }
         }
         let crowd = 1 + BEFORE..1 + BEFORE + CROWD;
@@ -267,7 +267,7 @@ fn f31_many_callers_are_answered_at_once_whatever_earlier_ones_do() {
     }
 }
 
-/// More strangers than there are places call at once, and each has one question.
+/// More strangers than there are peer slots call at once, and each has one question.
 #[test]
 fn f31_400_unknown_newcomers_take_turns() {
     for (recv_buffer, clients, limit) in [
@@ -351,8 +351,8 @@ fn f31_one_faulty_packet_of_each_of_400_newcomers_beside_a_full_queue_of_replies
     check_crowd(8 << 20, Drive::Polls(MS));
 }
 
-/// More nodes of the book than places call within half a second, and packets are lost: callers that
-/// come late or again hold up no other while places are free.
+/// More nodes of the book than peer slots call within half a second, and packets are lost: callers
+/// that come late or again hold up no other while peer slots are free.
 #[test]
 fn f31_nodes_of_the_book_take_turns_while_packets_are_lost() {
     const CLIENTS: usize = 400;
@@ -364,8 +364,8 @@ fn f31_nodes_of_the_book_take_turns_while_packets_are_lost() {
         options.faults.loss = 10_000;
         let mut world = world(options);
         let begin = world.now;
-        for place in 1..=CLIENTS {
-            send(&mut world, place, 1, spec(1, 0, 100));
+        for host in 1..=CLIENTS {
+            send(&mut world, host, 1, spec(1, 0, 100));
             ok(world.run_for(MS));
         }
         receive(&mut world, 2 * CLIENTS as u64, SECOND * 30);

@@ -136,8 +136,8 @@ fn f20_a_close_that_gave_up_is_heard_though_packets_are_lost() {
 fn both_close(apart: Duration, from: usize, lost: Range<usize>) -> [usize; 2] {
     let mut world = world(Options::quiet(2));
     let sends = |world: &mut _, count| {
-        for (place, node) in [(0, 2), (1, 1)] {
-            send(world, place, count, spec(node, 0, 3_000));
+        for (host, node) in [(0, 2), (1, 1)] {
+            send(world, host, count, spec(node, 0, 3_000));
         }
     };
     sends(&mut world, 1);
@@ -158,10 +158,10 @@ fn both_close(apart: Duration, from: usize, lost: Range<usize>) -> [usize; 2] {
     ok(world.run_for(apart));
     world.apply(&Step::Close(1, patience, never));
     ok(world.run_for(SECOND));
-    let closed = [0, 1].map(|place| world.engine(place).is_none());
+    let closed = [0, 1].map(|host| world.engine(host).is_none());
     assert_eq!(closed, [true; 2], "{case}");
     assert_eq!(
-        [0, 1].map(|place| ended(&world, place).len()),
+        [0, 1].map(|host| ended(&world, host).len()),
         [1; 2],
         "{case}"
     );

@@ -166,7 +166,7 @@ fn f32_memory_stays_under_the_cap_whatever_peers_send() {
     let mut world = world(options);
     ok(world.run_for(SECOND * 15));
     let carried: u64 = (1..8)
-        .filter_map(|place| world.engine(place)?.peer_stats(NodeId(1)))
+        .filter_map(|host| world.engine(host)?.peer_stats(NodeId(1)))
         .map(|peer| peer.queued_bytes)
         .sum();
     assert!(carried > 0, "senders keep what the receiver cannot hold");

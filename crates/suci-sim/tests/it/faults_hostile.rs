@@ -13,7 +13,7 @@ use suci_sim::runner;
 use suci_sim::tap::{self, DATA, Head};
 use suci_sim::world::World;
 
-/// The newest packet of a connection from one place to another.
+/// The newest packet of a connection from one host to another.
 fn newest(packets: &[Packet], from: usize, world: &World, to: usize) -> Packet {
     let mut all = packets.iter().rev();
     let found = all.find(|packet| {
@@ -61,9 +61,9 @@ fn frame(first: u8, numbers: &[u64]) -> Vec<u8> {
 fn three() -> (World, Vec<Packet>) {
     let mut world = world(Options::quiet(3));
     let packets = record(&mut world);
-    for place in 0..3 {
-        for to in (1..4).filter(|to| *to != place + 1) {
-            send(&mut world, place as usize, 5, spec(to, 0, 500));
+    for host in 0..3 {
+        for to in (1..4).filter(|to| *to != host + 1) {
+            send(&mut world, host as usize, 5, spec(to, 0, 500));
         }
     }
     arrive(&mut world, SECOND * 5);
@@ -216,9 +216,9 @@ fn f11_a_forged_close_or_hint_ends_nothing() {
     send(&mut world, 0, 5, spec(2, 0, 500));
     send(&mut world, 1, 5, spec(1, 0, 500));
     arrive(&mut world, SECOND * 20);
-    for place in 0..3 {
-        assert_eq!(ended(&world, place), vec![], "place {place}");
-        assert!(lost(&world, place).is_empty());
+    for host in 0..3 {
+        assert_eq!(ended(&world, host), vec![], "host {host}");
+        assert!(lost(&world, host).is_empty());
     }
 }
 
@@ -257,8 +257,8 @@ fn f10_f11_an_attacker_that_overhears_everything_ends_no_session() {
         .collect();
     let mut world = world(options);
     ok(world.run_for(SECOND * 4));
-    for place in 0..3 {
-        assert_eq!(ended(&world, place), vec![], "place {place}");
+    for host in 0..3 {
+        assert_eq!(ended(&world, host), vec![], "host {host}");
     }
     assert!(world.tally.hostile > 3_000);
     world.mend();

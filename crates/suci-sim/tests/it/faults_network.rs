@@ -257,10 +257,10 @@ fn f36_marks_that_are_erased_or_always_congested_stop_nothing() {
     }
 }
 
-/// Returns true if one of two places does not mark its packets any more.
-fn marks_stopped(world: &World, place: usize) -> bool {
-    let other = NodeId(if place == 0 { 2 } else { 1 });
-    let engine = world.engine(place);
+/// Returns true if one of two hosts does not mark its packets any more.
+fn marks_stopped(world: &World, host: usize) -> bool {
+    let other = NodeId(if host == 0 { 2 } else { 1 });
+    let engine = world.engine(host);
     engine
         .and_then(|engine| engine.peer_stats(other))
         .is_some_and(|stats| stats.marks_stopped)
@@ -352,7 +352,7 @@ fn f30_flipped_bits_are_counted_and_never_delivered() {
     let mut world = world(options);
     ok(world.run_for(SECOND * 10));
     let refused: u64 = (0..2)
-        .filter_map(|place| world.engine(place))
+        .filter_map(|host| world.engine(host))
         .map(|engine| {
             let counted = engine.counters();
             counted.bad_checksum + counted.malformed + counted.wrong_version
@@ -442,8 +442,8 @@ fn f31_routes_that_differ_by_direction_hold_nothing_up() {
             world.network.links.detour = MS * 50;
         }
         let begun = world.now;
-        for (place, to) in [(0, 2), (1, 1)] {
-            send(&mut world, place, 250, spec(to, 0, 20_000));
+        for (host, to) in [(0, 2), (1, 1)] {
+            send(&mut world, host, 250, spec(to, 0, 20_000));
         }
         arrive(&mut world, SECOND * 60);
         let took = world.now.since(begun);

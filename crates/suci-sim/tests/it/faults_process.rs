@@ -125,9 +125,9 @@ fn f17_the_death_of_a_process_on_one_machine_is_known_at_once() {
 fn f14_a_restarted_peer_is_one_event_and_usable_at_once() {
     for back in [Duration::from_micros(10), MS * 20, SECOND * 3] {
         let mut world = world(Options::quiet(3));
-        for place in 0..3 {
-            for to in (1..4).filter(|to| *to != place + 1) {
-                send(&mut world, place as usize, 10, spec(to, 0, 2_000));
+        for host in 0..3 {
+            for to in (1..4).filter(|to| *to != host + 1) {
+                send(&mut world, host as usize, 10, spec(to, 0, 2_000));
             }
         }
         ok(world.run_for(Duration::from_micros(400)));
@@ -195,42 +195,34 @@ fn f17_a_killed_process_is_lost_once_and_ended_once() {
     let died = world.now;
     world.apply(&Step::Crash(3, None));
     ok(world.run_for(SECOND * 13));
-    for place in 0..3 {
-        let times = lost(&world, place);
+    for host in 0..3 {
+        let times = lost(&world, host);
         let silence = Duration::from_secs(10);
-        assert_eq!(times.len(), 1, "place {place}");
+        assert_eq!(times.len(), 1, "host {host}");
         assert!(
             times.iter().all(|at| at.since(died) <= silence * 5 / 4),
-            "place {place}: {times:?}"
+            "host {host}: {times:?}"
         );
-        assert!(ended(&world, place).is_empty());
+        assert!(ended(&world, host).is_empty());
     }
     ok(world.run_for(SECOND * 300));
-    for place in 0..3 {
-        assert_eq!(
-            ended(&world, place),
-            vec![EndReason::Silent],
-            "place {place}"
-        );
-        let outcomes = outcomes(&world, place);
+    for host in 0..3 {
+        assert_eq!(ended(&world, host), vec![EndReason::Silent], "host {host}");
+        let outcomes = outcomes(&world, host);
         assert!(
             outcomes
                 .iter()
                 .all(|outcome| *outcome != Outcome::Delivered)
                 || outcomes.len() > 1
         );
-        let others = (0..3).filter(|other| *other != place);
+        let others = (0..3).filter(|other| *other != host);
         for other in others {
             let node = NodeId(world.options.node(other));
             let link = world
-                .engine(place)
+                .engine(host)
                 .and_then(|e| e.peer_stats(node))
                 .map(|peer| peer.link);
-            assert_eq!(
-                link,
-                Some(suci_proto::Link::Up),
-                "{place} still has {other}"
-            );
+            assert_eq!(link, Some(suci_proto::Link::Up), "{host} still has {other}");
         }
     }
 }

@@ -23,8 +23,8 @@ fn crowd(senders: usize) -> World {
     options.configs[0].ack_on_poll = true;
     options.star = true;
     let mut world = world(options);
-    for place in 1..=senders {
-        send(&mut world, place, 1, message(1));
+    for host in 1..=senders {
+        send(&mut world, host, 1, message(1));
     }
     arrive(&mut world, SECOND * 20);
     world
@@ -38,8 +38,8 @@ fn message(length: u64) -> Spec {
 }
 
 /// Messages of this sender that are not acknowledged yet.
-fn queued(world: &World, place: usize) -> u64 {
-    let stats = world.engine(place).and_then(|e| e.peer_stats(NodeId(1)));
+fn queued(world: &World, host: usize) -> u64 {
+    let stats = world.engine(host).and_then(|e| e.peer_stats(NodeId(1)));
     stats.map_or(0, |stats| stats.queued_messages)
 }
 
@@ -48,12 +48,12 @@ fn queued(world: &World, place: usize) -> u64 {
 /// once with `each` messages; the bytes moved count from `from` to `to` after that.
 fn moves_a_quarter(senders: usize, each: u64, from: Duration, to: Duration) {
     let mut world = crowd(senders);
-    for place in 1..=senders {
-        send(&mut world, place, each as u32, message(FULL));
+    for host in 1..=senders {
+        send(&mut world, host, each as u32, message(FULL));
     }
     ok(world.run_for(from));
     let before = world.oracle.bytes();
-    let begun: Vec<u64> = (1..=senders).map(|place| queued(&world, place)).collect();
+    let begun: Vec<u64> = (1..=senders).map(|host| queued(&world, host)).collect();
     ok(world.run_for(to - from));
     let bytes = (world.oracle.bytes() - before) * nanos(POLL) / nanos(to - from);
     let buffer = world.options.recv_buffer;
@@ -65,7 +65,7 @@ fn moves_a_quarter(senders: usize, each: u64, from: Duration, to: Duration) {
     assert!(stats.jain > 0.9, "{stats:?}");
     let sent: Vec<f64> = (1..=senders)
         .zip(begun)
-        .map(|(place, begun)| (begun - queued(&world, place)) as f64)
+        .map(|(host, begun)| (begun - queued(&world, host)) as f64)
         .collect();
     let (sum, squares) = (
         sent.iter().sum::<f64>(),
@@ -77,7 +77,7 @@ fn moves_a_quarter(senders: usize, each: u64, from: Duration, to: Duration) {
         "{jain} for {sent:?}"
     );
     arrive(&mut world, SECOND * 20);
-    let lost = (1..=senders).filter_map(|place| Some(world.engine(place)?.counters().packets_lost));
+    let lost = (1..=senders).filter_map(|host| Some(world.engine(host)?.counters().packets_lost));
     assert_eq!(lost.sum::<u64>(), 0, "packets lost");
 }
 

@@ -11,11 +11,11 @@ use suci_sim::oracle::Spec;
 use suci_sim::workload::Sent;
 use suci_sim::world::World;
 
-/// A sender at place 0 that always has something to send to place 1, over a link without a queue:
+/// A sender on host 0 that always has something to send to host 1, over a link without a queue:
 /// credit limits it.
 fn busy(controller: ControllerChoice, latency: Duration, recv_buffer: u64) -> World {
     let mut options = Options::quiet(2);
-    // One of the seeds that make the direction from place 0 to place 1 the worse one.
+    // One of the seeds that make the direction from host 0 to host 1 the worse one.
     options.seed = 3;
     options.recv_buffer = recv_buffer;
     options.links.latency = latency;

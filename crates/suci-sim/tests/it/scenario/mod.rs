@@ -57,11 +57,11 @@ pub(crate) fn ok<E: std::fmt::Display>(result: Result<(), E>) {
 }
 
 /// Sends `count` messages, waiting whenever the engine says so.
-pub(crate) fn send(world: &mut World, place: usize, count: u32, spec: Spec) {
+pub(crate) fn send(world: &mut World, host: usize, count: u32, spec: Spec) {
     for _ in 0..count {
         let mut tries = 0;
         loop {
-            match world.send(place, spec) {
+            match world.send(host, spec) {
                 Ok(Some((Sent::Accepted, _))) => break,
                 Ok(Some((Sent::Blocked, _))) => ok(world.run_for(MS)),
                 Ok(other) => panic!("not sent: {other:?}"),
@@ -97,9 +97,9 @@ pub(crate) fn receive(world: &mut World, count: u64, within: Duration) {
     assert_eq!(world.oracle.delivered(), count);
 }
 
-/// How the sessions of a place ended.
-pub(crate) fn ended(world: &World, place: usize) -> Vec<EndReason> {
-    let events = world.events(place);
+/// How the sessions of a host ended.
+pub(crate) fn ended(world: &World, host: usize) -> Vec<EndReason> {
+    let events = world.events(host);
     events
         .iter()
         .filter_map(|(_, event)| match event {
@@ -109,9 +109,9 @@ pub(crate) fn ended(world: &World, place: usize) -> Vec<EndReason> {
         .collect()
 }
 
-/// All outcomes that a place was told at the end of sessions.
-pub(crate) fn outcomes(world: &World, place: usize) -> Vec<Outcome> {
-    let events = world.events(place);
+/// All outcomes that a host was told at the end of sessions.
+pub(crate) fn outcomes(world: &World, host: usize) -> Vec<Outcome> {
+    let events = world.events(host);
     events
         .iter()
         .filter_map(|(_, event)| match event {
@@ -123,9 +123,9 @@ pub(crate) fn outcomes(world: &World, place: usize) -> Vec<Outcome> {
         .collect()
 }
 
-/// The times at which a place lost a peer.
-pub(crate) fn lost(world: &World, place: usize) -> Vec<Instant> {
-    let events = world.events(place);
+/// The times at which a host lost a peer.
+pub(crate) fn lost(world: &World, host: usize) -> Vec<Instant> {
+    let events = world.events(host);
     events
         .iter()
         .filter(|(_, event)| matches!(event, Event::Lost { .. }))
@@ -133,18 +133,18 @@ pub(crate) fn lost(world: &World, place: usize) -> Vec<Instant> {
         .collect()
 }
 
-/// Returns how often a peer fell quiet for a place.
-pub(crate) fn quiet(world: &World, place: usize) -> usize {
-    let events = world.events(place);
+/// Returns how often a peer fell quiet for a host.
+pub(crate) fn quiet(world: &World, host: usize) -> usize {
+    let events = world.events(host);
     events
         .iter()
         .filter(|(_, event)| matches!(event, Event::Quiet { .. }))
         .count()
 }
 
-/// Returns how often a peer was up for a place.
-pub(crate) fn up(world: &World, place: usize) -> usize {
-    let events = world.events(place);
+/// Returns how often a peer was up for a host.
+pub(crate) fn up(world: &World, host: usize) -> usize {
+    let events = world.events(host);
     events
         .iter()
         .filter(|(_, event)| matches!(event, Event::Up { .. }))
