@@ -176,8 +176,8 @@ impl Entry {
         let admits = |message: &Message| {
             filter.is_none_or(|filter| filter.admits(message.from, message.channel))
         };
-        let place = kept.iter().position(admits)?;
-        let message = kept.remove(place);
+        let index = kept.iter().position(admits)?;
+        let message = kept.remove(index);
         self.kept_count.store(kept.len(), Ordering::Release);
         message
     }

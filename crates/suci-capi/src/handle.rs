@@ -41,7 +41,7 @@ const CALLS: u64 = CHANGING - 1;
 /// The lower half of a word, without the generation.
 const STATE: u64 = u32::MAX as u64;
 
-/// One place of the table, on a cache line of its own.
+/// One slot of the table, on a cache line of its own.
 #[repr(align(128))]
 struct Slot {
     word: AtomicU64,

@@ -27,7 +27,7 @@ pub struct RawMessage {
     pub(crate) user_header_length: u8,
     pub(crate) is_request: u8,
     pub(crate) reserved: u8,
-    /// The batch and the place in it; 0 is none.
+    /// The batch and the index in it; 0 is none.
     pub(crate) opaque: [u64; 2],
 }
 
@@ -48,7 +48,7 @@ impl RawMessage {
         opaque: [0; 2],
     };
 
-    fn new(message: &Message, batch: *mut Batch, place: usize) -> Self {
+    fn new(message: &Message, batch: *mut Batch, index: usize) -> Self {
         Self {
             payload: message.payload.as_ptr().cast(),
             length: message.payload.len(),
@@ -63,7 +63,7 @@ impl RawMessage {
             user_header_length: message.user_header.len() as u8,
             is_request: message.is_request().into(),
             reserved: 0,
-            opaque: [batch as u64, place as u64],
+            opaque: [batch as u64, index as u64],
         }
     }
 
@@ -123,9 +123,9 @@ impl Batch {
         // SAFETY: the batch was just given up by its box, and lives until its last message is
         // released, which cannot be before this returns.
         let messages = unsafe { &(*batch).messages };
-        for (place, message) in messages.iter().enumerate() {
+        for (index, message) in messages.iter().enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { raw.add(place).write(RawMessage::new(message, batch, place)) };
+            unsafe { raw.add(index).write(RawMessage::new(message, batch, index)) };
         }
     }
 }
@@ -145,13 +145,13 @@ pub(crate) unsafe fn give(message: Message, raw: *mut RawMessage) {
 /// Drops a message where it is. Returns its batch; null, if it was released before.
 #[inline]
 fn drop_message(raw: &mut RawMessage) -> *mut Batch {
-    let [batch, place] = raw.opaque;
+    let [batch, index] = raw.opaque;
     *raw = RawMessage::RELEASED;
     let batch = batch as *mut Batch;
     if !batch.is_null() {
         // SAFETY: the struct came from `Batch::give` and was not released before, as suci.h asks:
-        // the batch lives, and so does the message at this place. The vector does not change.
-        unsafe { ptr::drop_in_place((*batch).messages.as_ptr().add(place as usize).cast_mut()) };
+        // the batch lives, and so does the message at this index. The vector does not change.
+        unsafe { ptr::drop_in_place((*batch).messages.as_ptr().add(index as usize).cast_mut()) };
     }
     batch
 }
@@ -209,9 +209,9 @@ pub unsafe extern "C" fn suci_message_release_many(messages: *mut RawMessage, co
             return;
         }
         let (mut batch, mut dropped) = (ptr::null_mut(), 0);
-        for place in 0..count {
+        for index in 0..count {
             // SAFETY: as suci.h asks: there are `count` messages.
-            let next = drop_message(unsafe { &mut *messages.add(place) });
+            let next = drop_message(unsafe { &mut *messages.add(index) });
             if next == batch {
                 dropped += 1;
                 continue;

@@ -222,7 +222,7 @@ impl NodeOptions {
         }
         let builder = self.tune(builder)?;
         // SAFETY: the caller's promise.
-        unsafe { self.place(builder) }
+        unsafe { self.apply_texts(builder) }
     }
 
     fn accept_policy(&self) -> Result<AcceptPolicy, Failure> {
@@ -274,7 +274,7 @@ impl NodeOptions {
     ///
     /// # Safety
     /// As [`NodeOptions::builder`].
-    unsafe fn place(&self, mut builder: NodeBuilder) -> Result<NodeBuilder, Failure> {
+    unsafe fn apply_texts(&self, mut builder: NodeBuilder) -> Result<NodeBuilder, Failure> {
         // SAFETY: the caller's promise, for this and the texts below.
         if let Some(listen) = unsafe { text::optional(self.listen, "listen") }? {
             builder = builder.listen(text::named_address(listen)?);

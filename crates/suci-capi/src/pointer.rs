@@ -192,9 +192,9 @@ pub(crate) unsafe fn fill_list<T>(
         output(list, "the list")?;
     }
     let length = values.len();
-    for (place, value) in values.take(capacity).enumerate() {
-        // SAFETY: the place is below `capacity`.
-        unsafe { list.add(place).write(value) };
+    for (index, value) in values.take(capacity).enumerate() {
+        // SAFETY: the index is below `capacity`.
+        unsafe { list.add(index).write(value) };
     }
     // SAFETY: the caller's promise.
     unsafe { put(count, length) };

@@ -222,12 +222,12 @@ impl Wanted for Copied<'_> {
 /// Copies a message into a buffer, or has it kept.
 fn copy(entry: &Entry, message: Message, buffer: &mut [u8]) -> Result<(usize, Message), Failure> {
     let (length, room) = (message.payload.len(), buffer.len());
-    let Some(place) = buffer.get_mut(..length) else {
+    let Some(target) = buffer.get_mut(..length) else {
         entry.keep(message);
         let [length, buffer] = [length, room].map(|bytes| bytes as u64);
         return Err(Error::BufferTooShort { length, buffer }.into());
     };
-    place.copy_from_slice(&message.payload);
+    target.copy_from_slice(&message.payload);
     Ok((length, message))
 }
 
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn suci_recv_copy(
     guard(|| {
         pointer::output(message, "message")?;
         pointer::check_length::<u8>(capacity, "buffer")?;
-        let place: &mut [u8] = match capacity {
+        let target: &mut [u8] = match capacity {
             0 => &mut [],
             _ => {
                 pointer::output(buffer, "buffer")?;
@@ -254,9 +254,9 @@ pub unsafe extern "C" fn suci_recv_copy(
         let mut node = node.enter()?;
         let (length, taken) = if node.entry().is_shared() {
             let taken = limit::take(&mut node, timeout, &mut One)?;
-            copy(node.entry(), taken, place)?
+            copy(node.entry(), taken, target)?
         } else {
-            limit::take(&mut node, timeout, &mut Copied(place))?
+            limit::take(&mut node, timeout, &mut Copied(target))?
         };
         // SAFETY: as suci.h asks.
         unsafe {

@@ -365,10 +365,10 @@ pub unsafe extern "C" fn suci_send_many(
             return unsafe { send_plain(node, to, messages, timeout, accepted) };
         }
         let options = Some(options);
-        let item = |place: usize| {
+        let item = |index: usize| {
             let none = || Failure::argument("no such message");
             // SAFETY: as suci.h asks.
-            let bytes = unsafe { outgoing::piece(messages.get(place).ok_or_else(none)?) }?;
+            let bytes = unsafe { outgoing::piece(messages.get(index).ok_or_else(none)?) }?;
             Ok(BatchItem { to, bytes, options })
         };
         // SAFETY: as suci.h asks.
@@ -390,9 +390,9 @@ pub unsafe extern "C" fn suci_send_batch(
         unsafe { pointer::put(accepted, 0) };
         // SAFETY: as suci.h asks.
         let messages = unsafe { pointer::items(messages, count, "messages") }?;
-        let item = |place: usize| {
+        let item = |index: usize| {
             let none = || Failure::argument("no such message");
-            let message = messages.get(place).ok_or_else(none)?;
+            let message = messages.get(index).ok_or_else(none)?;
             if message.reserved != 0 {
                 return Err(Failure::argument(
                     "reserved of suci_outgoing is set: set it to 0",
@@ -451,12 +451,12 @@ pub unsafe extern "C" fn suci_broadcast(
             loan.into_iter().for_each(Loan::accept);
         }
         let mut first = None;
-        for (place, result) in each.into_iter().enumerate() {
+        for (index, result) in each.into_iter().enumerate() {
             let failure = result.err().map(Failure::from);
             if !results.is_null() {
                 let code = failure.as_ref().map_or(error::OK, Failure::code);
                 // SAFETY: as suci.h asks: there is room for one value for each peer.
-                unsafe { results.add(place).write(code) };
+                unsafe { results.add(index).write(code) };
             }
             first = first.or(failure);
         }

@@ -43,21 +43,21 @@ pub(crate) unsafe fn required<'a>(text: *const c_char, name: &str) -> Result<&'a
 /// Writes a text as far as there is room, with a null byte, and its full length.
 ///
 /// # Safety
-/// If `place` is not null, `size` bytes may be written there; if `length` is not null, a number.
+/// If `to` is not null, `size` bytes may be written there; if `length` is not null, a number.
 pub(crate) unsafe fn give(
     text: &str,
-    place: *mut c_char,
+    to: *mut c_char,
     size: usize,
     length: *mut usize,
 ) -> Result<(), Failure> {
     pointer::check_length::<u8>(size, "text")?;
     if let Some(room) = size.checked_sub(1) {
-        pointer::output(place, "text")?;
+        pointer::output(to, "text")?;
         let shown = text.floor_char_boundary(room);
         // SAFETY: `shown` is less than `size`, and at most the length of the text.
         unsafe {
-            std::ptr::copy_nonoverlapping(text.as_ptr(), place.cast(), shown);
-            place.add(shown).write(0);
+            std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), shown);
+            to.add(shown).write(0);
         }
     }
     // SAFETY: the caller's promise.
@@ -78,13 +78,13 @@ pub(crate) fn address_text(address: Option<SocketAddr>) -> AddressText {
     text
 }
 
-/// Writes an address to `place`.
+/// Writes an address to `to`.
 ///
 /// # Safety
-/// If `place` is not null, [`ADDRESS_SIZE`] bytes may be written there.
-pub(crate) unsafe fn give_address(address: SocketAddr, place: *mut c_char) -> Result<(), Failure> {
+/// If `to` is not null, [`ADDRESS_SIZE`] bytes may be written there.
+pub(crate) unsafe fn give_address(address: SocketAddr, to: *mut c_char) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
-    unsafe { pointer::give(place.cast(), address_text(Some(address)), "address") }
+    unsafe { pointer::give(to.cast(), address_text(Some(address)), "address") }
 }
 
 /// Returns the address that a numeric text names.

@@ -69,13 +69,13 @@ fn errno_of(code: c_int) -> c_int {
 
 fn set_errno(value: c_int) {
     #[cfg(any(target_os = "linux", target_os = "emscripten"))]
-    // SAFETY: the call returns the place of this thread's errno.
-    let place = unsafe { libc::__errno_location() };
+    // SAFETY: the call returns the address of this thread's errno.
+    let address = unsafe { libc::__errno_location() };
     #[cfg(not(any(target_os = "linux", target_os = "emscripten")))]
     // SAFETY: as above.
-    let place = unsafe { libc::__error() };
+    let address = unsafe { libc::__error() };
     // SAFETY: as above.
-    unsafe { *place = value };
+    unsafe { *address = value };
 }
 
 /// Runs the body of a function. On failure keeps it for `datagram_error`, sets errno and returns

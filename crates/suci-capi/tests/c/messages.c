@@ -217,13 +217,13 @@ static void announced(suci_node a, suci_node b)
 {
     enum { LENGTH = 6 << 20 };
     suci_send_options options;
-    char *memory = (char *)malloc(LENGTH), *place = (char *)malloc(LENGTH);
+    char *memory = (char *)malloc(LENGTH), *target = (char *)malloc(LENGTH);
     struct iovec piece;
     suci_item item;
     uint64_t number = 0;
     int tries, result, state = 0;
     memset(memory, 'i', LENGTH);
-    memset(place, 0, LENGTH);
+    memset(target, 0, LENGTH);
     piece.iov_base = memory;
     piece.iov_len = LENGTH;
     suci_send_options_init(&options);
@@ -240,15 +240,15 @@ static void announced(suci_node a, suci_node b)
             number = item.event.incoming.number;
             check(suci_accept(a, 1, 3, number) == SUCI_E_NEEDS_BUFFER);
             check_announcement(SUCI_E_NEEDS_BUFFER, number, LENGTH);
-            check(suci_accept_into(a, 1, 3, number, place, 10, 5) == SUCI_E_BUFFER_TOO_SHORT);
+            check(suci_accept_into(a, 1, 3, number, target, 10, 5) == SUCI_E_BUFFER_TOO_SHORT);
             check_announcement(SUCI_E_BUFFER_TOO_SHORT, number, LENGTH);
-            must(suci_accept_into(a, 1, 3, number, place, LENGTH, 1234));
+            must(suci_accept_into(a, 1, 3, number, target, LENGTH, 1234));
             check(suci_refuse(a, 1, 3, number, 0) == SUCI_E_NOT_WAITING);
             check_announcement(SUCI_E_NOT_WAITING, number, 0);
             state = 1;
         } else if (item.type == SUCI_ITEM_MESSAGE) {
-            check(item.message.payload == (void *)place && item.message.length == LENGTH);
-            check(place[0] == 'i' && place[LENGTH - 1] == 'i' && state == 1);
+            check(item.message.payload == (void *)target && item.message.length == LENGTH);
+            check(target[0] == 'i' && target[LENGTH - 1] == 'i' && state == 1);
             state = 2;
         } else if (item.event.type == SUCI_EVENT_RELEASED) {
             check(item.event.released.cookie == 1234 && state == 2);
@@ -259,7 +259,7 @@ static void announced(suci_node a, suci_node b)
     }
     check(state == 3);
     free(memory);
-    free(place);
+    free(target);
 }
 
 static void chosen(suci_node a, suci_node b)

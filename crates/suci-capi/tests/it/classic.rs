@@ -49,8 +49,8 @@ fn free_ports(count: u16) -> u16 {
     assert!(u32::from(count) <= MOST);
     for _ in 0..100 {
         let taken = TAKEN.fetch_add(count.into(), Ordering::Relaxed);
-        let place = std::process::id().wrapping_mul(61).wrapping_add(taken);
-        let first = PORTS.start + place % (PORTS.end - PORTS.start - MOST);
+        let offset = std::process::id().wrapping_mul(61).wrapping_add(taken);
+        let first = PORTS.start + offset % (PORTS.end - PORTS.start - MOST);
         let first = first as u16;
         if (first..first + count).all(is_free) {
             return first;

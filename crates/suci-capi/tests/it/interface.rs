@@ -67,8 +67,8 @@ fn the_structs_of_c_are_laid_out_as_the_list_says() {
         let name = &each.name;
         writeln!(program, "    printf(\"{name} %zu\\n\", sizeof({name}));").unwrap();
         for field in &each.fields {
-            let place = format!("offsetof({name}, {field})");
-            writeln!(program, "    printf(\"{name}.{field} %zu\\n\", {place});").unwrap();
+            let offset = format!("offsetof({name}, {field})");
+            writeln!(program, "    printf(\"{name}.{field} %zu\\n\", {offset});").unwrap();
         }
     }
     program.push_str("    return 0;\n}\n");

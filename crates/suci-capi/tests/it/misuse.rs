@@ -17,9 +17,9 @@ static suci_book books[6];
 static unsigned long calls;
 
 /* A pointer, or null if its bit is set; each has memory of its own. */
-static void *pointer(unsigned p, unsigned place)
+static void *pointer(unsigned p, unsigned index)
 {
-    return p & (1u << place) ? NULL : (void *)memory[place % 8].bytes;
+    return p & (1u << index) ? NULL : (void *)memory[index % 8].bytes;
 }
 
 static const uint64_t numbers[] = {0, 1, UINT64_MAX, (uint64_t)1 << 63, UINT32_MAX};
@@ -75,8 +75,8 @@ static void make_handles(void)
 const HANDLES: usize = 6;
 
 /// Returns the argument for a parameter.
-fn argument(function: &Function, place: usize) -> String {
-    let (kind, name) = &function.parameters[place];
+fn argument(function: &Function, index: usize) -> String {
+    let (kind, name) = &function.parameters[index];
     match kind.as_str() {
         "suci_node" => "node".into(),
         "suci_book" => "book".into(),
@@ -87,7 +87,7 @@ fn argument(function: &Function, place: usize) -> String {
         "int" if name == "fd" => "n ? -1 : -2".into(),
         "int" => "(int)numbers[n]".into(),
         "size_t" => "lengths[n]".into(),
-        _ => format!("({kind})pointer(p, {place})"),
+        _ => format!("({kind})pointer(p, {index})"),
     }
 }
 
@@ -95,7 +95,7 @@ fn argument(function: &Function, place: usize) -> String {
 fn calls(function: &Function) -> String {
     let name = &function.name;
     let all: Vec<_> = (0..function.parameters.len())
-        .map(|place| argument(function, place))
+        .map(|index| argument(function, index))
         .collect();
     let call = format!("{name}({})", all.join(", "));
     let has_handle = function

@@ -25,12 +25,12 @@ pub(crate) fn scratch() -> PathBuf {
 
 /// Builds the libraries, which no test links as Rust, and returns their folder.
 fn built() -> &'static Path {
-    static PLACE: OnceLock<PathBuf> = OnceLock::new();
-    PLACE.get_or_init(|| {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
         let program = std::env::current_exe().unwrap();
         let deps = program.parent().unwrap();
-        let place = deps.parent().unwrap().to_owned();
-        let profile = place.file_name().unwrap();
+        let directory = deps.parent().unwrap().to_owned();
+        let profile = directory.file_name().unwrap();
         let mut build = Command::new(env!("CARGO"));
         build.args([
             "build",
@@ -45,10 +45,10 @@ fn built() -> &'static Path {
         }
         build
             .arg("--target-dir")
-            .arg(place.parent().unwrap())
+            .arg(directory.parent().unwrap())
             .current_dir(crate_dir());
         run(&mut build);
-        place
+        directory
     })
 }
 

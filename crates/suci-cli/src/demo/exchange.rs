@@ -134,8 +134,8 @@ fn content(from: NodeId, to: NodeId, number: u64) -> Vec<u8> {
     let seed = u64::from(from.0) << 40 ^ u64::from(to.0) << 20 ^ number;
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let kinds = u64::try_from(LENGTHS.len()).unwrap_or(1);
-    let place = usize::try_from((state >> 32) % kinds).unwrap_or(0);
-    let length = LENGTHS.get(place).copied().unwrap_or(0);
+    let kind = usize::try_from((state >> 32) % kinds).unwrap_or(0);
+    let length = LENGTHS.get(kind).copied().unwrap_or(0);
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
         // xorshift64

@@ -21,7 +21,7 @@ use crate::node::{self, PERF};
 const WARM_UP: Duration = Duration::from_millis(100);
 
 /// Addresses of the servers.
-pub(super) enum Place<'a> {
+pub(super) enum Servers<'a> {
     /// Named on the command line.
     Network(&'a [SocketAddr]),
     /// Started together with this process.
@@ -29,9 +29,9 @@ pub(super) enum Place<'a> {
 }
 
 /// Measures everything that was asked for.
-pub(super) fn run(args: &PerfArgs, place: Place<'_>) -> Result<()> {
+pub(super) fn run(args: &PerfArgs, to: Servers<'_>) -> Result<()> {
     let plot = args.plot.as_deref().map(Plot::begin).transpose()?;
-    let mut client = Client::new(args, place)?;
+    let mut client = Client::new(args, to)?;
     let entrants = entrants(args);
     if entrants.iter().any(|e| e.contender == Contender::Tcp) {
         client.connect_tcp()?;
@@ -138,24 +138,24 @@ struct Client {
 }
 
 impl Client {
-    fn new(args: &PerfArgs, place: Place<'_>) -> Result<Self> {
+    fn new(args: &PerfArgs, to: Servers<'_>) -> Result<Self> {
         let pins = args.pin.as_ref().map_or(&[][..], |pin| pin.0.as_slice());
         if let Some(processor) = pins.first() {
             usage::pin(*processor)?;
         }
         let wait = suci_wire::wait(args.wait);
-        let appear = match place {
-            Place::Launched(_) => control::APPEAR,
-            Place::Network(_) => control::APPEAR_NAMED,
+        let appear = match to {
+            Servers::Launched(_) => control::APPEAR,
+            Servers::Network(_) => control::APPEAR_NAMED,
         };
         let payload_checksum = !args.no_payload_checksum;
         let open = |builder: NodeBuilder| {
             let builder = builder.wait(wait).payload_checksum(payload_checksum);
             builder.open()
         };
-        let (node, known) = match place {
-            Place::Launched(known) => (open(node::builder(&args.node))?, known.to_vec()),
-            Place::Network(addresses) => {
+        let (node, known) = match to {
+            Servers::Launched(known) => (open(node::builder(&args.node))?, known.to_vec()),
+            Servers::Network(addresses) => {
                 let first = addresses.first().copied();
                 let first = first.ok_or_else(|| Failure::new("no server: name its address"))?;
                 let mut node = open(node::caller(&args.node, first)?)?;

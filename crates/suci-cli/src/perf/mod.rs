@@ -31,7 +31,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<ExitCode> {
     if let Some(address) = args.listen {
         server::listen(args, address)?;
     } else if !args.servers.is_empty() {
-        client::run(args, client::Place::Network(&args.servers))?;
+        client::run(args, client::Servers::Network(&args.servers))?;
     } else if let Some(id) = suci::env::id()? {
         launched(args, id)?;
     } else {
@@ -77,7 +77,7 @@ fn launched(args: &PerfArgs, id: NodeId) -> Result<()> {
         (0, true) => Err(Failure::new(
             "one process alone measures nothing: suci run -n 2 or more",
         )),
-        (0, false) => client::run(args, client::Place::Launched(&servers)),
+        (0, false) => client::run(args, client::Servers::Launched(&servers)),
         _ => server::launched(args, address),
     }
 }

@@ -33,7 +33,7 @@ const COLOURS: [RGBColor; 7] = [
 
 /// A picture that will be drawn at the end.
 pub(super) struct Plot {
-    place: PlotTarget,
+    target: PlotTarget,
     path: PathBuf,
 }
 
@@ -49,12 +49,12 @@ enum PlotTarget {
 impl Plot {
     /// Makes sure, before anything is measured, that the picture can be put at `path`.
     pub(super) fn begin(path: &Path) -> Result<Self> {
-        let place = PlotTarget::find(path).context(format_args!(
+        let target = PlotTarget::find(path).context(format_args!(
             "--plot {} (name a file in a directory to write to)",
             path.display()
         ));
         Ok(Self {
-            place: place?,
+            target: target?,
             path: path.to_owned(),
         })
     }
@@ -62,7 +62,7 @@ impl Plot {
     /// Draws it.
     pub(super) fn finish(self, rows: &[Row]) -> Result<()> {
         let picture = draw(&panels(rows))?;
-        let put = self.place.put(picture.as_bytes());
+        let put = self.target.put(picture.as_bytes());
         put.context(format_args!("--plot {}", self.path.display()))
     }
 }
@@ -167,7 +167,7 @@ struct Point {
     max: f64,
 }
 
-/// Rows in panels and lines. The mix has no size, and values that are not above zero have no place
+/// Rows in panels and lines. The mix has no size, and values that are not above zero have no point
 /// on such axes.
 fn panels(rows: &[Row]) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();

@@ -69,11 +69,11 @@ impl Udp {
         let Some((first, rest)) = self.buffer.split_first_mut() else {
             return Ok(());
         };
-        let Some(place) = rest.get_mut(..piece.len()) else {
+        let Some(payload) = rest.get_mut(..piece.len()) else {
             return Ok(());
         };
         *first = mark.number();
-        place.copy_from_slice(piece);
+        payload.copy_from_slice(piece);
         let datagram = self.buffer.get(..=piece.len()).unwrap_or_default();
         loop {
             match self.socket.send(datagram) {

@@ -18,7 +18,7 @@ use super::notices::{Notices, Outbox};
 use crate::error::{Context, Result};
 
 /// The facts about itself and the others that a process is given.
-pub(super) struct ChildPlace<'a> {
+pub(super) struct ChildEnvironment<'a> {
     pub(super) id: u32,
     pub(super) size: u32,
     pub(super) book: &'a Path,
@@ -59,7 +59,7 @@ impl Child {
     /// the processes that end after this, and of those of `notices` that have ended for good.
     pub(super) fn start(
         program: &[OsString],
-        place: &ChildPlace<'_>,
+        environment: &ChildEnvironment<'_>,
         socket: UdpSocket,
         notices: &Notices,
         piped: bool,
@@ -70,25 +70,25 @@ impl Child {
                 status: 127,
             });
         };
-        let (told, outbox) = notices.pipe_for(place.id).map_err(|error| Refused {
+        let (told, outbox) = notices.pipe_for(environment.id).map_err(|error| Refused {
             message: match scarce(Errno::from_io_error(&error)) {
-                Some(remedy) => format!("a pipe to process {}: {error}; {remedy}", place.id),
-                None => format!("a pipe to process {}: {error}", place.id),
+                Some(remedy) => format!("a pipe to process {}: {error}; {remedy}", environment.id),
+                None => format!("a pipe to process {}: {error}", environment.id),
             },
             status: 1,
         })?;
         let mut command = Command::new(name);
         command
             .args(args)
-            .env("SUCI_ID", place.id.to_string())
-            .env("SUCI_SIZE", place.size.to_string())
-            .env("SUCI_BOOK", place.book)
+            .env("SUCI_ID", environment.id.to_string())
+            .env("SUCI_SIZE", environment.size.to_string())
+            .env("SUCI_BOOK", environment.book)
             .env("SUCI_FD", socket.as_raw_fd().to_string())
             .env(suci::env::NOTICES, told.as_raw_fd().to_string());
-        if let Some(faults) = place.faults {
+        if let Some(faults) = environment.faults {
             command.env("SUCI_FAULTS", faults);
         }
-        if place.id > 0 {
+        if environment.id > 0 {
             // Several readers of one input would each get a random part of it.
             command.stdin(Stdio::null());
         }
@@ -100,7 +100,10 @@ impl Child {
         let pid = Pid::from_child(&process);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| Refused {
             message: match scarce(Some(error)) {
-                Some(remedy) => format!("a descriptor of process {}: {error}; {remedy}", place.id),
+                Some(remedy) => format!(
+                    "a descriptor of process {}: {error}; {remedy}",
+                    environment.id
+                ),
                 None => {
                     format!("pidfd_open for pid {pid:?}: {error}; Linux 5.3 or newer is needed")
                 }
@@ -108,7 +111,7 @@ impl Child {
             status: 1,
         })?;
         Ok(Self {
-            id: place.id,
+            id: environment.id,
             process,
             pidfd,
             outbox,

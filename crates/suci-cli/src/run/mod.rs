@@ -191,14 +191,14 @@ impl<'a> Launch<'a> {
 
     /// Starts process `id` with its socket.
     fn start(&mut self, id: u32, socket: UdpSocket) -> Result<Result<(), Refused>> {
-        let place = child::ChildPlace {
+        let environment = child::ChildEnvironment {
             id,
             size: self.args.processes,
             book: self.book,
             faults: self.args.faults.as_deref(),
         };
         let (program, piped) = (&self.args.program, self.args.tag_output);
-        let mut child = match Child::start(program, &place, socket, &self.notices, piped) {
+        let mut child = match Child::start(program, &environment, socket, &self.notices, piped) {
             Ok(child) => child,
             Err(refused) => return Ok(Err(refused)),
         };
@@ -376,8 +376,8 @@ impl<'a> Launch<'a> {
 
     /// Returns a socket at the address of process `id`, which has ended.
     fn bind_again(&self, id: u32) -> Result<UdpSocket, Refused> {
-        let place = usize::try_from(id).ok();
-        let address = place.and_then(|place| self.addresses.get(place));
+        let index = usize::try_from(id).ok();
+        let address = index.and_then(|index| self.addresses.get(index));
         let bound = address.map(UdpSocket::bind).unwrap_or_else(|| {
             let unknown = std::io::ErrorKind::AddrNotAvailable;
             Err(unknown.into())

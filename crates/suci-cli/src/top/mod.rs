@@ -147,8 +147,8 @@ impl App {
             .sort_by(|a, b| key.order(a, b).then(a.name.cmp(&b.name)));
     }
 
-    /// Returns the row of the selected peer, or the first row if that peer is gone.
-    fn place(&self) -> Option<usize> {
+    /// Returns the index of the selected peer's row, or the first if that peer is gone.
+    fn selected_row(&self) -> Option<usize> {
         let found = self
             .rows
             .iter()
@@ -157,10 +157,12 @@ impl App {
     }
 
     fn move_by(&mut self, rows: isize) {
-        let Some(place) = self.place() else { return };
+        let Some(index) = self.selected_row() else {
+            return;
+        };
         let last = self.rows.len().saturating_sub(1);
-        let place = place.saturating_add_signed(rows).min(last);
-        self.selected = self.rows.get(place).map(|row| row.name);
+        let index = index.saturating_add_signed(rows).min(last);
+        self.selected = self.rows.get(index).map(|row| row.name);
     }
 
     /// Does the action of a key.
@@ -194,7 +196,7 @@ impl App {
 
     /// Asks the selected peer's node for the next mode.
     fn switch(&mut self) {
-        let Some(row) = self.place().and_then(|place| self.rows.get(place)) else {
+        let Some(row) = self.selected_row().and_then(|index| self.rows.get(index)) else {
             return;
         };
         let name = row.name;

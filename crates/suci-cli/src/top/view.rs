@@ -23,7 +23,7 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let [summary, table, detail, keys]: [Rect; 4] = areas;
     frame.render_widget(Line::styled(headline(app), BOLD), summary);
     draw_table(app, frame, table);
-    let selected = app.place().and_then(|place| app.rows.get(place));
+    let selected = app.selected_row().and_then(|index| app.rows.get(index));
     for (line, at) in details(selected).into_iter().zip(detail.rows()) {
         frame.render_widget(Line::raw(line), at);
     }
@@ -57,16 +57,16 @@ fn draw_table(app: &mut App, frame: &mut Frame<'_>, area: Rect) {
     }
     let columns = columns::fitting(area.width);
     let visible = usize::from(area.height.saturating_sub(1));
-    let place = app.place().unwrap_or(0);
+    let selected = app.selected_row().unwrap_or(0);
     // The window follows the selection, and does not begin further down than it must.
-    let lowest = (place + 1).saturating_sub(visible);
+    let lowest = (selected + 1).saturating_sub(visible);
     app.offset = app
         .offset
-        .clamp(lowest, place.max(lowest))
+        .clamp(lowest, selected.max(lowest))
         .min(app.rows.len().saturating_sub(visible).max(lowest));
     let shown = app.rows.iter().enumerate().skip(app.offset).take(visible);
     let rows = shown.map(|(at, row)| {
-        let style = if at == place { CHOSEN } else { Style::new() };
+        let style = if at == selected { CHOSEN } else { Style::new() };
         Cells::new(
             columns
                 .iter()
@@ -244,13 +244,13 @@ mod tests {
         let mut app = app(100);
         let chosen = |app: &mut App| {
             screen(app, 80, 24);
-            let place = app.place().unwrap();
+            let selected = app.selected_row().unwrap();
             assert!(
-                (app.offset..app.offset + 18).contains(&place),
-                "{place} from {}",
+                (app.offset..app.offset + 18).contains(&selected),
+                "{selected} from {}",
                 app.offset
             );
-            app.rows[place].name.peer
+            app.rows[selected].name.peer
         };
         assert_eq!(chosen(&mut app), NodeId(99), "the busiest first");
         press(&mut app, KeyCode::Down);
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(chosen(&mut app), NodeId(0));
         app.take(Vec::new());
         press(&mut app, KeyCode::Down);
-        assert_eq!(app.place(), None);
+        assert_eq!(app.selected_row(), None);
     }
 
     #[test]

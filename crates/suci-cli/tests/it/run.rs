@@ -672,7 +672,7 @@ fn a_launcher_waits_although_its_parent_ignored_sigchld() {
 #[test]
 fn others_are_killed_although_the_reason_cannot_be_written() {
     let (mut reader, mut writer) = std::io::pipe().unwrap();
-    let place = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let script = "if [ $SUCI_ID = 0 ]; then echo $$ >pid; exec sleep 60; fi; while [ ! -s pid ]; do sleep 0.05; done; exit 3";
     let mut full = 0;
     rustix::io::ioctl_fionbio(&writer, true).unwrap();
@@ -681,7 +681,7 @@ fn others_are_killed_although_the_reason_cannot_be_written() {
     }
     rustix::io::ioctl_fionbio(&writer, false).unwrap();
     let mut command = suci(&["run", "-n", "2", "--kill-on-failure", "sh", "-c", script]);
-    command.current_dir(&place).stderr(writer);
+    command.current_dir(&directory).stderr(writer);
     let mut running = Running(command.spawn().unwrap());
     drop(command);
     let begun = Instant::now();
@@ -690,7 +690,7 @@ fn others_are_killed_although_the_reason_cannot_be_written() {
         Ok(state) => state.contains(") Z "),
         Err(_) => true,
     };
-    let is_there = || match std::fs::read_to_string(place.path().join("pid")) {
+    let is_there = || match std::fs::read_to_string(directory.path().join("pid")) {
         Ok(pid) => !(pid.ends_with('\n') && is_dead(&pid)),
         Err(_) => true,
     };
@@ -710,13 +710,13 @@ fn others_are_killed_although_the_reason_cannot_be_written() {
 
 #[test]
 fn address_books_of_dead_launchers_are_removed_and_others_kept() {
-    let place = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let launch = |script: &str| {
         let mut command = suci(&["run", "-n", "1", "sh", "-c", script]);
-        command.env("TMPDIR", place.path());
+        command.env("TMPDIR", directory.path());
         command
     };
-    let books = || std::fs::read_dir(place.path()).unwrap().count();
+    let books = || std::fs::read_dir(directory.path()).unwrap().count();
     let mut dead = Running::start(&mut launch("echo ready; exec sleep 60"));
     dead.first_line();
     dead.0.kill().unwrap();
@@ -725,7 +725,7 @@ fn address_books_of_dead_launchers_are_removed_and_others_kept() {
     living.first_line();
     assert_eq!(books(), 2);
     let long_ago = std::time::SystemTime::now() - Duration::from_secs(3_600);
-    for entry in std::fs::read_dir(place.path()).unwrap() {
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
         let book = std::fs::File::open(entry.unwrap().path()).unwrap();
         book.set_modified(long_ago).unwrap();
     }
