@@ -3,8 +3,8 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | [`Asked`] | the thread's end of one call: where its result goes |
-//! | [`Asking`] | the caller's end; dropped, it cancels the call |
+//! | [`CallAnswer`] | the thread's end of one call: where its result goes |
+//! | [`PendingCall`] | the caller's end; dropped, it cancels the call |
 //! | [`OpenCalls`] | the calls of one thread, and when they are over |
 
 use super::inner::Inner;
@@ -36,19 +36,19 @@ pub(super) struct CallInfo {
 
 /// The thread's end of a call. If it is dropped without a result, the caller learns that the node
 /// is closed.
-pub(super) type Asked = Answer<Outcome, CallInfo>;
+pub(super) type CallAnswer = Answer<Outcome, CallInfo>;
 
 /// The caller's end of a call. If it is dropped before its result was taken, it cancels the call.
-pub(super) struct Asking<'a> {
+pub(super) struct PendingCall<'a> {
     shard: &'a Shard,
     reply: Reply<Outcome, CallInfo>,
     /// The thread was told, and has not given a result that was taken.
     open: bool,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> PendingCall<'a> {
     /// A call to a peer of `shard`, and the thread's end of it, which the thread has not got yet.
-    fn new(shard: &'a Shard, about: CallInfo) -> (Asked, Self) {
+    fn new(shard: &'a Shard, about: CallInfo) -> (CallAnswer, Self) {
         let (answer, reply) = pair_about(about);
         let open = false;
         (answer, Self { shard, reply, open })
@@ -69,7 +69,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         if !self.open {
             return;
@@ -95,21 +95,21 @@ impl Inner {
         &'a self,
         about: CallInfo,
         message: &'a mut Option<OutgoingMessage>,
-    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Option<Asking<'a>>, Error>> {
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Option<PendingCall<'a>>, Error>> {
         let shard = self.shard_of(about.to);
         self.sending_with(about.to, message, move |message| {
             let make = |shard: &'a Shard| {
-                let (asked, asking) = Asking::new(shard, about);
-                (Some(asked), asking)
+                let (answer, pending) = PendingCall::new(shard, about);
+                (Some(answer), pending)
             };
             let sent = self.send_with(about.to, message, make);
             let has_died = || shard.gate(about.to).is_some_and(|gate| gate.has_died());
             if matches!(sent, Err(Error::WouldBlock { .. })) && has_died() {
                 return Err(Error::ProcessDied(about.to));
             }
-            let mut asking = sent?;
-            asking.open = true;
-            Ok(Some(asking))
+            let mut pending = sent?;
+            pending.open = true;
+            Ok(Some(pending))
         })
     }
 
@@ -121,10 +121,10 @@ impl Inner {
         let requesting = self.requesting(self.about(to, None), &mut message);
         let sent = self.wait_until(deadline, requesting)?;
         let timed_out = Error::TimedOut { what: CALL, limit };
-        let Some(mut asking) = sent.transpose()?.flatten() else {
+        let Some(mut pending) = sent.transpose()?.flatten() else {
             return Err(timed_out);
         };
-        match self.wait_until(deadline, asking.waiting())? {
+        match self.wait_until(deadline, pending.waiting())? {
             Some(Some(result)) => result,
             Some(None) => Err(self.wait_for(self.ending())?),
             None => Err(timed_out),
@@ -158,10 +158,10 @@ impl Inner {
                 .await?
             }
         };
-        let Some(mut asking) = sent else {
+        let Some(mut pending) = sent else {
             return Err(Error::TimedOut { what: CALL, limit });
         };
-        match poll_fn(asking.waiting()).await {
+        match poll_fn(pending.waiting()).await {
             Some(result) => result,
             None => Err(poll_fn(self.ending()).await),
         }
@@ -169,15 +169,15 @@ impl Inner {
 
     /// Registers a call whose request the thread has not got yet, so that the thread ends it in
     /// time.
-    async fn alarm(&self, about: CallInfo) -> Result<Asking<'_>, Error> {
+    async fn alarm(&self, about: CallInfo) -> Result<PendingCall<'_>, Error> {
         let shard = self.shard_of(about.to);
-        let (asked, mut asking) = Asking::new(shard, about);
+        let (answer, mut pending) = PendingCall::new(shard, about);
         let insert = Command::run(move |worker| {
-            worker.calls.insert(asked);
+            worker.calls.insert(answer);
         });
         poll_fn(self.pushing(shard, insert)).await?;
-        asking.open = true;
-        Ok(asking)
+        pending.open = true;
+        Ok(pending)
     }
 }
 
@@ -192,34 +192,34 @@ impl CallInfo {
 /// The calls that one thread serves.
 #[derive(Default)]
 pub(super) struct OpenCalls {
-    asked: BTreeMap<CallId, Asked>,
+    open: BTreeMap<CallId, CallAnswer>,
     /// The calls that the thread ends, by the time at which it does.
     due: BTreeSet<(Instant, CallId)>,
 }
 
 impl OpenCalls {
     /// A call begins.
-    pub(super) fn insert(&mut self, asked: Asked) -> CallId {
-        let CallInfo { id, due, .. } = *asked.about();
+    pub(super) fn insert(&mut self, answer: CallAnswer) -> CallId {
+        let CallInfo { id, due, .. } = *answer.about();
         if let Some((at, _)) = due {
             self.due.insert((at, id));
         }
-        self.asked.insert(id, asked);
+        self.open.insert(id, answer);
         id
     }
 
     /// Whether a caller waits for the call.
     pub(super) fn has(&self, id: CallId) -> bool {
-        self.asked.contains_key(&id)
+        self.open.contains_key(&id)
     }
 
     /// Takes out a call that is over, with any result.
-    pub(super) fn remove(&mut self, id: CallId) -> Option<Asked> {
-        let asked = self.asked.remove(&id)?;
-        if let Some((at, _)) = asked.about().due {
+    pub(super) fn remove(&mut self, id: CallId) -> Option<CallAnswer> {
+        let answer = self.open.remove(&id)?;
+        if let Some((at, _)) = answer.about().due {
             self.due.remove(&(at, id));
         }
-        Some(asked)
+        Some(answer)
     }
 
     /// Returns the time at which the next call is over.
@@ -228,7 +228,7 @@ impl OpenCalls {
     }
 
     /// Takes out a call whose time is over at `now`.
-    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Asked> {
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<CallAnswer> {
         let (at, id) = *self.due.first()?;
         if at > now {
             return None;
@@ -238,7 +238,7 @@ impl OpenCalls {
 
     /// The calls whose callers wait no longer.
     pub(super) fn unwanted(&self) -> Vec<CallId> {
-        let unwanted = self.asked.iter().filter(|(_, asked)| !asked.is_wanted());
+        let unwanted = self.open.iter().filter(|(_, answer)| !answer.is_wanted());
         unwanted.map(|(id, _)| *id).collect()
     }
 }

@@ -4,7 +4,7 @@
 //! No other thread uses it, except for datagrams that came to a wrong socket. So each shard has
 //! cache lines of its own, and threads do not slow each other down.
 
-use super::calls::Asked;
+use super::calls::CallAnswer;
 use super::cross_shard::CrossShardMessage;
 use super::events::Events;
 use super::gate::Gate;
@@ -46,7 +46,7 @@ const LETTERS: usize = 256;
 pub(super) enum Command {
     /// Send a message that its peer's gate has let in, counted in this class: a request, if a
     /// caller waits for the reply.
-    Send(NodeId, u8, Outgoing, Option<Asked>),
+    Send(NodeId, u8, Outgoing, Option<CallAnswer>),
     /// Anything else.
     Run(Box<dyn FnOnce(&mut Worker) + Send>),
 }

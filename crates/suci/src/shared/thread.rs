@@ -3,7 +3,7 @@
 mod account;
 mod calls;
 
-use super::calls::{Asked, OpenCalls};
+use super::calls::{CallAnswer, OpenCalls};
 use super::cross_shard::CrossShardQueue;
 use super::events::EVENTS;
 use super::inner::{Inner, Phase, both};
@@ -13,7 +13,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::sys::Ready;
 use crate::wait::Awaited;
-use account::{Account, Refused, Stashed};
+use account::{Account, DeferredMessage, Refused};
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -203,8 +203,8 @@ impl Worker {
         {
             count += 1;
             match command {
-                Command::Send(to, class, message, asked) => {
-                    self.accept(to, class, message, asked);
+                Command::Send(to, class, message, answer) => {
+                    self.accept(to, class, message, answer);
                     self.driver.flush_if_wanted();
                 }
                 Command::Run(work) => work(self),
@@ -216,16 +216,16 @@ impl Worker {
         count
     }
 
-    fn accept(&mut self, to: NodeId, class: u8, message: Outgoing, asked: Option<Asked>) {
+    fn accept(&mut self, to: NodeId, class: u8, message: Outgoing, answer: Option<CallAnswer>) {
         let account = open_account(&mut self.accounts, &mut self.open, &self.ending, to);
         let size = Held::of(&message);
         account.held.change(class, |held| held.plus(size));
         account.kept.change(class, |kept| kept.plus(size));
-        let call = asked.map(|asked| self.calls.insert(asked));
+        let call = answer.map(|answer| self.calls.insert(answer));
         let now = self.driver.read_clock();
-        let stashed = Stashed::new(class, message, call, now);
-        account.stash.push_back(stashed);
-        if account.stash.len() == 1 {
+        let deferred = DeferredMessage::new(class, message, call, now);
+        account.deferred.push_back(deferred);
+        if account.deferred.len() == 1 {
             Self::offer(&mut self.driver, &mut self.calls, to, account, now);
         }
     }
@@ -243,12 +243,12 @@ impl Worker {
         let Some(account) = self.accounts.get_mut(&to) else {
             return Ok(cancelled);
         };
-        let stashed = account.cancel(channel, token);
+        let deferred = account.cancel(channel, token);
         account.balance(to, engine);
-        Ok(cancelled + stashed)
+        Ok(cancelled + deferred)
     }
 
-    /// Offers the engine the stashed messages. Returns whether it took any of them.
+    /// Offers the engine the deferred messages. Returns whether it took any of them.
     fn offer(
         driver: &mut Driver,
         calls: &mut OpenCalls,
@@ -256,14 +256,14 @@ impl Worker {
         account: &mut Account,
         now: Instant,
     ) -> bool {
-        let before = account.stash.len();
-        while let Some(stashed) = account.stash.pop_front() {
-            let Some(Stashed {
+        let before = account.deferred.len();
+        while let Some(deferred) = account.deferred.pop_front() {
+            let Some(DeferredMessage {
                 class,
                 message,
                 call,
                 ..
-            }) = account.unless_expired(stashed, now)
+            }) = account.unless_expired(deferred, now)
             else {
                 continue;
             };
@@ -292,19 +292,19 @@ impl Worker {
                         account.gate.has_classes() || account.gate.admits(held(), size),
                         "where the gate has room the engine has"
                     );
-                    let stashed = Stashed::new(class, message.into_outgoing(), call, now);
-                    account.stash.push_front(stashed);
+                    let deferred = DeferredMessage::new(class, message.into_outgoing(), call, now);
+                    account.deferred.push_front(deferred);
                     break;
                 }
-                Err(error) if let Some(asked) = call.and_then(|id| calls.remove(id)) => {
+                Err(error) if let Some(answer) = call.and_then(|id| calls.remove(id)) => {
                     account.kept.change(class, |kept| kept.minus(size));
                     // A caller that does not wait any more needs no reason.
-                    let _ = asked.give(Err(error));
+                    let _ = answer.give(Err(error));
                 }
                 Err(_) => account.refuse(refused),
             }
         }
-        account.stash.len() < before
+        account.deferred.len() < before
     }
 
     /// Hands events and messages over, as many messages as there is room for.
@@ -456,7 +456,7 @@ impl Worker {
         }
     }
 
-    /// Offers the engine its stashed messages again, hands over the events of refused ones until
+    /// Offers the engine its deferred messages again, hands over the events of refused ones until
     /// `most` wait for the program, tells the gates of failures without a handed-over event, and
     /// credits them with messages that are acknowledged or ended.
     ///
@@ -483,7 +483,7 @@ impl Worker {
             let Some(account) = accounts.get_mut(&node) else {
                 return false;
             };
-            if !account.stash.is_empty() {
+            if !account.deferred.is_empty() {
                 let now = driver.read_clock();
                 offered |= Self::offer(driver, calls, node, account, now);
             }
@@ -557,7 +557,7 @@ impl Worker {
             driver.run_cycle()
         });
         self.leave();
-        let result = self.refuse_stashed(closed);
+        let result = self.refuse_deferred(closed);
         self.stand_by();
         result
     }
@@ -597,12 +597,12 @@ impl Worker {
 
     /// Refuses the messages that the closed engine never took: each has its event, and the result
     /// of closing counts it, unless the program could hear of it before.
-    fn refuse_stashed(&mut self, closed: Result<(), Error>) -> Result<(), Error> {
-        let stashed = |(&node, account): (&NodeId, &Account)| {
-            let count = account.stash.len() + account.refused.len();
+    fn refuse_deferred(&mut self, closed: Result<(), Error>) -> Result<(), Error> {
+        let deferred = |(&node, account): (&NodeId, &Account)| {
+            let count = account.deferred.len() + account.refused.len();
             (count > 0).then_some((node, count as u64))
         };
-        let peers: Vec<_> = self.accounts.iter().filter_map(stashed).collect();
+        let peers: Vec<_> = self.accounts.iter().filter_map(deferred).collect();
         self.settle(usize::MAX);
         match peers.is_empty() {
             true => closed,

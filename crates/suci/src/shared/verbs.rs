@@ -2,7 +2,7 @@
 //! poll function. That function registers its caller's waker and says that it is pending, until it
 //! is dropped.
 
-use super::calls::Asked;
+use super::calls::CallAnswer;
 use super::inner::Inner;
 use super::shard::{Command, Shard, lock};
 use super::sleepers::Registration;
@@ -38,7 +38,7 @@ impl Inner {
         &'a self,
         to: NodeId,
         message: OutgoingMessage,
-        make: impl FnOnce(&'a Shard) -> (Option<Asked>, R),
+        make: impl FnOnce(&'a Shard) -> (Option<CallAnswer>, R),
     ) -> Result<R, Error> {
         message.check()?;
         self.check_open()?;
@@ -63,8 +63,8 @@ impl Inner {
         if !gate.debit(class, held) {
             return Err(Error::would_block(to, outgoing));
         }
-        let (asked, made) = make(shard);
-        match shard.push(Command::Send(to, class, outgoing, asked)) {
+        let (answer, made) = make(shard);
+        match shard.push(Command::Send(to, class, outgoing, answer)) {
             Ok(()) => {
                 if class > Priority::DEFAULT.class() {
                     shard.urgent.store(true, Ordering::Relaxed);

@@ -38,7 +38,7 @@ pub(crate) struct NodeInfo {
 /// together.
 #[derive(Debug)]
 pub(crate) struct Publisher {
-    sheet: Arc<Mutex<Sheet>>,
+    file: Arc<Mutex<NodeFile>>,
     /// The index of this thread among the node's.
     index: usize,
     /// The number of the node's threads.
@@ -54,7 +54,7 @@ pub(crate) struct Publisher {
 
 /// A node's file, and the last numbers of each of its threads.
 #[derive(Debug)]
-struct Sheet {
+struct NodeFile {
     map: Map,
     /// To be removed at the end; memory without a name has none.
     path: Option<Arc<Path>>,
@@ -124,18 +124,18 @@ impl Publisher {
     ) -> io::Result<Self> {
         let map = Map::new(file, layout::WORDS)?;
         describe(&map, about);
-        let sheet = Sheet {
+        let file = NodeFile {
             map,
             path,
             clock: now,
             parts: vec![Part::default()],
         };
-        Ok(Self::at(Arc::new(Mutex::new(sheet)), 0, 1, now))
+        Ok(Self::at(Arc::new(Mutex::new(file)), 0, 1, now))
     }
 
-    fn at(sheet: Arc<Mutex<Sheet>>, index: usize, count: usize, now: Instant) -> Self {
+    fn at(file: Arc<Mutex<NodeFile>>, index: usize, count: usize, now: Instant) -> Self {
         Self {
-            sheet,
+            file,
             index,
             count,
             due: now,
@@ -149,18 +149,18 @@ impl Publisher {
     /// Makes one publisher for each of the node's `count` threads. The file goes away with the
     /// last.
     pub(crate) fn divide(self, count: usize) -> Vec<Self> {
-        self.sheet().parts = vec![Part::default(); count];
-        let part = |index| Self::at(Arc::clone(&self.sheet), index, count, self.due);
+        self.file().parts = vec![Part::default(); count];
+        let part = |index| Self::at(Arc::clone(&self.file), index, count, self.due);
         (0..count).map(part).collect()
     }
 
-    fn sheet(&self) -> MutexGuard<'_, Sheet> {
-        self.sheet.lock().unwrap_or_else(PoisonError::into_inner)
+    fn file(&self) -> MutexGuard<'_, NodeFile> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file's path, if it has a name.
     pub(crate) fn path(&self) -> Option<Arc<Path>> {
-        self.sheet().path.clone()
+        self.file().path.clone()
     }
 
     /// Whether it is time.
@@ -175,9 +175,9 @@ impl Publisher {
 
     /// Does the request from outside. Only the user of this process can write to the file.
     pub(crate) fn serve(&self, now: Instant, engine: &mut Engine) {
-        let sheet = self.sheet();
-        let word = sheet.map.get(slot::REQUEST);
-        if word == sheet.map.get(slot::DONE) {
+        let file = self.file();
+        let word = file.map.get(slot::REQUEST);
+        if word == file.map.get(slot::DONE) {
             return;
         }
         if let Some(request) = Request::of(word) {
@@ -187,7 +187,7 @@ impl Publisher {
             // A peer that is unknown has no mode: the request is done with.
             let _ = engine.change_options(now, request.node, |o| o.mode = request.mode);
         }
-        sheet.map.put_last(slot::DONE, word);
+        file.map.put_last(slot::DONE, word);
     }
 
     /// Stores everything.
@@ -195,8 +195,8 @@ impl Publisher {
         self.due = now + INTERVAL;
         self.published = happened(engine);
         self.choose(now, engine);
-        let mut sheet = self.sheet();
-        if let Some(part) = sheet.parts.get_mut(self.index) {
+        let mut file = self.file();
+        if let Some(part) = file.parts.get_mut(self.index) {
             part.counters = *engine.counters();
             part.socket = *socket;
             part.known = engine.peer_count();
@@ -205,7 +205,7 @@ impl Publisher {
             part.peers
                 .extend(shown.filter_map(|&node| engine.peer_stats(node)));
         }
-        sheet.store(now);
+        file.store(now);
     }
 
     /// Chooses the peers to be shown: all, or those with most packets since the last choice. Each
@@ -256,7 +256,7 @@ pub(super) fn busiest(mut all: Vec<(u64, NodeId)>, room: usize) -> Vec<NodeId> {
     all.iter().take(room).map(|(_, node)| *node).collect()
 }
 
-impl Sheet {
+impl NodeFile {
     /// Stores the numbers of the threads: counters in sum, peers one after the other.
     fn store(&mut self, now: Instant) {
         self.clock = self.clock.max(now);
@@ -291,7 +291,7 @@ impl Sheet {
 }
 
 /// Removes the file's name. A reader that has the file open reads the last publication.
-impl Drop for Sheet {
+impl Drop for NodeFile {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
             // Another thread that removed it first did the same.

@@ -10,7 +10,7 @@ use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{CANCELLED, CLASSES, CallId, EXPIRED, Engine, Event, Outgoing, UNNUMBERED};
 
 /// A message that the engine did not take yet.
-pub(super) struct Stashed {
+pub(super) struct DeferredMessage {
     pub(super) class: u8,
     pub(super) message: Outgoing,
     /// The call, if the message is a request.
@@ -19,7 +19,7 @@ pub(super) struct Stashed {
     since: Instant,
 }
 
-impl Stashed {
+impl DeferredMessage {
     /// A message whose deadline counts from `since` on.
     pub(super) const fn new(
         class: u8,
@@ -69,11 +69,11 @@ pub(super) struct Account {
     pub(super) held: ByClass,
     /// Messages that the engine did not take yet. It would have room for them, but the session is
     /// suspended, or the program has not received the messages of those before.
-    pub(super) stash: VecDeque<Stashed>,
+    pub(super) deferred: VecDeque<DeferredMessage>,
     /// Messages that the engine refused, since the session is closing or has too many channels, and
     /// whose events were not handed over yet.
     pub(super) refused: VecDeque<Refused>,
-    /// Messages in the stash, and refused ones.
+    /// Deferred messages, and refused ones.
     pub(super) kept: ByClass,
     /// Refused messages.
     pub(super) refused_held: Held,
@@ -100,7 +100,7 @@ impl Account {
         Self {
             gate,
             held: ByClass::default(),
-            stash: VecDeque::new(),
+            deferred: VecDeque::new(),
             refused: VecDeque::new(),
             kept: ByClass::default(),
             refused_held: Held::default(),
@@ -117,37 +117,41 @@ impl Account {
     /// Cancels the messages on `channel` with this token that the engine did not take yet. Returns
     /// how many.
     pub(super) fn cancel(&mut self, channel: ChannelId, token: u64) -> u64 {
-        let (cancelled, kept) = core::mem::take(&mut self.stash)
+        let (cancelled, kept) = core::mem::take(&mut self.deferred)
             .into_iter()
-            .partition::<VecDeque<_>, _>(|stashed| {
-                let message = &stashed.message;
-                stashed.call.is_none() && (message.channel, message.token) == (channel, token)
+            .partition::<VecDeque<_>, _>(|deferred| {
+                let message = &deferred.message;
+                deferred.call.is_none() && (message.channel, message.token) == (channel, token)
             });
-        self.stash = kept;
+        self.deferred = kept;
         let count = cancelled.len() as u64;
-        for stashed in cancelled {
-            self.take_back(stashed, CANCELLED);
+        for deferred in cancelled {
+            self.take_back(deferred, CANCELLED);
         }
         count
     }
 
     /// Returns the message with the rest of its deadline, counted from `now`, unless that has
     /// passed.
-    pub(super) fn unless_expired(&mut self, mut stashed: Stashed, now: Instant) -> Option<Stashed> {
-        if let Some(deadline) = &mut stashed.message.deadline {
-            let waited = now.since(stashed.since);
+    pub(super) fn unless_expired(
+        &mut self,
+        mut deferred: DeferredMessage,
+        now: Instant,
+    ) -> Option<DeferredMessage> {
+        if let Some(deadline) = &mut deferred.message.deadline {
+            let waited = now.since(deferred.since);
             if waited > *deadline {
-                self.take_back(stashed, EXPIRED);
+                self.take_back(deferred, EXPIRED);
                 return None;
             }
             *deadline -= waited;
         }
-        Some(stashed)
+        Some(deferred)
     }
 
     /// Takes note that a message was cancelled before the engine took it.
-    fn take_back(&mut self, stashed: Stashed, reason: u64) {
-        let mut refused = Refused::new(stashed.class, &stashed.message);
+    fn take_back(&mut self, deferred: DeferredMessage, reason: u64) {
+        let mut refused = Refused::new(deferred.class, &deferred.message);
         refused.reason = reason;
         match refused.notify {
             true => self.refuse(refused),

@@ -28,28 +28,28 @@ impl Worker {
                 self.replies_left = engine.has_call();
                 break;
             };
-            let Some(asked) = self.calls.remove(id) else {
+            let Some(answer) = self.calls.remove(id) else {
                 continue;
             };
-            let to = asked.about().to;
+            let to = answer.about().to;
             let result = match result {
                 Ok((from, reply)) => Ok(Message::new(from, reply)),
                 Err(error) => Err(Error::from_call(to, error)),
             };
             let bytes = result.as_ref().ok();
             bytes.into_iter().for_each(|reply| shard.gives_reply(reply));
-            if let Err(Ok(reply)) = asked.give(result) {
+            if let Err(Ok(reply)) = answer.give(result) {
                 shard.took_reply(&reply);
                 engine.count_late_replies(1);
             }
         }
         if self.calls.next_due().is_some() {
             let now = self.driver.read_clock();
-            while let Some(asked) = self.calls.pop_due(now) {
-                self.driver.engine.cancel_call(asked.about().id);
-                let error = asked.about().timed_out();
+            while let Some(answer) = self.calls.pop_due(now) {
+                self.driver.engine.cancel_call(answer.about().id);
+                let error = answer.about().timed_out();
                 // As above.
-                let _ = asked.give(Err(error));
+                let _ = answer.give(Err(error));
             }
         }
         if self.ending.shard().cancelled.swap(false, Ordering::Acquire) {
