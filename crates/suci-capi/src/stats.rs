@@ -366,7 +366,7 @@ pub extern "C" fn suci_wait_reason_name(reason: u32) -> *const c_char {
         5 => c"session_memory",
         6 => c"channel_memory",
         7 => c"answer",
-        8 => c"controller",
+        8 => c"steering",
         9 => c"cap",
         10 => c"socket",
         _ => c"",

@@ -28,7 +28,7 @@ pub enum WaitReason {
     /// The RTS of a large message was sent, and the receiver has not answered.
     Answer,
     /// The program's steering function ([`Steer`](crate::Steer)) holds the messages back.
-    Controller,
+    Steering,
     /// The rate cap that the program set holds the messages back
     /// ([`crate::Engine::change_options`]).
     Cap,
@@ -50,7 +50,7 @@ impl WaitReason {
         Self::SessionMemory,
         Self::ChannelMemory,
         Self::Answer,
-        Self::Controller,
+        Self::Steering,
         Self::Cap,
         Self::Socket,
     ];
@@ -67,7 +67,7 @@ impl WaitReason {
             Self::SessionMemory => "session_memory",
             Self::ChannelMemory => "channel_memory",
             Self::Answer => "answer",
-            Self::Controller => "controller",
+            Self::Steering => "steering",
             Self::Cap => "cap",
             Self::Socket => "socket",
         }

@@ -72,8 +72,8 @@
  *   A limit bounds waiting. A call may work for up to about 1.5 ms beyond it.
  *
  * BLOCKING. "Blocks: no" means that the call never waits. "Blocks: timeout" means that it waits for
- *   at most `timeout`. "Blocks: turn" means that on a threaded node the call waits until an I/O
- *   thread has done it (microseconds), and that on a caller-driven node it never waits.
+ *   at most `timeout`. "Blocks: I/O thread" means that on a threaded node the call waits until an
+ *   I/O thread has done it (microseconds), and that on a caller-driven node it never waits.
  *
  * SIGNALS. A signal does not end a call: the call goes on until its time limit. A signal handler
  *   that wants to end it calls suci_wake(), which is async-signal-safe. No function returns EINTR.
@@ -317,9 +317,9 @@ int suci_book_count(suci_book book, size_t *count);
  * Blocks: no. Threads: any. */
 int suci_book_entry(suci_book book, size_t index, uint32_t *node);
 
-/* Gives an address of `node`: the one at place `index` of those that are tried in turn, from 0 (a
- * host name may have up to 8). `address` has room for SUCI_ADDRESS_SIZE bytes. Errors:
- * SUCI_E_NOT_FOUND. Blocks: no. Threads: any. */
+/* Gives an address of `node`: the one at `index`, from 0, of those that are tried in turn (a host
+ * name may have up to 8). `address` has room for SUCI_ADDRESS_SIZE bytes. Errors: SUCI_E_NOT_FOUND.
+ * Blocks: no. Threads: any. */
 int suci_book_address(suci_book book, uint32_t node, size_t index, char *address);
 
 /* Gives the book as the text that suci_book_parse() reads. Blocks: no. Threads: any. */
@@ -371,7 +371,7 @@ typedef struct suci_node_options {
     uint32_t size;                /* Set by suci_node_options_init(). */
     uint32_t threads;             /* 0: caller-driven. 1 to 256: I/O threads. Default 0. Each has a
                                      socket and serves the peers whose ID, modulo 256 and then
-                                     modulo `threads`, is its place. */
+                                     modulo `threads`, is its index. */
     int64_t id;                   /* The node ID. Default -1: the variable SUCI_ID. */
     const char *listen;           /* The local "address:port"; port 0 lets the system choose.
                                      Default null: the book's entry; without one 127.0.0.1:0. */
@@ -521,13 +521,13 @@ int suci_wake(suci_node node);
  * --------------------------------------------------------------------------------------------- */
 
 /* Enters a peer at a numeric "address:port"; the address of a known peer is replaced for its next
- * connection. For host names use a book.
- * Errors: SUCI_E_ADDRESS, _INSECURE, _UNREACHABLE, _TOO_MANY_PEERS. Blocks: turn. Threads: node. */
+ * connection. For host names use a book. Errors: SUCI_E_ADDRESS, _INSECURE, _UNREACHABLE,
+ * _TOO_MANY_PEERS. Blocks: I/O thread. Threads: node. */
 int suci_add_peer(suci_node node, uint32_t peer, const char *address);
 
 /* Removes a peer: its session ends at once, and from then on it is unknown. *had_session, if not
- * null, becomes whether there was a session. If so, SUCI_EVENT_ENDED follows.
- * Errors: SUCI_E_UNKNOWN_PEER. Blocks: turn. Threads: node. */
+ * null, becomes whether there was a session. If so, SUCI_EVENT_ENDED follows. Errors:
+ * SUCI_E_UNKNOWN_PEER. Blocks: I/O thread. Threads: node. */
 int suci_remove_peer(suci_node node, uint32_t peer, bool *had_session);
 
 /* The state of the link to a peer. */
@@ -550,7 +550,7 @@ typedef struct suci_peer_info {
 } suci_peer_info;
 
 /* Fills `peers` with all peers by ascending ID, at most `capacity`. *count becomes the number of
- * all, also of those that did not fit. `peers` may be null if `capacity` is 0. Blocks: turn.
+ * all, also of those that did not fit. `peers` may be null if `capacity` is 0. Blocks: I/O thread.
  * Threads: node. */
 int suci_peers(suci_node node, suci_peer_info *peers, size_t capacity, size_t *count);
 
@@ -967,7 +967,7 @@ void suci_item_release(suci_item *item);
  * --------------------------------------------------------------------------------------------- */
 
 /* Takes an announced message into memory of the library; it arrives as any other. Errors:
- * SUCI_E_NEEDS_BUFFER: it is too long for that. Blocks: turn. Threads: node. */
+ * SUCI_E_NEEDS_BUFFER: it is too long for that. Blocks: I/O thread. Threads: node. */
 int suci_accept(suci_node node, uint32_t from, uint32_t channel, uint64_t number);
 
 /* Takes an announced message into the program's memory: `capacity` bytes at `buffer`. They pass to
@@ -975,11 +975,11 @@ int suci_accept(suci_node node, uint32_t from, uint32_t channel, uint64_t number
  * other, and its payload points to `buffer`: read it until the message is released. When it was
  * released, or its session ended before it came, SUCI_EVENT_RELEASED with `cookie` comes once, and
  * the memory is the program's again. Errors: SUCI_E_BUFFER_TOO_SHORT: suci_last_error_info() tells
- * the length. Blocks: turn. Threads: node. */
+ * the length. Blocks: I/O thread. Threads: node. */
 int suci_accept_into(suci_node node, uint32_t from, uint32_t channel, uint64_t number,
                      void *buffer, size_t capacity, uint64_t cookie);
 
-/* Refuses an announced message; its sender learns `reason`. Blocks: turn. Threads: node. */
+/* Refuses an announced message; its sender learns `reason`. Blocks: I/O thread. Threads: node. */
 int suci_refuse(suci_node node, uint32_t from, uint32_t channel, uint64_t number, uint64_t reason);
 
 /* ------------------------------------------------------------------------------------------------
@@ -1038,17 +1038,17 @@ static inline void suci_peer_options_init(suci_peer_options *options)
     (void)suci_peer_options_init_sized(options, sizeof *options);
 }
 
-/* Gives the peer's settings. Set options->size first, or init it. Errors: SUCI_E_SIZE. Blocks:
- * turn. Threads: node. */
+/* Gives the peer's settings. Set options->size first, or init it. Errors: SUCI_E_SIZE. Blocks: I/O
+ * thread. Threads: node. */
 int suci_peer_get_options(suci_node node, uint32_t peer, suci_peer_options *options);
 
 /* Sets the peer's settings. Begin with suci_peer_get_options() and change what should be different.
- * Errors: SUCI_E_SIZE, SUCI_E_CONFIG; nothing changes then. Blocks: turn. Threads: node. */
+ * Errors: SUCI_E_SIZE, SUCI_E_CONFIG; nothing changes then. Blocks: I/O thread. Threads: node. */
 int suci_peer_set_options(suci_node node, uint32_t peer, const suci_peer_options *options);
 
 /* Sets how urgent a channel is beside others of the peer, in both directions: class 0 to 7, weight
  * 1 to 255. The priority of other channels is class 3, weight 16. Errors: SUCI_E_CHANNELS,
- * SUCI_E_RESERVED_CHANNEL. Blocks: turn. Threads: node. */
+ * SUCI_E_RESERVED_CHANNEL. Blocks: I/O thread. Threads: node. */
 int suci_peer_set_channel_priority(suci_node node, uint32_t peer, uint32_t channel,
                                    uint8_t priority_class, uint8_t priority_weight);
 
@@ -1060,21 +1060,21 @@ typedef struct suci_limits {
                                      as the library decides. */
 } suci_limits;
 
-/* Sets the limits that the program's own controller decided, in place of those before. A controller
- * is a thread or a timer of the program: it reads suci_peer_get_stats(), decides, and calls this.
- * Null removes the limits. They survive connections. Blocks: turn. Threads: node. */
+/* Sets the limits that the program decided, in place of those before. A thread or a timer of the
+ * program reads suci_peer_get_stats(), decides, and calls this. Null removes the limits. They
+ * survive connections. Blocks: I/O thread. Threads: node. */
 int suci_peer_steer(suci_node node, uint32_t peer, const suci_limits *limits);
 
-/* Opens a connection before there is anything to send. Blocks: turn. Threads: node. */
+/* Opens a connection before there is anything to send. Blocks: I/O thread. Threads: node. */
 int suci_peer_connect(suci_node node, uint32_t peer);
 
 /* Holds back all messages to and from the peer until suci_peer_resume(). What was accepted is kept
  * and flows afterwards; meanwhile sending fails on both sides with SUCI_E_SUSPENDED. The peer's
- * program gets SUCI_EVENT_SUSPENDED. The suspension ends with the session, too. Blocks: turn.
+ * program gets SUCI_EVENT_SUSPENDED. The suspension ends with the session, too. Blocks: I/O thread.
  * Threads: node. */
 int suci_peer_suspend(suci_node node, uint32_t peer);
 
-/* Undoes suci_peer_suspend(). Messages flow unless the peer suspended, too. Blocks: turn.
+/* Undoes suci_peer_suspend(). Messages flow unless the peer suspended, too. Blocks: I/O thread.
  * Threads: node. */
 int suci_peer_resume(suci_node node, uint32_t peer);
 
@@ -1082,26 +1082,27 @@ int suci_peer_resume(suci_node node, uint32_t peer);
  * program gets SUCI_EVENT_CHANNEL_FINISHED, and both sides forget the channel; its number cannot be
  * used again in this session. *finished, if not null, becomes true, or false if the channel was
  * finished before or the session is closing. Errors: SUCI_E_CHANNELS, SUCI_E_RESERVED_CHANNEL.
- * Blocks: turn. Threads: node. */
+ * Blocks: I/O thread. Threads: node. */
 int suci_peer_finish_channel(suci_node node, uint32_t peer, uint32_t channel, bool *finished);
 
 /* Takes back those messages on `channel` that have this cookie and of which nothing was sent yet.
  * *count, if not null, becomes their number. For each that has SUCI_SEND_NOTIFY,
- * SUCI_EVENT_NOT_DELIVERED comes with the reason SUCI_CANCELLED. Blocks: turn. Threads: node. */
+ * SUCI_EVENT_NOT_DELIVERED comes with the reason SUCI_CANCELLED. Blocks: I/O thread. Threads:
+ * node. */
 int suci_peer_cancel(suci_node node, uint32_t peer, uint32_t channel, uint64_t cookie,
                      uint64_t *count);
 
 /* Sends everything again that is not acknowledged: for peers with manual_retransmission. Blocks:
- * turn. Threads: node. */
+ * I/O thread. Threads: node. */
 int suci_peer_retransmit(suci_node node, uint32_t peer);
 
 /* Closes the session: waits in the background until the peer has everything, for at most
  * `patience`, then tells it. *had_session, if not null, becomes whether there is a session. If so,
- * SUCI_EVENT_ENDED follows. Blocks: turn. Threads: node. */
+ * SUCI_EVENT_ENDED follows. Blocks: I/O thread. Threads: node. */
 int suci_peer_close(suci_node node, uint32_t peer, int64_t patience, bool *had_session);
 
 /* Ends the session at once, whatever was not delivered. *had_session is as in suci_peer_close().
- * Blocks: turn. Threads: node. */
+ * Blocks: I/O thread. Threads: node. */
 int suci_peer_reset(suci_node node, uint32_t peer, bool *had_session);
 
 /* Gives the number of messages accepted and not yet acknowledged, and their bytes of payload and
@@ -1110,15 +1111,16 @@ int suci_peer_queue(suci_node node, uint32_t peer, uint64_t *messages, uint64_t 
 
 /* Gives how many messages of `channel`, counted without a gap from the first of this session, are
  * done: the peer's library holds them, its program refused them, or this one took them back. 0 for
- * an unknown peer. Blocks: turn. Threads: node. */
+ * an unknown peer. Blocks: I/O thread. Threads: node. */
 int suci_peer_delivered(suci_node node, uint32_t peer, uint32_t channel, uint64_t *messages);
 
 /* Gives the bytes that the peer would take now as one message on `channel`, if nothing were queued
- * before it. 0 while it is not up, and for an unknown peer. Blocks: turn. Threads: node. */
+ * before it. 0 while it is not up, and for an unknown peer. Blocks: I/O thread. Threads: node. */
 int suci_peer_remote_window(suci_node node, uint32_t peer, uint32_t channel, uint64_t *bytes);
 
 /* Gives the name of the congestion controller that decides now, as "lan"; "" without a connection
- * and for an unknown peer. `size` and `length` are as for the book. Blocks: turn. Threads: node. */
+ * and for an unknown peer. `size` and `length` are as for the book. Blocks: I/O thread. Threads:
+ * node. */
 int suci_peer_controller(suci_node node, uint32_t peer, char *text, size_t size, size_t *length);
 
 /* Why messages wait. */
@@ -1131,7 +1133,7 @@ enum suci_wait_reason {
     SUCI_WAITS_FOR_SESSION_MEMORY = 5, /* The receiver's program left too many messages untaken. */
     SUCI_WAITS_FOR_CHANNEL_MEMORY = 6, /* The same on one channel. */
     SUCI_WAITS_FOR_ANSWER = 7,        /* A large message asked first. */
-    SUCI_WAITS_FOR_CONTROLLER = 8,    /* suci_peer_steer() holds messages back. */
+    SUCI_WAITS_FOR_STEERING = 8,      /* suci_peer_steer() holds messages back. */
     SUCI_WAITS_FOR_CAP = 9,           /* The rate cap. */
     SUCI_WAITS_FOR_SOCKET = 10,       /* The socket of this node took no more. */
     SUCI_WAITS_FOR_NOTHING = 255
@@ -1186,8 +1188,8 @@ typedef struct suci_peer_stats {
     suci_waited waits[SUCI_WAIT_REASONS]; /* By enum suci_wait_reason. */
 } suci_peer_stats;
 
-/* Gives what is known about the peer now. Set stats->size first. Errors: SUCI_E_SIZE. Blocks: turn.
- * Threads: node. */
+/* Gives what is known about the peer now. Set stats->size first. Errors: SUCI_E_SIZE. Blocks: I/O
+ * thread. Threads: node. */
 int suci_peer_get_stats(suci_node node, uint32_t peer, suci_peer_stats *stats);
 
 /* ------------------------------------------------------------------------------------------------
@@ -1260,17 +1262,17 @@ typedef struct suci_socket_counters {
     uint64_t fault_discarded;     /* and lost because they held too many. */
 } suci_socket_counters;
 
-/* Gives the node's counters. Set counters->size first. Errors: SUCI_E_SIZE. Blocks: turn.
+/* Gives the node's counters. Set counters->size first. Errors: SUCI_E_SIZE. Blocks: I/O thread.
  * Threads: node. */
 int suci_node_counters(suci_node node, suci_counters *counters);
 
 /* Gives the counters of the node's sockets. Set counters->size first. Errors: SUCI_E_SIZE. Blocks:
- * turn. Threads: node. */
+ * I/O thread. Threads: node. */
 int suci_node_socket_counters(suci_node node, suci_socket_counters *counters);
 
-/* Gives the counters of the I/O thread at place `thread`, from 0, and of its socket; either may be
- * null. Errors: SUCI_E_SIZE; SUCI_E_NOT_FOUND: there is no such thread; SUCI_E_NODE_KIND on a
- * caller-driven node. Blocks: turn. Threads: node. */
+/* Gives the counters of the I/O thread with the index `thread`, from 0, and of its socket; either
+ * may be null. Errors: SUCI_E_SIZE; SUCI_E_NOT_FOUND: there is no such thread; SUCI_E_NODE_KIND on
+ * a caller-driven node. Blocks: I/O thread. Threads: node. */
 int suci_node_thread_counters(suci_node node, uint32_t thread, suci_counters *counters,
                               suci_socket_counters *socket);
 
@@ -1289,9 +1291,9 @@ typedef struct suci_share_stats {
                                      1/n if one of n has all. */
 } suci_share_stats;
 
-/* Gives how the receive buffer of the socket at place `thread` is shared out (0 on a caller-driven
- * node). Set stats->size first. Errors: SUCI_E_SIZE; SUCI_E_NOT_FOUND. Blocks: turn.
- * Threads: node. */
+/* Gives how the receive buffer of the socket of I/O thread `thread` is shared out (0 on a
+ * caller-driven node). Set stats->size first. Errors: SUCI_E_SIZE; SUCI_E_NOT_FOUND. Blocks: I/O
+ * thread. Threads: node. */
 int suci_node_share_stats(suci_node node, uint32_t thread, suci_share_stats *stats);
 
 /* ------------------------------------------------------------------------------------------------

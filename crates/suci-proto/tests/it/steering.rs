@@ -57,7 +57,7 @@ fn a_pause_holds_messages_and_nothing_else() {
     pair.run(Duration::from_secs(60));
     assert!(pair.received(1).is_empty());
     let stats = pair.stats(0);
-    assert_eq!(stats.waiting, Some(WaitReason::Controller));
+    assert_eq!(stats.waiting, Some(WaitReason::Steering));
     assert_eq!(stats.link, Link::Up, "signs of life go on");
     assert!(pair.events(0).is_empty());
     // The other direction is controlled by the other host.
@@ -264,7 +264,7 @@ fn a_pace_spreads_packets_over_time() {
     pair.send(0, message(&[7; 100_000]));
     pair.run(Duration::from_millis(350));
     assert!(pair.received(1).is_empty(), "half a second at that pace");
-    let waited = pair.stats(0).waits.get(WaitReason::Controller).nanos;
+    let waited = pair.stats(0).waits.get(WaitReason::Steering).nanos;
     assert!(waited > 200_000_000, "{waited}");
     pair.run(Duration::from_millis(300));
     assert_eq!(pair.received(1).len(), 1);

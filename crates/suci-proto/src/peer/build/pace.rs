@@ -45,7 +45,7 @@ impl Connection {
     /// forbids its data, it is a PING.
     pub(super) fn may_send(&mut self, now: Instant, size: u64) -> Result<(), WaitReason> {
         if self.is_held(size) {
-            return Err(WaitReason::Controller);
+            return Err(WaitReason::Steering);
         }
         if self.pending.probes > 0 {
             return Ok(());
@@ -67,7 +67,7 @@ impl Connection {
         self.paced_until = Some(self.pacer.next_time(now, rate, wanted));
         Err(match self.network_rate(now) {
             Some(network) if network <= rate => WaitReason::Pacing,
-            _ => WaitReason::Controller,
+            _ => WaitReason::Steering,
         })
     }
 
