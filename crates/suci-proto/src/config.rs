@@ -2,6 +2,7 @@
 
 use crate::congestion::ControllerChoice;
 use crate::limits;
+use crate::message::PlacedBy;
 use crate::time::Duration;
 use crate::wire::Mode;
 
@@ -77,6 +78,9 @@ pub struct Config {
     /// The congestion controller that connections begin with; default [`ControllerChoice::Auto`].
     /// [`PeerOptions`](crate::PeerOptions) change it for one peer.
     pub controller: ControllerChoice,
+    /// Names memory for messages that begin; default none. Then the node has no layers whose
+    /// messages go to handlers: they go to the program.
+    pub placement: PlacedBy,
     /// Number of a connection's first packet; default 0. Tests begin near 2^64.
     pub first_packet_number: u64,
 }
@@ -102,6 +106,7 @@ impl Default for Config {
             ecn: true,
             rate_cap: None,
             controller: ControllerChoice::Auto,
+            placement: PlacedBy::default(),
             first_packet_number: 0,
         }
     }

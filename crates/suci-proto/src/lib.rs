@@ -55,7 +55,7 @@ pub use counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
     CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, MemberState,
-    OptionsError, PeerError, REPLY_TOO_LONG, RouteQuery, SendError, TX_BUDGET, Undelivered,
+    OptionsError, PeerError, RemoteInput, RouteQuery, SendError, TX_BUDGET, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,
@@ -63,7 +63,8 @@ pub use event::{
 pub use filter::Filter;
 pub use log::{DropReason, LogRecord};
 pub use message::{
-    CANCELLED, Data, EXPIRED, Message, Outcome, Outgoing, ReceiveBuffer, SMALL, SmallOutgoing,
+    CANCELLED, Data, EXPIRED, LentMemory, Message, Outcome, Outgoing, PlacedBy, Placement,
+    ReceiveBuffer, SMALL, SmallOutgoing, TOO_LONG,
 };
 pub use options::PeerOptions;
 pub use scheduler::{CLASSES, Priority, PriorityError};

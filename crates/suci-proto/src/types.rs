@@ -80,6 +80,15 @@ const REPLIES: u32 = 1 << 24;
 /// The layer of channels that carry messages of groups, in the top byte.
 const GROUPS: u32 = 2 << 24;
 
+/// The layer of active messages, in the top byte.
+const ACTIVE: u32 = 3 << 24;
+
+/// The layer of one-sided operations, in the top byte.
+const REMOTE: u32 = 4 << 24;
+
+/// The layer of the answers to one-sided operations, in the top byte.
+const REMOTE_REPLIES: u32 = 5 << 24;
+
 impl ChannelId {
     /// The last channel of programs. Higher channels belong to the library's other layers.
     pub const LAST_USER: Self = Self((1 << 24) - 1);
@@ -122,6 +131,56 @@ impl ChannelId {
     #[must_use]
     pub const fn carries_replies(self) -> bool {
         self.0 & 0xff00_0000 == REPLIES
+    }
+
+    /// Returns the channel of active messages with this number, of which the lower 24 bits count.
+    #[must_use]
+    pub const fn of_active_messages(number: u32) -> Self {
+        Self(ACTIVE | (number & 0x00ff_ffff))
+    }
+
+    /// Returns true if it carries active messages.
+    #[must_use]
+    pub const fn carries_active_messages(self) -> bool {
+        self.0 & 0xff00_0000 == ACTIVE
+    }
+
+    /// Returns the channel of one-sided operations with this number, of which the lower 24 bits
+    /// count.
+    #[must_use]
+    pub const fn of_remote(number: u32) -> Self {
+        Self(REMOTE | (number & 0x00ff_ffff))
+    }
+
+    /// Returns true if it carries one-sided operations.
+    #[must_use]
+    pub const fn carries_remote(self) -> bool {
+        self.0 & 0xff00_0000 == REMOTE
+    }
+
+    /// Returns the channel on which the one-sided operations of this one are answered.
+    #[must_use]
+    pub const fn remote_replies(self) -> Self {
+        Self(REMOTE_REPLIES | (self.0 & 0x00ff_ffff))
+    }
+
+    /// Returns true if it carries answers to one-sided operations.
+    #[must_use]
+    pub const fn carries_remote_replies(self) -> bool {
+        self.0 & 0xff00_0000 == REMOTE_REPLIES
+    }
+
+    /// Returns true if its messages go to a handler of the library, not to the program
+    /// ([`Config::placement`](crate::Config::placement)).
+    #[must_use]
+    pub const fn is_handled(self) -> bool {
+        self.0 >= ACTIVE && self.0 < REMOTE_REPLIES + (1 << 24)
+    }
+
+    /// Returns true if its messages may use the memory credit that is kept for replies: the
+    /// receiver takes them without its program.
+    pub(crate) const fn may_use_reserve(self) -> bool {
+        self.carries_replies() || self.carries_remote_replies()
     }
 }
 

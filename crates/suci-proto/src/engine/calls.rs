@@ -41,10 +41,6 @@ pub enum CallError {
 /// The result of a call: the reply and its source, or the reason why there is none.
 pub type CallResult = Result<(Source, Message), CallError>;
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered) of a reply: the reply is longer than the
-/// caller takes.
-pub const REPLY_TOO_LONG: u64 = u64::MAX;
-
 /// A request without a reply so far.
 #[derive(Debug)]
 struct OpenCall {

@@ -13,6 +13,7 @@ mod calls;
 mod cycle;
 mod groups;
 mod handshake;
+mod layers;
 mod lease;
 mod links;
 mod logging;
@@ -28,9 +29,10 @@ mod unreachable;
 mod urgent;
 mod verbs;
 
-pub use calls::{CallError, CallId, CallResult, REPLY_TOO_LONG};
+pub use calls::{CallError, CallId, CallResult};
 pub use cycle::TX_BUDGET;
 pub use groups::MemberState;
+pub use layers::RemoteInput;
 pub use lease::Lease;
 pub use links::OptionsError;
 pub use paths::RouteQuery;
@@ -109,6 +111,10 @@ pub struct Engine {
     members: Scheduler,
     /// Channels of groups that are over: what comes there is dropped.
     over: BTreeSet<ChannelId>,
+    /// Peers with messages about one-sided operations, one message at a time.
+    remote: Scheduler,
+    /// Peers with active messages, one message at a time.
+    active: Scheduler,
     /// Peers with replies, one reply at a time.
     answered: Scheduler,
     /// Peers whose acknowledgements wait for the next cycle.
@@ -183,6 +189,8 @@ impl Engine {
             readable: Scheduler::default(),
             members: Scheduler::default(),
             over: BTreeSet::new(),
+            remote: Scheduler::default(),
+            active: Scheduler::default(),
             answered: Scheduler::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
@@ -266,7 +274,21 @@ impl Engine {
                 .receiving
                 .list(key, inbox.next_class(), &mut self.readable);
         }
+        self.list_for_layers(key);
+    }
+
+    /// Lists a peer that has messages for others than the program.
+    fn list_for_layers(&mut self, key: usize) {
+        let Some(peer) = self.peers.active(key) else {
+            return;
+        };
         let (of_group, reply) = (peer.has_group_message(), peer.has_reply());
+        if peer.has_remote() {
+            self.remote.add(key);
+        }
+        if peer.has_active() {
+            self.active.add(key);
+        }
         if of_group || !self.members.is_empty() {
             self.on_group_message(key);
         }
@@ -503,13 +525,7 @@ impl Engine {
             let class = peer.session.inbox.next_class();
             self.ranks.receiving.list(key, class, &mut self.readable);
         }
-        let (of_group, reply) = (peer.has_group_message(), peer.has_reply());
-        if of_group || !self.members.is_empty() {
-            self.on_group_message(key);
-        }
-        if reply {
-            self.on_reply(key);
-        }
+        self.list_for_layers(key);
     }
 
     /// Takes the result of sending the packets of [`Engine::poll_transmit`].

@@ -3,6 +3,7 @@
 
 use super::admission_queue::{AdmissionQueue, Asker};
 use super::calls::Calls;
+use super::layers::RemoteInput;
 use super::memory::MemoryShares;
 use super::paths::Paths;
 use crate::config::Config;
@@ -77,6 +78,8 @@ pub(crate) struct Shared {
     /// Peers that were lost since the driver asked: at most every peer known, each once.
     pub(crate) lost: BTreeSet<NodeId>,
     pub(crate) calls: Calls,
+    /// What the handlers of layers are to be told before messages of present sessions.
+    pub(crate) remote_inputs: VecDeque<RemoteInput>,
     /// The peer that each connection index leads to.
     pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.
@@ -124,6 +127,7 @@ impl Shared {
             resuspended: BTreeSet::new(),
             lost: BTreeSet::new(),
             calls: Calls::default(),
+            remote_inputs: VecDeque::new(),
             routes: Slab::new(),
             replies: VecDeque::new(),
             paths: Paths::default(),

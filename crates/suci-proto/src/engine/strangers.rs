@@ -94,13 +94,15 @@ impl Engine {
             self.readable.forget(key);
             self.answered.forget(key);
             self.members.forget(key);
+            self.remote.forget(key);
+            self.active.forget(key);
             let Some(mut peer) = self.peers.remove(key) else {
                 continue;
             };
             self.shared.met -= usize::from(peer.is_met());
             let unreported = peer.events.unreported();
             self.shared.unreported = self.shared.unreported.saturating_sub(unreported);
-            peer.drop_group_remains(&mut self.shared);
+            peer.drop_layer_remains(&mut self.shared);
             self.shared.memory.release(peer.session.promise);
             self.by_node.remove(&peer.node);
             self.removed.remove(&peer.node);

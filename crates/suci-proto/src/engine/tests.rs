@@ -10,6 +10,7 @@ mod idle;
 mod itself;
 mod large;
 mod last_look;
+mod layers;
 mod need;
 mod packet_sequences;
 mod peer_slots;

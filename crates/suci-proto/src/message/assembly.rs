@@ -6,7 +6,7 @@
 //! quarter to them, and a buffer of unknown length grows by half.
 
 use super::pool::{Buffer, Chunk, Pool};
-use super::{ReceiveBuffer, charge, len64, to_usize};
+use super::{Data, ReceiveBuffer, charge, len64, to_usize};
 use crate::limits::{MESSAGE_CHARGE, MIN_PIECE};
 use crate::ranges::RangeSet;
 use crate::types::Kind;
@@ -74,6 +74,8 @@ pub(super) struct Assembly {
     reach: u64,
     got: RangeSet,
     buffer: Option<Buffer>,
+    /// The bytes go to memory that its owner lent.
+    placed: bool,
 }
 
 impl Assembly {
@@ -86,6 +88,7 @@ impl Assembly {
             reach: 0,
             got: RangeSet::new(),
             buffer: None,
+            placed: false,
         }
     }
 
@@ -105,7 +108,39 @@ impl Assembly {
     /// Makes `memory`, a buffer of the program at least as long as the message, the destination.
     pub(super) fn supply(&mut self, memory: ReceiveBuffer) {
         let len = self.total.map_or(0, to_usize);
-        self.buffer = Some(Buffer::supplied(memory, len));
+        let mut buffer = Buffer::supplied(memory, len);
+        self.placed = buffer.is_lent();
+        if let Some(early) = self.buffer.take() {
+            self.copy_received(&early, &mut buffer);
+        }
+        self.buffer = Some(buffer);
+    }
+
+    /// Moves what arrived from lent memory to ours, where the rest goes, too.
+    pub(super) fn take_back(&mut self, pool: &Pool) {
+        if let Some(lent) = self.buffer.take_if(|buffer| buffer.is_lent()) {
+            let mut buffer = pool.take(lent.len());
+            self.copy_received(&lent, &mut buffer);
+            self.buffer = Some(buffer);
+            self.placed = false;
+        }
+    }
+
+    fn copy_received(&self, from: &Buffer, to: &mut Buffer) {
+        for Range { start, end } in self.got.iter() {
+            to.copy_from(from, to_usize(start)..to_usize(end));
+        }
+    }
+
+    /// Returns true if the bytes go to memory that its owner lent.
+    pub(super) fn is_placed(&self) -> bool {
+        self.placed
+    }
+
+    /// Returns the length of the message and its description, once the piece that says both
+    /// arrived.
+    pub(super) fn begun(&self) -> Option<(u64, &Description)> {
+        Some((self.total?, self.description.as_ref()?))
     }
 
     /// Returns the kind of the message, if its first piece arrived.
@@ -170,17 +205,10 @@ impl Assembly {
         })
     }
 
-    /// Adds a piece that [`charge_with`](Self::charge_with) accepted, after it was charged. `chunk`
-    /// is given if the program can take the message as soon as it is complete.
-    ///
-    /// # Errors
-    /// [`Fault::Gaps`].
-    pub(super) fn add(
-        &mut self,
-        part: &Frag<'_>,
-        pool: &Pool,
-        chunk: Option<&mut Chunk>,
-    ) -> Result<(), Fault> {
+    /// Notes what a piece says about the message that [`charge_with`](Self::charge_with) accepted,
+    /// after it was charged. Returns true if the length and the description are known from now on.
+    pub(super) fn note(&mut self, part: &Frag<'_>) -> bool {
+        let begun = self.begun().is_some();
         self.total = self.total.or(part.total());
         self.reach = self.reach.max(part.end_offset());
         if self.description.is_none()
@@ -201,6 +229,20 @@ impl Assembly {
                 user_header,
             });
         }
+        !begun && self.begun().is_some()
+    }
+
+    /// Adds the bytes of a piece that was [noted](Self::note). `chunk` is given if the program can
+    /// take the message as soon as it is complete.
+    ///
+    /// # Errors
+    /// [`Fault::Gaps`].
+    pub(super) fn add(
+        &mut self,
+        part: &Frag<'_>,
+        pool: &Pool,
+        chunk: Option<&mut Chunk>,
+    ) -> Result<(), Fault> {
         if part.data.is_empty() {
             return Ok(());
         }
@@ -327,18 +369,30 @@ impl Assembly {
     /// Returns the bytes and description of a complete message that neither was announced nor has a
     /// header. The rest of the assembly can then be reused.
     pub(super) fn take_plain(&mut self) -> Option<(Bytes, Description)> {
-        let plain = self.charging == Charging::Unannounced && self.header_len() == 0;
+        let plain =
+            self.charging == Charging::Unannounced && self.header_len() == 0 && !self.placed;
         let description = self.description.take_if(|_| plain)?;
         let payload = self.buffer.take().map_or_else(Bytes::new, Buffer::freeze);
         Some((payload, description))
     }
 
+    /// Ends the lending of memory, since the message is complete.
+    pub(super) fn return_lent(&mut self) {
+        if self.placed {
+            self.buffer = None;
+        }
+    }
+
     /// Returns the message, if it is complete.
-    pub(super) fn finish(self) -> Option<(Description, Bytes)> {
+    pub(super) fn finish(self) -> Option<(Description, Data)> {
         if !self.is_complete() {
             return None;
         }
-        let payload = self.buffer.map_or_else(Bytes::new, Buffer::freeze);
+        let payload = match self.placed {
+            true => Data::in_lent_memory(self.total.unwrap_or(0)),
+            // If the program supplied a buffer, the payload is that buffer.
+            false => Data::shared(self.buffer.map_or_else(Bytes::new, Buffer::freeze)),
+        };
         self.description.map(|description| (description, payload))
     }
 }

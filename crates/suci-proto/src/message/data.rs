@@ -26,8 +26,13 @@ pub struct Data(Repr);
 
 #[derive(Clone)]
 enum Repr {
-    Here { len: u8, bytes: Words },
+    Here {
+        len: u8,
+        bytes: Words,
+    },
     There(Bytes),
+    /// In memory that its owner lent.
+    Placed(u64),
 }
 
 /// The bytes, aligned to words, so that moves copy whole words.
@@ -78,12 +83,27 @@ impl Data {
         Words(bytes)
     }
 
+    /// Returns the payload of a message of `len` bytes that were put into lent memory.
+    pub(super) const fn in_lent_memory(len: u64) -> Self {
+        Self(Repr::Placed(len))
+    }
+
+    /// Returns the number of bytes that were put into memory which its owner
+    /// [lent](super::ReceiveBuffer::lent). The payload itself has no bytes then.
+    #[must_use]
+    pub const fn placed(&self) -> Option<u64> {
+        match self.0 {
+            Repr::Placed(len) => Some(len),
+            Repr::Here { .. } | Repr::There(_) => None,
+        }
+    }
+
     /// Converts the payload to [`Bytes`]. A payload that is stored here is copied to new memory.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
             Repr::There(bytes) => bytes,
-            Repr::Here { .. } => Bytes::copy_from_slice(&self),
+            Repr::Here { .. } | Repr::Placed(_) => Bytes::copy_from_slice(&self),
         }
     }
 }
@@ -102,6 +122,7 @@ impl Deref for Data {
         match &self.0 {
             Repr::Here { len, bytes } => bytes.0.get(..usize::from(*len)).unwrap_or_default(),
             Repr::There(bytes) => bytes,
+            Repr::Placed(_) => &[],
         }
     }
 }
@@ -130,7 +151,7 @@ impl From<Data> for Vec<u8> {
     fn from(data: Data) -> Self {
         match data.0 {
             Repr::There(bytes) => bytes.into(),
-            Repr::Here { .. } => data.to_vec(),
+            Repr::Here { .. } | Repr::Placed(_) => data.to_vec(),
         }
     }
 }
@@ -210,7 +231,7 @@ impl Data {
     /// Returns true if nothing else refers to the same memory.
     pub(super) fn is_unique(&self) -> bool {
         match &self.0 {
-            Repr::Here { .. } => true,
+            Repr::Here { .. } | Repr::Placed(_) => true,
             Repr::There(bytes) => bytes.is_unique(),
         }
     }

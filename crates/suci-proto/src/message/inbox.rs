@@ -25,12 +25,13 @@ use super::incoming::{
     planted_consumption,
 };
 use super::packed_queue::PackedQueueCache;
+use super::placement::{PlacedBy, Places};
 use super::pool::{Chunk, Pool};
 use super::slot::SlotCache;
 use crate::limits::REPLY_RESERVE;
 use crate::recovery::SentFrame;
 use crate::scheduler::{Priority, Scheduler};
-use crate::types::{ChannelId, ProtocolError};
+use crate::types::{ChannelId, NodeId, ProtocolError};
 use crate::wire::{self, Frag, FrameBatch, PacketPart, Rts};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -105,8 +106,8 @@ pub struct Inbox {
     ready: Scheduler,
     /// Reply channels with a complete reply, in order.
     replies: VecDeque<usize>,
-    /// Channels of groups with a complete message.
-    group_ready: BTreeSet<ChannelId>,
+    /// Messages of other layers. Few programs use these, so there is nothing until a message comes.
+    for_layers: Option<Box<ForLayers>>,
     /// The session's limit that the peer named in its last BLOCKED.
     blocked_at: Option<u64>,
     /// A reply was taken since the session's limit was last announced.
@@ -121,6 +122,17 @@ pub struct Inbox {
     updates: VecDeque<ChannelId>,
     /// Messages about which the program must decide, and was not asked yet.
     incoming: VecDeque<IncomingInfo>,
+}
+
+/// Channels of layers with a complete message.
+#[derive(Debug, Default)]
+struct ForLayers {
+    /// Those of groups.
+    groups: BTreeSet<ChannelId>,
+    /// Those of one-sided operations, in order.
+    remote: VecDeque<ChannelId>,
+    /// Those of active messages, in order.
+    active: VecDeque<ChannelId>,
 }
 
 impl Inbox {
@@ -141,6 +153,7 @@ impl Inbox {
                 complete: 0,
                 unfinished: 0,
                 owed: 0,
+                places: Places::default(),
                 pool,
                 chunk: Chunk::default(),
                 blank: None,
@@ -162,7 +175,7 @@ impl Inbox {
             channels_untold: false,
             ready: Scheduler::default(),
             replies: VecDeque::new(),
-            group_ready: BTreeSet::new(),
+            for_layers: None,
             blocked_at: None,
             took_reply: false,
             priorities: BTreeMap::new(),
@@ -171,6 +184,12 @@ impl Inbox {
             updates: VecDeque::new(),
             incoming: VecDeque::new(),
         }
+    }
+
+    /// Has memory for messages from `from` named by `by`. Without it, messages on
+    /// [handled](ChannelId::is_handled) channels go to the program.
+    pub(crate) fn set_placement(&mut self, from: NodeId, by: PlacedBy) {
+        self.accounts.places = Places::new(from, by);
     }
 
     // ---- handlers
@@ -239,9 +258,11 @@ impl Inbox {
         let Some(index) = self.find_or_open(rts.channel)? else {
             return Ok(());
         };
-        // For a group memory is given only once an operation asks for the message.
-        let short = rts.total <= self.limits.max_message.min(self.limits.max_large);
-        let welcome = short && !rts.channel.is_of_group();
+        // For a group memory is given only once an operation asks for the message, for a handled
+        // layer once the earlier messages of the channel were handled.
+        let handled = self.is_handled(rts.channel);
+        let waits = rts.channel.is_of_group() || handled;
+        let welcome = self.is_short(rts.total) && !waits;
         let first = if welcome {
             AnnouncementState::Waiting
         } else {
@@ -253,11 +274,17 @@ impl Inbox {
         match channel.on_rts(rts, first, &mut self.accounts)? {
             RtsOrder::Stale => {}
             RtsOrder::Again => self.list_answer(index),
+            RtsOrder::New if handled => self.judge_for_layer(index),
+            RtsOrder::New if self.place_announced(index) => {}
             RtsOrder::New if welcome => {
                 self.waiting.push_back(index);
                 self.grant_waiting();
             }
-            RtsOrder::New => self.incoming.push_back(channel.info(rts)),
+            RtsOrder::New => {
+                if let Some(channel) = self.channels.get(index) {
+                    self.incoming.push_back(channel.info(rts));
+                }
+            }
         }
         Ok(())
     }
@@ -530,7 +557,17 @@ impl Inbox {
     #[inline(never)]
     fn list_for_layer(&mut self, index: usize, id: ChannelId) {
         if id.is_of_group() {
-            self.group_ready.insert(id);
+            self.for_layers.get_or_insert_default().groups.insert(id);
+        } else if self.is_handled(id) {
+            if let Some(channel) = self.channels.get_mut(index)
+                && !core::mem::replace(&mut channel.listed.handled, true)
+            {
+                let lists = self.for_layers.get_or_insert_default();
+                match id.carries_active_messages() {
+                    true => lists.active.push_back(id),
+                    false => lists.remote.push_back(id),
+                }
+            }
         } else if !id.carries_replies() {
             self.ready.add(index);
         } else if let Some(channel) = self.channels.get_mut(index)
@@ -538,6 +575,11 @@ impl Inbox {
         {
             self.replies.push_back(index);
         }
+    }
+
+    /// Returns true if messages on the channel go to a handler.
+    fn is_handled(&self, channel: ChannelId) -> bool {
+        channel.is_handled() && self.accounts.places.is_some()
     }
 
     fn list_answer(&mut self, index: usize) {

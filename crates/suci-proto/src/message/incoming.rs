@@ -9,7 +9,6 @@ pub(super) use idle::IdleIncoming;
 
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Charging, Description, Fault, budgeted};
-use super::data::Data;
 use super::packed_queue::{PackedQueue, PackedQueueCache};
 use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::slot::{Slot, SlotCache};
@@ -58,6 +57,7 @@ pub(super) struct Listed {
     pub(super) answer: bool,
     pub(super) update: bool,
     pub(super) reply: bool,
+    pub(super) handled: bool,
 }
 
 #[derive(Debug)]
@@ -294,6 +294,12 @@ impl IncomingChannel {
         let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index) else {
             return Ok(None);
         };
+        if assembly.note(frag) && accounts.places.is_some() {
+            self.place(index, frag.message, accounts);
+        }
+        let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index) else {
+            return Ok(None);
+        };
         let chunk = (index == self.settled).then_some(&mut accounts.chunk);
         let taken = assembly.add(frag, &accounts.pool, chunk);
         let is_complete = taken.is_ok() && assembly.is_complete();
@@ -301,6 +307,36 @@ impl IncomingChannel {
         Ok(is_complete
             .then(|| self.complete(index, accounts))
             .flatten())
+    }
+
+    /// Has the bytes of message `index` go to memory that its layer names. Returns false if it
+    /// names none, or if an earlier message was neither taken nor completed in such memory.
+    #[inline(never)]
+    fn place(&mut self, index: usize, number: MessageNumber, accounts: &mut Accounts) -> bool {
+        if !self.is_next_to_place(index) {
+            return false;
+        }
+        let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index) else {
+            return false;
+        };
+        let memory = accounts.places.find(self.id, number, assembly);
+        memory.map(|memory| assembly.supply(memory)).is_some()
+    }
+
+    /// Returns true if all messages before `index` were taken, or are complete in memory that was
+    /// named for them.
+    fn is_next_to_place(&self, index: usize) -> bool {
+        let mut earlier = self.slots.iter().take(index);
+        self.packed.is_empty() && earlier.all(|slot| slot.is_placed() || planted_placement())
+    }
+
+    /// Moves the bytes of message `number` from lent memory to ours, if it is incomplete.
+    pub(super) fn take_back(&mut self, number: MessageNumber, accounts: &mut Accounts) {
+        if let Some(index) = self.index_of(number)
+            && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index)
+        {
+            assembly.take_back(&accounts.pool);
+        }
     }
 
     /// Completes message `index`, all pieces of which arrived. Returns what this frees, if the
@@ -379,8 +415,7 @@ impl IncomingChannel {
                     kind,
                     user_header,
                 } = description;
-                // If the program supplied a buffer, the payload is that buffer.
-                (tag, kind, user_header, Data::shared(payload))
+                (tag, kind, user_header, payload)
             }
             _ => return None,
         };
@@ -535,6 +570,23 @@ impl IncomingChannel {
             .map(|announcement| (announcement.number, announcement.total))
     }
 
+    /// Returns memory for the announced message that was not answered, if its layer names some.
+    pub(super) fn place_announced(&self, accounts: &Accounts) -> Option<ReceiveBuffer> {
+        let (number, _) = self.unanswered()?;
+        match self.slots.get(self.index_of(number)?) {
+            Some(Slot::Pieces(assembly)) => accounts.places.find(self.id, number, assembly),
+            _ => None,
+        }
+    }
+
+    /// Returns true if memory may be named for the announced message.
+    pub(super) fn may_place_announced(&self) -> bool {
+        let index = self
+            .unanswered()
+            .and_then(|(number, _)| self.index_of(number));
+        index.is_some_and(|index| self.is_next_to_place(index))
+    }
+
     /// Makes the message wait for the budget, since the program accepted it.
     pub(super) fn wait(&mut self) {
         if let Some(announcement) = &mut self.announcement {
@@ -615,6 +667,17 @@ impl IncomingChannel {
     pub(super) fn answered(&self, message: MessageNumber) -> bool {
         self.answer().is_some() && self.announcement.is_some_and(|r| r.number == message)
     }
+}
+
+#[cfg(not(suci_plant))]
+fn planted_placement() -> bool {
+    false
+}
+
+/// Returns true if the fault `placed-out-of-order` is planted: bytes get ahead of earlier messages.
+#[cfg(suci_plant)]
+fn planted_placement() -> bool {
+    crate::plant::active("placed-out-of-order")
 }
 
 #[cfg(not(suci_plant))]

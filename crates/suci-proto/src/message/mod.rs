@@ -19,6 +19,7 @@
 //! | `packed_queue` | small messages that arrived in order, as the frames of each packet |
 //! | `slot` | any other message that is not taken yet |
 //! | `assembly` | the bytes of one message that arrives in pieces |
+//! | `placement` | the memory that layers name for messages |
 //! | `pool` | the buffers of received bytes |
 //! | `data` | the payload that the program receives |
 //! | `finished` | channel numbers that are not used again |
@@ -45,6 +46,7 @@ mod incoming;
 mod outbox;
 mod outgoing;
 mod packed_queue;
+mod placement;
 mod pool;
 mod receive_buffer;
 mod segment;
@@ -58,8 +60,9 @@ pub use frames::{ChannelLease, SMALL};
 pub use held::{ByClass, Held, Queued, WantedRoom, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{NoRoom, Outbox, OutboxLimits, Put};
+pub use placement::{PlacedBy, Placement};
 pub use pool::Pool;
-pub use receive_buffer::ReceiveBuffer;
+pub use receive_buffer::{LentMemory, ReceiveBuffer};
 #[cfg(doc)]
 use segment::COPIED;
 
@@ -247,6 +250,10 @@ pub const CANCELLED: u64 = u64::MAX - 1;
 /// In [`Event::NotDelivered`](crate::Event::NotDelivered): none of the message had been sent when
 /// its deadline passed.
 pub const EXPIRED: u64 = u64::MAX - 2;
+
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the message is longer than the other
+/// node takes.
+pub const TOO_LONG: u64 = u64::MAX;
 
 /// Returns the number of these messages that were not, or not certainly, delivered.
 pub(crate) fn undelivered(outcomes: &[Completion]) -> u64 {

@@ -31,7 +31,7 @@ impl SendLimits {
     /// Returns the memory credit left in the session for messages of `channel`.
     #[inline]
     pub(super) const fn room_on(&self, channel: ChannelId) -> u64 {
-        if channel.carries_replies() {
+        if channel.may_use_reserve() {
             self.reply_room
         } else {
             self.session_room

@@ -9,7 +9,7 @@
 use super::receive_buffer::ReceiveBuffer;
 use crate::wire;
 use bytes::{Bytes, BytesMut};
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -206,7 +206,7 @@ impl Buffer {
         };
         let data = match &mut self.memory {
             Storage::Own(data, _) => data.as_mut_slice(),
-            Storage::Supplied(data) => data.as_mut(),
+            Storage::Supplied(data) => return data.write(at, bytes),
             Storage::Shared(data) if at == data.len() => {
                 data.extend_from_slice(bytes);
                 return true;
@@ -218,6 +218,28 @@ impl Buffer {
         };
         let target = data.get_mut(at..end);
         target.map(|target| target.copy_from_slice(bytes)).is_some()
+    }
+
+    /// Returns true if its owner only lends it.
+    pub(super) fn is_lent(&self) -> bool {
+        matches!(&self.memory, Storage::Supplied(memory) if memory.is_lent())
+    }
+
+    /// Copies the bytes `range` of `other` to the same position. Both have them.
+    pub(super) fn copy_from(&mut self, other: &Self, range: Range<usize>) {
+        match &other.memory {
+            Storage::Supplied(memory) => {
+                let mut bytes = vec![0; range.len()];
+                memory.read(range.start, &mut bytes);
+                let written = self.write(range.start, &bytes);
+                debug_assert!(written, "both are as long as the message");
+            }
+            _ => {
+                let bytes = other.front(range.end).get(range.clone());
+                let written = self.write(range.start, bytes.unwrap_or_default());
+                debug_assert!(written, "both are as long as the message");
+            }
+        }
     }
 
     /// Returns true if it is a part of a chunk.

@@ -44,6 +44,7 @@ impl Slot {
     /// Returns the slot of a complete message. Most need only their bytes; the assembly is returned
     /// for reuse by the next message.
     pub(super) fn assembled(mut assembly: Box<Assembly>) -> (Self, Option<Box<Assembly>>) {
+        assembly.return_lent();
         match assembly.take_plain() {
             Some((bytes, Description { tag, kind, .. })) => {
                 *assembly = Assembly::unannounced();
@@ -97,6 +98,11 @@ impl Slot {
     /// Returns true if the program never takes it.
     pub(super) fn is_passed_over(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::Void { .. })
+    }
+
+    /// Returns true if it is complete in memory that its owner lent.
+    pub(super) fn is_placed(&self) -> bool {
+        matches!(self, Self::Assembled(assembly) if assembly.is_placed())
     }
 
     /// Returns true if it delays no message behind it.

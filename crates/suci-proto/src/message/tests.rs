@@ -8,6 +8,7 @@ mod ending;
 mod footprint;
 mod frame_batches;
 mod lossy;
+mod placement;
 mod priorities;
 mod receiving;
 mod requests;
@@ -17,7 +18,7 @@ use super::*;
 use crate::limits::{MAX_CHANNELS, MIN_CHANNELS};
 use crate::recovery::SentFrame;
 use crate::time::Duration;
-use crate::types::ProtocolError;
+use crate::types::{NodeId, ProtocolError};
 use crate::wire::{self, Frag, Frame, Rts, Start};
 use core::ops::Range;
 

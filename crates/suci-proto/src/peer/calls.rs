@@ -1,9 +1,9 @@
 //! Replies of the peer, and the end of calls to it.
 
 use super::Peer;
-use crate::engine::{REPLY_TOO_LONG, Shared};
+use crate::engine::Shared;
 use crate::event::EndReason;
-use crate::message::{CANCELLED, IncomingInfo, Message};
+use crate::message::{CANCELLED, IncomingInfo, Message, TOO_LONG};
 use crate::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
 impl Peer {
@@ -12,11 +12,7 @@ impl Peer {
         let message = self.session.inbox.pop_reply()?;
         self.read = true;
         self.pass_large_memory_on();
-        let bytes = message.payload.len() as u64;
-        let traffic = self.traffic_mut();
-        traffic.messages_received += 1;
-        traffic.message_bytes_received += bytes;
-        shared.counters.messages_received += 1;
+        self.count_received(&message, shared);
         Some((self, message))
     }
 
@@ -33,7 +29,7 @@ impl Peer {
         } else {
             shared.counters.late_replies += 1;
         }
-        let refused = (self.session.inbox).refuse(channel, info.number, REPLY_TOO_LONG);
+        let refused = (self.session.inbox).refuse(channel, info.number, TOO_LONG);
         debug_assert!(refused.is_ok(), "it was announced just now");
     }
 

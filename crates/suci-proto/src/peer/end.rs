@@ -38,7 +38,7 @@ impl Peer {
         };
         let mut old = core::mem::replace(
             &mut self.session,
-            Session::new(&shared.config, &shared.pool),
+            Session::new(self.node, &shared.config, &shared.pool),
         );
         let priorities = old.outbox.take_priorities();
         self.session.inbox.set_priorities(priorities.clone());
@@ -64,10 +64,12 @@ impl Peer {
         let Remains {
             mut ended_session,
             replies,
-            of_groups,
+            untaken,
+            remote,
         } = ended_session(old, ending, shared);
         self.end_calls(number, replies, ended_session.reason, shared);
-        self.end_groups(&mut ended_session, of_groups, shared);
+        self.end_groups(&mut ended_session, untaken, shared);
+        self.end_layers(number, remote, ended_session.reason, shared);
         if established || !ended_session.outcomes.is_empty() {
             shared.log.add(now, || LogRecord::Ended {
                 peer: self.node,
@@ -111,14 +113,15 @@ impl Peer {
 struct Remains {
     ended_session: EndedSession,
     replies: Vec<Message>,
-    of_groups: VecDeque<Message>,
+    untaken: VecDeque<Message>,
+    remote: VecDeque<Message>,
 }
 
 fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remains {
     let held = old.inbox.memory_used();
     old.inbox.set_large_budget(0);
     let (mut messages, mut replies) = (VecDeque::new(), Vec::new());
-    let mut of_groups = VecDeque::new();
+    let (mut untaken, mut remote) = (VecDeque::new(), VecDeque::new());
     loop {
         // A message may come before a reply on its channel, or the reverse.
         if let Some(message) = old.inbox.pop() {
@@ -126,7 +129,11 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
         } else if let Some(reply) = old.inbox.pop_reply() {
             replies.push(reply);
         } else if let Some(message) = old.inbox.pop_of_any_group() {
-            of_groups.push_back(message);
+            untaken.push_back(message);
+        } else if let Some(message) = old.inbox.pop_active() {
+            untaken.push_back(message);
+        } else if let Some(message) = old.inbox.pop_remote() {
+            remote.push_back(message);
         } else {
             break;
         }
@@ -145,7 +152,7 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
     }
     let mut promise = old.promise;
     shared.memory.leave(&mut promise);
-    if messages.is_empty() && of_groups.is_empty() {
+    if messages.is_empty() && untaken.is_empty() {
         shared.memory.release(core::mem::take(&mut promise));
     }
     let ended_session = EndedSession {
@@ -162,7 +169,8 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
     Remains {
         ended_session,
         replies,
-        of_groups,
+        untaken,
+        remote,
     }
 }
 

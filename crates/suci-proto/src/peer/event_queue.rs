@@ -476,6 +476,7 @@ impl Peer {
 
     /// Queues an event of this session for the program, behind the ends of earlier sessions.
     pub(crate) fn push_event(&mut self, event: Event, shared: &mut Shared) {
+        self.tell_layers(&event, shared);
         self.change_events(shared, |events| events.push(event));
     }
 
@@ -524,7 +525,7 @@ impl Peer {
 
     /// Returns true if the program must be told something about this peer, now or later.
     pub(super) fn has_untold(&self) -> bool {
-        !self.events.is_empty() || self.session.outbox.wants_room() || self.group_remains.is_some()
+        !self.events.is_empty() || self.session.outbox.wants_room() || self.layer_remains.is_some()
     }
 
     /// Returns the next event for the program. The caller took the peer out of the engine's queue.

@@ -9,10 +9,10 @@ use crate::time::Instant;
 use crate::types::{ChannelId, SessionNumber};
 use std::collections::VecDeque;
 
-/// Messages of groups that a session left when it ended. They wait for the next operation of their
-/// group, whether or not the program heard of the end.
+/// Messages of groups and active messages that a session left when it ended. They wait for the next
+/// operation of their group or for their handlers, whether or not the program heard of the end.
 #[derive(Debug)]
-pub(super) struct GroupRemains {
+pub(super) struct LayerRemains {
     session: SessionNumber,
     messages: VecDeque<Message>,
     /// Memory promised to them, unless messages for the program hold it.
@@ -32,7 +32,7 @@ impl Peer {
         if messages.is_empty() {
             return;
         }
-        self.drop_group_remains(shared);
+        self.drop_layer_remains(shared);
         let promise = match ended.messages.is_empty() {
             true => core::mem::take(&mut ended.promise),
             false => Promise::default(),
@@ -40,7 +40,7 @@ impl Peer {
         if self.book.is_empty() {
             return shared.memory.release(promise);
         }
-        self.group_remains = Some(Box::new(GroupRemains {
+        self.layer_remains = Some(Box::new(LayerRemains {
             session: ended.session,
             messages,
             promise,
@@ -56,7 +56,7 @@ impl Peer {
         freed: Promise,
         shared: &mut Shared,
     ) {
-        match &mut self.group_remains {
+        match &mut self.layer_remains {
             Some(remains) if remains.session == session && freed != Promise::default() => {
                 remains.promise = freed;
             }
@@ -65,8 +65,8 @@ impl Peer {
     }
 
     /// Drops messages of groups that an ended session left.
-    pub(crate) fn drop_group_remains(&mut self, shared: &mut Shared) {
-        if let Some(remains) = self.group_remains.take() {
+    pub(crate) fn drop_layer_remains(&mut self, shared: &mut Shared) {
+        if let Some(remains) = self.layer_remains.take() {
             shared.memory.release(remains.promise);
         }
     }
@@ -77,16 +77,10 @@ impl Peer {
         channel: ChannelId,
         shared: &mut Shared,
     ) -> Option<(SessionNumber, Message)> {
-        if let Some(remains) = &mut self.group_remains {
-            let is_next = |message: &Message| message.channel == channel;
-            let at = remains.messages.iter().position(is_next);
-            if let Some(message) = at.and_then(|at| remains.messages.remove(at)) {
-                let session = remains.session;
-                if remains.messages.is_empty() {
-                    self.drop_group_remains(shared);
-                }
-                return Some((session, message));
-            }
+        let is_next = |message: &Message| message.channel == channel;
+        let left = self.next_of_remains(is_next, shared);
+        if left.is_some() {
+            return left;
         }
         if !self.session.inbox.has_message_of_group(channel) {
             return None;
@@ -97,9 +91,24 @@ impl Peer {
         Some((self.session.number, message))
     }
 
+    /// Returns the next message that the last session left and that `is_next`, and the session.
+    pub(super) fn next_of_remains(
+        &mut self,
+        is_next: impl Fn(&Message) -> bool,
+        shared: &mut Shared,
+    ) -> Option<(SessionNumber, Message)> {
+        let remains = self.layer_remains.as_mut()?;
+        let at = remains.messages.iter().position(is_next)?;
+        let (session, message) = (remains.session, remains.messages.remove(at)?);
+        if remains.messages.is_empty() {
+            self.drop_layer_remains(shared);
+        }
+        Some((session, message))
+    }
+
     /// Returns true if a message of a group waits.
     pub(crate) fn has_group_message(&self) -> bool {
-        self.session.inbox.has_group_message() || self.group_remains.is_some()
+        self.session.inbox.has_group_message() || self.layer_remains.is_some()
     }
 
     /// Refuses an announced message that no group sends. Others wait until their group asks.

@@ -16,6 +16,7 @@ mod fate;
 mod groups;
 mod idle;
 mod itself;
+mod layers;
 mod life;
 mod mode;
 mod open;
@@ -43,7 +44,7 @@ use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::limits;
 use crate::log::LogRecord;
-use crate::message::Pool;
+use crate::message::{Message, Pool};
 use crate::options::PeerOptions;
 use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
@@ -127,7 +128,9 @@ pub(crate) struct Peer {
     /// One side has no slot for the other now, so the connection must wait.
     put_off: bool,
     /// Messages of groups that the last session with such messages left.
-    group_remains: Option<Box<groups::GroupRemains>>,
+    layer_remains: Option<Box<groups::LayerRemains>>,
+    /// Messages for handlers wait, since answers to the peer find no room.
+    pub(crate) remote_held: bool,
     /// A member of a group waits for a message of this peer.
     awaited: bool,
     /// Why the last session ended.
@@ -151,7 +154,7 @@ impl Peer {
             stranger_from: None,
             last_source: None,
             previous_source: None,
-            session: Session::new(config, pool),
+            session: Session::new(node, config, pool),
             steering: None,
             cap: RateCap::new(now, config.rate_cap, limits::ETHERNET_MTU),
             options: PeerOptions::new(config),
@@ -175,7 +178,8 @@ impl Peer {
             unattended: false,
             read: false,
             put_off: false,
-            group_remains: None,
+            layer_remains: None,
+            remote_held: false,
             awaited: false,
             last_end: None,
         }
@@ -495,6 +499,16 @@ impl Peer {
     pub(crate) fn packets(&self) -> u64 {
         let traffic = self.traffic();
         traffic.packets_sent.wrapping_add(traffic.packets_received)
+    }
+
+    /// Counts a message that is taken out of its channel.
+    pub(crate) fn count_received(&mut self, message: &Message, shared: &mut Shared) {
+        let payload = &message.payload;
+        let bytes = payload.placed().unwrap_or(payload.len() as u64);
+        let traffic = self.traffic_mut();
+        traffic.messages_received += 1;
+        traffic.message_bytes_received += bytes;
+        shared.counters.messages_received += 1;
     }
 
     /// Returns the traffic counters in use now.

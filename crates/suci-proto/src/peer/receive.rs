@@ -15,11 +15,11 @@ use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use crate::credit::{DrainedKind, Shares, SocketReturn};
-use crate::engine::Shared;
+use crate::engine::{RemoteInput, Shared};
 use crate::event::{EndReason, Event};
 use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
-use crate::message::Outbox;
+use crate::message::{Outbox, TOO_LONG};
 use crate::recovery::{AckDelays, AckSummary, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{NodeId, PacketNumber, ProtocolError};
@@ -377,6 +377,18 @@ impl Peer {
                 && shared.calls.refused(node, &done, reason)
             {
                 self.session.open_calls = self.session.open_calls.saturating_sub(1);
+                continue;
+            }
+            if let Some(reason) = done.reason
+                && (channel.carries_remote() || channel.carries_remote_replies())
+            {
+                let input = RemoteInput::Refused {
+                    node,
+                    channel,
+                    number,
+                };
+                debug_assert_eq!(reason, TOO_LONG, "layers cancel nothing");
+                shared.remote_inputs.push_back(input);
                 continue;
             }
             let event = match done.reason {

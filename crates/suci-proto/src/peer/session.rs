@@ -6,7 +6,7 @@ use crate::engine::Promise;
 use crate::limits::{self, MAX_RETIRED};
 use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
 use crate::time::Instant;
-use crate::types::{Epoch, Incarnation, SessionNumber};
+use crate::types::{Epoch, Incarnation, NodeId, SessionNumber};
 use std::collections::VecDeque;
 
 /// The messages of one pair of incarnations and epoch, in both directions.
@@ -36,7 +36,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Returns a session before any exchange.
-    pub(crate) fn new(config: &Config, pool: &Pool) -> Self {
+    pub(crate) fn new(node: NodeId, config: &Config, pool: &Pool) -> Self {
         let outbox = Outbox::new(OutboxLimits {
             rts_threshold: config.rts_threshold,
             max_queued_bytes: config.send_queue,
@@ -55,6 +55,7 @@ impl Session {
             pool.clone(),
         );
         inbox.set_large_budget(0);
+        inbox.set_placement(node, config.placement.clone());
         Self {
             remote: None,
             epoch: Epoch(0),

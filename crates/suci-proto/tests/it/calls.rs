@@ -9,14 +9,14 @@ use suci_proto::limits::REPLY_RESERVE;
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, Kind};
 use suci_proto::{
-    CallError, CallId, CallResult, Config, EndReason, Event, Filter, Message, Outgoing,
-    REPLY_TOO_LONG, SendError,
+    CallError, CallId, CallResult, Config, EndReason, Event, Filter, Message, Outgoing, SendError,
+    TOO_LONG,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Longer than `max_message`.
-const TOO_LONG: usize = (64 << 20) + 1;
+const BEYOND_LIMIT: usize = (64 << 20) + 1;
 
 /// The number of the last call; each call of a test gets a new one.
 static LAST: AtomicU64 = AtomicU64::new(1 << 60);
@@ -347,7 +347,7 @@ fn a_reply_that_came_before_the_end_counts() {
 #[test]
 fn a_refused_request_ends_its_call_and_is_no_event() {
     let mut pair = Pair::new();
-    let id = call(&mut pair, 0, &vec![1; TOO_LONG]);
+    let id = call(&mut pair, 0, &vec![1; BEYOND_LIMIT]);
     pair.run(SECOND);
     let events = pair.events(1);
     let Some(&Event::Incoming {
@@ -372,15 +372,16 @@ fn a_reply_that_is_too_long_ends_its_call_and_is_refused() {
     let request = request_at(&mut pair, 1);
     pair.events(0);
     let mut reply = reply_to(&request, b"");
-    reply.payload = vec![1; TOO_LONG].into();
+    reply.payload = vec![1; BEYOND_LIMIT].into();
     pair.send(1, reply);
     pair.run(SECOND);
-    let length = TOO_LONG as u64;
+    let length = BEYOND_LIMIT as u64;
     let error = CallError::TooLong { length };
     assert_eq!(results(&mut pair, 0), [(id, Err(error))]);
     assert_eq!(pair.events(0), [], "its program is not asked");
     let events = pair.events(1);
-    let refused = |event: &Event| matches!(event, Event::NotDelivered { reason, .. } if *reason == REPLY_TOO_LONG);
+    let refused =
+        |event: &Event| matches!(event, Event::NotDelivered { reason, .. } if *reason == TOO_LONG);
     assert!(events.iter().any(refused), "{events:?}");
 }
 

@@ -89,7 +89,7 @@ impl Inbox {
             self.priorities.remove(&id);
             self.finished.insert(id);
             // Channels of other layers are hidden from programs.
-            if !(id.carries_replies() || id.is_of_group()) {
+            if id.is_user() {
                 self.untold.insert(id);
             }
             // So many ranges arise only if the program takes some of these events and leaves

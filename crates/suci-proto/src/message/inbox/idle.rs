@@ -17,7 +17,8 @@ impl Inbox {
             && self.incoming.is_empty()
             && self.untold.is_empty()
             && !self.has_answers();
-        let taken = self.ready.is_empty() && self.replies.is_empty() && self.group_ready.is_empty();
+        let for_layers = self.has_group_message() || self.has_remote() || self.has_active();
+        let taken = self.ready.is_empty() && self.replies.is_empty() && !for_layers;
         if !(nothing && taken && self.accounts.shrink()) {
             return false;
         }
@@ -26,6 +27,7 @@ impl Inbox {
         self.blocked_at = None;
         self.took_reply = false;
         self.replies = Default::default();
+        self.for_layers = None;
         self.waiting = Default::default();
         self.answers = Default::default();
         self.updates = Default::default();

@@ -4,7 +4,7 @@
 use super::Inbox;
 use crate::message::answer::AnswerError;
 use crate::message::incoming::{Freed, IncomingChannel};
-use crate::message::{MessageNumber, ReceiveBuffer, len64};
+use crate::message::{MessageNumber, ReceiveBuffer, TOO_LONG, len64};
 use crate::types::ChannelId;
 
 impl Inbox {
@@ -74,6 +74,56 @@ impl Inbox {
         self.free(index, freed);
         self.grant_waiting();
         Ok(())
+    }
+
+    /// Returns true if a message of this length needs no decision of the program.
+    pub(super) fn is_short(&self, total: u64) -> bool {
+        total <= self.limits.max_message.min(self.limits.max_large)
+    }
+
+    /// Permits the announced message on a channel if its layer names memory for it. Returns whether
+    /// it does.
+    pub(super) fn place_announced(&mut self, index: usize) -> bool {
+        let channel = self.channels.get_mut(index);
+        let Some(channel) = channel.filter(|channel| channel.may_place_announced()) else {
+            return false;
+        };
+        let Some(memory) = channel.place_announced(&self.accounts) else {
+            return false;
+        };
+        channel.grant(Some(memory), &mut self.accounts);
+        self.list_answer(index);
+        true
+    }
+
+    /// Decides about a message that was announced on a channel of a handled layer, once all earlier
+    /// ones were handled: into memory that the layer names, else into ours, else not at all.
+    pub(super) fn judge_for_layer(&mut self, index: usize) {
+        let channel = self.channels.get(index);
+        let Some(channel) = channel.filter(|channel| channel.may_place_announced()) else {
+            return;
+        };
+        let (Some((number, total)), id) = (channel.unanswered(), channel.id()) else {
+            return;
+        };
+        if self.place_announced(index) {
+            return;
+        }
+        let answered = match self.is_short(total) {
+            true => self.accept(id, number, None),
+            false => self.refuse(id, number, TOO_LONG),
+        };
+        debug_assert!(answered.is_ok(), "it waits for an answer");
+    }
+
+    /// Moves what arrived of message `number` on `channel` from lent memory to ours. Its other
+    /// bytes go there, too.
+    pub fn take_back(&mut self, channel: ChannelId, number: MessageNumber) {
+        if let Some(index) = self.find(channel)
+            && let Some(channel) = self.channels.get_mut(index)
+        {
+            channel.take_back(number, &mut self.accounts);
+        }
     }
 
     fn unanswered(

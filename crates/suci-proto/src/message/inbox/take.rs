@@ -68,7 +68,7 @@ impl Inbox {
 
     /// Returns the next complete message on a channel of a group. Taking it frees memory credit.
     pub fn pop_of_group(&mut self, channel: ChannelId) -> Option<Message> {
-        if !self.group_ready.contains(&channel) {
+        if !self.has_message_of_group(channel) {
             return None;
         }
         let place = self.find(channel)?;
@@ -77,12 +77,71 @@ impl Inbox {
         incoming.pop(1, &mut self.accounts, &mut freed, &mut |message| {
             popped = Some(message);
         });
-        if !incoming.is_ready() {
-            self.group_ready.remove(&channel);
+        if !incoming.is_ready()
+            && let Some(lists) = &mut self.for_layers
+        {
+            lists.groups.remove(&channel);
         }
         self.decided += u64::from(popped.is_some());
         self.free(place, freed);
         popped
+    }
+
+    /// Returns the next complete message about one-sided operations: in order per channel, channels
+    /// in turn. Taking it frees memory credit.
+    pub fn pop_remote(&mut self) -> Option<Message> {
+        while let Some(channel) = self.for_layers.as_mut()?.remote.pop_front() {
+            let message = self.pop_handled(channel);
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    }
+
+    /// Returns the next complete active message: in order per channel, channels in turn. Taking it
+    /// frees memory credit.
+    pub fn pop_active(&mut self) -> Option<Message> {
+        while let Some(channel) = self.for_layers.as_mut()?.active.pop_front() {
+            let message = self.pop_handled(channel);
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    }
+
+    /// Returns the next message of a channel that was unlisted just now.
+    fn pop_handled(&mut self, id: ChannelId) -> Option<Message> {
+        let index = self.find(id)?;
+        let (mut freed, mut popped) = (Freed::default(), None);
+        let channel = self.channels.get_mut(index)?;
+        channel.listed.handled = false;
+        channel.pop(1, &mut self.accounts, &mut freed, &mut |message| {
+            popped = Some(message);
+        });
+        if popped.is_some() {
+            self.decided += 1;
+            self.list_ready(index);
+            self.judge_for_layer(index);
+            self.took_reply |= id.may_use_reserve();
+            self.free(index, freed);
+        }
+        popped
+    }
+
+    /// Returns true if [`pop_remote`](Self::pop_remote) returns a message.
+    #[must_use]
+    pub fn has_remote(&self) -> bool {
+        let lists = self.for_layers.as_ref();
+        lists.is_some_and(|lists| !lists.remote.is_empty())
+    }
+
+    /// Returns true if [`pop_active`](Self::pop_active) returns a message.
+    #[must_use]
+    pub fn has_active(&self) -> bool {
+        let lists = self.for_layers.as_ref();
+        lists.is_some_and(|lists| !lists.active.is_empty())
     }
 
     /// Grants memory for the message that waits on a channel of a group, once there is some.
@@ -98,19 +157,21 @@ impl Inbox {
 
     /// Returns the next complete message of any group.
     pub(crate) fn pop_of_any_group(&mut self) -> Option<Message> {
-        self.pop_of_group(*self.group_ready.first()?)
+        self.pop_of_group(*self.for_layers.as_ref()?.groups.first()?)
     }
 
     /// Returns true if [`pop_of_group`](Self::pop_of_group) returns a message.
     #[must_use]
     pub fn has_message_of_group(&self, channel: ChannelId) -> bool {
-        self.group_ready.contains(&channel)
+        let lists = self.for_layers.as_ref();
+        lists.is_some_and(|lists| lists.groups.contains(&channel))
     }
 
     /// Returns true if a message of any group is complete.
     #[must_use]
     pub fn has_group_message(&self) -> bool {
-        !self.group_ready.is_empty()
+        let lists = self.for_layers.as_ref();
+        lists.is_some_and(|lists| !lists.groups.is_empty())
     }
 
     /// Returns the class of the channel whose message [`pop`](Self::pop) gives next.

@@ -2,6 +2,7 @@
 
 use crate::message::assembly::{Assembly, Charging};
 use crate::message::packed_queue::PackedQueueCache;
+use crate::message::placement::Places;
 use crate::message::pool::{Chunk, Pool};
 use crate::message::slot::{Slot, SlotCache};
 
@@ -21,6 +22,7 @@ pub(in crate::message) struct Accounts {
     pub(in crate::message) unfinished: u64,
     /// The part of `large` that belongs to incomplete messages.
     pub(in crate::message) owed: u64,
+    pub(in crate::message) places: Places,
     pub(in crate::message) pool: Pool,
     pub(in crate::message) chunk: Chunk,
     /// An unused assembly, for the next message that arrives in pieces.

@@ -61,8 +61,9 @@ impl IncomingChannel {
             answer,
             update,
             reply,
+            handled,
         } = self.listed;
-        let told = !answer && !update && !reply;
+        let told = !(answer || update || reply || handled);
         let idle = no_messages && told && self.end.is_none() && self.known == self.consumed;
         let room = u32::try_from(self.limit.saturating_sub(self.known)).ok()?;
         idle.then_some(IdleIncoming {

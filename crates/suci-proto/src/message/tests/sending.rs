@@ -127,7 +127,7 @@ fn every_field_arrives() {
     let (mut outbox, mut inbox) = (outbox(), inbox());
     for len in [0, 1, 1_000, 40_000] {
         let sent = Outgoing {
-            channel: ChannelId(u32::MAX),
+            channel: ChannelId::LAST_USER,
             tag: u64::MAX,
             kind: Kind(3),
             user_header: Bytes::from(vec![9; 255]),

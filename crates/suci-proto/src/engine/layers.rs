@@ -1,0 +1,105 @@
+//! Messages for the handlers of layers, and what these are told of peers: active messages, which the
+//! program's handlers take, and one-sided operations, which need no program.
+
+use super::Engine;
+use crate::event::{EndReason, LostCause};
+use crate::message::Message;
+use crate::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
+
+/// What the layer of one-sided operations is told, in order for each peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemoteInput {
+    /// A request, or an answer.
+    Message(Source, Message),
+    /// The receiver refused a message.
+    Refused {
+        /// The receiver.
+        node: NodeId,
+        /// The channel.
+        channel: ChannelId,
+        /// The message.
+        number: MessageNumber,
+    },
+    /// The peer answers: it was not connected, or lost.
+    Up(NodeId),
+    /// The peer does not answer.
+    Lost(NodeId, LostCause),
+    /// The session is over. All its messages came before.
+    Ended(NodeId, SessionNumber, EndReason),
+}
+
+impl Engine {
+    /// Returns what the layer of one-sided operations is to be told next. Taking a message gives its sender
+    /// memory credit back. Messages of peers that are [held](Engine::hold_remote) wait.
+    pub fn poll_remote(&mut self) -> Option<RemoteInput> {
+        if let Some(input) = self.shared.remote_inputs.pop_front() {
+            return Some(input);
+        }
+        while let Some(key) = self.remote.front() {
+            let peer = self.peers.get_mut(key);
+            let Some((from, message)) = peer.and_then(|peer| peer.next_remote(&mut self.shared))
+            else {
+                self.remote.drop_front();
+                continue;
+            };
+            self.remote.pass();
+            // The peer must be told its new credit.
+            self.dirty.add(key);
+            return Some(RemoteInput::Message(from, message));
+        }
+        None
+    }
+
+    /// Returns the next active message. Taking it gives its sender memory credit back.
+    pub fn recv_active(&mut self) -> Option<(Source, Message)> {
+        while let Some(key) = self.active.front() {
+            let peer = self.peers.get_mut(key);
+            let received = peer.and_then(|peer| peer.next_active(&mut self.shared));
+            if received.is_none() {
+                self.active.drop_front();
+                continue;
+            }
+            self.active.pass();
+            self.dirty.add(key);
+            self.yields_since = None;
+            return received;
+        }
+        None
+    }
+
+    /// Returns true if [`Engine::recv_active`] may have something.
+    #[must_use]
+    pub fn has_active(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// Returns true if [`Engine::poll_remote`] may have something.
+    #[must_use]
+    pub fn has_remote_input(&self) -> bool {
+        !self.remote.is_empty() || !self.shared.remote_inputs.is_empty()
+    }
+
+    /// Leaves one-sided operations of `node` where they are, or no longer: while answers to it
+    /// find no room, its memory credit holds it back.
+    pub fn hold_remote(&mut self, node: NodeId, held: bool) {
+        let Some(key) = self.peer_key(node) else {
+            return;
+        };
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.remote_held = held;
+        }
+        if held {
+            self.remote.remove(key);
+        } else {
+            self.touch(key);
+        }
+    }
+
+    /// Moves what arrived of a message from the memory that its layer named to memory of the
+    /// engine, and has the rest go there. Does nothing if the message is complete.
+    pub fn take_back(&mut self, node: NodeId, channel: ChannelId, number: MessageNumber) {
+        if let Some(peer) = self.peer_key(node).and_then(|key| self.peers.get_mut(key)) {
+            peer.session.inbox.take_back(channel, number);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Messages for the handlers of layers.
+
+use super::*;
+use crate::engine::RemoteInput;
+use crate::event::LostCause;
+use crate::message::{IncomingInfo, PlacedBy, Placement, ReceiveBuffer};
+use std::sync::Arc;
+
+const CHANNEL: ChannelId = ChannelId::of_remote(0);
+
+struct Nowhere;
+
+impl Placement for Nowhere {
+    fn place(&self, _: NodeId, _: &IncomingInfo) -> Option<ReceiveBuffer> {
+        None
+    }
+}
+
+/// Two hosts with layers.
+fn world() -> World {
+    let mut world = World::new(2);
+    let config = Config {
+        placement: PlacedBy::new(Arc::new(Nowhere)),
+        memory: 2 << 20,
+        max_message: 1 << 20,
+        ..Config::default()
+    };
+    for host in 0..2 {
+        world.set_up_server(host, BUFFER, config.clone());
+        let (other, now) = (1 - host, world.now);
+        let added = world.engines[host].add_peer(now, id(other), address(other));
+        added.unwrap();
+    }
+    world
+}
+
+fn send(world: &mut World, from: usize, to: usize, payload: Vec<u8>) {
+    let outgoing = Outgoing {
+        channel: CHANNEL,
+        payload: payload.into(),
+        ..message(b"")
+    };
+    world.engines[from]
+        .send(world.now, id(to), outgoing)
+        .unwrap();
+}
+
+fn inputs(world: &mut World, host: usize) -> Vec<RemoteInput> {
+    core::iter::from_fn(|| world.engines[host].poll_remote()).collect()
+}
+
+fn payloads(inputs: &[RemoteInput]) -> Vec<usize> {
+    let len = |input: &RemoteInput| match input {
+        RemoteInput::Message(_, message) => Some(message.payload.len()),
+        _ => None,
+    };
+    inputs.iter().filter_map(len).collect()
+}
+
+#[test]
+fn messages_for_handlers_come_in_order_and_apart_from_the_programs() {
+    let mut world = world();
+    send(&mut world, 0, 1, vec![1; 10]);
+    world.send(0, 1).unwrap();
+    send(&mut world, 0, 1, vec![2; 200_000]);
+    send(&mut world, 0, 1, vec![3; 20]);
+    world.run(SECOND);
+    assert!(world.engines[1].has_remote_input());
+    let mut told = inputs(&mut world, 1);
+    // The long one is announced, and permitted once the one before was handled.
+    world.run(SECOND);
+    told.extend(inputs(&mut world, 1));
+    assert_eq!(told[0], RemoteInput::Up(id(0)));
+    assert_eq!(payloads(&told), [10, 200_000, 20]);
+    assert_eq!(world.received(1), 1, "the program's");
+    assert_eq!(inputs(&mut world, 0), [RemoteInput::Up(id(1))]);
+}
+
+#[test]
+fn f04_a_held_peer_waits_for_memory_and_for_nobody_else() {
+    let mut world = world();
+    world.engines[1].hold_remote(id(0), true);
+    for _ in 0..40 {
+        send(&mut world, 0, 1, vec![7; 100_000]);
+    }
+    world.run(SECOND);
+    assert!(payloads(&inputs(&mut world, 1)).is_empty());
+    assert!(world.peer(0, 1).session.outbox.queued().open().messages > 10);
+    world.engines[1].hold_remote(id(0), false);
+    let mut came = 0;
+    for _ in 0..100 {
+        came += payloads(&inputs(&mut world, 1)).len();
+        world.run(SECOND / 10);
+    }
+    assert_eq!(came, 40);
+}
+
+#[test]
+fn f20_the_last_messages_come_before_the_end() {
+    let mut world = world();
+    send(&mut world, 0, 1, vec![1; 10]);
+    world.run(SECOND);
+    world.engines[0].close(world.now, SECOND);
+    world.run(SECOND);
+    let told = inputs(&mut world, 1);
+    assert_eq!(payloads(&told), [10]);
+    let last = told.last();
+    assert!(matches!(last, Some(RemoteInput::Ended(node, ..)) if *node == id(0)));
+}
+
+#[test]
+fn f17_handlers_hear_of_a_silent_peer() {
+    let mut world = world();
+    send(&mut world, 0, 1, vec![1; 10]);
+    world.run(SECOND);
+    inputs(&mut world, 0);
+    send(&mut world, 0, 1, vec![1; 10]);
+    // Nothing arrives any more.
+    for _ in 0..200 {
+        world.now += SECOND / 10;
+        let now = world.now;
+        world.engines[0].handle_timeout(now);
+        world.outgoing(0);
+    }
+    let lost = RemoteInput::Lost(id(1), LostCause::NoAnswer);
+    assert_eq!(inputs(&mut world, 0), [lost]);
+}
+
+#[test]
+fn a_message_that_is_too_long_for_the_layer_is_refused() {
+    let mut world = world();
+    send(&mut world, 0, 1, vec![1; (1 << 20) + 1]);
+    send(&mut world, 0, 1, vec![1; 10]);
+    world.run(SECOND);
+    assert_eq!(payloads(&inputs(&mut world, 1)), [10]);
+    let (node, channel, number) = (id(1), CHANNEL, 0);
+    let refused = RemoteInput::Refused {
+        node,
+        channel,
+        number,
+    };
+    assert!(inputs(&mut world, 0).contains(&refused));
+    assert!(world.events(0).iter().all(|event| *event == up(1, 0)));
+}

@@ -1,0 +1,83 @@
+//! Messages for the handlers of layers.
+
+use super::Peer;
+use crate::engine::{RemoteInput, Shared};
+use crate::event::{EndReason, Event};
+use crate::message::Message;
+use crate::types::{SessionNumber, Source};
+use std::collections::VecDeque;
+
+impl Peer {
+    /// Returns the next active message, sessions in order.
+    pub(crate) fn next_active(&mut self, shared: &mut Shared) -> Option<(Source, Message)> {
+        let is_next = |message: &Message| message.channel.carries_active_messages();
+        let left = self.next_of_remains(is_next, shared);
+        let (session, message) = left.or_else(|| {
+            let message = self.session.inbox.pop_active()?;
+            self.read = true;
+            self.pass_large_memory_on();
+            Some((self.session.number, message))
+        })?;
+        self.count_received(&message, shared);
+        let node = self.node;
+        Some((Source { node, session }, message))
+    }
+
+    /// Returns true if an active message waits.
+    pub(crate) fn has_active(&self) -> bool {
+        self.session.inbox.has_active() || self.layer_remains.is_some()
+    }
+
+    /// Returns the next message about one-sided operations.
+    pub(crate) fn next_remote(&mut self, shared: &mut Shared) -> Option<(Source, Message)> {
+        if self.remote_held {
+            return None;
+        }
+        let message = self.session.inbox.pop_remote()?;
+        self.read = true;
+        self.pass_large_memory_on();
+        self.count_received(&message, shared);
+        let from = Source {
+            node: self.node,
+            session: self.session.number,
+        };
+        Some((from, message))
+    }
+
+    /// Returns true if [`Peer::next_remote`] returns a message.
+    pub(crate) fn has_remote(&self) -> bool {
+        !self.remote_held && self.session.inbox.has_remote()
+    }
+
+    /// Tells the handlers of an event, if they want to know of it.
+    pub(super) fn tell_layers(&self, event: &Event, shared: &mut Shared) {
+        let input = match *event {
+            _ if !shared.config.placement.is_some() => return,
+            Event::Up { node, .. } => RemoteInput::Up(node),
+            Event::Lost { node, cause, .. } => RemoteInput::Lost(node, cause),
+            _ => return,
+        };
+        shared.remote_inputs.push_back(input);
+    }
+
+    /// Tells the handlers the end of a session, and its last messages before.
+    pub(super) fn end_layers(
+        &mut self,
+        session: SessionNumber,
+        messages: VecDeque<Message>,
+        reason: EndReason,
+        shared: &mut Shared,
+    ) {
+        let node = self.node;
+        for message in messages {
+            self.count_received(&message, shared);
+            let from = Source { node, session };
+            let input = RemoteInput::Message(from, message);
+            shared.remote_inputs.push_back(input);
+        }
+        if shared.config.placement.is_some() {
+            let input = RemoteInput::Ended(node, session, reason);
+            shared.remote_inputs.push_back(input);
+        }
+    }
+}
