@@ -11,6 +11,7 @@ use crate::log;
 use crate::metrics::Responder;
 use crate::names::Names;
 use crate::node::Node;
+use crate::placement::Places;
 use crate::reach::{check_plain, in_book, reachable};
 use crate::shared::{SharedNode, owner};
 use crate::statistics::{NodeInfo, Publisher, StatFile};
@@ -19,13 +20,14 @@ use crate::wait::WaitPolicy;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use suci_net::Backend;
 use suci_net::fault::{Fault, FaultSpec};
 use suci_net::udp::{Udp, UdpOptions};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::Mode;
-use suci_proto::{AcceptPolicy, Config, ConfigError, ControllerChoice, Engine, Identity};
+use suci_proto::{AcceptPolicy, Config, ConfigError, ControllerChoice, Engine, Identity, PlacedBy};
 
 /// Address at which a node listens if neither an address nor a book entry is given: a port that the
 /// system chooses.
@@ -324,7 +326,9 @@ impl NodeBuilder {
         if self.faults.is_none() {
             self.faults = env::faults(id)?;
         }
-        let config = self.part_of_config(count)?;
+        let places = Arc::new(Places::default());
+        let mut config = self.part_of_config(count)?;
+        config.placement = PlacedBy::new(places.clone());
         let named = self.book.is_some() || self.book_file.is_some();
         let book = self.take_book(id)?;
         let placed = self.listen.is_some() || reserved.is_some() || book.get(id).is_some();
@@ -358,6 +362,7 @@ impl NodeBuilder {
             budget: budget.ok_or_else(no_descriptor)?,
             process,
             wait: self.wait,
+            places,
             allow_insecure_network: self.allow_insecure_network,
         };
         Ok(Opened {
@@ -572,6 +577,7 @@ pub(crate) struct Fixed {
     pub(crate) budget: Budget,
     pub(crate) process: OriginalProcess,
     pub(crate) wait: WaitPolicy,
+    pub(crate) places: Arc<Places>,
     pub(crate) allow_insecure_network: bool,
 }
 

@@ -135,6 +135,7 @@ mod next;
 mod node;
 mod ownership_lock;
 mod peer;
+mod placement;
 mod reach;
 mod shared;
 pub mod statistics;

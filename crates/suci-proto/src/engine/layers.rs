@@ -1,12 +1,12 @@
-//! Messages for the handlers of layers, and what these are told of peers: active messages, which the
-//! program's handlers take, and one-sided operations, which need no program.
+//! Messages for the handlers of layers: active messages, which the program takes, and one-sided
+//! operations, which need no program. The layer of these is also told of peers.
 
 use super::Engine;
 use crate::event::{EndReason, LostCause};
 use crate::message::Message;
 use crate::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
 
-/// What the layer of one-sided operations is told, in order for each peer.
+/// News for the layer of one-sided operations, in order for each peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemoteInput {
     /// A request, or an answer.
@@ -29,7 +29,7 @@ pub enum RemoteInput {
 }
 
 impl Engine {
-    /// Returns what the layer of one-sided operations is to be told next. Taking a message gives its sender
+    /// Returns the next news for the layer of one-sided operations. Taking a message gives its sender
     /// memory credit back. Messages of peers that are [held](Engine::hold_remote) wait.
     pub fn poll_remote(&mut self) -> Option<RemoteInput> {
         if let Some(input) = self.shared.remote_inputs.pop_front() {
@@ -95,11 +95,11 @@ impl Engine {
         }
     }
 
-    /// Moves what arrived of a message from the memory that its layer named to memory of the
-    /// engine, and has the rest go there. Does nothing if the message is complete.
-    pub fn take_back(&mut self, node: NodeId, channel: ChannelId, number: MessageNumber) {
+    /// Moves messages of `node` to the program from the memory that was named for them to memory of
+    /// the engine. Bytes that are still to come go there, too.
+    pub fn take_back(&mut self, node: NodeId) {
         if let Some(peer) = self.peer_key(node).and_then(|key| self.peers.get_mut(key)) {
-            peer.session.inbox.take_back(channel, number);
+            peer.session.inbox.take_back();
         }
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct Shared {
     /// Peers that were lost since the driver asked: at most every peer known, each once.
     pub(crate) lost: BTreeSet<NodeId>,
     pub(crate) calls: Calls,
-    /// What the handlers of layers are to be told before messages of present sessions.
+    /// News for the layer of one-sided operations that come before messages of present sessions.
     pub(crate) remote_inputs: VecDeque<RemoteInput>,
     /// The peer that each connection index leads to.
     pub(crate) routes: Slab<u32>,

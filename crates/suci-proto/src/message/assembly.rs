@@ -376,13 +376,6 @@ impl Assembly {
         Some((payload, description))
     }
 
-    /// Ends the lending of memory, since the message is complete.
-    pub(super) fn return_lent(&mut self) {
-        if self.placed {
-            self.buffer = None;
-        }
-    }
-
     /// Returns the message, if it is complete.
     pub(super) fn finish(self) -> Option<(Description, Data)> {
         if !self.is_complete() {

@@ -275,7 +275,6 @@ impl Inbox {
             RtsOrder::Stale => {}
             RtsOrder::Again => self.list_answer(index),
             RtsOrder::New if handled => self.judge_for_layer(index),
-            RtsOrder::New if self.place_announced(index) => {}
             RtsOrder::New if welcome => {
                 self.waiting.push_back(index);
                 self.grant_waiting();

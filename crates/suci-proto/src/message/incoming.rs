@@ -330,12 +330,12 @@ impl IncomingChannel {
         self.packed.is_empty() && earlier.all(|slot| slot.is_placed() || planted_placement())
     }
 
-    /// Moves the bytes of message `number` from lent memory to ours, if it is incomplete.
-    pub(super) fn take_back(&mut self, number: MessageNumber, accounts: &mut Accounts) {
-        if let Some(index) = self.index_of(number)
-            && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index)
-        {
-            assembly.take_back(&accounts.pool);
+    /// Moves the bytes of messages from lent memory to ours.
+    pub(super) fn take_back(&mut self, accounts: &Accounts) {
+        for slot in &mut self.slots {
+            if let Slot::Pieces(assembly) | Slot::Assembled(assembly) = slot {
+                assembly.take_back(&accounts.pool);
+            }
         }
     }
 
@@ -594,8 +594,14 @@ impl IncomingChannel {
         }
     }
 
-    /// Permits the waiting message, into `memory` of the program or else into ours.
-    pub(super) fn grant(&mut self, memory: Option<ReceiveBuffer>, accounts: &mut Accounts) {
+    /// Permits the waiting message, into `memory` or else into ours. It counts in the budget of
+    /// large messages if it is `ours`, or may become so by [`take_back`](Self::take_back).
+    pub(super) fn grant(
+        &mut self,
+        memory: Option<ReceiveBuffer>,
+        ours: bool,
+        accounts: &mut Accounts,
+    ) {
         let Some((number, total)) = self.unanswered() else {
             return;
         };
@@ -604,15 +610,15 @@ impl IncomingChannel {
         {
             assembly.charging = Charging::Announced {
                 granted: true,
-                ours: memory.is_none(),
+                ours,
             };
             accounts.unfinished = accounts.unfinished.saturating_add(1);
-            match memory {
-                Some(memory) => assembly.supply(memory),
-                None => {
-                    accounts.large = accounts.large.saturating_add(budgeted(total));
-                    accounts.owed = accounts.owed.saturating_add(budgeted(total));
-                }
+            if let Some(memory) = memory {
+                assembly.supply(memory);
+            }
+            if ours {
+                accounts.large = accounts.large.saturating_add(budgeted(total));
+                accounts.owed = accounts.owed.saturating_add(budgeted(total));
             }
         }
         self.announcement = Some(Announcement {

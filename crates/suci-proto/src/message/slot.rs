@@ -44,7 +44,6 @@ impl Slot {
     /// Returns the slot of a complete message. Most need only their bytes; the assembly is returned
     /// for reuse by the next message.
     pub(super) fn assembled(mut assembly: Box<Assembly>) -> (Self, Option<Box<Assembly>>) {
-        assembly.return_lent();
         match assembly.take_plain() {
             Some((bytes, Description { tag, kind, .. })) => {
                 *assembly = Assembly::unannounced();

@@ -120,6 +120,7 @@ struct Remains {
 fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remains {
     let held = old.inbox.memory_used();
     old.inbox.set_large_budget(0);
+    old.inbox.take_back();
     let (mut messages, mut replies) = (VecDeque::new(), Vec::new());
     let (mut untaken, mut remote) = (VecDeque::new(), VecDeque::new());
     loop {

@@ -7,7 +7,9 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
+use crate::placement::LentBuffer;
 use crate::wait::{Awaited, WaitPolicy, until_some};
+use std::sync::Arc;
 use std::time::Duration;
 use suci_proto::Data;
 
@@ -91,12 +93,12 @@ impl Node {
         taken.unwrap_or(Ok(0))
     }
 
-    /// Blocks until a message arrives, for at most `limit`, and copies it into `buffer`. Returns
-    /// its length and the rest of it (with an empty payload); nothing if none came. That is a copy
-    /// more than [`Node::recv`] takes, which hands over the memory in which the message was put
-    /// together. A message that was announced because of its length
+    /// Blocks until a message arrives, for at most `limit`, and puts it into `buffer`. Returns its
+    /// length and the rest of it (with an empty payload); nothing if none came. The bytes of a
+    /// message that is longer than a packet and begins meanwhile go there straight from the packets;
+    /// others are copied. A message that was announced because of its length
     /// ([`Event::Incoming`](crate::Event::Incoming)) is accepted if `buffer` has room for it and
-    /// its event was not taken; [`Node::accept_into`] has one put there as it comes. A longer one
+    /// its event was not taken. A longer one
     /// is an error of each call that finds no message, until you give it room, or take its event
     /// and refuse it ([`Node::refuse`]).
     ///
@@ -108,12 +110,15 @@ impl Node {
         buffer: &mut [u8],
         limit: Duration,
     ) -> Result<Option<(usize, Message)>, Error> {
+        let places = Arc::clone(&self.fixed.places);
+        let mut buffer = places.lend(buffer);
         let room = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
         let mut accepted = false;
         let taken = self.take_within(Some(limit), |driver| {
             if let Some(message) = driver.take_message() {
-                return Some((copy(driver, message, buffer), 1));
+                return Some((put(driver, message, &mut buffer), 1));
             }
+            buffer.begin();
             match driver.accept_announced(room) {
                 Ok(more) => accepted |= more,
                 // The accepted message is on its way.
@@ -123,14 +128,17 @@ impl Node {
                 Err(error) => {
                     let turned = driver.run_cycle();
                     return Some(match driver.take_message() {
-                        Some(message) => (copy(driver, message, buffer), 1),
+                        Some(message) => (put(driver, message, &mut buffer), 1),
                         None => (turned.and(Err(error)), 0),
                     });
                 }
             }
             None
-        })?;
-        taken.transpose()
+        });
+        if let Some(from) = buffer.taken_by() {
+            self.enter()?.engine.take_back(from);
+        }
+        taken?.transpose()
     }
 
     pub(super) fn recv_within(
@@ -212,19 +220,29 @@ fn refuse_to_wait<M>(driver: &mut Driver) -> Option<(Result<M, Error>, usize)> {
     driver.unanswered().map(|error| (Err(error), 0))
 }
 
-/// Copies the payload into `buffer`, or puts the message back.
-fn copy(
+/// Has the payload in `buffer`, or puts the message back.
+fn put(
     driver: &mut Driver,
     mut message: Message,
-    buffer: &mut [u8],
+    buffer: &mut LentBuffer<'_>,
 ) -> Result<(usize, Message), Error> {
+    if let Some(length) = message.payload.placed() {
+        buffer.withdraw();
+        message.payload = Data::new();
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        return Ok((length, message));
+    }
+    if let Some(from) = buffer.taken_by() {
+        // Another message came first.
+        driver.engine.take_back(from);
+    }
     let (length, room) = (message.payload.len(), buffer.len());
-    let Some(place) = buffer.get_mut(..length) else {
+    let Some(target) = buffer.withdraw().get_mut(..length) else {
         driver.put_back(message);
         let [length, buffer] = [length, room].map(|n| u64::try_from(n).unwrap_or(u64::MAX));
         return Err(Error::BufferTooShort { length, buffer });
     };
-    place.copy_from_slice(&message.payload);
+    target.copy_from_slice(&message.payload);
     message.payload = Data::new();
     Ok((length, message))
 }

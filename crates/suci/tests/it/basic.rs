@@ -134,6 +134,51 @@ fn recv_into_copies_and_keeps_what_does_not_fit() {
     assert!(matches!(late, Ok(None)), "{late:?}");
 }
 
+/// Two senders, messages of many sizes, and calls that give up while a message is under way: the
+/// bytes of each are right, wherever they came.
+#[test]
+fn recv_into_never_mixes_messages() {
+    const ROUNDS: u8 = 60;
+    let (mut a, mut b) = pair();
+    let mut c = builder(2).open().unwrap();
+    introduce(&mut b, &mut c);
+    let to = b.id();
+    let size =
+        |round: u8| [10, 3_000, 70_000, 400_000][usize::from(round % 4)] + usize::from(round);
+    let send = move |node: &mut suci::Node| {
+        for round in 0..ROUNDS {
+            let message = OutgoingMessage::new(vec![round; size(round)]).tag(round.into());
+            node.send_timeout(to, message, LONG).unwrap();
+            node.poll(Duration::from_micros(u64::from(round % 3) * 300))
+                .unwrap();
+        }
+        node.close(LONG).unwrap();
+    };
+    let senders = [
+        std::thread::spawn(move || send(&mut a)),
+        std::thread::spawn(move || send(&mut c)),
+    ];
+    let mut buffer = vec![0; 500_000];
+    let mut next = std::collections::BTreeMap::new();
+    let mut received = 0;
+    while received < 2 * u32::from(ROUNDS) {
+        let limit = Duration::from_micros(200);
+        let Some((length, message)) = b.recv_into(&mut buffer, limit).unwrap() else {
+            // The bytes of a message that is under way are not here any more.
+            buffer.fill(0xff);
+            continue;
+        };
+        let round = next.entry(message.from).or_insert(0);
+        assert_eq!((message.tag, length), (u64::from(*round), size(*round)));
+        assert!(message.payload.is_empty());
+        let right = buffer[..length].iter().all(|byte| byte == round);
+        assert!(right, "round {round} of node {}", message.from);
+        *round += 1;
+        received += 1;
+    }
+    senders.map(|sender| sender.join().unwrap());
+}
+
 #[test]
 fn an_end_does_not_overtake_a_message_that_did_not_fit() {
     let (mut a, mut b) = pair();

@@ -34,7 +34,7 @@ impl Inbox {
             }
             Some(buffer) => {
                 if let Some(channel) = self.channels.get_mut(index) {
-                    channel.grant(Some(buffer), &mut self.accounts);
+                    channel.grant(Some(buffer), false, &mut self.accounts);
                 }
                 self.waiting.retain(|waiting| *waiting != index);
                 self.list_answer(index);
@@ -91,7 +91,7 @@ impl Inbox {
         let Some(memory) = channel.place_announced(&self.accounts) else {
             return false;
         };
-        channel.grant(Some(memory), &mut self.accounts);
+        channel.grant(Some(memory), false, &mut self.accounts);
         self.list_answer(index);
         true
     }
@@ -116,13 +116,15 @@ impl Inbox {
         debug_assert!(answered.is_ok(), "it waits for an answer");
     }
 
-    /// Moves what arrived of message `number` on `channel` from lent memory to ours. Its other
-    /// bytes go there, too.
-    pub fn take_back(&mut self, channel: ChannelId, number: MessageNumber) {
-        if let Some(index) = self.find(channel)
-            && let Some(channel) = self.channels.get_mut(index)
-        {
-            channel.take_back(number, &mut self.accounts);
+    /// Moves the bytes of the program's messages from lent memory to ours. Bytes that are still to
+    /// come go there, too.
+    pub fn take_back(&mut self) {
+        if self.accounts.places.is_some() {
+            let of_program = |channel: &IncomingChannel| channel.id().is_user();
+            let channels = self.channels.iter_mut().map(|(_, channel)| channel);
+            for channel in channels.filter(|channel| of_program(channel)) {
+                channel.take_back(&self.accounts);
+            }
         }
     }
 
@@ -158,7 +160,11 @@ impl Inbox {
             }
             self.waiting.pop_front();
             if let Some(channel) = self.channels.get_mut(index) {
-                channel.grant(None, &mut self.accounts);
+                let memory = match channel.may_place_announced() {
+                    true => channel.place_announced(&self.accounts),
+                    false => None,
+                };
+                channel.grant(memory, true, &mut self.accounts);
             }
             self.list_answer(index);
         }
