@@ -43,7 +43,7 @@
 //! | `batch`, `broadcast` | messages leave together and share packets; one payload goes to many and, if it has more than 256 bytes, is held once |
 //! | `OutgoingMessage::new(..).channel(..).tag(..).user_header(..).notify(..).deadline(..)` | channel, tag, header; `notify` asks for `Event::Delivered`; a message of which nothing was sent by its deadline is dropped |
 //! | `call`, `Message::reply` | a request and its reply: `call` blocks (or `call_async` waits) until the reply comes, the session ends or the time is over; the other side receives the request as any message and sends `request.reply(..)?` |
-//! | `recv`, `try_recv`, `recv_timeout`, `recv_many`, `recv_into`, `poll` | messages; `recv_many` takes all that are there, `recv_into` copies into the program's memory |
+//! | `recv`, `try_recv`, `recv_timeout`, `recv_many`, `recv_into`, `poll` | messages; `recv_many` takes all that are there, `recv_into` puts one into the program's memory |
 //! | `next`, `next_timeout`, `try_next` (`next_async`) | the next message or event, in exact order |
 //! | `recv_from`, `recv_from_timeout`, `try_recv_from` | messages of one peer, on one channel, or both; others wait in order |
 //! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed`, `Writable`, `ChannelFinished` |

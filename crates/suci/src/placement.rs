@@ -73,17 +73,17 @@ impl Placement for Places {
         }
         buffer.taken_by = Some(from);
         let buffer = Arc::clone(&self.buffer);
-        Some(ReceiveBuffer::lent(Part { buffer, length }))
+        Some(ReceiveBuffer::lent(LentPart { buffer, length }))
     }
 }
 
 /// The call's buffer, as the message sees it that comes into it.
-struct Part {
+struct LentPart {
     buffer: Arc<Mutex<CallBuffer>>,
     length: usize,
 }
 
-impl LentMemory for Part {
+impl LentMemory for LentPart {
     fn length(&self) -> usize {
         self.length
     }
@@ -214,7 +214,7 @@ mod tests {
         let mut buffer = places.lend(&mut bytes);
         buffer.begin();
         let (buffer_of_call, length) = (Arc::clone(&places.buffer), 4);
-        let mut part = Part {
+        let mut part = LentPart {
             buffer: buffer_of_call,
             length,
         };

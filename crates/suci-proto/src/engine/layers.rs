@@ -29,8 +29,8 @@ pub enum RemoteInput {
 }
 
 impl Engine {
-    /// Returns the next news for the layer of one-sided operations. Taking a message gives its sender
-    /// memory credit back. Messages of peers that are [held](Engine::hold_remote) wait.
+    /// Returns the next news for the layer of one-sided operations. Taking a message gives its
+    /// sender memory credit back. Messages of peers that are [held](Engine::hold_remote) wait.
     pub fn poll_remote(&mut self) -> Option<RemoteInput> {
         if let Some(input) = self.shared.remote_inputs.pop_front() {
             return Some(input);

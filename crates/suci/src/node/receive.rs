@@ -94,13 +94,12 @@ impl Node {
     }
 
     /// Blocks until a message arrives, for at most `limit`, and puts it into `buffer`. Returns its
-    /// length and the rest of it (with an empty payload); nothing if none came. The bytes of a
-    /// message that is longer than a packet and begins meanwhile go there straight from the packets;
-    /// others are copied. A message that was announced because of its length
+    /// length and the rest of it (with an empty payload); nothing if none came. If the message is
+    /// longer than a packet and begins during the call, its bytes go to `buffer` straight from the
+    /// packets; others are copied. A message that was announced because of its length
     /// ([`Event::Incoming`](crate::Event::Incoming)) is accepted if `buffer` has room for it and
-    /// its event was not taken. A longer one
-    /// is an error of each call that finds no message, until you give it room, or take its event
-    /// and refuse it ([`Node::refuse`]).
+    /// its event was not taken. A longer one is an error of each call that finds no message, until
+    /// you give it room, or take its event and refuse it ([`Node::refuse`]).
     ///
     /// # Errors
     /// [`Error::BufferTooShort`] leaves the message where it is; [`Error::Closed`] as
