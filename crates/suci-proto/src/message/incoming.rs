@@ -310,7 +310,7 @@ impl IncomingChannel {
     }
 
     /// Has the bytes of message `index` go to memory that its layer names. Returns false if it
-    /// names none, or if an earlier message was neither taken nor completed in such memory.
+    /// names none, or if an earlier message was neither taken nor placed in such memory.
     #[inline(never)]
     fn place(&mut self, index: usize, number: MessageNumber, accounts: &mut Accounts) -> bool {
         if !self.is_next_to_place(index) {
@@ -323,8 +323,8 @@ impl IncomingChannel {
         memory.map(|memory| assembly.supply(memory)).is_some()
     }
 
-    /// Returns true if all messages before `index` were taken, or are complete in memory that was
-    /// named for them.
+    /// Returns true if all messages before `index` were taken, or go to memory that was named for
+    /// them.
     fn is_next_to_place(&self, index: usize) -> bool {
         let mut earlier = self.slots.iter().take(index);
         self.packed.is_empty() && earlier.all(|slot| slot.is_placed() || planted_placement())

@@ -11,8 +11,9 @@ use std::sync::Arc;
 ///
 /// A message is asked about once: when the piece with its length and description arrives or, if it
 /// is announced, before it is permitted; in both cases once all earlier messages of its channel
-/// were taken or are complete in memory that was named for them. So bytes never get ahead of an
-/// earlier message of the channel. A message that fits into one packet is never asked about.
+/// were taken, or go to memory that was named for them. So bytes get ahead of those of an earlier
+/// message only if the layer names memory for both. A message that fits into one packet is never
+/// asked about.
 pub trait Placement: Send + Sync {
     /// Returns memory, at least as long as the message, into which its bytes go as they come;
     /// `None` for memory of the engine. Must not block.

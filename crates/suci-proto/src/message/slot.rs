@@ -99,9 +99,12 @@ impl Slot {
         matches!(self, Self::Refused { .. } | Self::Void { .. })
     }
 
-    /// Returns true if it is complete in memory that its owner lent.
+    /// Returns true if its bytes go, or went, to memory that its owner lent.
     pub(super) fn is_placed(&self) -> bool {
-        matches!(self, Self::Assembled(assembly) if assembly.is_placed())
+        match self {
+            Self::Pieces(assembly) | Self::Assembled(assembly) => assembly.is_placed(),
+            _ => false,
+        }
     }
 
     /// Returns true if it delays no message behind it.
