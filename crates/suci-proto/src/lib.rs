@@ -63,7 +63,7 @@ pub use event::{
 pub use filter::Filter;
 pub use log::{DropReason, LogRecord};
 pub use message::{
-    CANCELLED, Data, EXPIRED, LentMemory, Message, Outcome, Outgoing, PlacedBy, Placement,
+    CANCELLED, Data, EXPIRED, LentMemory, Message, Outcome, Outgoing, Place, PlacedBy, Placement,
     ReceiveBuffer, SMALL, SmallOutgoing, TOO_LONG,
 };
 pub use options::PeerOptions;

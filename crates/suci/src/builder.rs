@@ -22,6 +22,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use suci_layers::remote::Regions;
 use suci_net::Backend;
 use suci_net::fault::{Fault, FaultSpec};
 use suci_net::udp::{Udp, UdpOptions};
@@ -326,9 +327,8 @@ impl NodeBuilder {
         if self.faults.is_none() {
             self.faults = env::faults(id)?;
         }
-        let places = Arc::new(Places::default());
-        let mut config = self.part_of_config(count)?;
-        config.placement = PlacedBy::new(places.clone());
+        let regions = Regions::new();
+        let config = self.part_of_config(count)?;
         let named = self.book.is_some() || self.book_file.is_some();
         let book = self.take_book(id)?;
         let placed = self.listen.is_some() || reserved.is_some() || book.get(id).is_some();
@@ -341,7 +341,7 @@ impl NodeBuilder {
             incarnation: Incarnation(u128::from_le_bytes(sys::random().map_err(&random)?)),
         };
         let drivers = backends.into_iter();
-        let drivers = drivers.map(|backend| self.driver(&config, identity, backend));
+        let drivers = drivers.map(|backend| self.driver(&config, identity, backend, &regions));
         let drivers: Result<Vec<_>, Error> = drivers.collect();
         let (mut drivers, budgets): (Vec<_>, Vec<_>) = drivers?.into_iter().unzip();
         let budget = budgets.into_iter().reduce(Budget::with);
@@ -362,7 +362,7 @@ impl NodeBuilder {
             budget: budget.ok_or_else(no_descriptor)?,
             process,
             wait: self.wait,
-            places,
+            regions,
             allow_insecure_network: self.allow_insecure_network,
         };
         Ok(Opened {
@@ -538,12 +538,18 @@ impl NodeBuilder {
         config: &Config,
         identity: Identity,
         backend: Box<dyn Backend>,
+        regions: &Regions,
     ) -> Result<(Driver, Budget), Error> {
         backend.raw_fd().ok_or_else(no_descriptor)?;
         let seed = sys::random::<32>().map_err(Error::io("asking the system for random bytes"))?;
         let bytes = backend.capabilities().recv_buffer;
         let buffer = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let mut engine = Engine::new(config.clone(), identity, seed, buffer, Clock.now())?;
+        let places = Arc::new(Places::new(regions.clone()));
+        let config = Config {
+            placement: PlacedBy::new(places.clone()),
+            ..config.clone()
+        };
+        let mut engine = Engine::new(config, identity, seed, buffer, Clock.now())?;
         if engine.peer_limit() == 0 {
             // No peer would ever get an answer.
             return Err(Error::NoRoom { bytes });
@@ -558,7 +564,7 @@ impl NodeBuilder {
             );
         }
         let budget = Budget::new(&self.udp, &*backend, &engine);
-        Ok((Driver::new(engine, backend), budget))
+        Ok((Driver::new(engine, backend, places), budget))
     }
 }
 
@@ -577,7 +583,7 @@ pub(crate) struct Fixed {
     pub(crate) budget: Budget,
     pub(crate) process: OriginalProcess,
     pub(crate) wait: WaitPolicy,
-    pub(crate) places: Arc<Places>,
+    pub(crate) regions: Regions,
     pub(crate) allow_insecure_network: bool,
 }
 

@@ -26,11 +26,13 @@ use crate::launcher::{Launcher, Notice};
 use crate::message::Message;
 use crate::metrics::Responder;
 use crate::names::Names;
+use crate::placement::Places;
 use crate::shared::CrossShardQueue;
 use crate::statistics::Publisher;
 use crate::sys;
 use crate::wait::{Awaited, WaitPolicy, Waiter};
 use crate::waker::Wakes;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -45,6 +47,7 @@ use suci_proto::{Engine, Event, PeerError, SendError};
 mod coalescer;
 mod input;
 mod output;
+mod remote;
 mod sends;
 mod takes;
 mod waits;
@@ -102,6 +105,12 @@ pub(crate) struct Driver {
     pub(crate) publishers: Publishers,
     /// Ends the waits of the program's calls, if the program asked for it.
     pub(crate) wakes: Option<Arc<Wakes>>,
+    /// The memory that the engine's messages may be put into, and one-sided operations.
+    pub(crate) places: Arc<Places>,
+    /// Messages of one-sided operations wait for room.
+    remote_waits: bool,
+    /// Nodes whose operations wait until answers to them find room.
+    remote_held: BTreeSet<NodeId>,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
@@ -112,7 +121,7 @@ pub(crate) struct Publishers {
 }
 
 impl Driver {
-    pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>) -> Self {
+    pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>, places: Arc<Places>) -> Self {
         let now = Clock.now();
         Self {
             segments: backend.capabilities().max_segments,
@@ -138,6 +147,9 @@ impl Driver {
             coalescer: SendCoalescer::new(),
             publishers: Publishers::default(),
             wakes: None,
+            places,
+            remote_waits: false,
+            remote_held: BTreeSet::new(),
         }
     }
 
@@ -282,7 +294,7 @@ impl Driver {
     /// Whether the last cycle ended before everything was sent or taken: the next one is due at
     /// once.
     fn is_unfinished(&self) -> bool {
-        self.tx_incomplete || self.last_poll.cut_short
+        self.tx_incomplete || self.last_poll.cut_short || self.engine.has_remote_input()
     }
 
     /// How long the driver may sleep if nothing arrives; without a value, for ever.

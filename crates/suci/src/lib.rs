@@ -137,6 +137,7 @@ mod ownership_lock;
 mod peer;
 mod placement;
 mod reach;
+pub mod remote;
 mod shared;
 pub mod statistics;
 mod sync;

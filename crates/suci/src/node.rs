@@ -5,6 +5,8 @@ mod collectives;
 mod receive;
 mod select;
 
+pub(crate) use receive::wait_to_take;
+
 use crate::batch::Batch;
 use crate::builder::{Fixed, NodeBuilder, Opened};
 use crate::calls::CallIds;
@@ -14,6 +16,7 @@ use crate::driver::{Driver, no_descriptor};
 use crate::error::Error;
 use crate::helper;
 use crate::message::{Message, OutgoingMessage};
+use crate::placement::Places;
 use crate::reach::check_peer;
 use crate::wait::{Awaited, WaitPolicy, until_some};
 use crate::waker::{Target, Waker};
@@ -53,6 +56,7 @@ pub struct Node {
     pub(crate) core: Arc<Core>,
     helper: Option<JoinHandle<()>>,
     pub(crate) fixed: Fixed,
+    places: Arc<Places>,
     closed: bool,
 }
 
@@ -91,6 +95,7 @@ impl Node {
         let mut driver = drivers.into_iter().next().ok_or_else(no_descriptor)?;
         driver.coalescer.allowed = attended;
         driver.call_ids = CallIds::new()?;
+        let places = Arc::clone(&driver.places);
         let core = Arc::new(Core::new(driver, fixed.process)?);
         let helper = attended
             .then(|| helper::spawn(Arc::clone(&core)))
@@ -99,12 +104,18 @@ impl Node {
             core,
             helper,
             fixed,
+            places,
             closed: false,
         })
     }
 
     pub(crate) fn enter(&self) -> Result<DriverGuard<'_>, Error> {
         self.core.enter()
+    }
+
+    /// The memory that its messages may be put into, and one-sided operations.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
     /// Enters a call that needs an open node. It first sends the messages that waited for the next
@@ -119,7 +130,7 @@ impl Node {
     }
 
     /// Takes the driver for a call that sends one more message.
-    fn enter_to_send(&self) -> Result<DriverGuard<'_>, Error> {
+    pub(crate) fn enter_to_send(&self) -> Result<DriverGuard<'_>, Error> {
         let driver = self.enter()?;
         if self.closed {
             Err(Error::Closed)
@@ -574,6 +585,16 @@ fn send_when_possible(
     }
     let message = Box::new(message);
     Err(driver.want_room(to, Error::WouldBlock { to, message }))
+}
+
+/// As [`wait_on`], in a call that waits for room in a queue.
+pub(crate) fn wait_for_progress(
+    driver: &mut DriverGuard<'_>,
+    deadline: Deadline,
+    wait: WaitPolicy,
+) -> Result<(), Error> {
+    driver.waiter.begin(wait, Awaited::Progress);
+    pause(driver, deadline)
 }
 
 /// Waits a little. The helper sees that a call lasts.

@@ -1,19 +1,23 @@
-//! Memory that a node names for messages as they begin: the buffer of a call that receives into it.
+//! Memory that a node names for messages as they begin: the buffer of a call that receives into it,
+//! and that of one-sided operations.
 
+use crate::remote::RemoteLayer;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use suci_layers::remote::Regions;
 use suci_proto::message::IncomingInfo;
 use suci_proto::types::NodeId;
-use suci_proto::{LentMemory, Placement, ReceiveBuffer};
+use suci_proto::{LentMemory, Place, Placement, ReceiveBuffer};
 
 /// The memory that a node may name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Places {
     /// A call lends its buffer, so that it is worth taking the lock.
     lends: AtomicBool,
     buffer: Arc<Mutex<CallBuffer>>,
+    remote: Mutex<RemoteLayer>,
 }
 
 /// The buffer of the call that receives now, if one does.
@@ -36,7 +40,28 @@ struct Memory {
 // withdrawn them under that lock.
 unsafe impl Send for Memory {}
 
+impl Default for Places {
+    fn default() -> Self {
+        Self::new(Regions::new())
+    }
+}
+
 impl Places {
+    /// The memory of a shard of a node with these regions.
+    pub(crate) fn new(regions: Regions) -> Self {
+        Self {
+            lends: AtomicBool::new(false),
+            buffer: Arc::default(),
+            remote: Mutex::new(RemoteLayer::new(regions)),
+        }
+    }
+
+    /// One-sided operations. The engine locks them too, when a message begins.
+    pub(crate) fn remote(&self) -> MutexGuard<'_, RemoteLayer> {
+        // A panic in the layer is a fault of the library; the node goes on with what is there.
+        self.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, CallBuffer> {
         lock(&self.buffer)
     }
@@ -61,8 +86,22 @@ fn lock(buffer: &Mutex<CallBuffer>) -> MutexGuard<'_, CallBuffer> {
 }
 
 impl Placement for Places {
-    fn place(&self, from: NodeId, message: &IncomingInfo) -> Option<ReceiveBuffer> {
-        if !self.lends.load(Ordering::Relaxed) || !message.channel.is_user() {
+    fn place(&self, from: NodeId, message: &IncomingInfo) -> Place {
+        let channel = message.channel;
+        if channel.is_user() {
+            let memory = self.buffer_of_call(from, message);
+            memory.map_or(Place::Own, Place::Named)
+        } else if channel.carries_remote() || channel.carries_remote_replies() {
+            self.remote().place(from, message)
+        } else {
+            Place::Own
+        }
+    }
+}
+
+impl Places {
+    fn buffer_of_call(&self, from: NodeId, message: &IncomingInfo) -> Option<ReceiveBuffer> {
+        if !self.lends.load(Ordering::Relaxed) {
             return None;
         }
         let mut buffer = self.lock();
@@ -182,29 +221,26 @@ mod tests {
         }
     }
 
+    fn named(places: &Places, total: u64, channel: ChannelId) -> Option<ReceiveBuffer> {
+        match places.place(NodeId(1), &message(channel, total)) {
+            Place::Named(memory) => Some(memory),
+            Place::Own | Place::Later => None,
+        }
+    }
+
     #[test]
     fn one_message_that_fits_gets_the_buffer_of_the_call() {
-        let (places, from) = (Places::default(), NodeId(1));
-        let user = ChannelId(0);
+        let (places, user) = (Places::new(Regions::new()), ChannelId(0));
         let mut bytes = [0; 100];
         let mut buffer = places.lend(&mut bytes);
-        assert!(
-            places.place(from, &message(user, 100)).is_none(),
-            "not lent"
-        );
+        assert!(named(&places, 100, user).is_none(), "not lent");
         buffer.begin();
-        assert!(
-            places.place(from, &message(user, 101)).is_none(),
-            "too long"
-        );
+        assert!(named(&places, 101, user).is_none(), "too long");
         let other = ChannelId::of_remote(0);
-        assert!(
-            places.place(from, &message(other, 100)).is_none(),
-            "no one's"
-        );
-        let memory = places.place(from, &message(user, 100)).unwrap();
-        assert_eq!((memory.len(), buffer.taken_by()), (100, Some(from)));
-        assert!(places.place(from, &message(user, 100)).is_none(), "in use");
+        assert!(named(&places, 100, other).is_none(), "no one's");
+        let memory = named(&places, 100, user).unwrap();
+        assert_eq!((memory.len(), buffer.taken_by()), (100, Some(NodeId(1))));
+        assert!(named(&places, 100, user).is_none(), "in use");
     }
 
     #[test]

@@ -310,6 +310,12 @@ impl Initiator {
         self.flush_targets(&nodes)
     }
 
+    /// Returns the targets that may not have applied everything.
+    #[must_use]
+    pub fn targets(&self) -> Vec<NodeId> {
+        self.targets.keys().copied().collect()
+    }
+
     /// Gives an operation up: it completes with [`Cause::Cancelled`], and the memory of a get is
     /// not touched any more. The target may apply it all the same. Returns false if the operation
     /// is complete.

@@ -86,10 +86,10 @@ impl Engine {
         let quiet = shared.replies.is_empty()
             && !shared.paths.is_asking()
             && !self.train.is_pending()
+            && !self.has_remote_input()
             && (self.has_message()
                 || self.has_call()
                 || self.has_group_message()
-                || self.has_remote_input()
                 || self.has_active());
         let Some(key) = self.dirty.only().filter(|_| quiet) else {
             return false;

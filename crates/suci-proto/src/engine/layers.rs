@@ -4,7 +4,7 @@
 use super::Engine;
 use crate::event::{EndReason, LostCause};
 use crate::message::Message;
-use crate::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
+use crate::types::{ChannelId, NodeId, SessionNumber, Source};
 
 /// News for the layer of one-sided operations, in order for each peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub enum RemoteInput {
         node: NodeId,
         /// The channel.
         channel: ChannelId,
-        /// The message.
-        number: MessageNumber,
+        /// The message's token.
+        token: u64,
     },
     /// The peer answers: it was not connected, or lost.
     Up(NodeId),

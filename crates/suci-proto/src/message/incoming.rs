@@ -10,6 +10,7 @@ pub(super) use idle::IdleIncoming;
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Charging, Description, Fault, budgeted};
 use super::packed_queue::{PackedQueue, PackedQueueCache};
+use super::placement::Place;
 use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::slot::{Slot, SlotCache};
 use super::{Message, ReceiveBuffer, charge, len64, to_usize};
@@ -309,18 +310,16 @@ impl IncomingChannel {
             .flatten())
     }
 
-    /// Has the bytes of message `index` go to memory that its layer names. Returns false if it
-    /// names none, or if an earlier message was neither taken nor placed in such memory.
+    /// Has the bytes of message `index` go to memory that its layer names, if it names some and each
+    /// earlier message was taken or placed in such memory.
     #[inline(never)]
-    fn place(&mut self, index: usize, number: MessageNumber, accounts: &mut Accounts) -> bool {
-        if !self.is_next_to_place(index) {
-            return false;
+    fn place(&mut self, index: usize, number: MessageNumber, accounts: &mut Accounts) {
+        if self.is_next_to_place(index)
+            && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index)
+            && let Place::Named(memory) = accounts.places.find(self.id, number, assembly)
+        {
+            assembly.supply(memory);
         }
-        let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index) else {
-            return false;
-        };
-        let memory = accounts.places.find(self.id, number, assembly);
-        memory.map(|memory| assembly.supply(memory)).is_some()
     }
 
     /// Returns true if all messages before `index` were taken, or go to memory that was named for
@@ -570,21 +569,17 @@ impl IncomingChannel {
             .map(|announcement| (announcement.number, announcement.total))
     }
 
-    /// Returns memory for the announced message that was not answered, if its layer names some.
-    pub(super) fn place_announced(&self, accounts: &Accounts) -> Option<ReceiveBuffer> {
-        let (number, _) = self.unanswered()?;
-        match self.slots.get(self.index_of(number)?) {
-            Some(Slot::Pieces(assembly)) => accounts.places.find(self.id, number, assembly),
-            _ => None,
+    /// Returns the decision about the place of the announced message that was not answered. It comes
+    /// later if an earlier message was neither taken nor placed.
+    pub(super) fn place_announced(&self, accounts: &Accounts) -> Place {
+        let Some((number, _)) = self.unanswered() else {
+            return Place::Later;
+        };
+        let index = self.index_of(number);
+        match index.map(|index| (self.is_next_to_place(index), self.slot(index))) {
+            Some((true, Slot::Pieces(assembly))) => accounts.places.find(self.id, number, assembly),
+            _ => Place::Later,
         }
-    }
-
-    /// Returns true if memory may be named for the announced message.
-    pub(super) fn may_place_announced(&self) -> bool {
-        let index = self
-            .unanswered()
-            .and_then(|(number, _)| self.index_of(number));
-        index.is_some_and(|index| self.is_next_to_place(index))
     }
 
     /// Makes the message wait for the budget, since the program accepted it.

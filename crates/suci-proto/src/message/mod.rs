@@ -60,7 +60,7 @@ pub use frames::{ChannelLease, SMALL};
 pub use held::{ByClass, Held, Queued, WantedRoom, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
 pub use outbox::{NoRoom, Outbox, OutboxLimits, Put};
-pub use placement::{PlacedBy, Placement};
+pub use placement::{Place, PlacedBy, Placement};
 pub use pool::Pool;
 pub use receive_buffer::{LentMemory, ReceiveBuffer};
 #[cfg(doc)]

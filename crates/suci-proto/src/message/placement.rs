@@ -15,9 +15,20 @@ use std::sync::Arc;
 /// message only if the layer names memory for both. A message that fits into one packet is never
 /// asked about.
 pub trait Placement: Send + Sync {
-    /// Returns memory, at least as long as the message, into which its bytes go as they come;
-    /// `None` for memory of the engine. Must not block.
-    fn place(&self, from: NodeId, message: &IncomingInfo) -> Option<ReceiveBuffer>;
+    /// Decides where the bytes of a message go as they come. Must not block.
+    fn place(&self, from: NodeId, message: &IncomingInfo) -> Place;
+}
+
+/// The decision where the bytes of a message go.
+#[derive(Debug)]
+pub enum Place {
+    /// Into this memory, which is at least as long as the message.
+    Named(ReceiveBuffer),
+    /// Into memory of the engine.
+    Own,
+    /// An announced message is asked about again after the next message of its channel was taken.
+    /// The bytes of others go into memory of the engine.
+    Later,
 }
 
 /// The [`Placement`] of a node, if it has one.
@@ -62,16 +73,19 @@ impl Places {
         self.by.is_some()
     }
 
-    /// Returns memory for the message in `assembly`, if its layer names some.
+    /// Returns the decision about the message in `assembly`.
     #[inline(never)]
     pub(super) fn find(
         &self,
         channel: ChannelId,
         number: MessageNumber,
         assembly: &Assembly,
-    ) -> Option<ReceiveBuffer> {
-        let placement = self.by.0.as_ref()?;
-        let (total, description) = assembly.begun()?;
+    ) -> Place {
+        let (Some(placement), Some(from), Some((total, description))) =
+            (&self.by.0, self.from, assembly.begun())
+        else {
+            return Place::Own;
+        };
         let message = IncomingInfo {
             channel,
             number,
@@ -80,9 +94,13 @@ impl Places {
             kind: description.kind,
             user_header: description.user_header.clone(),
         };
-        let memory = placement.place(self.from?, &message)?;
-        let fits = len64(memory.len()) >= total;
-        debug_assert!(fits, "a layer named {} B for {total} B", memory.len());
-        fits.then_some(memory)
+        let place = placement.place(from, &message);
+        if let Place::Named(memory) = &place
+            && len64(memory.len()) < total
+        {
+            debug_assert!(false, "a layer named {} B for {total} B", memory.len());
+            return Place::Own;
+        }
+        place
     }
 }

@@ -385,7 +385,7 @@ impl Peer {
                 let input = RemoteInput::Refused {
                     node,
                     channel,
-                    number,
+                    token,
                 };
                 debug_assert_eq!(reason, TOO_LONG, "layers cancel nothing");
                 shared.remote_inputs.push_back(input);

@@ -20,6 +20,9 @@ impl Driver {
     /// [`tx_incomplete`](Self::tx_incomplete), and the next cycle is due at once. Returns whether
     /// anything was sent, which takes time.
     pub(super) fn output(&mut self) -> Result<bool, Error> {
+        if self.remote_waits || self.engine.has_remote_input() {
+            self.serve_remote();
+        }
         let now = self.now;
         self.tx_incomplete = false;
         self.coalescer.on_output(now);

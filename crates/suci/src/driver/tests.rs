@@ -179,7 +179,10 @@ fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Scrip
     };
     let seed = [u8::try_from(node).unwrap(); 32];
     let engine = Engine::new(config, identity, seed, 8 << 20, Clock.now()).unwrap();
-    (Driver::new(engine, Box::new(backend)), script)
+    (
+        Driver::new(engine, Box::new(backend), Arc::default()),
+        script,
+    )
 }
 
 /// Asking whether there is news takes none: the end of a session follows its last message.

@@ -109,7 +109,7 @@ impl Node {
         buffer: &mut [u8],
         limit: Duration,
     ) -> Result<Option<(usize, Message)>, Error> {
-        let places = Arc::clone(&self.fixed.places);
+        let places = Arc::clone(&self.places);
         let mut buffer = places.lend(buffer);
         let room = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
         let mut accepted = false;
@@ -179,7 +179,7 @@ impl Node {
 
 /// Waits until `take` finds something, after it has found nothing so far; returns nothing if the
 /// deadline comes first.
-pub(super) fn wait_to_take<T>(
+pub(crate) fn wait_to_take<T>(
     driver: &mut DriverGuard<'_>,
     deadline: Deadline,
     wait: WaitPolicy,

@@ -61,6 +61,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use suci_layers::remote::Regions;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{Counters, IncomingError, PeerInfo, ReceiveBuffer, ShareStats};
 use thread::Worker;
@@ -133,6 +134,11 @@ impl SharedNode {
     #[must_use]
     pub fn id(&self) -> NodeId {
         self.inner.fixed.id
+    }
+
+    /// The regions that it opened to others.
+    pub(crate) fn regions(&self) -> &Regions {
+        &self.inner.fixed.regions
     }
 
     /// The local address, with the port that the system chose.

@@ -48,7 +48,7 @@ fn driver(id: u32, backend: Memory) -> Driver {
     };
     let seed = [u8::try_from(id).unwrap(); 32];
     let engine = Engine::new(config, identity, seed, BUFFER, Clock.now()).unwrap();
-    Driver::new(engine, Box::new(backend))
+    Driver::new(engine, Box::new(backend), Arc::default())
 }
 
 /// Keeps this thread on the processor at `index` among those that the process may use.

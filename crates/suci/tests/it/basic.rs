@@ -176,7 +176,9 @@ fn recv_into_never_mixes_messages() {
         *round += 1;
         received += 1;
     }
-    senders.map(|sender| sender.join().unwrap());
+    for sender in senders {
+        sender.join().unwrap();
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod large;
 mod life;
 mod log;
 mod next;
+mod remote;
 mod room;
 mod select;
 mod shared;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::RemoteInput;
 use crate::event::LostCause;
-use crate::message::{IncomingInfo, PlacedBy, Placement, ReceiveBuffer};
+use crate::message::{IncomingInfo, Place, PlacedBy, Placement};
 use std::sync::Arc;
 
 const CHANNEL: ChannelId = ChannelId::of_remote(0);
@@ -11,8 +11,8 @@ const CHANNEL: ChannelId = ChannelId::of_remote(0);
 struct Nowhere;
 
 impl Placement for Nowhere {
-    fn place(&self, _: NodeId, _: &IncomingInfo) -> Option<ReceiveBuffer> {
-        None
+    fn place(&self, _: NodeId, _: &IncomingInfo) -> Place {
+        Place::Own
     }
 }
 
@@ -133,11 +133,11 @@ fn a_message_that_is_too_long_for_the_layer_is_refused() {
     send(&mut world, 0, 1, vec![1; 10]);
     world.run(SECOND);
     assert_eq!(payloads(&inputs(&mut world, 1)), [10]);
-    let (node, channel, number) = (id(1), CHANNEL, 0);
+    let (node, channel, token) = (id(1), CHANNEL, 0);
     let refused = RemoteInput::Refused {
         node,
         channel,
-        number,
+        token,
     };
     assert!(inputs(&mut world, 0).contains(&refused));
     assert!(world.events(0).iter().all(|event| *event == up(1, 0)));

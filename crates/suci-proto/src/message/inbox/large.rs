@@ -4,7 +4,7 @@
 use super::Inbox;
 use crate::message::answer::AnswerError;
 use crate::message::incoming::{Freed, IncomingChannel};
-use crate::message::{MessageNumber, ReceiveBuffer, TOO_LONG, len64};
+use crate::message::{MessageNumber, Place, ReceiveBuffer, TOO_LONG, len64};
 use crate::types::ChannelId;
 
 impl Inbox {
@@ -81,37 +81,20 @@ impl Inbox {
         total <= self.limits.max_message.min(self.limits.max_large)
     }
 
-    /// Permits the announced message on a channel if its layer names memory for it. Returns whether
-    /// it does.
-    pub(super) fn place_announced(&mut self, index: usize) -> bool {
-        let channel = self.channels.get_mut(index);
-        let Some(channel) = channel.filter(|channel| channel.may_place_announced()) else {
-            return false;
-        };
-        let Some(memory) = channel.place_announced(&self.accounts) else {
-            return false;
-        };
-        channel.grant(Some(memory), false, &mut self.accounts);
-        self.list_answer(index);
-        true
-    }
-
-    /// Decides about a message that was announced on a channel of a handled layer, once all earlier
-    /// ones were handled: into memory that the layer names, else into ours, else not at all.
+    /// Decides about a message that was announced on a channel of a handled layer: into memory that
+    /// the layer names, else into ours, else not at all.
     pub(super) fn judge_for_layer(&mut self, index: usize) {
-        let channel = self.channels.get(index);
-        let Some(channel) = channel.filter(|channel| channel.may_place_announced()) else {
+        let Some(channel) = self.channels.get_mut(index) else {
             return;
         };
         let (Some((number, total)), id) = (channel.unanswered(), channel.id()) else {
             return;
         };
-        if self.place_announced(index) {
-            return;
-        }
-        let answered = match self.is_short(total) {
-            true => self.accept(id, number, None),
-            false => self.refuse(id, number, TOO_LONG),
+        let answered = match channel.place_announced(&self.accounts) {
+            Place::Later => return,
+            Place::Named(memory) => self.accept(id, number, Some(memory)),
+            Place::Own if self.is_short(total) => self.accept(id, number, None),
+            Place::Own => self.refuse(id, number, TOO_LONG),
         };
         debug_assert!(answered.is_ok(), "it waits for an answer");
     }
@@ -160,9 +143,9 @@ impl Inbox {
             }
             self.waiting.pop_front();
             if let Some(channel) = self.channels.get_mut(index) {
-                let memory = match channel.may_place_announced() {
-                    true => channel.place_announced(&self.accounts),
-                    false => None,
+                let memory = match channel.place_announced(&self.accounts) {
+                    Place::Named(memory) if channel.id().is_user() => Some(memory),
+                    _ => None,
                 };
                 channel.grant(memory, true, &mut self.accounts);
             }

@@ -61,14 +61,14 @@ impl Layer {
 }
 
 impl Placement for Layer {
-    fn place(&self, from: NodeId, message: &IncomingInfo) -> Option<ReceiveBuffer> {
+    fn place(&self, from: NodeId, message: &IncomingInfo) -> Place {
         assert_eq!(from, NodeId(7));
         assert!([C0, CHANNEL].contains(&message.channel));
         let region = Region::default();
         region.with(|memory| *memory = Some(Vec::new()));
         let mut asked = self.asked.lock().unwrap();
         asked.push((message.number, region.clone()));
-        Some(ReceiveBuffer::lent(region))
+        Place::Named(ReceiveBuffer::lent(region))
     }
 }
 

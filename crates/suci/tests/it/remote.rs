@@ -1,0 +1,253 @@
+//! One-sided operations between real nodes.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::common::{LONG, builder, introduce, pair};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use suci::remote::{
+    AtomicOp, Cause, Layout, OperationError, Region, RemoteErrorKind, RemoteFailure, RemoteRegion,
+    Rights, Signal, SignalUpdate, Width,
+};
+use suci::{Error, Node, NodeId};
+
+const ALL: fn() -> Rights = || Rights::READ | Rights::WRITE | Rights::ATOMIC;
+
+/// A node that only waits, in a thread, and its region of `bytes`; it waits while `use_it` runs.
+fn with_target(bytes: usize, use_it: impl FnOnce(&mut Node, &RemoteRegion, &Region)) {
+    let (mut a, mut b) = pair();
+    let region = b.allocate_region(bytes, ALL()).unwrap();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                b.poll(Duration::from_millis(1)).unwrap();
+            }
+        });
+        let handle = region.handle();
+        let used = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            use_it(&mut a, &handle, &region);
+        }));
+        over.store(true, Ordering::Relaxed);
+        if let Err(panic) = used {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn pattern(seed: u8, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at % 251) as u8 ^ seed).collect()
+}
+
+#[test]
+fn bytes_are_put_and_got_whatever_their_length() {
+    with_target(5 << 20, |a, handle, region| {
+        for (seed, length) in (1..).zip([0, 1, 8, 1_000, 1_500, 65_536, 300_000, 4 << 20]) {
+            let bytes = pattern(seed, length);
+            let mut remote = a.remote().limit(LONG);
+            remote.put(handle, 24, bytes.clone()).unwrap();
+            remote.quiet().unwrap();
+            let mut there = vec![0; length];
+            region.read(24, &mut there).unwrap();
+            assert!(there == bytes, "put of {length} bytes");
+            let mut got = vec![0; length];
+            remote.get(handle, 24, &mut got).unwrap();
+            assert!(got == bytes, "get of {length} bytes");
+        }
+    });
+}
+
+#[test]
+fn layouts_signals_and_atomics_have_their_effect() {
+    with_target(4096, |a, handle, region| {
+        let mut remote = a.remote().limit(LONG);
+        let every_other = Layout::strided(64, 2, 4, 3).unwrap();
+        let signal = Signal {
+            offset: 8,
+            update: SignalUpdate::Add(5),
+        };
+        let data = &[1_u8, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12][..6];
+        let put = remote.put_layout(handle, every_other.clone(), data, Some(signal));
+        put.unwrap();
+        assert_eq!(remote.fetch_add(handle, 8, 2).unwrap(), 5);
+        assert_eq!(remote.compare_swap(handle, 8, 7, 100).unwrap(), 7);
+        assert_eq!(remote.compare_swap(handle, 8, 7, 200).unwrap(), 100);
+        let swap = AtomicOp::Swap(9);
+        let before = remote.fetch_atomic(handle, 8, Width::Bits32, swap);
+        assert_eq!(before.unwrap(), 100);
+        let mut got = [0; 6];
+        remote.get_layout(handle, every_other, &mut got).unwrap();
+        assert_eq!(got, data);
+        assert_eq!(region.atomic(8, Width::Bits64, AtomicOp::Fetch).unwrap(), 9);
+    });
+}
+
+#[test]
+fn operations_that_were_begun_overlap_and_are_waited_for() {
+    with_target(1 << 20, |a, handle, region| {
+        region.write(0, &pattern(3, 1 << 20)).unwrap();
+        let local = a.allocate_region(1 << 20, Rights::READ).unwrap();
+        let part = |n: u64| Layout::contiguous(n * 65_536, 65_536).unwrap();
+        let mut remote = a.remote().limit(LONG);
+        let begun: Vec<_> = (0..16)
+            .map(|n| remote.begin_get(handle, part(n), &local, part(n)).unwrap())
+            .collect();
+        let add = AtomicOp::Add(1);
+        let last = remote
+            .begin_fetch_atomic(handle, 0, Width::Bits64, add)
+            .unwrap();
+        for operation in begun {
+            assert_eq!(remote.wait(operation).unwrap(), None);
+        }
+        while remote.test(last).unwrap().is_none() {}
+        let mut got = vec![0; 1 << 20];
+        local.read(0, &mut got).unwrap();
+        assert!(got == pattern(3, 1 << 20));
+    });
+}
+
+fn kind(failure: RemoteFailure) -> RemoteErrorKind {
+    match failure {
+        RemoteFailure::Operation(OperationError {
+            cause: Cause::Remote(error),
+            ..
+        }) => error.kind,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn f04_a_target_checks_key_rights_and_bounds() {
+    let (mut a, mut b) = pair();
+    let region = b.allocate_region(100, Rights::READ).unwrap();
+    let handle = region.handle();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                b.poll(Duration::from_millis(1)).unwrap();
+            }
+        });
+        let mut remote = a.remote().limit(LONG);
+        let mut bytes = [0; 10];
+        let wrong = RemoteRegion {
+            key: handle.key ^ 1,
+            ..handle
+        };
+        let failed = [
+            remote.get(&wrong, 0, &mut bytes),
+            remote.get(&handle, 91, &mut bytes),
+            remote.get(&handle, u64::MAX - 5, &mut bytes),
+            remote
+                .put(&handle, 0, vec![1; 70_000])
+                .and_then(|()| remote.quiet()),
+            remote.fetch_add(&handle, 0, 1).map(drop),
+        ]
+        .map(|result| result.map_err(|failure| failure.to_string()).unwrap_err());
+        for (text, says) in failed
+            .iter()
+            .zip(["key", "bounds|end", "", "right|bytes", "right"])
+        {
+            assert!(says.split('|').any(|word| text.contains(word)), "{text}");
+        }
+        drop(region);
+        let withdrawn = remote.get(&handle, 0, &mut bytes).unwrap_err();
+        assert_eq!(kind(withdrawn), RemoteErrorKind::Withdrawn);
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_node_uses_its_own_regions_as_those_of_others() {
+    let mut a = builder(0).open().unwrap();
+    let region = a.allocate_region(200_000, ALL()).unwrap();
+    let mut remote = a.remote().limit(LONG);
+    remote
+        .put(&region.handle(), 0, pattern(1, 200_000))
+        .unwrap();
+    let mut got = vec![0; 200_000];
+    remote.get(&region.handle(), 0, &mut got).unwrap();
+    assert!(got == pattern(1, 200_000));
+}
+
+/// The helper serves operations while the program computes, and a shared node's thread always.
+#[test]
+fn targets_are_served_without_their_program() {
+    let (mut a, b) = pair();
+    let shared = builder(7).open_threads(2).unwrap();
+    a.add_peer(shared.id(), shared.local_addr()).unwrap();
+    shared.add_peer(a.id(), a.local_addr()).unwrap();
+    let regions = [
+        b.allocate_region(64, ALL()).unwrap(),
+        shared.allocate_region(64, ALL()).unwrap(),
+    ];
+    let mut remote = a.remote().limit(LONG);
+    for region in &regions {
+        for turn in 0..20 {
+            assert_eq!(remote.fetch_add(&region.handle(), 0, 1).unwrap(), turn);
+        }
+    }
+}
+
+#[test]
+fn increments_of_several_nodes_are_all_there() {
+    const EACH: u64 = 300;
+    let (mut a, mut b) = pair();
+    let mut c = builder(2).open().unwrap();
+    introduce(&mut b, &mut c);
+    let region = b.allocate_region(8, ALL()).unwrap();
+    let (handle, over) = (region.handle(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                b.poll(Duration::from_millis(1)).unwrap();
+            }
+        });
+        let add = |node: &mut Node| {
+            let mut before: Vec<_> = (0..EACH)
+                .map(|_| node.remote().limit(LONG).fetch_add(&handle, 0, 1).unwrap())
+                .collect();
+            assert!(before.is_sorted());
+            before.dedup();
+            assert_eq!(before.len() as u64, EACH);
+        };
+        let other = scope.spawn(move || add(&mut c));
+        add(&mut a);
+        other.join().unwrap();
+        over.store(true, Ordering::Relaxed);
+    });
+    let sum = region.atomic(0, Width::Bits64, AtomicOp::Fetch).unwrap();
+    assert_eq!(sum, 2 * EACH);
+}
+
+#[test]
+fn f17_the_end_of_a_session_ends_its_operations() {
+    let (mut a, b) = pair();
+    let region = b.allocate_region(64, ALL()).unwrap();
+    let handle = region.handle();
+    let mut remote = a.remote().limit(LONG);
+    assert_eq!(remote.fetch_add(&handle, 0, 1).unwrap(), 0);
+    let operation = remote.begin_fetch_atomic(&handle, 0, Width::Bits64, AtomicOp::Fetch);
+    let operation = operation.unwrap();
+    drop(b);
+    match remote.wait(operation) {
+        // It was answered before the node closed.
+        Ok(Some(1)) => {}
+        Err(RemoteFailure::Operation(error)) => assert_eq!(error.cause, Cause::Ended),
+        other => panic!("{other:?}"),
+    }
+    let limit = Duration::from_millis(300);
+    let late = a
+        .remote()
+        .limit(limit)
+        .fetch_add(&handle, 0, 1)
+        .unwrap_err();
+    let timed_out = matches!(late, RemoteFailure::Node(Error::TimedOut { .. }));
+    assert!(timed_out, "{late}");
+    let unknown = RemoteRegion {
+        node: NodeId(99),
+        ..handle
+    };
+    let failed = a.remote().put(&unknown, 0, "x").unwrap_err();
+    assert!(matches!(failed, RemoteFailure::Node(Error::UnknownPeer(_))));
+}
