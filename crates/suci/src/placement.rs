@@ -155,7 +155,7 @@ impl LentMemory for LentPart {
             // initialised, as those of each slice are.
             unsafe {
                 let from = memory.first.add(at);
-                from.copy_to_nonoverlapping(NonNull::from(bytes.as_mut()).cast(), bytes.len());
+                from.copy_to_nonoverlapping(NonNull::from(&mut *bytes).cast(), bytes.len());
             }
         }
     }

@@ -310,8 +310,8 @@ impl IncomingChannel {
             .flatten())
     }
 
-    /// Has the bytes of message `index` go to memory that its layer names, if it names some and each
-    /// earlier message was taken or placed in such memory.
+    /// Has the bytes of message `index` go to memory that its layer names, if it names some and
+    /// each earlier message was taken or placed in such memory.
     #[inline(never)]
     fn place(&mut self, index: usize, number: MessageNumber, accounts: &mut Accounts) {
         if self.is_next_to_place(index)
@@ -569,8 +569,8 @@ impl IncomingChannel {
             .map(|announcement| (announcement.number, announcement.total))
     }
 
-    /// Returns the decision about the place of the announced message that was not answered. It comes
-    /// later if an earlier message was neither taken nor placed.
+    /// Returns the decision about the place of the announced message that was not answered. It
+    /// comes later if an earlier message was neither taken nor placed.
     pub(super) fn place_announced(&self, accounts: &Accounts) -> Place {
         let Some((number, _)) = self.unanswered() else {
             return Place::Later;
