@@ -205,7 +205,6 @@ impl Drop for LentBuffer<'_> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use suci_proto::types::{ChannelId, Kind};

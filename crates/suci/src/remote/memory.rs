@@ -195,7 +195,6 @@ impl Memory for CallMemory {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 
