@@ -1,23 +1,13 @@
 //! The halo exchange: processes of one machine that exchange edges with their neighbours and add up
 //! a number, over and over. All ranks of a turn start anew; contenders take turns within a round.
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-use serde::Deserialize;
 use serde_json::json;
-use xtask::error::{Context, Result};
+use xtask::error::Result;
 use xtask::{exec, figures};
 
 use crate::compile;
 use crate::contenders::Library;
-use crate::mpi::MPIEXEC;
-use crate::output::Talker;
-
-/// The longest time of a turn.
-const LIMIT: Duration = Duration::from_secs(120);
+use crate::processes::{self, Taken};
 
 const MPICH: Library = Library {
     source: "halo",
@@ -32,7 +22,7 @@ const MPICH: Library = Library {
 pub(crate) struct HaloArgs {
     /// Processes, powers of two
     #[arg(long, default_values_t = [2, 4, 8], value_delimiter = ',',
-        value_parser = processes)]
+        value_parser = powers_of_two)]
     processes: Vec<usize>,
     /// Bytes for the neighbour in the first dimension; those in the others get a quarter
     #[arg(long, default_values_t = [1_024, 8_192, 32_768], value_delimiter = ',',
@@ -50,19 +40,11 @@ pub(crate) struct HaloArgs {
 }
 
 /// Parses a number of processes: each has a neighbour in every dimension of a hypercube.
-fn processes(text: &str) -> Result<usize, String> {
+fn powers_of_two(text: &str) -> Result<usize, String> {
     let count = text.parse().ok();
     count
         .filter(|count: &usize| count.is_power_of_two() && (2..=256).contains(count))
         .ok_or_else(|| "write a power of two from 2 to 256".to_owned())
-}
-
-/// Seconds and processor seconds of one rank. Those of a turn are the time of its slowest rank and
-/// the processor time of all ranks.
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Taken {
-    seconds: f64,
-    cpu_seconds: f64,
 }
 
 const CONTENDERS: [&str; 3] = ["suci", "tcp", "mpich"];
@@ -92,9 +74,13 @@ pub(crate) fn run(args: &HaloArgs) -> Result<()> {
                         CONTENDERS.len() - 1 - at
                     };
                     let taken = match CONTENDERS[at] {
-                        "mpich" => under_mpiexec(&mpich, processes, edge, args.iterations)?,
-                        own_transport => {
-                            ranks(&own, own_transport, processes, edge, args.iterations)?
+                        "mpich" => {
+                            let numbers = [edge.to_string(), args.iterations.to_string()];
+                            processes::under_mpiexec(&mpich, processes, &numbers)?
+                        }
+                        transport => {
+                            let rest = [edge.to_string(), args.iterations.to_string()];
+                            processes::ranks(&own, transport, processes, &rest)?
                         }
                     };
                     turns[at].push(taken);
@@ -104,65 +90,6 @@ pub(crate) fn run(args: &HaloArgs) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Starts each rank of our own program, and returns the longest time and the sum of their
-/// processors' times.
-fn ranks(
-    program: &Path,
-    transport: &str,
-    processes: usize,
-    edge: usize,
-    iterations: u32,
-) -> Result<Taken> {
-    let port = free_ports(processes)?;
-    let numbers = |rank: usize| [processes, rank, usize::from(port), edge];
-    let start = |rank: usize| {
-        let mut command = Command::new(program);
-        command.arg(transport);
-        command.args(numbers(rank).map(|number| number.to_string()));
-        command.arg(iterations.to_string());
-        Talker::start(&format!("{transport}, rank {rank}"), command)
-    };
-    let started: Result<Vec<Talker>> = (0..processes).map(start).collect();
-    let end = Instant::now() + LIMIT;
-    let mut said = Vec::new();
-    for mut rank in started? {
-        said.extend(rank.finish_by(end)?);
-    }
-    together(&said)
-}
-
-fn under_mpiexec(program: &Path, processes: usize, edge: usize, iterations: u32) -> Result<Taken> {
-    let mut command = Command::new(MPIEXEC);
-    command.args(["-disable-auto-cleanup", "-n", &processes.to_string()]);
-    command.arg(program);
-    command.args([edge.to_string(), iterations.to_string()]);
-    together(&Talker::start("mpich", command)?.finish_by(Instant::now() + LIMIT)?)
-}
-
-/// The time of the slowest rank, and the processor time of all.
-fn together(said: &[String]) -> Result<Taken> {
-    let mut all = Taken {
-        seconds: 0.0,
-        cpu_seconds: 0.0,
-    };
-    for line in said {
-        let rank: Taken = serde_json::from_str(line).context(format!("{line:?}"))?;
-        all.seconds = all.seconds.max(rank.seconds);
-        all.cpu_seconds += rank.cpu_seconds;
-    }
-    Ok(all)
-}
-
-/// Returns the first of `count` ports in a row at which no process listens.
-fn free_ports(count: usize) -> Result<u16> {
-    let count = u16::try_from(count).context("processes")?;
-    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    // Below the ports that the kernel gives to clients.
-    let mut blocks = (20_000..32_000).step_by(usize::from(count));
-    let free = blocks.find(|first| (*first..first + count).all(is_free));
-    free.context("no free ports on loopback")
 }
 
 fn report(args: &HaloArgs, processes: usize, edge: usize, turns: &[Vec<Taken>; 3]) {

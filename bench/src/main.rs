@@ -10,11 +10,13 @@ mod halo;
 mod idle;
 mod languages;
 mod launch;
+mod layers;
 mod machine;
 mod mpi;
 mod output;
 mod plan;
 mod plot;
+mod processes;
 mod progress;
 mod report;
 mod results;
@@ -45,6 +47,8 @@ enum Command {
     Run(RunArgs),
     /// Measure a halo exchange: Suci, TCP and MPICH between processes of this machine
     Halo(halo::HaloArgs),
+    /// Measure one-sided and collective operations: Suci and MPICH between processes of this machine
+    Layers(layers::LayersArgs),
     /// Measure the C library beside the Rust library
     Languages(languages::LanguagesArgs),
     /// Tasks that can be measured, and their contenders
@@ -132,6 +136,7 @@ fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Run(args) => run::all(&args),
         Command::Halo(args) => halo::run(&args),
+        Command::Layers(args) => layers::run(&args),
         Command::Languages(args) => languages::run(&args),
         Command::List => {
             print!("{}", plan::listed());

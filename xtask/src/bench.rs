@@ -77,7 +77,13 @@ fn build_own(bins: &[&str]) -> Result<PathBuf> {
 
 /// Builds the bench and all the programs that it starts. Returns the bench's binary.
 fn build() -> Result<PathBuf> {
-    let bench = build_own(&["suci", "suci-bench", "halo-rank", "c-over-rust"])?;
+    let bench = build_own(&[
+        "suci",
+        "suci-bench",
+        "halo-rank",
+        "layers-rank",
+        "c-over-rust",
+    ])?;
     let mut contenders = exec::cargo(["build", "--locked", "--release"]);
     contenders.args(MANIFEST).arg("--target-dir").arg(dir());
     exec::run(&mut contenders)?;
