@@ -7,13 +7,13 @@
 //!
 //! **Order.** All requests of an initiator to a target are on one channel, whose messages are
 //! handled in order. So a request sees the effect of all earlier ones, and operations on the same
-//! bytes take effect in order. One case needs care: the bytes of a long put go directly to their
-//! places, in the order in which packets arrive, and the same may hold for the put behind it. The
-//! target places no put beside an incomplete one that touches the same bytes. Bytes elsewhere may
-//! become visible before those of an earlier put, as OpenSHMEM and MPI allow. After a *fence* they
-//! must not: a mark on the next put tells the target to place it only when all earlier puts are
-//! complete. So a fence costs one bit, no message, and no wait of the initiator; of short messages
-//! the order needs no mark at all.
+//! bytes of a region take effect in order. One case needs care: the bytes of a long put go directly
+//! to their places, in the order in which packets arrive, and the same may hold for the put behind
+//! it. The target places no put beside an incomplete one that touches the same bytes. Bytes
+//! elsewhere may become visible before those of an earlier put, as OpenSHMEM and MPI allow. After a
+//! *fence* they must not: a mark on the next put tells the target to place it only when all earlier
+//! puts are complete. So a fence costs one bit, no message, and no wait of the initiator; of short
+//! messages the order needs no mark at all.
 //!
 //! **Completion.** Messages arrive exactly once while a session lasts, so a put needs no reply. A
 //! *flush* asks for one when everything before is applied; a *quiet* does this at all targets.

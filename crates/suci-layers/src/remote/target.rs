@@ -42,21 +42,37 @@ struct InitiatorState {
     failed: Option<(RemoteError, u64)>,
 }
 
-/// The bytes from the first to the last of a put.
+/// A put that is placed and incomplete.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     region: RegionId,
+    /// The bytes from the first to the last.
     start: u64,
     end: u64,
+    /// The offset of the integer that changes when the put is complete.
+    signal: Option<u64>,
 }
 
 impl Span {
-    fn overlaps(&self, other: &Self) -> bool {
+    fn new(region: RegionId, layout: &Layout, signal: Option<Signal>) -> Self {
+        Self {
+            region,
+            start: layout.start(),
+            end: layout.end(),
+            signal: signal.map(|signal| signal.offset),
+        }
+    }
+
+    /// Returns true if `later` must not be written before this put is complete.
+    fn holds_back(&self, later: &Self) -> bool {
         #[cfg(suci_plant)]
         if suci_proto::plant::active("overlapping-puts-placed") {
             return false;
         }
-        self.region == other.region && self.start < other.end && other.start < self.end
+        let touches = |start: u64, end: u64| start < later.end && later.start < end;
+        let signal = |at: u64| touches(at, at.saturating_add(Width::Bits64.bytes()));
+        self.region == later.region
+            && (touches(self.start, self.end) || self.signal.is_some_and(signal))
     }
 }
 
@@ -75,26 +91,30 @@ impl Target {
     /// arrive. All earlier messages of the channel were handled, or placed.
     ///
     /// Bytes of two placed puts may arrive in any order. Therefore a put is not placed while an
-    /// earlier one is incomplete and both touch the same bytes, or if a fence is between them. Nor
+    /// earlier one is incomplete and touches its bytes, or if a fence is between them. Nor
     /// is it beside 64 others.
     pub fn place(&mut self, from: NodeId, message: &Description<'_>) -> PlaceDecision {
         let request = Request::read(message.kind, message.user_header, message.total);
         let Ok(Request::Access(access)) = request else {
             return PlaceDecision::Buffer;
         };
-        let Action::Put { layout, fenced, .. } = &access.action else {
+        let Action::Put {
+            layout,
+            signal,
+            fenced,
+        } = &access.action
+        else {
             return PlaceDecision::Buffer;
         };
         let Ok(lent) = self.admit(&access) else {
             return PlaceDecision::Buffer;
         };
-        let (region, start, end) = (access.region, layout.start(), layout.end());
-        let span = Span { region, start, end };
+        let span = Span::new(access.region, layout, *signal);
         let state = self.initiators.entry(from).or_default();
         let after_fence = is_fenced(*fenced) && !state.placed.is_empty();
         let full = state.placed.len() >= MAX_PLACED;
         let mut earlier = state.placed.iter();
-        if after_fence || full || earlier.any(|earlier| span.overlaps(earlier)) {
+        if after_fence || full || earlier.any(|earlier| earlier.holds_back(&span)) {
             return PlaceDecision::AfterEarlier;
         }
         state.placed.push_back(span);

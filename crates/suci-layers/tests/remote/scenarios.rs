@@ -13,7 +13,7 @@ use suci_layers::remote::{
 /// Bytes of a region that belong to one initiator.
 const AREA: usize = 4_096;
 
-/// The lower part of an area has data, the rest integers for signals.
+/// The lower part of an area, where puts and gets are. Signals are anywhere in the area.
 const DATA: usize = 4_000;
 
 const INITIATORS: usize = 3;
@@ -165,7 +165,7 @@ impl Program {
         let model = &mut self.models[to];
         shape.write(model, &data);
         let signal = random.once_in(3).then(|| {
-            let offset = (from * AREA + AREA - 8 * (1 + random.below(4))) as u64;
+            let offset = (from * AREA + 8 * random.below(AREA / 8)) as u64;
             let value = random.below(1_000) as u64;
             let update = match random.once_in(2) {
                 true => SignalUpdate::Set(value),
