@@ -2,15 +2,15 @@
 //! neighbours, beside TCP's. A cliff between two neighbours is a fault that single figures hide.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::error::{Context, Failure, Result};
 use crate::plot::{self, Axes};
+use crate::progress::Progress;
 use crate::{exec, figures};
 
 /// Rate of the links in bit/s, which a busy machine still emulates, and bytes of their queues.
@@ -386,62 +386,6 @@ fn judge(ladder: &Ladder, rows: &[Row]) -> Vec<String> {
     wrong
 }
 
-/// The progress of the run, on standard error.
-struct Progress {
-    begun: Instant,
-    planned: usize,
-    over: usize,
-    /// The time that a run takes, as estimated before the first.
-    each: Duration,
-    is_terminal: bool,
-}
-
-impl Progress {
-    fn new(planned: usize, each: Duration) -> Self {
-        Self {
-            begun: Instant::now(),
-            planned,
-            over: 0,
-            each,
-            is_terminal: stderr().is_terminal(),
-        }
-    }
-
-    fn passed(&mut self) {
-        self.over += 1;
-    }
-
-    fn left(&self) -> Duration {
-        let over = u32::try_from(self.over).unwrap_or(u32::MAX);
-        let each = self.begun.elapsed().checked_div(over).unwrap_or(self.each);
-        each * u32::try_from(self.planned - self.over).unwrap_or(u32::MAX)
-    }
-
-    /// Prints one line that replaces the one before. Without a terminal only some lines are
-    /// printed.
-    fn say(&self, what: &str) {
-        let left = self.left().as_secs();
-        let (over, planned) = (self.over, self.planned);
-        let line = format!(
-            "{over}/{planned} {what}; {}:{:02} left",
-            left / 60,
-            left % 60
-        );
-        // If that fails, there is no reader to be told.
-        if self.is_terminal {
-            let _ = write!(stderr(), "\r\x1b[K{line}");
-        } else if over.is_multiple_of(10) {
-            let _ = writeln!(stderr(), "{line}");
-        }
-    }
-
-    fn clear(&self) {
-        if self.is_terminal {
-            let _ = write!(stderr(), "\r\x1b[K");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -475,16 +419,6 @@ mod tests {
     fn goodput_is_read_from_what_a_run_prints() {
         assert_eq!(goodput("mbit 12.50 dropped 3\n").unwrap(), 12.5);
         assert!(goodput("dropped 3").is_err());
-    }
-
-    #[test]
-    fn what_is_left_follows_from_what_is_over() {
-        let mut progress = Progress::new(10, Duration::from_secs(2));
-        assert_eq!(progress.left().as_secs(), 20);
-        progress.begun -= Duration::from_secs(8);
-        progress.passed();
-        progress.passed();
-        assert_eq!(progress.left().as_secs(), 32);
     }
 
     #[test]
