@@ -44,7 +44,8 @@ pub(crate) struct Dct {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// From 1, the smallest, to 100, the best
-    #[arg(long, default_value = "50", value_name = "N", value_parser = whole(1, 100), allow_negative_numbers = true)]
+    #[arg(long, default_value = "50", value_name = "N", value_parser = whole(1, 100),
+          allow_negative_numbers = true)]
     quality: u32,
 }
 
@@ -331,10 +332,12 @@ impl Program for Dct {
         let (quality, percent) = (self.quality, kept * 100.0);
         Ok(Told {
             text: format!(
-                "{width} x {height} pixels, quality {quality}: {percent:.1} % of the coefficients are not zero, PSNR {psnr:.1} dB"
+                "{width} x {height} pixels, quality {quality}: {percent:.1} % of the \
+                 coefficients are not zero, PSNR {psnr:.1} dB"
             ),
             json: json!({
-                "width": width, "height": height, "quality": quality, "kept": kept, "mean_squared_error": mean
+                "width": width, "height": height, "quality": quality, "kept": kept,
+                "mean_squared_error": mean
             }),
         })
     }

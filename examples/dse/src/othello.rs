@@ -26,10 +26,12 @@ const MOVES: u64 = 60;
 #[derive(Args)]
 pub(crate) struct Othello {
     /// Moves that are looked ahead
-    #[arg(long, default_value = "6", value_name = "N", value_parser = whole(2, 20), allow_negative_numbers = true)]
+    #[arg(long, default_value = "6", value_name = "N", value_parser = whole(2, 20),
+          allow_negative_numbers = true)]
     depth: u32,
     /// Moves after which the game is broken off
-    #[arg(long, default_value = "60", value_name = "N", value_parser = whole(1, 60), allow_negative_numbers = true)]
+    #[arg(long, default_value = "60", value_name = "N", value_parser = whole(1, 60),
+          allow_negative_numbers = true)]
     moves: u32,
     /// Draw the board after each move
     #[arg(long)]

@@ -23,13 +23,16 @@ pub(crate) struct Sor {
     #[arg(default_value = "256", value_parser = whole(1, 2_048), allow_negative_numbers = true)]
     points: u32,
     /// Sweeps at most
-    #[arg(long, default_value = "2000", value_name = "N", value_parser = whole(1, 1_000_000), allow_negative_numbers = true)]
+    #[arg(long, default_value = "2000", value_name = "N", value_parser = whole(1, 1_000_000),
+          allow_negative_numbers = true)]
     sweeps: u32,
     /// Sweeps after which the processes agree on the greatest change
-    #[arg(long, default_value = "10", value_name = "N", value_parser = whole(1, 1_000_000), allow_negative_numbers = true)]
+    #[arg(long, default_value = "10", value_name = "N", value_parser = whole(1, 1_000_000),
+          allow_negative_numbers = true)]
     interval: u32,
     /// Stop when no point changes by more in a sweep
-    #[arg(long, default_value = "1e-6", value_name = "CHANGE", value_parser = tolerance, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1e-6", value_name = "CHANGE", value_parser = tolerance,
+          allow_negative_numbers = true)]
     tolerance: f64,
 }
 

@@ -19,10 +19,12 @@ const ALONE: &str = "one process alone has no traffic to compare: leave out --ch
 #[derive(Args)]
 struct Load {
     /// The length of a message, in bytes
-    #[arg(long, default_value = "1024", value_name = "BYTES", value_parser = whole(0, 16 << 20), allow_negative_numbers = true)]
+    #[arg(long, default_value = "1024", value_name = "BYTES", value_parser = whole(0, 16 << 20),
+          allow_negative_numbers = true)]
     size: u32,
     /// Messages of each sender
-    #[arg(long, default_value = "1000", value_name = "N", value_parser = whole(1, 100_000_000), allow_negative_numbers = true)]
+    #[arg(long, default_value = "1000", value_name = "N", value_parser = whole(1, 100_000_000),
+          allow_negative_numbers = true)]
     count: u32,
 }
 
@@ -80,7 +82,9 @@ impl Load {
         let Received { messages, bytes } = received;
         Told {
             text: format!("{name}: {messages} messages, {bytes} bytes"),
-            json: json!({ "size": self.size, "count": self.count, "messages": messages, "bytes": bytes }),
+            json: json!({
+                "size": self.size, "count": self.count, "messages": messages, "bytes": bytes
+            }),
         }
     }
 }
