@@ -41,7 +41,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak evaluate-suci
+.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak evaluate-suci evaluate-dse
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -170,6 +170,10 @@ ladders: setup-rust setup-host ## Goodput over emulated links from step to step,
 evaluate-suci: setup-rust setup-host ## The evaluations of the Suci papers on the classic C interface (6 minutes); results in examples/classic
 	@echo "== evaluate-suci: between namespaces of 10 and 100 Mbit/s, and without a limit"
 	$(XTASK) evaluate suci
+
+evaluate-dse: setup-rust ## The evaluation of the DSE paper: its programs over Suci and TCP (20 minutes); results in examples/dse
+	@echo "== evaluate-dse: over loopback (less: cargo xtask evaluate dse --quick)"
+	$(XTASK) evaluate dse
 
 mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reassembly (at least 85 % caught); SHARD=0/8 for a part
 	@echo "== mutants: mutation tests of recovery, credit and reassembly"

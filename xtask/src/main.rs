@@ -104,10 +104,14 @@ enum Chore {
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
         rounds: u32,
     },
-    /// The evaluations of a paper, measured anew: `evaluate suci` writes examples/classic/results
+    /// The evaluations of a paper, measured anew: `evaluate suci` writes examples/classic/results,
+    /// `evaluate dse` examples/dse/results
     Evaluate {
         /// The system of the paper
         system: String,
+        /// Very little, to see that everything works; into target/evaluate-dse
+        #[arg(long)]
+        quick: bool,
     },
     /// Two namespaces with a cable between them, to try things in, until Ctrl-C
     Pair {
@@ -143,7 +147,7 @@ fn run(chore: Chore) -> Result<()> {
         }),
         Chore::Soak { rounds } => soak::run(rounds),
         Chore::Tableau { rounds } => tableau::evaluate(rounds),
-        Chore::Evaluate { system } => evaluate::run(&system),
+        Chore::Evaluate { system, quick } => evaluate::run(&system, quick),
         Chore::Pair { loss, rate } => pair(loss, rate),
     }
 }

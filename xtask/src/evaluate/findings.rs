@@ -14,7 +14,7 @@ fn by_pace(clause: impl Fn(Pace) -> Option<String>) -> String {
     all.collect::<Vec<_>>().join("; ")
 }
 
-fn wrapped(text: &str) -> String {
+pub(super) fn wrapped(text: &str) -> String {
     let mut wrapped = String::new();
     let mut width = "**Found.** ".len();
     for word in text.split_whitespace() {

@@ -1,9 +1,11 @@
-//! `cargo xtask evaluate suci`: the evaluations of the Suci papers, on the classic C interface.
+//! `cargo xtask evaluate suci`: the evaluations of the Suci papers, on the classic C interface. The
+//! one of the DSE paper, `evaluate dse`, is in `dse.rs`.
 //!
 //! The programs of `examples/classic` run between network namespaces whose devices are paced to 10
 //! and 100 Mbit/s, as the papers' Ethernet was, and without a limit. Each evaluation gets a table,
 //! a plot for each network, and a paragraph in `examples/classic/results`.
 
+mod dse;
 mod findings;
 mod plan;
 
@@ -275,16 +277,23 @@ fn report(dir: &Path, evaluation: &Evaluation, measured: &Measured) -> Result<St
     Ok(text)
 }
 
-/// Measures every evaluation on every network and writes the results.
+/// Measures the evaluation of a system's paper and writes the results. `quick` shows only that
+/// everything works; there is such a form of `dse`.
 ///
 /// # Errors
-/// There is no such system, a program fails, or namespaces cannot be made.
-pub fn run(system: &str) -> Result<()> {
-    if system != "suci" {
-        return Err(Failure::new(format!(
-            "no evaluation of `{system}`; there is suci"
-        )));
+/// There is no such evaluation, a program fails, or namespaces cannot be made.
+pub fn run(system: &str, quick: bool) -> Result<()> {
+    match (system, quick) {
+        ("dse", _) => dse::run(quick),
+        ("suci", false) => suci(),
+        _ => Err(Failure::new(format!(
+            "no such evaluation of `{system}`; there are suci, dse, and dse --quick"
+        ))),
     }
+}
+
+/// Measures every evaluation of the Suci papers on every network.
+fn suci() -> Result<()> {
     let begun = Instant::now();
     let programs = Programs::build()?;
     let mut all: Vec<Measured> = EVALUATIONS
