@@ -2,6 +2,7 @@
 //! operation of their group takes them: so their memory credit holds back members that are ahead.
 
 use super::Engine;
+use super::recv::count_received;
 use crate::counters::Link;
 use crate::event::{EndReason, LostCause};
 use crate::message::Message;
@@ -48,10 +49,8 @@ impl Engine {
         let (session, message) = received?;
         self.dirty.add(key);
         self.yields_since = None;
-        let traffic = peer.traffic_mut();
-        traffic.messages_received += 1;
-        traffic.message_bytes_received += message.payload.len() as u64;
-        self.shared.counters.messages_received += 1;
+        let bytes = message.payload.len() as u64;
+        count_received(peer, &mut self.shared.counters, 1, bytes);
         Some((session, message))
     }
 

@@ -1,6 +1,7 @@
 //! Handing messages and events over to the program.
 
 use super::Engine;
+use crate::counters::Counters;
 use crate::event::{EndReason, Event};
 use crate::filter::Filter;
 use crate::message::Message;
@@ -132,10 +133,7 @@ impl Engine {
             self.dirty.add(key);
             if received > 0 {
                 self.yields_since = None;
-                let traffic = peer.traffic_mut();
-                traffic.messages_received += received as u64;
-                traffic.message_bytes_received += bytes;
-                self.shared.counters.messages_received += received as u64;
+                count_received(peer, &mut self.shared.counters, received as u64, bytes);
                 return received;
             }
         }
@@ -186,10 +184,8 @@ impl Engine {
         }
         self.dirty.add(key);
         self.yields_since = None;
-        let traffic = peer.traffic_mut();
-        traffic.messages_received += 1;
-        traffic.message_bytes_received += message.payload.len() as u64;
-        self.shared.counters.messages_received += 1;
+        let bytes = message.payload.len() as u64;
+        count_received(peer, &mut self.shared.counters, 1, bytes);
         let node = peer.node;
         Some((Source { node, session }, message))
     }
@@ -212,4 +208,13 @@ impl Engine {
         let key = self.active_peer(node)?.key;
         self.peers.get_mut(key)?.take_unheard_end()
     }
+}
+
+/// Counts messages of a peer that were taken, and their bytes.
+#[inline]
+pub(super) fn count_received(peer: &mut Peer, all: &mut Counters, messages: u64, bytes: u64) {
+    let traffic = peer.traffic_mut();
+    traffic.messages_received += messages;
+    traffic.message_bytes_received += bytes;
+    all.messages_received += messages;
 }
