@@ -7,6 +7,9 @@ pub trait Element: Copy + Send + 'static {
     /// Bytes of one element, at least 1.
     const SIZE: usize;
 
+    /// Its name, by which members notice that their buffers hold different elements.
+    const NAME: &'static str;
+
     /// Reads an element from exactly [`Element::SIZE`] bytes.
     fn read(bytes: &[u8]) -> Self;
 
@@ -21,6 +24,9 @@ pub trait Operation<T>: Send + 'static {
     /// their members, and long buffers take longer.
     const COMMUTATIVE: bool = true;
 
+    /// Its name, by which members notice that they combine differently.
+    const NAME: &'static str;
+
     /// Combines the element of a lower member with that of a higher one.
     fn apply(&self, left: T, right: T) -> T;
 }
@@ -29,6 +35,7 @@ macro_rules! elements {
     ($($type:ty)*) => { $(
         impl Element for $type {
             const SIZE: usize = size_of::<Self>();
+            const NAME: &'static str = stringify!($type);
 
             fn read(bytes: &[u8]) -> Self {
                 Self::from_le_bytes(bytes.try_into().unwrap_or_default())
@@ -84,6 +91,7 @@ impl<F> fmt::Debug for Custom<F> {
 
 impl<T, F: Fn(T, T) -> T + Send + 'static> Operation<T> for Custom<F> {
     const COMMUTATIVE: bool = false;
+    const NAME: &'static str = "custom";
 
     fn apply(&self, left: T, right: T) -> T {
         (self.0)(left, right)
@@ -93,6 +101,8 @@ impl<T, F: Fn(T, T) -> T + Send + 'static> Operation<T> for Custom<F> {
 macro_rules! operations {
     ($($operation:ident on $($type:ty)*: |$left:ident, $right:ident| $result:expr;)*) => { $( $(
         impl Operation<$type> for $operation {
+            const NAME: &'static str = stringify!($operation);
+
             fn apply(&self, $left: $type, $right: $type) -> $type {
                 $result
             }
@@ -138,6 +148,8 @@ type Apply = dyn Fn(&[u8], &mut [u8]) + Send;
 pub struct Combine {
     pub(crate) size: usize,
     pub(crate) commutative: bool,
+    /// The operation's name.
+    pub(crate) name: &'static str,
     apply: Box<Apply>,
 }
 
@@ -146,6 +158,7 @@ impl fmt::Debug for Combine {
         f.debug_struct("Combine")
             .field("size", &self.size)
             .field("commutative", &self.commutative)
+            .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }
@@ -164,6 +177,7 @@ impl Combine {
         Self {
             size: T::SIZE,
             commutative: O::COMMUTATIVE,
+            name: O::NAME,
             apply: Box::new(apply),
         }
     }

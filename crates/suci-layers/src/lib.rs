@@ -2,15 +2,18 @@
 //! (`suci`) carries the messages.
 //!
 //! A [`Collective`] is one member's part of an operation in which all members of a group take part.
+//! An [`Agreement`] is one member's part of finding out together who of them is left.
 //! [`remote`] has one-sided operations, with which a node reads and changes memory of another.
 
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod collective;
 mod element;
 pub mod remote;
 
-pub use collective::{Collective, Kind, LONGEST_MESSAGE, Place, Unexpected};
+pub use agreement::{Agreement, Knowledge, Verdict};
+pub use collective::{Arguments, Collective, Kind, LONGEST_MESSAGE, Place, Unexpected};
 pub use element::{
     BitAnd, BitOr, BitXor, Combine, Custom, Element, Max, Min, Operation, Product, Sum, bytes_of,
     elements_of,

@@ -21,6 +21,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 use suci_layers::remote::Regions;
 use suci_net::Backend;
@@ -364,6 +365,7 @@ impl NodeBuilder {
             wait: self.wait,
             regions,
             allow_insecure_network: self.allow_insecure_network,
+            last_shrunk: AtomicU32::new(0),
         };
         Ok(Opened {
             fixed,
@@ -585,6 +587,8 @@ pub(crate) struct Fixed {
     pub(crate) wait: WaitPolicy,
     pub(crate) regions: Regions,
     pub(crate) allow_insecure_network: bool,
+    /// The greatest number of a group that shrank.
+    pub(crate) last_shrunk: AtomicU32,
 }
 
 /// A node about to start.

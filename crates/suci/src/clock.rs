@@ -75,7 +75,7 @@ fn ahead(wall: impl Fn() -> u64, ours: impl Fn() -> u64) -> u64 {
 
 /// Time at which a blocking call gives up, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deadline(Option<std::time::Instant>);
+pub struct Deadline(Option<std::time::Instant>);
 
 impl Deadline {
     pub(crate) const NEVER: Self = Self(None);

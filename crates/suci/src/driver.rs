@@ -22,6 +22,7 @@
 use crate::calls::CallIds;
 use crate::clock::{Clock, Deadline, Stamps};
 use crate::error::Error;
+use crate::group::ServedGroups;
 use crate::launcher::{Launcher, Notice};
 use crate::message::Message;
 use crate::metrics::Responder;
@@ -45,6 +46,7 @@ use suci_proto::types::NodeId;
 use suci_proto::{Engine, Event, PeerError, SendError};
 
 mod coalescer;
+mod groups;
 mod input;
 mod output;
 mod remote;
@@ -103,6 +105,8 @@ pub(crate) struct Driver {
     /// Decides if messages wait for the program's next call.
     pub(crate) coalescer: SendCoalescer,
     pub(crate) publishers: Publishers,
+    /// The groups whose operations this driver carries on.
+    pub(crate) groups: ServedGroups,
     /// Ends the waits of the program's calls, if the program asked for it.
     pub(crate) wakes: Option<Arc<Wakes>>,
     /// The memory that the engine's messages may be put into, and one-sided operations.
@@ -146,6 +150,7 @@ impl Driver {
             takes: Takes::default(),
             coalescer: SendCoalescer::new(),
             publishers: Publishers::default(),
+            groups: ServedGroups::default(),
             wakes: None,
             places,
             remote_waits: false,
@@ -269,7 +274,8 @@ impl Driver {
         self.expire()
     }
 
-    /// Runs the timers that are due, and hands on reports and notices.
+    /// Runs the timers that are due, hands on reports and notices, and carries on operations of
+    /// groups.
     fn expire(&mut self) -> Result<(), Error> {
         self.take_reports();
         let due = |launcher: &Launcher| launcher.is_due(self.now);
@@ -285,6 +291,9 @@ impl Driver {
             if let Some(names) = &mut self.names {
                 names.renew(self.now, &mut self.engine);
             }
+        }
+        if !self.groups.is_empty() {
+            self.progress_groups();
         }
         Ok(())
     }

@@ -70,6 +70,7 @@
 //! | a [`Node`] | a [`SharedNode`] | why |
 //! |---|---|---|
 //! | verbs take `&mut self` | `&self`; handles are cloned | threads share it |
+//! | operations of a [`group`] go on in the program's calls and in the helper | in the threads, also while the program computes | |
 //! | `send`, `send_copy`, `send_timeout` and `broadcast` return the message's number | they return nothing; events name the number | the thread that serves the peer numbers messages later |
 //! | `send` fails with `Closing`, `Channels` or `FinishedChannel` | the event `NotDelivered` says so ([`UNNUMBERED`]) | the thread finds out later |
 //! | `send` fails with `Unread` | the message waits until the program took those messages | likewise |

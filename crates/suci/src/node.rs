@@ -1,7 +1,7 @@
 //! A node that works when its program calls it.
 
 mod calls;
-mod collectives;
+mod groups;
 mod receive;
 mod select;
 

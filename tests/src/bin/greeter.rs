@@ -6,7 +6,8 @@
 //! NUMBER`, and `[ID] EVENT` as `Debug` writes it.
 //!
 //! A `group` adds numbers up again and again. Lines: `[ID] began`; `[ID] ERROR` once that fails;
-//! then the sum of the node IDs of those that are left, `[ID] sum SUM`.
+//! then the sum of the node IDs of those that are left, in a group of their own, `[ID] sum SUM`.
+//! `group-threads` does so with threads.
 #![expect(
     clippy::expect_used,
     reason = "a test program: whatever goes wrong must be seen"
@@ -16,7 +17,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use suci::group::{Group, GroupError, Sum};
+use suci::group::{Group, GroupNode, Sum};
 use suci::{Next, Node, NodeId, SharedNode};
 
 /// How often it looks for the file.
@@ -32,7 +33,18 @@ fn main() {
     match &kind[..] {
         "node" => greet(Node::from_env().expect("a node"), Path::new(stop)),
         "threads" => greet_by_threads(Path::new(stop)),
-        "group" => add_up(Path::new(stop)),
+        "group" => {
+            let mut node = Node::from_env().expect("a node");
+            let me = node.id();
+            add_up(me, &mut node, Path::new(stop));
+            // A message for the one that died may be left.
+            let _ = node.close(Duration::from_millis(100));
+        }
+        "group-threads" => {
+            let mut node = Node::builder().open_threads(2).expect("a node");
+            add_up(node.id(), &mut node, Path::new(stop));
+            let _ = node.close(Duration::from_millis(100));
+        }
         _ => panic!("unknown kind {kind}"),
     }
 }
@@ -60,36 +72,26 @@ fn greet_by_threads(stop: &Path) {
     node.close(PATIENCE).expect("everything arrived");
 }
 
-fn add_up(stop: &Path) {
-    let mut node = Node::from_env().expect("a node");
-    let me = node.id();
+fn add_up(me: NodeId, node: &mut impl GroupNode, stop: &Path) {
     let size = suci::env::size().expect("a number").expect("suci run");
-    let mut members: Vec<_> = (0..size).map(NodeId).collect();
-    let mut group = Group::new(&node, 1, &members).expect("a group");
-    group.barrier(&mut node).expect("all are there");
+    let members: Vec<_> = (0..size).map(NodeId).collect();
+    let mut group = Group::new(node, 1, &members).expect("a group");
+    group.barrier(node).expect("all are there");
     say(&format!("[{me}] began\n"));
     let error = loop {
-        match group.allreduce(&mut node, &mut [1_u64], Sum) {
+        match group.allreduce(node, &mut [1_u64], Sum) {
             Ok(()) => {}
             Err(error) => break error,
         }
     };
     say(&format!("[{me}] {error}\n"));
-    let GroupError::Member { node: failed, .. } = error else {
-        return;
-    };
-    members.retain(|member| *member != failed);
-    let mut group = Group::new(&node, 2, &members).expect("a group");
+    let mut group = group.shrink(node).expect("the others are there");
     let mut sum = [u64::from(me.0)];
-    group
-        .allreduce(&mut node, &mut sum, Sum)
-        .expect("all are there");
+    group.allreduce(node, &mut sum, Sum).expect("all are there");
     say(&format!("[{me}] sum {}\n", sum[0]));
     while !stop.exists() {
-        node.next_timeout(TURN).expect("an event, or nothing");
+        std::thread::sleep(TURN);
     }
-    // A message for the one that died may be left.
-    let _ = node.close(Duration::from_millis(100));
 }
 
 fn others(me: NodeId) -> impl Iterator<Item = NodeId> {

@@ -133,14 +133,20 @@ fn f17_a_process_that_dies_too_often_is_gone() {
     assert_eq!(status, 137, "{said}");
 }
 
-/// F17: one of eight is killed in an allreduce: all others hear of it at once, and go on without
-/// it.
+/// F17: one of eight is killed in an allreduce: all others hear of it at once, shrink the group,
+/// and go on without it.
 #[test]
 fn f17_a_group_whose_member_is_killed_fails_at_all_others_at_once() {
     let _together = light();
+    for kind in ["group", "group-threads"] {
+        kill_one_of_a_group(kind);
+    }
+}
+
+fn kill_one_of_a_group(kind: &str) {
     let dir = TempDir::with_prefix("suci-tests-").unwrap();
     let stop = dir.path().join("stop");
-    let arguments = ["group", stop.to_str().unwrap()];
+    let arguments = [kind, stop.to_str().unwrap()];
     let greeter = exec::built("greeter").unwrap();
     let options = ["--tolerate-failures"];
     let mut launch = Launch::start(8, &options, &greeter, &arguments).unwrap();

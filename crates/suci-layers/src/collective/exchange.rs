@@ -2,13 +2,14 @@
 
 use super::schedule::{Round, Schedule, data, scratch};
 use super::tree::{put, ranges};
-use super::{Collective, Kind, LONG, Place};
+use super::{Arguments, Collective, Kind, LONG, Place};
 
 impl Collective {
     /// Returns an allgather: each member gets the data of all, in the order of their ranks. Member
     /// i has `lengths[i]` bytes; all members know all of these.
     #[must_use]
     pub fn allgather(place: Place, lengths: &[usize], own: &[u8]) -> Self {
+        let arguments = Arguments::new(Kind::Allgather, 0).in_parts(lengths);
         let (ranges, total) = ranges(lengths);
         let equal = lengths.windows(2).all(|pair| pair.first() == pair.last());
         let mut all = vec![0; total];
@@ -25,7 +26,7 @@ impl Collective {
             }
         };
         put(&mut all, ranges.get(place.rank), own);
-        let mut new = Self::new(Kind::Allgather, schedule, all, None);
+        let mut new = Self::new(arguments, schedule, all, None);
         // Bruck's algorithm begins with it in the other buffer.
         put(&mut new.scratch, Some(&(0..own.len())), own);
         new
@@ -54,7 +55,9 @@ impl Collective {
         let mut result = vec![0; total];
         let own = out.get(place.rank).and_then(|own| all.get(own.clone()));
         put(&mut result, into.get(place.rank), own.unwrap_or_default());
-        let mut new = Self::new(Kind::AllToAll, schedule, result, None);
+        // A member does not know how much others send each other.
+        let arguments = Arguments::new(Kind::AllToAll, 0);
+        let mut new = Self::new(arguments, schedule, result, None);
         put(&mut new.scratch, Some(&(0..all.len())), all);
         new
     }

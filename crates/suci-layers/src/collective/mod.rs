@@ -22,12 +22,15 @@
 //! operations in MPICH" (2005); rings for reductions: Patarasuk, Yuan, "Bandwidth optimal
 //! all-reduce algorithms for clusters of workstations" (2009).
 
+mod arguments;
 mod exchange;
 mod reduce;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod tree;
+
+pub use arguments::Arguments;
 
 use crate::element::Combine;
 use core::fmt;
@@ -124,15 +127,18 @@ pub enum Unexpected {
 ///
 /// Its driver repeats: send what [`poll_send`](Self::poll_send) returns until it returns nothing;
 /// then hand over a message of one of the [`awaited`](Self::awaited) members, until
-/// [`is_done`](Self::is_done).
+/// [`is_done`](Self::is_done). Sends and receives of a round may happen in any order, if messages
+/// between two members keep theirs.
 #[derive(Debug)]
 pub struct Collective {
-    kind: Kind,
+    arguments: Arguments,
     rounds: Vec<Round>,
     /// The round that goes on.
     round: usize,
-    /// Sends of this round that were handed over.
-    sent: usize,
+    /// Sends of this round that were not handed over yet, in order.
+    to_send: Vec<Transfer>,
+    /// The send that was handed over last, and its place among those before it was.
+    last: Option<(usize, Transfer)>,
     /// Receives of this round that are still awaited, in order.
     awaited: Vec<Transfer>,
     data: Vec<u8>,
@@ -170,17 +176,23 @@ impl Place {
 }
 
 impl Collective {
-    fn new(kind: Kind, schedule: Schedule, data: Vec<u8>, combine: Option<Combine>) -> Self {
+    fn new(
+        arguments: Arguments,
+        schedule: Schedule,
+        data: Vec<u8>,
+        combine: Option<Combine>,
+    ) -> Self {
         let Schedule {
             mut rounds,
             scratch,
         } = schedule;
         rounds.iter_mut().for_each(Round::cut);
         let mut new = Self {
-            kind,
+            arguments,
             rounds,
             round: 0,
-            sent: 0,
+            to_send: Vec::new(),
+            last: None,
             awaited: Vec::new(),
             data,
             scratch: vec![0; scratch],
@@ -193,22 +205,44 @@ impl Collective {
     /// Returns which operation it is.
     #[must_use]
     pub const fn kind(&self) -> Kind {
-        self.kind
+        self.arguments.kind
     }
 
-    /// Returns the next message to send: the receiver's rank and the bytes. The messages that it
-    /// returned before count as sent.
-    pub fn poll_send(&mut self) -> Option<(usize, &[u8])> {
+    /// Returns the arguments that all members must have in common.
+    #[must_use]
+    pub const fn arguments(&self) -> Arguments {
+        self.arguments
+    }
+
+    /// Adds the name of the elements to the arguments.
+    #[must_use]
+    pub fn of_elements(mut self, name: &str) -> Self {
+        self.arguments.add(name.as_bytes());
+        self
+    }
+
+    /// Returns the number of the round that goes on, which only grows.
+    #[must_use]
+    pub const fn round(&self) -> usize {
+        self.round
+    }
+
+    /// Returns the next message to a member that `may_get` one: the receiver's rank and the bytes.
+    /// The message counts as sent.
+    pub fn poll_send(&mut self, may_get: impl Fn(usize) -> bool) -> Option<(usize, &[u8])> {
         self.end_rounds();
-        let send = self.rounds.get(self.round)?.sends.get(self.sent)?;
-        self.sent += 1;
-        Some((send.peer, bytes(&self.data, &self.scratch, &send.slice)))
+        let at = self.to_send.iter().position(|send| may_get(send.peer))?;
+        let send = self.to_send.remove(at);
+        let (_, Transfer { peer, slice }) = self.last.insert((at, send));
+        Some((*peer, bytes(&self.data, &self.scratch, slice)))
     }
 
     /// Takes back the last message of [`poll_send`](Self::poll_send), which could not be sent: it
     /// comes again.
     pub fn unsend(&mut self) {
-        self.sent = self.sent.saturating_sub(1);
+        if let Some((at, send)) = self.last.take() {
+            self.to_send.insert(at, send);
+        }
     }
 
     /// Returns the ranks whose messages it can take now. A member may come more than once: it sends
@@ -245,15 +279,15 @@ impl Collective {
         self.round >= self.rounds.len()
     }
 
-    /// Returns the bytes of the result.
-    #[must_use]
-    pub fn into_data(self) -> Vec<u8> {
-        self.data
+    /// Takes the bytes of the result.
+    pub fn take_data(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.data)
     }
 
     fn begin_round(&mut self) {
-        self.sent = 0;
+        self.last = None;
         if let Some(round) = self.rounds.get(self.round) {
+            self.to_send.clone_from(&round.sends);
             self.awaited.clone_from(&round.receives);
         }
     }
@@ -261,7 +295,7 @@ impl Collective {
     /// Ends the round if all of it was sent and received.
     fn end_rounds(&mut self) {
         while let Some(round) = self.rounds.get(self.round)
-            && self.sent == round.sends.len()
+            && self.to_send.is_empty()
             && self.awaited.is_empty()
         {
             for local in &round.then {

@@ -1,7 +1,7 @@
 //! Reduce, allreduce and scans.
 
 use super::schedule::{Round, Schedule, Slice, block, data, scratch};
-use super::{Collective, Kind, LONG, Place};
+use super::{Arguments, Collective, Kind, LONG, Place};
 use crate::element::Combine;
 
 impl Collective {
@@ -13,7 +13,9 @@ impl Collective {
             true => reduce_in_blocks(place, root, data.len(), combine.size),
             false => reduce_whole(place, root, data.len(), combine.commutative),
         };
-        Self::new(Kind::Reduce, schedule, data, Some(combine))
+        let arguments = Arguments::new(Kind::Reduce, data.len());
+        let arguments = arguments.at(root).by(combine.name);
+        Self::new(arguments, schedule, data, Some(combine))
     }
 
     /// Returns a reduction whose result all members get, equal to the last bit.
@@ -23,7 +25,8 @@ impl Collective {
             true => allreduce_in_blocks(place, data.len(), combine.size),
             false => allreduce_whole(place, data.len()),
         };
-        Self::new(Kind::Allreduce, schedule, data, Some(combine))
+        let arguments = Arguments::new(Kind::Allreduce, data.len()).by(combine.name);
+        Self::new(arguments, schedule, data, Some(combine))
     }
 
     /// Returns a scan: each member gets the combination of the data of all members up to itself.
@@ -31,7 +34,8 @@ impl Collective {
     pub fn scan(place: Place, data: Vec<u8>, combine: Combine) -> Self {
         let mut schedule = Schedule::with_scratch(data.len());
         add_scan(&mut schedule, place, 0, data.len());
-        Self::new(Kind::Scan, schedule, data, Some(combine))
+        let arguments = Arguments::new(Kind::Scan, data.len()).by(combine.name);
+        Self::new(arguments, schedule, data, Some(combine))
     }
 
     /// Returns an exclusive scan: each member gets the combination of the data of all members
@@ -53,7 +57,8 @@ impl Collective {
         if place.rank > 0 {
             add_scan(&mut schedule, place, 1, own.len());
         }
-        Self::new(Kind::ExclusiveScan, schedule, own, Some(combine))
+        let arguments = Arguments::new(Kind::ExclusiveScan, own.len()).by(combine.name);
+        Self::new(arguments, schedule, own, Some(combine))
     }
 }
 

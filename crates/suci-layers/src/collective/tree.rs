@@ -1,7 +1,7 @@
 //! Barrier, broadcast, gather and scatter.
 
 use super::schedule::{Round, Schedule, block, data};
-use super::{Collective, Kind, LONG, Place};
+use super::{Arguments, Collective, Kind, LONG, Place};
 use core::ops::Range;
 
 /// A member's place in a binomial tree whose root has the relative rank 0.
@@ -43,7 +43,7 @@ impl Collective {
             schedule.add(round.receive(place.before(step), data(0..0)));
             step *= 2;
         }
-        Self::new(Kind::Barrier, schedule, Vec::new(), None)
+        Self::new(Arguments::new(Kind::Barrier, 0), schedule, Vec::new(), None)
     }
 
     /// Returns a broadcast: afterwards each member's data are those of `root`. All have the same
@@ -54,17 +54,19 @@ impl Collective {
             false => broadcast_whole(place, root, data.len()),
             true => broadcast_in_blocks(place, root, data.len()),
         };
-        Self::new(Kind::Broadcast, schedule, data, None)
+        let arguments = Arguments::new(Kind::Broadcast, data.len()).at(root);
+        Self::new(arguments, schedule, data, None)
     }
 
     /// Returns a gather: `root` gets the data of each member, in the order of their ranks. Member i
     /// has `lengths[i]` bytes; all members know all of these.
     #[must_use]
     pub fn gather(place: Place, root: usize, lengths: &[usize], own: Vec<u8>) -> Self {
+        let arguments = Arguments::new(Kind::Gather, 0).at(root).in_parts(lengths);
         let mut schedule = Schedule::default();
         if place.rank != root {
             schedule.add(Round::default().send(root, data(0..own.len())));
-            return Self::new(Kind::Gather, schedule, own, None);
+            return Self::new(arguments, schedule, own, None);
         }
         let (ranges, total) = ranges(lengths);
         let mut all = vec![0; total];
@@ -76,19 +78,20 @@ impl Collective {
             }
         }
         schedule.add(round);
-        Self::new(Kind::Gather, schedule, all, None)
+        Self::new(arguments, schedule, all, None)
     }
 
     /// Returns a scatter: member i gets the i-th part of `root`'s data, `lengths[i]` bytes. The
     /// data of other members do not matter.
     #[must_use]
     pub fn scatter(place: Place, root: usize, lengths: &[usize], all: Vec<u8>) -> Self {
+        let arguments = Arguments::new(Kind::Scatter, 0).at(root).in_parts(lengths);
         let (ranges, _) = ranges(lengths);
         let mut schedule = Schedule::default();
         if place.rank != root {
             let own = lengths.get(place.rank).copied().unwrap_or_default();
             schedule.add(Round::default().receive(root, data(0..own)));
-            return Self::new(Kind::Scatter, schedule, vec![0; own], None);
+            return Self::new(arguments, schedule, vec![0; own], None);
         }
         let mut round = Round::default();
         for (peer, range) in ranges.into_iter().enumerate() {
@@ -97,7 +100,7 @@ impl Collective {
             }
         }
         schedule.add(round);
-        Self::new(Kind::Scatter, schedule, all, None)
+        Self::new(arguments, schedule, all, None)
     }
 }
 

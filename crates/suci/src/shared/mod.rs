@@ -27,6 +27,7 @@ mod cross_shard;
 mod descriptor;
 mod events;
 mod gate;
+mod groups;
 mod inner;
 mod parker;
 mod readiness;
@@ -46,6 +47,7 @@ pub(crate) use cross_shard::{CrossShardMessage, CrossShardQueue};
 pub(crate) use gate::Gate;
 pub(crate) use inner::Inner;
 pub(crate) use shard::owner;
+pub(crate) use sleepers::Sleepers;
 
 use crate::budget::Warning;
 use crate::builder::Opened;

@@ -2,6 +2,7 @@
 
 mod account;
 mod calls;
+mod groups;
 
 use super::calls::{CallAnswer, OpenCalls};
 use super::cross_shard::CrossShardQueue;
@@ -11,6 +12,7 @@ use super::shard::{COMMANDS, Command, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::group::ServedGroups;
 use crate::sys::Ready;
 use crate::wait::Awaited;
 use account::{Account, DeferredMessage, Refused};
@@ -46,6 +48,8 @@ pub(super) struct Worker {
     replies_left: bool,
     /// The program's calls to this thread's peers.
     pub(super) calls: OpenCalls,
+    /// The groups whose operations this thread carries on.
+    pub(super) groups: ServedGroups,
     /// The peers and channels of the messages that were handed over just now.
     heads: Vec<(NodeId, ChannelId)>,
     /// The last field, so that everything else is gone when all callers hear of the end.
@@ -139,6 +143,7 @@ impl Worker {
             refused_left: false,
             replies_left: false,
             calls: OpenCalls::default(),
+            groups: ServedGroups::default(),
             heads: Vec::new(),
             ending: ThreadGuard {
                 inner,
@@ -176,7 +181,10 @@ impl Worker {
             self.driver.step(poll)?;
             self.deliver();
             self.end_calls();
-            let offered = self.settle(EVENTS);
+            let mut offered = self.settle(EVENTS);
+            if !self.groups.is_empty() {
+                offered |= self.progress_groups();
+            }
             // Sending brought an event: a step more is due. It is in any case if something was left
             // to be sent.
             let heard = self.driver.send_rest()?;

@@ -2,9 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, builder};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use suci::group::{BitXor, Custom, Group, GroupError, Max, MemberFailure, Operation, Sum};
-use suci::{EndReason, Event, Next, Node, NodeId};
+use suci::group::{
+    BitXor, Custom, Group, GroupError, GroupNode, Max, MemberFailure, Operation, Pending, Sum,
+};
+use suci::{EndReason, Event, Next, Node, NodeId, SharedNode};
 
 /// Runs `program` on each member of a group; returns the results by rank.
 fn members<T: Send>(count: u32, program: impl Fn(Group, Node) -> T + Sync) -> Vec<T> {
@@ -13,17 +16,33 @@ fn members<T: Send>(count: u32, program: impl Fn(Group, Node) -> T + Sync) -> Ve
 }
 
 fn group_of<T: Send>(nodes: Vec<Node>, program: impl Fn(Group, Node) -> T + Sync) -> Vec<T> {
-    let all: Vec<_> = nodes
-        .iter()
-        .map(|node| (node.id(), node.local_addr()))
-        .collect();
+    let add = |node: &mut Node, id, address| node.add_peer(id, address).unwrap();
+    let address = |node: &Node| (node.id(), node.local_addr());
+    group_of_any(nodes, address, add, program)
+}
+
+/// Runs `program` on each member of a group of nodes with threads, of which they have 1 to 3.
+fn shared_members<T: Send>(count: u32, program: impl Fn(Group, SharedNode) -> T + Sync) -> Vec<T> {
+    let threads = |id: u32| 1 + id as usize % 3;
+    let nodes = (0..count).map(|id| builder(id).open_threads(threads(id)).unwrap());
+    let add = |node: &mut SharedNode, id, address| node.add_peer(id, address).unwrap();
+    let address = |node: &SharedNode| (node.id(), node.local_addr());
+    group_of_any(nodes.collect(), address, add, program)
+}
+
+fn group_of_any<N: GroupNode + Send, T: Send>(
+    nodes: Vec<N>,
+    address: impl Fn(&N) -> (NodeId, SocketAddr),
+    add: impl Fn(&mut N, NodeId, SocketAddr) + Sync,
+    program: impl Fn(Group, N) -> T + Sync,
+) -> Vec<T> {
+    let all: Vec<_> = nodes.iter().map(address).collect();
     let ids: Vec<_> = all.iter().map(|(id, _)| *id).collect();
     // A call from a node that is not in the book yet would go unanswered, and come again later.
     let all_know_each_other = std::sync::Barrier::new(all.len());
-    let run = |mut node: Node| {
-        let own = node.id();
+    let run = |own: NodeId, mut node: N| {
         for (id, address) in all.iter().filter(|(id, _)| *id != own) {
-            node.add_peer(*id, *address).unwrap();
+            add(&mut node, *id, *address);
         }
         all_know_each_other.wait();
         let mut group = Group::new(&node, 7, &ids).unwrap();
@@ -34,7 +53,8 @@ fn group_of<T: Send>(nodes: Vec<Node>, program: impl Fn(Group, Node) -> T + Sync
         let run = &run;
         let threads: Vec<_> = nodes
             .into_iter()
-            .map(|node| scope.spawn(move || run(node)))
+            .zip(&ids)
+            .map(|(node, own)| scope.spawn(move || run(*own, node)))
             .collect();
         threads
             .into_iter()
@@ -46,61 +66,73 @@ fn group_of<T: Send>(nodes: Vec<Node>, program: impl Fn(Group, Node) -> T + Sync
 #[test]
 fn each_operation_has_the_right_result_at_each_member() {
     for size in [1, 2, 3, 5, 8] {
-        let checks = members(size, |mut group, mut node| {
-            let (rank, size) = (group.rank(), group.size());
-            let ranks = || (0..size as u64).map(|rank| rank + 1);
-            let own = rank as u64 + 1;
-            for length in [1, 50_000] {
-                let node = &mut node;
-                let mut data = vec![own; length];
-                group.allreduce(node, &mut data, Sum).unwrap();
-                assert_eq!(data, vec![ranks().sum(); length]);
-                group.barrier(node).unwrap();
-                let root = size - 1;
-                let mut data = vec![own as f64 / 2.0; length];
-                group.reduce(node, root, &mut data, Max).unwrap();
-                let most = if rank == root {
-                    size as f64 / 2.0
-                } else {
-                    own as f64 / 2.0
-                };
-                assert_eq!(data, vec![most; length]);
-                let mut data = vec![own as u8; length];
-                group.broadcast(node, root, &mut data).unwrap();
-                assert_eq!(data, vec![size as u8; length]);
-                let lists = group.allgather(node, &vec![own; length]).unwrap();
-                let all: Vec<_> = ranks().flat_map(|rank| vec![rank; length]).collect();
-                assert_eq!(lists, all);
-                let lists = group.gather(node, root, &vec![own; length]).unwrap();
-                assert_eq!(
-                    lists,
-                    if rank == root {
-                        all.clone()
-                    } else {
-                        Vec::new()
-                    }
-                );
-                let part = group.scatter(node, root, &all, length).unwrap();
-                assert_eq!(part, vec![own; length]);
-                let parts: Vec<_> = ranks()
-                    .flat_map(|to| vec![own * 100 + to; length])
-                    .collect();
-                let parts = group.all_to_all(node, &parts).unwrap();
-                let wanted: Vec<_> = ranks()
-                    .flat_map(|from| vec![from * 100 + own; length])
-                    .collect();
-                assert_eq!(parts, wanted);
-                let mut data = vec![own; length];
-                group.scan(node, &mut data, Sum).unwrap();
-                assert_eq!(data, vec![own * (own + 1) / 2; length]);
-                let mut data = vec![own; length];
-                let last = Custom(|_, right| right);
-                group.exclusive_scan(node, &mut data, last).unwrap();
-                assert_eq!(data, vec![own.max(2) - 1; length]);
-            }
+        members(size, |mut group, mut node| {
+            check_each_operation(&mut group, &mut node);
             node.close(LONG).unwrap();
         });
-        assert_eq!(checks.len(), size as usize);
+    }
+}
+
+#[test]
+fn each_operation_has_the_right_result_at_each_member_with_threads() {
+    for size in [1, 2, 3, 5, 8] {
+        shared_members(size, |mut group, mut node| {
+            check_each_operation(&mut group, &mut node);
+            node.close(LONG).unwrap();
+        });
+    }
+}
+
+fn check_each_operation(group: &mut Group, node: &mut impl GroupNode) {
+    let (rank, size) = (group.rank(), group.size());
+    let ranks = || (0..size as u64).map(|rank| rank + 1);
+    let own = rank as u64 + 1;
+    for length in [1, 50_000] {
+        let mut data = vec![own; length];
+        group.allreduce(node, &mut data, Sum).unwrap();
+        assert_eq!(data, vec![ranks().sum(); length]);
+        group.barrier(node).unwrap();
+        let root = size - 1;
+        let mut data = vec![own as f64 / 2.0; length];
+        group.reduce(node, root, &mut data, Max).unwrap();
+        let most = if rank == root {
+            size as f64 / 2.0
+        } else {
+            own as f64 / 2.0
+        };
+        assert_eq!(data, vec![most; length]);
+        let mut data = vec![own as u8; length];
+        group.broadcast(node, root, &mut data).unwrap();
+        assert_eq!(data, vec![size as u8; length]);
+        let lists = group.allgather(node, &vec![own; length]).unwrap();
+        let all: Vec<_> = ranks().flat_map(|rank| vec![rank; length]).collect();
+        assert_eq!(lists, all);
+        let lists = group.gather(node, root, &vec![own; length]).unwrap();
+        assert_eq!(
+            lists,
+            if rank == root {
+                all.clone()
+            } else {
+                Vec::new()
+            }
+        );
+        let part = group.scatter(node, root, &all, length).unwrap();
+        assert_eq!(part, vec![own; length]);
+        let parts: Vec<_> = ranks()
+            .flat_map(|to| vec![own * 100 + to; length])
+            .collect();
+        let parts = group.all_to_all(node, &parts).unwrap();
+        let wanted: Vec<_> = ranks()
+            .flat_map(|from| vec![from * 100 + own; length])
+            .collect();
+        assert_eq!(parts, wanted);
+        let mut data = vec![own; length];
+        group.scan(node, &mut data, Sum).unwrap();
+        assert_eq!(data, vec![own * (own + 1) / 2; length]);
+        let mut data = vec![own; length];
+        let last = Custom(|_, right| right);
+        group.exclusive_scan(node, &mut data, last).unwrap();
+        assert_eq!(data, vec![own.max(2) - 1; length]);
     }
 }
 
@@ -131,6 +163,97 @@ fn parts_of_different_lengths_reach_their_members() {
             group.all_to_allv(node, &data, &sent, &received).unwrap(),
             wanted
         );
+        node.close(LONG).unwrap();
+    });
+}
+
+/// Each form that is begun has the result of the form that blocks.
+#[test]
+fn operations_that_are_begun_have_the_same_results() {
+    members(3, |mut group, mut node| {
+        check_begun(&mut group, &mut node);
+        node.close(LONG).unwrap();
+    });
+    shared_members(3, |mut group, mut node| {
+        check_begun(&mut group, &mut node);
+        node.close(LONG).unwrap();
+    });
+}
+
+fn check_begun(group: &mut Group, node: &mut impl GroupNode) {
+    fn end<R: 'static>(pending: Result<Pending<R>, GroupError>, node: &mut impl GroupNode) -> R {
+        let mut pending = pending.unwrap();
+        while !pending.test(node).unwrap() {
+            std::thread::yield_now();
+        }
+        pending.wait(node).unwrap()
+    }
+    let rank = group.rank();
+    let own = rank as u32 + 1;
+    let (data, pair) = (vec![own; 2], |element| vec![element; 2]);
+    end(group.begin_barrier(node), node);
+    assert_eq!(
+        end(group.begin_broadcast(node, 1, data.clone()), node),
+        pair(2)
+    );
+    let reduced = end(group.begin_reduce(node, 1, data.clone(), Sum), node);
+    assert_eq!(reduced, pair(if rank == 1 { 6 } else { own }));
+    assert_eq!(
+        end(group.begin_allreduce(node, data.clone(), Sum), node),
+        pair(6)
+    );
+    let sums = [1, 3, 6];
+    assert_eq!(
+        end(group.begin_scan(node, data.clone(), Sum), node),
+        pair(sums[rank])
+    );
+    let exclusive = end(group.begin_exclusive_scan(node, data.clone(), Sum), node);
+    assert_eq!(exclusive, pair([1, 1, 3][rank]));
+    let all = vec![1, 1, 2, 2, 3, 3];
+    assert_eq!(end(group.begin_allgather(node, &data), node), all);
+    let gathered = end(group.begin_gather(node, 0, &data), node);
+    assert_eq!(gathered, if rank == 0 { all.clone() } else { Vec::new() });
+    assert_eq!(end(group.begin_scatter(node, 2, &all, 2), node), data);
+    assert_eq!(
+        end(group.begin_all_to_all(node, &[own; 3]), node),
+        [1, 2, 3]
+    );
+}
+
+/// Two groups have an operation each under way, and a member only receives messages meanwhile.
+#[test]
+fn operations_of_several_groups_go_on_in_calls_for_something_else() {
+    members(3, |mut group, mut node| {
+        let node = &mut node;
+        let mut second = Group::new(node, 8, group.members()).unwrap();
+        let sum = group
+            .begin_allreduce(node, vec![group.rank() as u64], Sum)
+            .unwrap();
+        let greatest = second
+            .begin_allreduce(node, vec![group.rank() as u64], Max)
+            .unwrap();
+        let busy = group.begin_barrier(node).unwrap_err().to_string();
+        assert!(busy.contains("an operation is under way"), "{busy}");
+        if group.rank() == 1 {
+            // The others end only with its part, which needs several messages of theirs.
+            for _ in 0..2 {
+                assert!(node.recv_timeout(LONG).unwrap().is_some());
+            }
+        }
+        assert_eq!(sum.wait(node).unwrap(), [3]);
+        assert_eq!(greatest.wait(node).unwrap(), [2]);
+        if group.rank() != 1 {
+            node.send(NodeId(1), "both ended").unwrap();
+        }
+        // An operation that is dropped ends all the same, and then the group is free.
+        drop(group.begin_barrier(node).unwrap());
+        second.barrier(node).unwrap();
+        let end = Instant::now() + LONG;
+        while let Err(error) = group.barrier(node) {
+            assert!(matches!(error, GroupError::Argument { .. }), "{error}");
+            assert!(Instant::now() < end);
+            second.barrier(node).ok();
+        }
         node.close(LONG).unwrap();
     });
 }
@@ -302,6 +425,59 @@ fn members_that_call_different_operations_are_told_which() {
     );
 }
 
+/// No member takes data of one that named another root, length or combination.
+#[test]
+fn members_whose_arguments_differ_are_told_how() {
+    type Call = fn(&mut Group, &mut Node) -> Result<(), GroupError>;
+    let calls: [(Call, &str); 5] = [
+        (
+            |group, node| {
+                let mut data = vec![0_u8; if group.rank() == 0 { 100_000 } else { 9 }];
+                group.broadcast(node, 0, &mut data)?;
+                group.barrier(node)
+            },
+            "bytes instead of",
+        ),
+        // They only wait for each other, or not at all.
+        (
+            |group, node| group.gather(node, group.rank(), &[1]).map(drop),
+            "as the root instead of",
+        ),
+        (
+            |group, node| {
+                group.broadcast(node, group.rank(), &mut [1])?;
+                group.barrier(node)
+            },
+            "as the root instead of",
+        ),
+        (
+            |group, node| match group.rank() {
+                0 => group.allreduce(node, &mut [1], Sum),
+                _ => group.allreduce(node, &mut [1], Max),
+            },
+            "another combination",
+        ),
+        (
+            |group, node| match group.rank() {
+                0 => group.allreduce(node, &mut [1_u32], Sum),
+                _ => group.allreduce(node, &mut [1_f32], Sum),
+            },
+            "other elements",
+        ),
+    ];
+    for (call, said) in calls {
+        let errors = members(2, |mut group, mut node| {
+            let failed = call(&mut group, &mut node);
+            let _ = node.close(LONG);
+            failed.unwrap_err().to_string()
+        });
+        assert!(
+            errors.iter().any(|error| error.contains(said)),
+            "{errors:?}"
+        );
+    }
+}
+
 #[test]
 fn an_operation_whose_time_is_over_fails_everywhere() {
     let errors = members(3, |mut group, mut node| {
@@ -341,7 +517,7 @@ fn arguments_that_make_no_sense_are_refused() {
     };
     assert!(refused(&[1, 2], 0).contains("node 3, this one, is not in the list"));
     assert!(refused(&[3, 3], 0).contains("node 3 is in the list twice"));
-    assert!(refused(&[3], 1 << 23).contains("below 8388608"));
+    assert!(refused(&[3], 1 << 21).contains("below 2097152"));
     assert!(refused(&[3, 9], 0).contains("node 9 is unknown"));
     let mut group = Group::new(&node, 0, &[NodeId(3)]).unwrap();
     let said = |result: Result<(), GroupError>| result.unwrap_err().to_string();
@@ -356,4 +532,79 @@ fn arguments_that_make_no_sense_are_refused() {
     group.barrier(node).unwrap();
     let mut other = builder(4).open().unwrap();
     assert!(said(group.barrier(&mut other)).contains("node 4 did not make it"));
+}
+
+/// F17: members that are left agree, and go on as a group of their own, again and again.
+#[test]
+fn f17_members_that_are_left_agree_and_shrink() {
+    members(6, |mut group, mut node| {
+        go_on_without(&mut group, &mut node, |node| drop(node.close(LONG)));
+        let _ = node.close(LONG);
+    });
+}
+
+/// F17: the same with threads.
+#[test]
+fn f17_members_with_threads_that_are_left_agree_and_shrink() {
+    shared_members(6, |mut group, mut node| {
+        go_on_without(&mut group, &mut node, |node| drop(node.close(LONG)));
+        let _ = node.close(LONG);
+    });
+}
+
+/// Ranks 1 and 4 go at once, rank 2 in the group of the others.
+fn go_on_without<N: GroupNode>(group: &mut Group, node: &mut N, go: fn(&mut N)) {
+    let rank = group.rank();
+    group.barrier(node).unwrap();
+    let healthy = group.agree(node, !(1 << rank)).unwrap();
+    assert_eq!((healthy.value, healthy.failed), (!0b11_1111, vec![]));
+    if rank == 1 || rank == 4 {
+        return go(node);
+    }
+    while group.allreduce(node, &mut [1], Sum).is_ok() {}
+    let begun = group.begin_agree(node, 0xff - rank as u64).unwrap();
+    let agreed = begun.wait(node).unwrap();
+    assert_eq!(agreed.value, 0xff & (0xff - 2) & (0xff - 3) & (0xff - 5));
+    let mut left = group.shrink(node).unwrap();
+    while left.size() > 4 || left.barrier(node).is_err() {
+        left = left.shrink(node).unwrap();
+    }
+    assert_eq!(left.members(), [0, 2, 3, 5].map(NodeId));
+    let over = group.barrier(node).unwrap_err().to_string();
+    assert!(over.contains("it has shrunk"), "{over}");
+    let mut sum = [rank as u64];
+    left.allreduce(node, &mut sum, Sum).unwrap();
+    assert_eq!(sum, [10]);
+    if rank == 2 {
+        return go(node);
+    }
+    while left.barrier(node).is_ok() {}
+    let mut last = left.shrink(node).unwrap();
+    while last.size() > 3 || last.barrier(node).is_err() {
+        last = last.shrink(node).unwrap();
+    }
+    assert_eq!(last.allgather(node, &[rank as u8]).unwrap(), [0, 3, 5]);
+}
+
+/// A member that gives an agreement up is out; the others, which need a second round, agree without
+/// it.
+#[test]
+fn a_member_that_gives_an_agreement_up_is_counted_out() {
+    let results = members(3, |mut group, mut node| {
+        let node = &mut node;
+        if group.rank() == 1 {
+            group.set_limit(Duration::from_millis(10));
+            let error = group.agree(node, 2).unwrap_err();
+            assert!(matches!(error, GroupError::TimedOut { .. }), "{error}");
+            let error = group.agree(node, 1).unwrap_err();
+            assert!(matches!(error, GroupError::Excluded { .. }), "{error}");
+            let _ = node.close(LONG);
+            return Vec::new();
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        let failed = group.agree(node, 1).unwrap().failed;
+        let _ = node.close(LONG);
+        failed
+    });
+    assert_eq!(results, [vec![NodeId(1)], vec![], vec![NodeId(1)]]);
 }

@@ -1,0 +1,40 @@
+//! The verbs for groups that both kinds of node have.
+
+use super::state::GroupState;
+use crate::clock::Deadline;
+use crate::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use suci_proto::MemberState;
+use suci_proto::types::{ChannelId, NodeId};
+
+/// A node that can be a member of groups: a [`Node`](crate::Node) or a
+/// [`SharedNode`](crate::SharedNode).
+pub trait GroupNode: GroupHost {}
+
+impl<N: GroupHost> GroupNode for N {}
+
+/// The verbs that the operations of a group need of its node.
+pub trait GroupHost {
+    /// The node's ID.
+    fn node_id(&self) -> NodeId;
+
+    /// The states of nodes, and whether messages on this channel of a group are dropped.
+    fn member_states(
+        &self,
+        nodes: &[NodeId],
+        channel: ChannelId,
+    ) -> Result<(Vec<Option<MemberState>>, bool), Error>;
+
+    /// The greatest number of a group that [`Group::shrink`](super::Group::shrink) made here.
+    fn last_shrunk(&self) -> &AtomicU32;
+
+    /// Lets the drivers carry the group's operation on from now on.
+    fn serve_group(&mut self, group: &Arc<GroupState>) -> Result<(), Error>;
+
+    /// Takes what has arrived, if that is not done without the program.
+    fn turn(&mut self) -> Result<(), Error>;
+
+    /// Waits until the group's operation has a result. Returns false if `deadline` comes first.
+    fn await_group(&mut self, group: &GroupState, deadline: Deadline) -> Result<bool, Error>;
+}

@@ -1,0 +1,123 @@
+//! Agreement after a failure, and the group of the members that are left.
+
+use super::error::GroupError;
+use super::host::GroupNode;
+use super::pending::Pending;
+use super::state::{Finished, GroupState, GroupWork};
+use super::{Group, NUMBERS, SHRUNK};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use suci_layers::Knowledge;
+use suci_proto::types::NodeId;
+
+/// The result of an agreement of the members that are left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// The bits that the values of all of them have in common. The value of a member that failed
+    /// during the agreement counts for all of them or for none.
+    pub value: u64,
+    /// The members that failed, by their ranks. The list is the same at all that are left.
+    pub failed: Vec<NodeId>,
+}
+
+impl Group {
+    /// Agrees with all members that are left on a value, the bitwise and of their values, and on
+    /// the list of those that failed, as MPI's `MPI_Comm_agree`. All that are left call it, also
+    /// after an operation failed, and even if more of them fail meanwhile: then it takes another
+    /// round of messages, and ends well all the same.
+    ///
+    /// Blocks until all have begun it or failed. A member that died is noticed as in any operation.
+    /// Members that agree count a failed one as failed for ever, even if it was only silent: that
+    /// one gets [`GroupError::Excluded`], and takes part in nothing more. If the network falls into
+    /// parts that cannot reach each other, each part goes on by itself.
+    ///
+    /// # Errors
+    /// [`GroupError::Excluded`]. After [`GroupError::TimedOut`], [`GroupError::Woken`] and
+    /// [`GroupError::Node`] this member is out: the others go on without it, though they may count
+    /// it as there in the agreement that it gave up.
+    pub fn agree(&mut self, node: &mut impl GroupNode, value: u64) -> Result<Agreed, GroupError> {
+        self.begin_agree(node, value)?.wait(node)
+    }
+
+    /// Begins [`agree`](Self::agree).
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn begin_agree(
+        &mut self,
+        node: &mut impl GroupNode,
+        value: u64,
+    ) -> Result<Pending<Agreed>, GroupError> {
+        let members = self.members().to_vec();
+        Ok(self.exchange(node, value, 0)?.map(move |known| Agreed {
+            value: known.value,
+            failed: named(&members, &known),
+        }))
+    }
+
+    /// Makes a group of the members that are left, in the order of their ranks, as MPI's
+    /// `MPI_Comm_shrink`. All of them call it; it blocks as [`agree`](Self::agree). The new group
+    /// has the same members at all of them, and a number that no other group has. This group is
+    /// over then: dropping it is all that is left to do.
+    ///
+    /// More members may die at any time, so the first operation of the new group may fail: shrink
+    /// that again.
+    ///
+    /// # Errors
+    /// As [`agree`](Self::agree).
+    pub fn shrink(&mut self, node: &mut impl GroupNode) -> Result<Self, GroupError> {
+        loop {
+            let next = node.last_shrunk().load(Ordering::Relaxed).max(SHRUNK) + 1;
+            let number = self.exchange(node, 0, next)?.wait(node)?.number;
+            if number >= NUMBERS {
+                return self
+                    .state
+                    .refuse("its node has shrunk too many groups".to_owned());
+            }
+            // Another thread of some member may have taken the number since.
+            let is_free = node.last_shrunk().fetch_max(number, Ordering::Relaxed) < number;
+            let known = self.exchange(node, is_free.into(), number)?.wait(node)?;
+            if known.value == 1 {
+                self.state.end();
+                node.serve_group(&self.state)?;
+                return Ok(self.without(&known, number));
+            }
+        }
+    }
+
+    /// Begins an agreement.
+    fn exchange(
+        &self,
+        node: &mut impl GroupNode,
+        value: u64,
+        number: u32,
+    ) -> Result<Pending<Knowledge>, GroupError> {
+        let work = self.state.agreement(value, number)?;
+        let pending = self.start(node, GroupWork::Agreement(work))?;
+        Ok(pending.map(|finished| match finished {
+            Finished::Agreed(known) => known,
+            Finished::Data(_) => Knowledge::default(),
+        }))
+    }
+
+    fn without(&self, known: &Knowledge, number: u32) -> Self {
+        let state = &self.state;
+        let left = |rank: &usize| !known.failed.contains(rank);
+        let ranks: Vec<_> = (0..self.size()).filter(left).collect();
+        let pick = |rank: &usize| Some((*state.members.get(*rank)?, *state.sessions.get(*rank)?));
+        let (members, sessions) = ranks.iter().filter_map(pick).unzip();
+        let rank = ranks.iter().position(|rank| *rank == self.rank());
+        let own = (rank.unwrap_or_default(), state.own);
+        Self {
+            state: Arc::new(GroupState::new(number, members, sessions, own)),
+            limit: self.limit,
+        }
+    }
+}
+
+fn named(members: &[NodeId], known: &Knowledge) -> Vec<NodeId> {
+    let ranks = known.failed.iter();
+    ranks
+        .filter_map(|rank| members.get(*rank).copied())
+        .collect()
+}

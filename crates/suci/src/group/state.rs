@@ -1,0 +1,393 @@
+//! The state of a group: its members, and the operation under way.
+//!
+//! The drivers that serve its members carry the operation on, each for its own members, whenever
+//! something arrived for them: that of a [`Node`](crate::Node) for all, those of a
+//! [`SharedNode`](crate::SharedNode) for their shards.
+
+use super::Operation;
+use super::error::{GroupError, MemberFailure};
+use super::turn::{Progress, Turn};
+use crate::error::Error;
+use crate::shared::Sleepers;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use suci_layers::{Agreement, Arguments, Collective, Knowledge, Place, Verdict};
+use suci_proto::types::{ChannelId, NodeId, SessionNumber};
+use suci_proto::{Engine, Outgoing};
+
+/// A driver, as groups use it.
+pub(crate) trait Carrier {
+    /// Returns its engine.
+    fn engine(&mut self) -> &mut Engine;
+
+    /// Whether messages to and from the node pass through it.
+    fn serves(&self, node: NodeId) -> bool;
+
+    /// Offers a message to the queue of a member that it serves.
+    fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error>;
+}
+
+/// The purpose of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Data of collective operations.
+    Data,
+    /// Reports of failures, and of the operations in which members wait.
+    Failures,
+    Agreements,
+}
+
+impl Purpose {
+    pub(super) const ALL: [Self; 3] = [Self::Data, Self::Failures, Self::Agreements];
+
+    pub(super) const fn channel(self, group: u32) -> ChannelId {
+        ChannelId::of_group(group * 4 + self as u32)
+    }
+}
+
+/// One member's part of what the group does.
+#[derive(Debug)]
+pub(super) enum GroupWork {
+    Collective(Collective),
+    Agreement(Agreement),
+}
+
+/// The result of an operation.
+#[derive(Debug)]
+pub(super) enum Finished {
+    Data(Vec<u8>),
+    Agreed(Knowledge),
+}
+
+/// An operation that was begun.
+#[derive(Debug)]
+pub(super) struct Underway {
+    pub(super) work: GroupWork,
+    /// Its number in the group, from 1: collective operations and agreements count apart.
+    pub(super) number: u64,
+    /// The arguments, as each message has them; empty for an agreement.
+    pub(super) header: Bytes,
+    /// Whether silent members that keep it waiting are to be noticed, and those that are watched.
+    pub(super) is_watching: bool,
+    pub(super) watched: BTreeSet<usize>,
+    /// Members that are to hear which operation this one waits in.
+    pub(super) unasked: BTreeSet<usize>,
+    /// It is over, and its result until the program takes it.
+    pub(super) is_over: bool,
+    pub(super) result: Option<Result<Finished, GroupError>>,
+    /// The program does not wait for the result any more.
+    pub(super) is_released: bool,
+}
+
+impl Underway {
+    pub(super) fn end(&mut self, result: Result<Finished, GroupError>) {
+        self.is_over = true;
+        self.result = Some(result);
+    }
+
+    pub(super) fn arguments(&self) -> Option<Arguments> {
+        match &self.work {
+            GroupWork::Collective(work) => Some(work.arguments()),
+            GroupWork::Agreement(_) => None,
+        }
+    }
+}
+
+/// The part that changes.
+#[derive(Debug, Default)]
+pub(super) struct Changing {
+    /// Collective operations that were begun, and agreements.
+    pub(super) begun: u64,
+    agreements: u64,
+    pub(super) current: Option<Underway>,
+    /// The arguments of the operation before the current one.
+    pub(super) last: Option<(u64, Arguments)>,
+    /// The operations in which others wait, as they said.
+    pub(super) said: BTreeMap<usize, (u64, Arguments)>,
+    /// The earliest failure that others reported: in the operation of this number, of a member.
+    pub(super) reported: Option<(u64, NodeId, MemberFailure)>,
+    /// The member that failed, in which operation, and why.
+    pub(super) failed: Option<(NodeId, Operation, MemberFailure)>,
+    /// Members that are to hear of the failure.
+    pub(super) untold: BTreeSet<usize>,
+    /// Members that all agreed to count as failed.
+    gone: BTreeSet<usize>,
+    is_excluded: bool,
+    /// The members that are left have a group of their own.
+    has_shrunk: bool,
+}
+
+impl Changing {
+    pub(super) fn is_running(&self) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| !current.is_over)
+    }
+
+    /// The number of channels on which nothing is taken any more: those of collective operations
+    /// after a failure, all after the group shrank.
+    pub(super) fn ended(&self) -> usize {
+        match (self.has_shrunk, self.failed) {
+            (true, _) => Purpose::ALL.len(),
+            (false, Some(_)) => Purpose::ALL.len() - 1,
+            (false, None) => 0,
+        }
+    }
+
+    /// A value that changes when other drivers have something to do.
+    pub(super) fn stage(&self) -> (Option<usize>, bool, usize) {
+        let stage = self.current.as_ref().map(|current| match &current.work {
+            GroupWork::Collective(work) => work.round(),
+            GroupWork::Agreement(work) => work.stage(),
+        });
+        (stage, self.is_running(), self.untold.len())
+    }
+}
+
+/// A group, as its handle, its operation and the drivers share it.
+#[derive(Debug)]
+pub struct GroupState {
+    pub(super) number: u32,
+    pub(super) members: Vec<NodeId>,
+    /// The session with each member, or the one that will be the first.
+    pub(super) sessions: Vec<SessionNumber>,
+    pub(super) place: Place,
+    pub(super) own: NodeId,
+    changing: Mutex<Changing>,
+    /// Threads that wait for the result.
+    pub(crate) settled: Sleepers,
+}
+
+impl GroupState {
+    pub(super) fn new(
+        number: u32,
+        members: Vec<NodeId>,
+        sessions: Vec<SessionNumber>,
+        (rank, own): (usize, NodeId),
+    ) -> Self {
+        let size = members.len();
+        Self {
+            number,
+            members,
+            sessions,
+            place: Place { rank, size },
+            own,
+            changing: Mutex::default(),
+            settled: Sleepers::new(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Changing> {
+        // A function of the program may have panicked. No operation ends well after that.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The members' node IDs.
+    pub(crate) fn members(&self) -> &[NodeId] {
+        &self.members
+    }
+
+    pub(super) fn member(&self, rank: usize) -> Option<NodeId> {
+        self.members.get(rank).copied()
+    }
+
+    pub(super) const fn channel(&self, purpose: Purpose) -> ChannelId {
+        purpose.channel(self.number)
+    }
+
+    pub(super) fn refuse<T>(&self, problem: String) -> Result<T, GroupError> {
+        Err(GroupError::Argument {
+            group: self.number,
+            problem,
+        })
+    }
+
+    /// Begins an operation of the node `node`.
+    ///
+    /// # Errors
+    /// An earlier operation failed, or is under way still.
+    pub(super) fn begin(&self, node: NodeId, work: GroupWork) -> Result<(), GroupError> {
+        if self.own != node {
+            return self.refuse(format!(
+                "node {node} did not make it: use it with the node that it was made for"
+            ));
+        }
+        let mut state = self.lock();
+        if state.has_shrunk {
+            return self.refuse("it has shrunk: use the group that it became".to_owned());
+        }
+        let is_busy = |current: &Underway| !(current.is_released && current.is_over);
+        if state.current.as_ref().is_some_and(is_busy) {
+            return self.refuse("an operation is under way: wait for it first".to_owned());
+        }
+        let (number, header) = match &work {
+            GroupWork::Collective(work) => {
+                state.begun += 1;
+                let header = Bytes::copy_from_slice(&work.arguments().to_bytes());
+                (state.begun, header)
+            }
+            GroupWork::Agreement(_) => {
+                state.agreements += 1;
+                (state.agreements, Bytes::new())
+            }
+        };
+        if let (GroupWork::Collective(_), Some(failed)) = (&work, state.failed) {
+            return Err(self.error(failed));
+        }
+        state.current = Some(Underway {
+            work,
+            number,
+            header,
+            is_watching: false,
+            watched: BTreeSet::new(),
+            unasked: BTreeSet::new(),
+            is_over: false,
+            result: None,
+            is_released: false,
+        });
+        Ok(())
+    }
+
+    /// Returns this member's part of an agreement, to which it contributes a value and a number.
+    pub(super) fn agreement(&self, value: u64, number: u32) -> Result<Agreement, GroupError> {
+        let state = self.lock();
+        if state.is_excluded {
+            let group = self.number;
+            return Err(GroupError::Excluded { group });
+        }
+        let failed = state.gone.clone();
+        let known = Knowledge {
+            failed,
+            value,
+            number,
+        };
+        Ok(Agreement::new(self.place, known))
+    }
+
+    /// Carries the operation on for the members that `carrier` serves.
+    pub(crate) fn progress(&self, carrier: &mut impl Carrier) -> Progress {
+        let mut state = self.lock();
+        let was_running = state.is_running();
+        let progress = Turn::new(self, &mut state, carrier).run();
+        let has_settled = was_running && !state.is_running();
+        drop(state);
+        if has_settled {
+            self.settled.wake();
+        }
+        progress
+    }
+
+    /// Members that keep the operation waiting are watched from now on, and all hear which
+    /// operation it is. Returns false if that was so already.
+    pub(super) fn watch(&self) -> bool {
+        let mut state = self.lock();
+        let Some(current) = state.current.as_mut().filter(|one| !one.is_watching) else {
+            return false;
+        };
+        current.is_watching = true;
+        if current.arguments().is_some() {
+            let own = self.place.rank;
+            current.unasked = (0..self.place.size).filter(|rank| *rank != own).collect();
+        }
+        true
+    }
+
+    /// Whether the operation has a result.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.lock().is_running()
+    }
+
+    /// This member gives the operation up because of `error`, unless it has a result.
+    pub(super) fn give_up(&self, error: GroupError) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let Some(current) = state.current.as_mut().filter(|c| !c.is_over) else {
+            return;
+        };
+        match &mut current.work {
+            GroupWork::Collective(_) => {
+                self.fail(state, self.own, MemberFailure::GaveUp, Some(error));
+            }
+            GroupWork::Agreement(work) => {
+                work.leave();
+                current.end(Err(error));
+                state.is_excluded = true;
+            }
+        }
+    }
+
+    /// The operation failed because a member did. The program gets `error`, if it is another one.
+    pub(super) fn fail(
+        &self,
+        state: &mut Changing,
+        node: NodeId,
+        failure: MemberFailure,
+        error: Option<GroupError>,
+    ) {
+        let Some(current) = &mut state.current else {
+            return;
+        };
+        if let GroupWork::Collective(work) = &current.work {
+            let failed = (node, work.kind(), failure);
+            state.failed = Some(failed);
+            let own = self.place.rank;
+            state.untold = (0..self.place.size).filter(|rank| *rank != own).collect();
+            current.end(Err(error.unwrap_or_else(|| self.error(failed))));
+        }
+    }
+
+    /// Takes note of the end of an operation.
+    pub(super) fn finish(&self, state: &mut Changing) {
+        let Some(current) = &mut state.current else {
+            return;
+        };
+        let result = match &mut current.work {
+            GroupWork::Collective(work) => {
+                state.last = Some((current.number, work.arguments()));
+                Ok(Finished::Data(work.take_data()))
+            }
+            GroupWork::Agreement(work) => match work.verdict() {
+                Some(Verdict::Agreed(known)) => {
+                    state.gone.clone_from(&known.failed);
+                    Ok(Finished::Agreed(known.clone()))
+                }
+                _ => {
+                    state.is_excluded = true;
+                    let group = self.number;
+                    Err(GroupError::Excluded { group })
+                }
+            },
+        };
+        current.end(result);
+    }
+
+    /// Takes the result for the program.
+    pub(super) fn take_result(&self) -> Option<Result<Finished, GroupError>> {
+        let mut state = self.lock();
+        let current = state.current.as_mut()?;
+        current.result.take()
+    }
+
+    /// The members that are left go on in another group.
+    pub(super) fn end(&self) {
+        self.lock().has_shrunk = true;
+    }
+
+    /// The program does not wait for the result.
+    pub(super) fn release(&self) {
+        if let Some(current) = &mut self.lock().current {
+            current.is_released = true;
+        }
+    }
+
+    /// The error of each operation after a member failed.
+    fn error(&self, failed: (NodeId, Operation, MemberFailure)) -> GroupError {
+        let (node, operation, failure) = failed;
+        GroupError::Member {
+            group: self.number,
+            node,
+            operation,
+            failure,
+        }
+    }
+}

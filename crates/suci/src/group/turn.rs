@@ -1,0 +1,564 @@
+//! One turn of a driver at a group: sends and takes what it can for the members that it serves.
+
+use super::Operation;
+use super::error::{GroupError, MemberFailure};
+use super::state::{Carrier, Changing, GroupState, GroupWork, Purpose, Underway};
+use crate::clock::Clock;
+use crate::error::Error;
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use suci_layers::{Arguments, LONGEST_MESSAGE, Unexpected};
+use suci_proto::types::{ChannelId, Kind, NodeId};
+use suci_proto::{EndReason, Link, LostCause, Outgoing, Side};
+
+/// The result of a turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// Something is to be sent.
+    pub(crate) sent: bool,
+    /// Drivers of other members have something to do.
+    pub(crate) advanced: bool,
+    /// This driver has nothing to do for the group any more.
+    is_over: bool,
+    /// The number of its channels on which nothing is taken any more, in their order.
+    ended: usize,
+}
+
+/// The groups that a driver serves at present.
+#[derive(Default)]
+pub(crate) struct ServedGroups(Vec<Served>);
+
+struct Served {
+    group: Arc<GroupState>,
+    /// The number of its channels that were ended.
+    ended: usize,
+}
+
+impl ServedGroups {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// An operation of the group begins or goes on.
+    pub(crate) fn add(&mut self, group: Arc<GroupState>) {
+        if !self.0.iter().any(|one| Arc::ptr_eq(&one.group, &group)) {
+            self.0.push(Served { group, ended: 0 });
+        }
+    }
+
+    /// Carries all operations on. Returns whether something is to be sent, and the groups at which
+    /// other drivers have something to do.
+    pub(crate) fn progress(&mut self, carrier: &mut impl Carrier) -> (bool, Vec<Arc<GroupState>>) {
+        let (mut sent, mut advanced) = (false, Vec::new());
+        self.0.retain_mut(|served| {
+            let progress = served.group.progress(carrier);
+            sent |= progress.sent;
+            if progress.advanced {
+                advanced.push(Arc::clone(&served.group));
+            }
+            let ended = Purpose::ALL.get(served.ended..progress.ended);
+            for purpose in ended.unwrap_or_default() {
+                carrier.engine().end_group(served.group.channel(*purpose));
+            }
+            served.ended = progress.ended;
+            !progress.is_over
+        });
+        (sent, advanced)
+    }
+}
+
+/// Why an operation of this member cannot go on.
+enum Failed {
+    /// Another member failed.
+    Member(NodeId, MemberFailure),
+    /// This node's own call failed.
+    Here(Error),
+}
+
+pub(super) struct Turn<'a, C> {
+    group: &'a GroupState,
+    state: &'a mut Changing,
+    carrier: &'a mut C,
+    /// Members whose queues are full.
+    full: BTreeSet<usize>,
+    sent: bool,
+}
+
+impl<'a, C: Carrier> Turn<'a, C> {
+    pub(super) fn new(group: &'a GroupState, state: &'a mut Changing, carrier: &'a mut C) -> Self {
+        Self {
+            group,
+            state,
+            carrier,
+            full: BTreeSet::new(),
+            sent: false,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Progress {
+        let before = self.state.stage();
+        if let Some(mut current) = self.state.current.take() {
+            let result = match current.is_over {
+                // The rest of an agreement tells others.
+                true => self.send(&mut current).map(|()| false),
+                false => self.advance(&mut current),
+            };
+            let was_over = current.is_over;
+            self.state.current = Some(current);
+            match result {
+                Ok(true) => self.group.finish(self.state),
+                Err(Failed::Member(node, failure)) if !was_over => {
+                    self.group.fail(self.state, node, failure, None);
+                }
+                Err(Failed::Here(error)) if !was_over => {
+                    let error = GroupError::Node(error);
+                    let own = self.group.own;
+                    (self.group).fail(self.state, own, MemberFailure::GaveUp, Some(error));
+                }
+                Ok(false) | Err(_) => {}
+            }
+        }
+        self.watch();
+        self.tell_failure();
+        let mut untold = self.state.untold.iter();
+        let is_over = !self.state.is_running()
+            && !untold.any(|rank| self.serves(*rank))
+            && !self.owes_agreement();
+        Progress {
+            sent: self.sent,
+            advanced: before != self.state.stage(),
+            is_over,
+            ended: self.state.ended(),
+        }
+    }
+
+    fn serves(&self, rank: usize) -> bool {
+        let member = self.group.member(rank);
+        member.is_some_and(|node| self.carrier.serves(node))
+    }
+
+    /// Whether messages of an agreement that this member gave up are left.
+    fn owes_agreement(&self) -> bool {
+        let current = self.state.current.as_ref();
+        current.is_some_and(|current| match &current.work {
+            GroupWork::Agreement(work) => !work.is_done(),
+            GroupWork::Collective(_) => false,
+        })
+    }
+
+    /// Carries the operation on as far as possible. Returns whether it is done.
+    fn advance(&mut self, current: &mut Underway) -> Result<bool, Failed> {
+        if self.carrier.engine().has_group_message() {
+            self.take_reports();
+        }
+        self.check_reports(current)?;
+        loop {
+            self.send(current)?;
+            let is_done = match &current.work {
+                GroupWork::Collective(work) => work.is_done(),
+                GroupWork::Agreement(work) => work.is_done(),
+            };
+            if is_done {
+                return Ok(true);
+            }
+            let mut took = false;
+            for rank in awaited(current) {
+                if self.serves(rank) {
+                    took |= self.take(current, rank)?;
+                }
+            }
+            if !took {
+                return Ok(false);
+            }
+        }
+    }
+
+    // ---- sending
+
+    /// Sends all that can be sent now to members that the carrier serves.
+    fn send(&mut self, current: &mut Underway) -> Result<(), Failed> {
+        loop {
+            let (group, full, carrier) = (self.group, &self.full, &*self.carrier);
+            let may_get = |rank: usize| {
+                let member = group.member(rank).filter(|_| !full.contains(&rank));
+                member.is_some_and(|node| carrier.serves(node))
+            };
+            let next = match &mut current.work {
+                GroupWork::Collective(work) => work
+                    .poll_send(may_get)
+                    .map(|(to, bytes)| (to, Bytes::copy_from_slice(bytes))),
+                GroupWork::Agreement(work) => {
+                    (work.poll_send(may_get)).map(|(to, bytes)| (to, Bytes::from(bytes)))
+                }
+            };
+            let Some((rank, payload)) = next else {
+                return Ok(());
+            };
+            let message = self.message(current, payload.clone());
+            match &mut current.work {
+                GroupWork::Agreement(work) => {
+                    // One that failed need not hear, and may not be able to.
+                    let has_failed = work.has_failed(rank);
+                    let is_gone = self.is_gone(rank);
+                    if !is_gone && !self.offer(rank, message).unwrap_or(true) && !has_failed {
+                        work.unsend(rank, payload.into());
+                    }
+                }
+                GroupWork::Collective(work) => {
+                    let able = self.check_member(rank);
+                    let node = self.group.member(rank).unwrap_or(self.group.own);
+                    able.map_err(|failure| Failed::Member(node, failure))?;
+                    if !self.offer(rank, message).map_err(Failed::Here)? {
+                        work.unsend();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Offers a message to a member. Returns false if its queue is full.
+    fn offer(&mut self, rank: usize, message: Outgoing) -> Result<bool, Error> {
+        let Some(to) = self.group.member(rank) else {
+            return Ok(true);
+        };
+        match self.carrier.offer(to, message) {
+            Ok(()) => {
+                self.sent = true;
+                Ok(true)
+            }
+            Err(
+                Error::WouldBlock { .. }
+                | Error::Suspended {
+                    by: Side::There, ..
+                },
+            ) => {
+                self.full.insert(rank);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn message(&self, current: &Underway, payload: Bytes) -> Outgoing {
+        debug_assert!(payload.len() <= LONGEST_MESSAGE || current.arguments().is_none());
+        let (purpose, tag) = match &current.work {
+            GroupWork::Collective(work) => {
+                let kind = u64::from(work.kind() as u8);
+                (Purpose::Data, (current.number << 8) | kind)
+            }
+            GroupWork::Agreement(_) => (Purpose::Agreements, current.number),
+        };
+        outgoing(
+            self.group.channel(purpose),
+            tag,
+            current.header.clone(),
+            payload,
+        )
+    }
+
+    // ---- taking
+
+    /// Takes what has come from one member that is awaited. Fails if nothing has, and nothing will.
+    fn take(&mut self, current: &mut Underway, rank: usize) -> Result<bool, Failed> {
+        let Some(node) = self.group.member(rank) else {
+            return Ok(false);
+        };
+        match current.arguments() {
+            Some(ours) => {
+                let taken = self.take_data(current, rank, node, ours);
+                taken.map_err(|failure| Failed::Member(node, failure))
+            }
+            None => Ok(self.take_agreement(current, rank, node)),
+        }
+    }
+
+    fn take_data(
+        &mut self,
+        current: &mut Underway,
+        rank: usize,
+        node: NodeId,
+        ours: Arguments,
+    ) -> Result<bool, MemberFailure> {
+        let channel = self.group.channel(Purpose::Data);
+        let mut any = false;
+        let GroupWork::Collective(work) = &mut current.work else {
+            return Ok(false);
+        };
+        while work.awaited().any(|other| other == rank) {
+            let Some((session, message)) = self.carrier.engine().recv_of_group(node, channel)
+            else {
+                break;
+            };
+            if Some(&session) != self.group.sessions.get(rank) {
+                return Err(MemberFailure::Ended(EndReason::Restarted));
+            }
+            let number = message.tag >> 8;
+            let kind = u8::try_from(message.tag & 0xff).ok();
+            let kind = kind.and_then(Operation::from_number);
+            let theirs = kind.and_then(|kind| Arguments::from_bytes(kind, &message.user_header));
+            self.check_arguments(number, theirs, (current.number, ours))?;
+            match work.on_message(rank, &message.payload) {
+                Ok(()) => any = true,
+                Err(Unexpected::Length { came, awaited }) => {
+                    let [came, awaited] = [came, awaited].map(|length| length as u64);
+                    return Err(MemberFailure::Length { came, awaited });
+                }
+                Err(Unexpected::NotAwaited) => break,
+            }
+        }
+        match any {
+            true => Ok(true),
+            false => self.check_member(rank).map(|()| false),
+        }
+    }
+
+    /// Checks that a member's message belongs to this call.
+    fn check_arguments(
+        &self,
+        number: u64,
+        theirs: Option<Arguments>,
+        ours: (u64, Arguments),
+    ) -> Result<(), MemberFailure> {
+        let same = [Some(ours), self.state.last].into_iter().flatten();
+        let mut same = same.filter(|(at, _)| *at == number);
+        if let (Some((_, ours)), Some(theirs)) = (same.next(), theirs) {
+            let difference = MemberFailure::of_arguments(number, theirs, ours);
+            difference.map_or(Ok(()), Err)?;
+        }
+        match (number == ours.0, theirs) {
+            (true, Some(_)) => Ok(()),
+            _ => Err(MemberFailure::Other {
+                number,
+                operation: theirs.map(|theirs| theirs.kind),
+            }),
+        }
+    }
+
+    fn take_agreement(&mut self, current: &mut Underway, rank: usize, node: NodeId) -> bool {
+        let channel = self.group.channel(Purpose::Agreements);
+        let GroupWork::Agreement(work) = &mut current.work else {
+            return false;
+        };
+        while let Some((session, message)) = self.carrier.engine().recv_of_group(node, channel) {
+            // Decisions of earlier agreements may be left.
+            if Some(&session) == self.group.sessions.get(rank) && message.tag < current.number {
+                continue;
+            }
+            let is_ours = Some(&session) == self.group.sessions.get(rank)
+                && message.tag == current.number
+                && work.on_message(rank, &message.payload).is_ok();
+            if !is_ours {
+                work.on_failed(rank);
+            }
+            return true;
+        }
+        match self.check_member(rank) {
+            // The program may resume it.
+            Ok(()) | Err(MemberFailure::Suspended) => false,
+            Err(_) => {
+                work.on_failed(rank);
+                true
+            }
+        }
+    }
+
+    // ---- failures
+
+    /// Checks that a member can still take part.
+    fn check_member(&mut self, rank: usize) -> Result<(), MemberFailure> {
+        let session = self.group.sessions.get(rank).copied().unwrap_or_default();
+        let engine = self.carrier.engine();
+        let state = self
+            .group
+            .member(rank)
+            .and_then(|node| engine.member_state(node));
+        match state {
+            Some(state) if state.session != session => {
+                let reason = state.last_end.unwrap_or(EndReason::Restarted);
+                Err(MemberFailure::Ended(reason))
+            }
+            Some(state) if state.suspended_here => Err(MemberFailure::Suspended),
+            Some(state) if state.link == Link::Lost => Err(MemberFailure::Lost(state.cause)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a message to the member would wait for its next process. One that is only silent may
+    /// come back, and must not wait for this member then.
+    fn is_gone(&mut self, rank: usize) -> bool {
+        matches!(
+            self.check_member(rank),
+            Err(MemberFailure::Ended(_) | MemberFailure::Lost(LostCause::ProcessDied))
+        )
+    }
+
+    /// Takes what other members tell: that one failed, or in which operation they wait.
+    fn take_reports(&mut self) {
+        let channel = self.group.channel(Purpose::Failures);
+        for rank in 0..self.group.place.size {
+            let Some(node) = self.group.member(rank).filter(|_| self.serves(rank)) else {
+                continue;
+            };
+            while let Some((session, message)) = self.carrier.engine().recv_of_group(node, channel)
+            {
+                let payload = message.payload.as_ref().split_first_chunk();
+                let (Some((begun, rest)), true) =
+                    (payload, Some(&session) == self.group.sessions.get(rank))
+                else {
+                    continue;
+                };
+                let begun = u64::from_le_bytes(*begun);
+                match (rest, u32::try_from(message.tag).map(NodeId)) {
+                    ([], Ok(about)) => self.note_report(begun, about, node),
+                    ([kind], _) => {
+                        let kind = Operation::from_number(*kind);
+                        let said =
+                            kind.and_then(|kind| Arguments::from_bytes(kind, &message.user_header));
+                        let said = said.map(|said| (rank, (begun, said)));
+                        self.state.said.extend(said);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn note_report(&mut self, begun: u64, about: NodeId, from: NodeId) {
+        if self
+            .state
+            .reported
+            .is_none_or(|(earlier, ..)| begun < earlier)
+        {
+            let failure = match about == from {
+                true => MemberFailure::GaveUp,
+                false => MemberFailure::Reported(from),
+            };
+            self.state.reported = Some((begun, about, failure));
+        }
+    }
+
+    /// Fails if another member reported a failure, or waits in another operation. A failure in a
+    /// later operation than this one does not count: the member still did its part of this one.
+    fn check_reports(&self, current: &Underway) -> Result<(), Failed> {
+        let Some(ours) = current.arguments() else {
+            return Ok(());
+        };
+        if let Some((begun, about, failure)) = self.state.reported
+            && begun <= current.number
+        {
+            return Err(Failed::Member(about, failure));
+        }
+        let ours = [Some((current.number, ours)), self.state.last];
+        for (rank, (number, theirs)) in &self.state.said {
+            for (_, ours) in ours.iter().flatten().filter(|(at, _)| at == number) {
+                if let Some(failure) = MemberFailure::of_arguments(*number, *theirs, *ours) {
+                    let node = self.group.member(*rank).unwrap_or(self.group.own);
+                    return Err(Failed::Member(node, failure));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches members that keep the operation waiting, and tells all in which one this member
+    /// waits.
+    fn watch(&mut self) {
+        let Some(current) = &mut self.state.current else {
+            return;
+        };
+        if !current.is_watching {
+            return;
+        }
+        let awaited = match current.is_over {
+            true => BTreeSet::new(),
+            false => awaited(current),
+        };
+        let watched = std::mem::take(&mut current.watched);
+        let unasked = std::mem::take(&mut current.unasked);
+        let question = current.arguments().map(|ours| {
+            let mut payload = current.number.to_le_bytes().to_vec();
+            payload.push(ours.kind as u8);
+            (current.header.clone(), Bytes::from(payload))
+        });
+        let is_over = current.is_over;
+        let now = Clock.now();
+        let mut still = BTreeSet::new();
+        for rank in &watched | &awaited {
+            let Some(node) = self.group.member(rank).filter(|_| self.serves(rank)) else {
+                still.extend(watched.contains(&rank).then_some(rank));
+                continue;
+            };
+            let is_awaited = awaited.contains(&rank);
+            if is_awaited != watched.contains(&rank) {
+                self.carrier.engine().await_member(now, node, is_awaited);
+            }
+            still.extend(is_awaited.then_some(rank));
+        }
+        let mut left = BTreeSet::new();
+        for rank in unasked {
+            if !self.serves(rank) {
+                left.insert(rank);
+            } else if let Some((header, payload)) = question.clone()
+                && !is_over
+                && !self.is_gone(rank)
+            {
+                let channel = self.group.channel(Purpose::Failures);
+                let message = outgoing(channel, 0, header, payload);
+                left.extend(matches!(self.offer(rank, message), Ok(false)).then_some(rank));
+            }
+        }
+        if let Some(current) = &mut self.state.current {
+            current.watched = still;
+            current.unasked = left;
+        }
+    }
+
+    /// Tells the members that the carrier serves that one failed.
+    fn tell_failure(&mut self) {
+        let Some((about, ..)) = self.state.failed else {
+            return;
+        };
+        let payload = Bytes::copy_from_slice(&self.state.begun.to_le_bytes());
+        for rank in std::mem::take(&mut self.state.untold) {
+            if !self.serves(rank) {
+                self.state.untold.insert(rank);
+                continue;
+            }
+            let node = self.group.member(rank);
+            let state = node.and_then(|node| self.carrier.engine().member_state(node));
+            let is_unreachable =
+                node == Some(about) && state.is_some_and(|state| state.link == Link::Idle);
+            if is_unreachable || self.is_gone(rank) {
+                continue;
+            }
+            let channel = self.group.channel(Purpose::Failures);
+            let report = outgoing(channel, about.0.into(), Bytes::new(), payload.clone());
+            // A queue may be full.
+            if matches!(self.offer(rank, report), Ok(false)) {
+                self.state.untold.insert(rank);
+            }
+        }
+    }
+}
+
+/// The members whose messages the operation can take now.
+fn awaited(current: &Underway) -> BTreeSet<usize> {
+    match &current.work {
+        GroupWork::Collective(work) => work.awaited().collect(),
+        GroupWork::Agreement(work) => work.awaited().collect(),
+    }
+}
+
+fn outgoing(channel: ChannelId, tag: u64, user_header: Bytes, payload: Bytes) -> Outgoing {
+    Outgoing {
+        channel,
+        tag,
+        kind: Kind::USER,
+        user_header,
+        payload,
+        notify: false,
+        token: 0,
+        deadline: None,
+    }
+}

@@ -1,0 +1,54 @@
+//! The thread's part in the operations of groups.
+
+use super::{Worker, open_account};
+use crate::error::Error;
+use crate::group::Carrier;
+use crate::shared::shard::owner;
+use suci_proto::message::Held;
+use suci_proto::types::NodeId;
+use suci_proto::{Engine, Outgoing};
+
+impl Worker {
+    /// Carries on the operations of groups that are under way. Returns whether something is to be
+    /// sent.
+    pub(super) fn progress_groups(&mut self) -> bool {
+        let mut groups = core::mem::take(&mut self.groups);
+        let (sent, advanced) = groups.progress(self);
+        self.groups = groups;
+        for group in advanced {
+            self.ending.inner.wake_others(&group, self.ending.index);
+        }
+        sent
+    }
+}
+
+impl Carrier for Worker {
+    fn engine(&mut self) -> &mut Engine {
+        &mut self.driver.engine
+    }
+
+    fn serves(&self, node: NodeId) -> bool {
+        owner(node, self.ending.inner.shards.len()) == self.ending.index
+    }
+
+    /// The message counts in the peer's gate, as those of the program do.
+    fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error> {
+        let gate = self.ending.shard().gate(to);
+        let gate = gate.filter(|gate| !gate.is_removed());
+        let gate = gate.ok_or(Error::UnknownPeer(to))?;
+        let (class, size) = (gate.class_of(message.channel), Held::of(&message));
+        if !gate.debit(class, size) {
+            return Err(Error::would_block(to, message));
+        }
+        let offered = self.driver.offer(to, message);
+        match &offered {
+            Ok(_) => {
+                let (accounts, open) = (&mut self.accounts, &mut self.open);
+                let account = open_account(accounts, open, &self.ending, to);
+                account.held.change(class, |held| held.plus(size));
+            }
+            Err(_) => gate.credit(class, size),
+        }
+        offered.map(drop)
+    }
+}
