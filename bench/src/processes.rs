@@ -22,8 +22,8 @@ pub(crate) struct Taken {
     pub(crate) cpu_seconds: f64,
 }
 
-/// Starts `program WHAT PROCESSES RANK PORT` with the `rest` of its arguments for each rank. Returns
-/// the longest time and the sum of their processors' times.
+/// Starts `program WHAT PROCESSES RANK PORT` with the `rest` of its arguments for each rank.
+/// Returns the longest time and the sum of their processors' times.
 pub(crate) fn ranks(
     program: &Path,
     what: &str,

@@ -1,9 +1,9 @@
 //! One process of a measurement of one-sided and collective operations.
 //!
 //! `layers-rank WHAT PROCESSES RANK PORT BYTES ITERATIONS` is the process RANK of PROCESSES on
-//! loopback, at PORT + RANK. WHAT is `put` or `get` of BYTES, each complete at its target before the
-//! next begins, `add` (fetch and add of 64 bits), all by process 0 at process 1; or `barrier` or
-//! `allreduce` of BYTES of doubles by all. Prints the seconds and the processor seconds of the
+//! loopback, at PORT + RANK. WHAT is `put` or `get` of BYTES, each complete at its target before
+//! the next begins, `add` (fetch and add of 64 bits), all by process 0 at process 1; or `barrier`
+//! or `allreduce` of BYTES of doubles by all. Prints the seconds and the processor seconds of the
 //! iterations, after a tenth more of them to warm up.
 
 use std::error::Error;
