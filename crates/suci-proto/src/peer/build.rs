@@ -12,9 +12,9 @@ mod pace;
 mod pieces;
 mod special;
 
+use super::connected::Connected;
 use super::mode::SHORT;
 use super::{Connection, Peer};
-use crate::counters::Link;
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
@@ -25,6 +25,7 @@ use crate::types::{Ecn, PacketNumber};
 use crate::waits::WaitReason;
 use crate::wire::{CrcScope, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
 use core::ops::RangeInclusive;
+pub(super) use data::write_data;
 
 /// Bytes of a PING frame, which any packet of messages may carry, too.
 const PING: usize = 1;
@@ -90,7 +91,7 @@ struct Newest {
     /// As [`Contents::plain`].
     plain: bool,
     /// Number of packets that may follow it if it is plain. `None` until
-    /// [`Peer::permit_to_follow`] has counted them.
+    /// [`Connected::permit_to_follow`] has counted them.
     more: Option<u64>,
 }
 
@@ -134,7 +135,7 @@ impl Peer {
         // After `Built::Train` the caller comes again, unless the socket is full. So an empty queue
         // is noted at once: its messages wait no more.
         if built != Built::Train || self.session.outbox.is_empty() {
-            let reason = self.data_permit(now).err().flatten();
+            let reason = self.wait_reason(now);
             self.waits.note(now, reason);
             shared.found_waiting |= self.is_held_up();
         }
@@ -159,33 +160,90 @@ impl Peer {
         self.renew_memory(shared);
         let waiting = self.is_waiting();
         self.life.set_waiting(now, waiting);
-        if let Some(connection) = &mut self.connection {
-            connection.control_at = None;
-        }
-        if self.build_path_validation(now, train, shared)
-            || self.build_path_probe(now, train, shared)
-        {
-            return Built::Train;
+        if let Some(mut connected) = self.connected() {
+            connected.connection.control_at = None;
+            if connected.build_path_validation(now, train, shared)
+                || connected.build_path_probe(now, train, shared)
+            {
+                return Built::Train;
+            }
         }
         self.replace_if_used_up(now, shared);
         self.settle_mode(now);
-        let Some(connection) = &mut self.connection else {
+        let Some(mut connected) = self.connected() else {
             return Built::Nothing;
         };
-        connection.bind_size(now);
-        connection.paced_until = None;
-        connection.capped_until = None;
-        connection.reserve = 0;
-        train.begin(connection.destination(), Ecn::NotEct);
-        let filled = self.fill(now, max_segments, outranked, train, shared);
-        let last = filled && !self.has_more_by_itself(now);
+        connected.begin(now, train);
+        let filled = connected.fill(now, max_segments, outranked, train, shared);
+        let last = filled && !connected.has_more_by_itself(now);
         shared.counters.payload_copied += train.copied();
-        self.note_blocked(now);
+        connected.note_blocked(now);
         match train.segments() {
             0 => Built::Nothing,
             _ if last => Built::Last,
             _ => Built::Train,
         }
+    }
+
+    /// Opens a new connection of the same session if the packet numbers are used up (they never
+    /// wrap, F15), or if packets are bound to a size that is in doubt.
+    fn replace_if_used_up(&mut self, now: Instant, shared: &mut Shared) {
+        let used_up = self
+            .connection
+            .as_ref()
+            .is_some_and(|c| c.numbers.peek().is_none() || c.doubts_size(now));
+        if used_up && self.lingering.is_none() {
+            let token = shared.random();
+            self.open(now, token);
+        }
+    }
+
+    /// Updates the mode of the traffic, and announces a change to the peer.
+    fn settle_mode(&mut self, now: Instant) {
+        if let Some(connection) = &mut self.connection {
+            let window = connection.congestion.window();
+            let queued = self.session.outbox.queued().open().bytes;
+            self.classifier
+                .on_queue(now, queued > window.min(LONG_QUEUE));
+            if queued > SHORT * connection.mtu.current() as u64 {
+                self.classifier.on_long_message();
+            }
+        }
+        let (mode, wished) = (self.mode(), self.options.mode != Mode::Adaptive);
+        if let Some(connection) = &mut self.connection {
+            connection.modes.set_ours(mode, wished);
+        }
+    }
+
+    /// Returns the limit that stops all messages; `None` if none waits, or if a new connection is
+    /// due.
+    fn wait_reason(&mut self, now: Instant) -> Option<WaitReason> {
+        if self.session.outbox.is_empty() {
+            return None;
+        }
+        match self.connected() {
+            Some(mut connected) => connected.data_permit(now).err().flatten(),
+            None => Some(WaitReason::Link),
+        }
+    }
+
+    /// Returns true if messages wait for something that the program need not do: an answer of the
+    /// peer, a timer or room in the socket.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let reason = self.waits.reason();
+        reason.is_some_and(|reason| reason != WaitReason::Suspended)
+    }
+}
+
+impl Connected<'_> {
+    /// Begins a train on the path, and forgets the limits of the one before.
+    fn begin(&mut self, now: Instant, train: &mut Train) {
+        let connection = &mut *self.connection;
+        connection.bind_size(now);
+        connection.paced_until = None;
+        connection.capped_until = None;
+        connection.reserve = 0;
+        train.begin(connection.destination(), Ecn::NotEct);
     }
 
     /// Fills `train` with as many packets of one size as may be sent. Returns true if nothing is
@@ -256,47 +314,14 @@ impl Peer {
     /// which is sent only while packets are in flight, or a new connection because the packet
     /// numbers are used up.
     fn has_more_by_itself(&self, now: Instant) -> bool {
-        let used_up = |c: &Connection| c.numbers.peek().is_none();
-        self.path_probe_due(now).is_some() || self.connection.as_deref().is_some_and(used_up)
-    }
-
-    /// Opens a new connection of the same session if the packet numbers are used up (they never
-    /// wrap, F15), or if packets are bound to a size that is in doubt.
-    fn replace_if_used_up(&mut self, now: Instant, shared: &mut Shared) {
-        let used_up = self
-            .connection
-            .as_ref()
-            .is_some_and(|c| c.numbers.peek().is_none() || c.doubts_size(now));
-        if used_up && self.lingering.is_none() {
-            let token = shared.random();
-            self.open(now, token);
-        }
-    }
-
-    /// Updates the mode of the traffic, and announces a change to the peer.
-    fn settle_mode(&mut self, now: Instant) {
-        if let Some(connection) = &mut self.connection {
-            let window = connection.congestion.window();
-            let queued = self.session.outbox.queued().open().bytes;
-            self.classifier
-                .on_queue(now, queued > window.min(LONG_QUEUE));
-            if queued > SHORT * connection.mtu.current() as u64 {
-                self.classifier.on_long_message();
-            }
-        }
-        let (mode, wished) = (self.mode(), self.options.mode != Mode::Adaptive);
-        if let Some(connection) = &mut self.connection {
-            connection.modes.set_ours(mode, wished);
-        }
+        self.path_probe_due(now).is_some() || self.connection.numbers.peek().is_none()
     }
 
     /// Returns the maximum number of packets in a train.
     fn train_packets(&mut self, now: Instant, outranked: bool) -> usize {
         let sendable = self.session.outbox.has_sendable();
         let outranked = outranked || (sendable && self.session.outbox.is_outranked());
-        let Some(connection) = &self.connection else {
-            return limits::MAX_SEGMENTS;
-        };
+        let connection = &*self.connection;
         let Some(rate) = connection.rate(now, connection.mtu.current() as u64) else {
             return limits::MAX_SEGMENTS;
         };
@@ -311,7 +336,7 @@ impl Peer {
 
     /// Returns true if messages can be sent, as far as memory credit goes.
     fn wants_data(&mut self) -> bool {
-        self.carries_data() && self.session.outbox.has_sendable()
+        self.carries_data && self.session.outbox.has_sendable()
     }
 
     /// Decides about the next packet: returns its permit, or the limit for which messages or
@@ -332,18 +357,16 @@ impl Peer {
         if self.session.outbox.is_empty() {
             return Err(None);
         }
-        let Some(connection) = &mut self.connection else {
-            return Err(Some(WaitReason::Link));
-        };
-        if self.life.link() != Link::Up || self.lingering.is_some() {
+        if !self.is_up {
             return Err(Some(WaitReason::Link));
         }
-        if self.session.suspension.by().is_some() {
+        if !self.carries_data {
             return Err(Some(WaitReason::Suspended));
         }
         if !self.session.outbox.has_sendable() {
             return Err(self.session.outbox.wait_reason());
         }
+        let connection = &mut *self.connection;
         if connection.grant.is_dismissed() {
             return Err(Some(WaitReason::Link));
         }
@@ -372,16 +395,17 @@ impl Peer {
 
     /// Returns the permit of a packet of control frames, if socket credit allows it.
     fn control_permit(&mut self, now: Instant) -> Option<Permit> {
-        let connection = self.connection.as_deref()?;
+        let connection = &mut *self.connection;
         let number = connection.numbers.peek()?;
+        let memory_due = || connection.memory_due(&self.session.inbox, self.is_over);
         let (size, free) = match connection.credit.may_send_control(number, now) {
             ControlAllowance::Free => (connection.mtu.current(), true),
-            ControlAllowance::Small if connection.wants_beyond(now) || self.memory_due() => {
+            ControlAllowance::Small if connection.wants_beyond(now) || memory_due() => {
                 (limits::CONTROL_PACKET, false)
             }
             ControlAllowance::Small => return None,
             ControlAllowance::No(until) => {
-                self.connection.as_mut()?.control_at = Some(until);
+                connection.control_at = Some(until);
                 return None;
             }
         };
@@ -403,7 +427,7 @@ impl Peer {
         train: &mut Train,
         shared: &mut Shared,
     ) -> Option<(usize, Contents)> {
-        let connection = self.connection.as_ref()?;
+        let connection = &*self.connection;
         let (mark, ping_due) = (connection.ecn_mark(shared), connection.pending.ping);
         train.begin_packet();
         connection.write_header(permit.number, train, shared);
@@ -418,7 +442,9 @@ impl Peer {
         let control_only = train.packet_len();
         let mut closed = false;
         if permit.data {
-            closed = self.write_data(permit.size, train, &mut frames);
+            let written = write_data(&mut self.session.outbox, permit.size, train, &mut frames);
+            self.connection.traffic.bytes_resent += written.resent;
+            closed = written.closed;
             contents.data = train.packet_len() > control_only;
             contents.eliciting |= contents.data;
         }
@@ -463,9 +489,7 @@ impl Peer {
         frames: &[SentFrame],
         shared: &mut Shared,
     ) {
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
+        let connection = &mut *self.connection;
         let last = *numbers.end();
         let count = last.saturating_sub(*numbers.start()) + 1;
         let bytes = count.saturating_mul(len as u64);
@@ -480,7 +504,7 @@ impl Peer {
         connection.traffic.packets_sent += count;
         connection.traffic.bytes_sent += bytes;
         if contents.eliciting {
-            self.life.ask(now, self.options.silence_timeout);
+            self.life.ask(now, self.silence_timeout);
             let in_flight = connection.recovery.in_flight();
             connection.congestion.on_sent(now, bytes, in_flight);
             connection.pending.probes = connection.pending.probes.saturating_sub(1);
@@ -496,23 +520,13 @@ impl Peer {
         }
     }
 
-    /// Returns true if messages wait for something that the program need not do: an answer of the
-    /// peer, a timer or room in the socket.
-    pub(crate) fn is_held_up(&self) -> bool {
-        let reason = self.waits.reason();
-        reason.is_some_and(|reason| reason != WaitReason::Suspended)
-    }
-
     /// Starts the timer of BLOCKED if messages wait for credit, and stops it otherwise.
     fn note_blocked(&mut self, now: Instant) {
-        let (up, carries) = (self.is_up(), self.carries_data());
         let answers = self.has_answers();
         let outbox = &mut self.session.outbox;
         let sendable = outbox.has_sendable();
         let memory_short = outbox.blocked_by_session().is_some();
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
+        let connection = &mut *self.connection;
         let Some(number) = connection.numbers.peek() else {
             return;
         };
@@ -528,12 +542,12 @@ impl Peer {
         if connection.app_limited {
             connection.recovery.on_app_limited();
         }
-        if carries && socket_short {
+        if self.carries_data && socket_short {
             connection.credit.on_used_up(now);
         }
         let answers_short = answers && !connection.credit.may_send_data(number, now);
         let data_short = socket_short || (memory_short && !sendable);
-        if (up && answers_short) || (carries && data_short) {
+        if (self.is_up && answers_short) || (self.carries_data && data_short) {
             connection
                 .credit
                 .on_waiting(now, connection.probe_timeout());

@@ -5,6 +5,7 @@
 //! so each is acknowledged at once. There is no handshake and no connection; the link is always up.
 
 use super::Peer;
+use super::build::write_data;
 use crate::engine::Shared;
 use crate::limits;
 use crate::message::Answer;
@@ -70,7 +71,8 @@ impl Peer {
         let mut sent = core::mem::take(&mut shared.frames);
         sent.clear();
         train.begin_packet();
-        self.write_data(limits::MAX_DATAGRAM, &mut train, &mut sent);
+        let outbox = &mut self.session.outbox;
+        write_data(outbox, limits::MAX_DATAGRAM, &mut train, &mut sent);
         train.finish_raw(&mut packet);
         passed |= !packet.is_empty();
         let taken = self.take_packet(&packet, shared);

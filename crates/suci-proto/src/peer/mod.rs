@@ -7,6 +7,7 @@
 mod begin;
 mod build;
 mod calls;
+mod connected;
 mod connection;
 mod cwnd_validation;
 mod ecn;

@@ -3,7 +3,7 @@
 //! Every SUSPEND and RESUME has a number, and the newest counts: a late copy cannot undo a later
 //! frame. The newest is sent until it is acknowledged, and once more on each new connection.
 
-use super::Peer;
+use super::{Connection, Peer, Session};
 use crate::engine::Shared;
 use crate::event::{Event, Side};
 use crate::wire::{EXTENSION_SUSPENSION, Frame};
@@ -86,6 +86,19 @@ impl Suspension {
     }
 }
 
+impl Connection {
+    /// Returns the SUSPEND or RESUME of `session` that must be sent to the peer. Without the
+    /// extension, messages are only held back on this side.
+    pub(super) fn suspension_due(
+        &self,
+        session: &Session,
+        is_over: bool,
+    ) -> Option<(Frame<'static>, u64)> {
+        let spoken = self.speaks(EXTENSION_SUSPENSION);
+        session.suspension.due().filter(|_| spoken && !is_over)
+    }
+}
+
 impl Peer {
     /// Suspends or resumes the session for this side's program.
     pub(crate) fn set_suspended(&mut self, suspended: bool, shared: &mut Shared) {
@@ -113,14 +126,6 @@ impl Peer {
         if !suspended && crate::plant::active("resume-forgets-channel") {
             self.session.outbox.plant_forgotten_channel();
         }
-    }
-
-    /// Returns the SUSPEND or RESUME that must be sent to the peer. Without the extension, messages
-    /// are only held back on this side.
-    pub(super) fn suspension_due(&self) -> Option<(Frame<'static>, u64)> {
-        let spoken = self.connection.as_ref()?.speaks(EXTENSION_SUSPENSION);
-        let due = self.session.suspension.due();
-        due.filter(|_| spoken && self.lingering.is_none())
     }
 }
 

@@ -3,7 +3,8 @@
 use super::{Contents, Permit};
 use crate::ack::AckNeed;
 use crate::engine::Shared;
-use crate::message::Outbox;
+use crate::message::{Inbox, Outbox};
+use crate::peer::connected::Connected;
 use crate::peer::{Closing, Connection, Peer, Session};
 use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::time::Instant;
@@ -20,21 +21,14 @@ pub(super) const PING_EVERY: u64 = 8;
 const BLOCKED_ROOM: usize = 40;
 
 impl Peer {
-    /// Returns true if control frames need a packet even if no message may be sent.
-    pub(super) fn wants_control(&self, now: Instant) -> bool {
-        let Some(connection) = &self.connection else {
-            return false;
-        };
-        let elicits =
-            || (self.lingering.is_none() && connection.modes.is_urgent()) || self.has_answers();
-        connection.wants_beyond(now) || self.memory_due() || (elicits() && connection.may_elicit())
-    }
-
     /// Returns true if no packet is needed except for an acknowledgement that may wait.
     pub(crate) fn has_nothing_to_say(&self, now: Instant) -> bool {
         let connection = self.connection.as_deref();
-        let settled =
-            |c: &Connection| c.path.deadline().is_none() && c.pending.responds_to().is_none();
+        let settled = |c: &Connection| {
+            c.path.deadline().is_none()
+                && c.pending.responds_to().is_none()
+                && !c.wants_control(now, &self.session, false)
+        };
         self.session.outbox.is_empty()
             && self.attempt.is_none()
             && !self.owes_accept()
@@ -42,34 +36,26 @@ impl Peer {
             && self.closing == Closing::Open
             && self.session.inbox.large_wanted().is_none()
             && connection.is_some_and(settled)
-            && !self.wants_control(now)
+    }
+}
+
+impl Connected<'_> {
+    /// Returns true if control frames need a packet even if no message may be sent.
+    pub(super) fn wants_control(&self, now: Instant) -> bool {
+        self.connection
+            .wants_control(now, self.session, self.is_over)
     }
 
     /// Returns true if frames wait that may be sent only within the limit of socket credit.
     pub(super) fn has_answers(&self) -> bool {
-        let answers = self.session.inbox.has_answers() || self.tells_ends();
-        (answers && self.lingering.is_none()) || self.suspension_due().is_some()
-    }
-
-    /// Returns true if a FIN must be sent and the peer supports it.
-    fn tells_ends(&self) -> bool {
-        let speaks = |c: &Connection| c.speaks(EXTENSION_CHANNELS);
-        self.session.outbox.has_fins() && self.connection.as_deref().is_some_and(speaks)
-    }
-
-    /// Returns true if the session's memory limit should be announced, since it moved since the
-    /// last announcement.
-    pub(super) fn memory_due(&self) -> bool {
-        let inbox = &self.session.inbox;
-        let due = |c: &Connection| inbox.session_limit_due(c.memory_told);
-        self.lingering.is_none() && self.connection.as_deref().is_some_and(due)
+        self.connection.has_answers(self.session, self.is_over)
     }
 
     /// Returns the credit to announce, if an announcement is due.
-    pub(super) fn due_credit(&mut self) -> Option<Credit> {
-        let memory_due = self.memory_due();
+    fn due_credit(&mut self) -> Option<Credit> {
+        let connection = &mut *self.connection;
+        let memory_due = connection.memory_due(&self.session.inbox, self.is_over);
         let memory = self.session.inbox.session_limit();
-        let connection = self.connection.as_mut()?;
         if !(connection.pending.credit || connection.grant.ride_due() || memory_due) {
             return None;
         }
@@ -94,9 +80,7 @@ impl Peer {
         contents: &mut Contents,
     ) {
         let credit = self.due_credit();
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
+        let connection = &mut *self.connection;
         let mut room = permit.size.saturating_sub(train.packet_len());
         // The packet with CLOSE also acknowledges, since no packet of the session follows it.
         let closes = connection.pending.close;
@@ -137,15 +121,14 @@ impl Peer {
         contents: &mut Contents,
         shared: &Shared,
     ) {
-        let (answers, ends) = (self.has_answers(), self.tells_ends());
-        let is_closing = |connection: &Connection| connection.pending.close;
-        let closing = self.connection.as_deref().is_some_and(is_closing);
+        let closing = self.connection.pending.close;
         let close = closing.then(|| self.close_frame(shared)).flatten();
         contents.leaves_some |= !permit.free || (closing && close.is_none());
-        let suspension = self.suspension_due().filter(|_| permit.free);
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
+        let connection = &mut *self.connection;
+        let answers = connection.has_answers(self.session, self.is_over);
+        let ends = connection.tells_ends(&self.session.outbox);
+        let suspension = connection.suspension_due(self.session, self.is_over);
+        let suspension = suspension.filter(|_| permit.free);
         if !permit.data && !connection.may_elicit() {
             contents.leaves_some = true;
             return;
@@ -184,7 +167,7 @@ impl Peer {
             }
         }
         if permit.free
-            && self.lingering.is_none()
+            && !self.is_over
             && let Some((number, mode)) = connection.modes.due()
             && (permit.data || connection.modes.is_urgent())
             && put(
@@ -194,13 +177,13 @@ impl Peer {
         {
             connection.modes.on_sent();
         }
-        if permit.free && self.lingering.is_none() {
-            write_answers(&mut self.session, ends, &mut put);
+        if permit.free && !self.is_over {
+            write_answers(self.session, ends, &mut put);
         }
     }
 
     /// Returns the CLOSE frame of this session, if it is closing.
-    pub(super) fn close_frame(&self, shared: &Shared) -> Option<Close> {
+    fn close_frame(&self, shared: &Shared) -> Option<Close> {
         matches!(self.closing, Closing::Sent { .. }).then(|| Close {
             code: shared.close_code(),
             sent: self.session.outbox.accepted(),
@@ -245,6 +228,31 @@ impl Connection {
     /// one up. No deadlock is possible: packets in flight have a timer.
     pub(in crate::peer) fn may_elicit(&self) -> bool {
         self.recovery.control_in_flight() < MAX_CONTROL
+    }
+
+    /// Returns true if control frames need a packet even if no message of `session` may be sent.
+    /// `is_over`: the connection only answers repeated CLOSEs.
+    fn wants_control(&self, now: Instant, session: &Session, is_over: bool) -> bool {
+        let elicits = || (!is_over && self.modes.is_urgent()) || self.has_answers(session, is_over);
+        self.wants_beyond(now)
+            || self.memory_due(&session.inbox, is_over)
+            || (elicits() && self.may_elicit())
+    }
+
+    fn has_answers(&self, session: &Session, is_over: bool) -> bool {
+        let answers = session.inbox.has_answers() || self.tells_ends(&session.outbox);
+        (answers && !is_over) || self.suspension_due(session, is_over).is_some()
+    }
+
+    /// Returns true if a FIN must be sent and the peer supports it.
+    fn tells_ends(&self, outbox: &Outbox) -> bool {
+        outbox.has_fins() && self.speaks(EXTENSION_CHANNELS)
+    }
+
+    /// Returns true if the session's memory limit should be announced, since it moved since the
+    /// last announcement.
+    pub(super) fn memory_due(&self, inbox: &Inbox, is_over: bool) -> bool {
+        !is_over && inbox.session_limit_due(self.memory_told)
     }
 
     /// Returns true if frames wait that may use the reserve of socket credit: acknowledgements, and

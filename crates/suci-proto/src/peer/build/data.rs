@@ -2,8 +2,8 @@
 
 use super::control::PING_EVERY;
 use super::{Contents, Permit};
-use crate::message::SMALL;
-use crate::peer::Peer;
+use crate::message::{Outbox, SMALL};
+use crate::peer::connected::Connected;
 use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::transmit::Train;
 use crate::wire::{Frame, Mode};
@@ -13,37 +13,43 @@ use crate::wire::{Frame, Mode};
 /// fit.
 const PADDING_LIMIT: usize = SMALL + 32;
 
-impl Peer {
-    /// Writes messages until the packet is full or no message may be sent. Returns true if the
-    /// packet cannot be padded any more.
-    pub(in crate::peer) fn write_data(
-        &mut self,
-        size: usize,
-        train: &mut Train,
-        frames: &mut Vec<SentFrame>,
-    ) -> bool {
-        let mut resent = 0;
-        let closed = loop {
-            let room = size.saturating_sub(train.packet_len());
-            let Some(put) = self.session.outbox.next(room, train.head()) else {
-                break false;
-            };
-            remember(frames, put.sent);
-            resent += if put.resent { put.payload } else { 0 };
-            let mut copied = put.payload;
-            if let Some((payload, range)) = put.reference {
-                copied = copied.saturating_sub(range.len() as u64);
-                train.reference(payload, range.start, range.len());
-            }
-            train.note_copied(copied);
-            if put.closed || put.full {
-                break put.closed;
-            }
-        };
-        self.traffic_mut().bytes_resent += resent;
-        closed
-    }
+/// The result of [`write_data`].
+pub(in crate::peer) struct Written {
+    /// The packet cannot be padded any more.
+    pub(in crate::peer) closed: bool,
+    /// Bytes of messages that were sent before.
+    pub(in crate::peer) resent: u64,
+}
 
+/// Writes messages of `outbox` until the packet has `size` bytes or no message may be sent.
+pub(in crate::peer) fn write_data(
+    outbox: &mut Outbox,
+    size: usize,
+    train: &mut Train,
+    frames: &mut Vec<SentFrame>,
+) -> Written {
+    let mut resent = 0;
+    let closed = loop {
+        let room = size.saturating_sub(train.packet_len());
+        let Some(put) = outbox.next(room, train.head()) else {
+            break false;
+        };
+        remember(frames, put.sent);
+        resent += if put.resent { put.payload } else { 0 };
+        let mut copied = put.payload;
+        if let Some((payload, range)) = put.reference {
+            copied = copied.saturating_sub(range.len() as u64);
+            train.reference(payload, range.start, range.len());
+        }
+        train.note_copied(copied);
+        if put.closed || put.full {
+            break put.closed;
+        }
+    };
+    Written { closed, resent }
+}
+
+impl Connected<'_> {
     /// Adds a PING if this packet is the last one of a long queue in Throughput mode, or if it is a
     /// control packet and half of the permitted control packets are in flight.
     pub(super) fn ping_at_the_end(
@@ -52,9 +58,7 @@ impl Peer {
         train: &mut Train,
         contents: &mut Contents,
     ) {
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
+        let connection = &*self.connection;
         let many = connection.since_ping >= PING_EVERY * connection.mtu.current() as u64;
         let seldom = connection.modes.ours() == Mode::Throughput;
         let crowded =

@@ -2,25 +2,25 @@
 //!
 //! A packet that carried messages and nothing else shows that no acknowledgement, credit or answer
 //! was due. At the same `now` that holds for the packets after it, too, until one must carry a
-//! PING, skip a number, or pass a limit. [`Peer::permit_to_follow`] counts them once.
+//! PING, skip a number, or pass a limit. [`Connected::permit_to_follow`] counts them once.
 //!
 //! If the packet carried a piece of a large message, and no lost bytes wait, the channel keeps its
 //! turn in the round robin until its quantum is used or the message ends. So the full packets up to
 //! that end are built in one loop.
 //!
-//! The packets, and the state of the peer afterwards, are the same as if [`Peer::build_packet`] had
-//! built each of them; a test compares both.
+//! The packets, and the state of the peer afterwards, are the same as if
+//! [`Connected::build_packet`] had built each of them; a test compares both.
 
 use super::{Contents, Newest, Permit};
 use crate::engine::Shared;
 use crate::limits::MAX_DATAGRAM;
-use crate::peer::Peer;
+use crate::peer::connected::Connected;
 use crate::recovery::SentFrame;
 use crate::time::Instant;
 use crate::transmit::{Following, Train};
 use crate::wire::PLAIN_OVERHEAD;
 
-impl Peer {
+impl Connected<'_> {
     /// Returns the permit of the packet behind the `newest`, if that one carried only messages and
     /// this one may, too: it skips no number, need not carry a PING, and passes no limit.
     pub(super) fn permit_to_follow(&mut self, now: Instant, newest: Newest) -> Option<Permit> {
@@ -29,7 +29,7 @@ impl Peer {
             return None;
         }
         let outranked = outbox.is_outranked();
-        let connection = self.connection.as_mut()?;
+        let connection = &mut *self.connection;
         if outranked != (connection.reserve > 0) || connection.pending.probes > 0 {
             return None;
         }

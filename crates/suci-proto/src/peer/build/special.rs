@@ -1,11 +1,13 @@
 //! Packets that are not part of a train: challenges, MTU probes, the final CLOSE. Also the frames
 //! that an INIT carries.
 
+use super::data::write_data;
 use super::{Contents, MAX_RIDING};
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
 use crate::peer::Peer;
+use crate::peer::connected::Connected;
 use crate::peer::connection::Beginning;
 use crate::recovery::SentKind;
 use crate::time::Instant;
@@ -37,7 +39,9 @@ impl Peer {
         let mut train = Train::default();
         let mut frames = Vec::new();
         train.begin_packet();
-        self.write_data(PLAIN_OVERHEAD + MAX_RIDING, &mut train, &mut frames);
+        let size = PLAIN_OVERHEAD + MAX_RIDING;
+        let written = write_data(&mut self.session.outbox, size, &mut train, &mut frames);
+        self.traffic_mut().bytes_resent += written.resent;
         let len = train.packet_len();
         if len == 0 {
             return;
@@ -86,7 +90,9 @@ impl Peer {
         seal(&mut bytes);
         Some((connection.destination(), bytes))
     }
+}
 
+impl Connected<'_> {
     /// Builds a packet for an address other than the path: the challenge to the address under
     /// validation, and responses to challenges that came from there. Returns true if it did.
     pub(super) fn build_path_validation(
@@ -95,9 +101,7 @@ impl Peer {
         train: &mut Train,
         shared: &mut Shared,
     ) -> bool {
-        let Some(connection) = &mut self.connection else {
-            return false;
-        };
+        let connection = &mut *self.connection;
         let challenge = connection.path.challenge_due(now);
         let validated = challenge.map(|(address, _)| address);
         let Some(to) = validated.or(connection.pending.responds_to()) else {
@@ -140,10 +144,10 @@ impl Peer {
     /// Returns the path probe that is due, for larger packets or for ECN marks. There is none
     /// unless packets of messages are in flight.
     pub(super) fn path_probe_due(&self, now: Instant) -> Option<PathProbe> {
-        let connection = self.connection.as_ref()?;
+        let connection = &*self.connection;
         let size = connection.mtu.probe_due(now).map(PathProbe::Size);
         let probe = size.or(connection.ecn.trial_due(now).then_some(PathProbe::Mark))?;
-        let under_way = self.carries_data() && connection.recovery.has_eliciting_in_flight();
+        let under_way = self.carries_data && connection.recovery.has_eliciting_in_flight();
         under_way.then_some(probe)
     }
 
@@ -158,9 +162,7 @@ impl Peer {
         let Some(probe) = self.path_probe_due(now) else {
             return false;
         };
-        let Some(connection) = &mut self.connection else {
-            return false;
-        };
+        let connection = &mut *self.connection;
         let Some(number) = connection.numbers.peek() else {
             return false;
         };

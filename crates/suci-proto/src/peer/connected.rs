@@ -1,0 +1,42 @@
+//! A peer that has a connection, as the functions that build its packets see it.
+
+use super::{Closing, Connection, Peer, Session};
+use crate::peer::life::Life;
+use crate::rate_cap::RateCap;
+use crate::time::Duration;
+
+/// The parts of a peer that has a connection which a packet is made of, or which note that it was
+/// sent. [`Peer::connected`] is the only place that asks if there is a connection.
+pub(super) struct Connected<'a> {
+    pub(super) connection: &'a mut Connection,
+    pub(super) session: &'a mut Session,
+    pub(super) life: &'a mut Life,
+    pub(super) cap: &'a mut RateCap,
+    pub(super) silence_timeout: Duration,
+    pub(super) closing: Closing,
+    /// As [`Peer::is_up`].
+    pub(super) is_up: bool,
+    /// As [`Peer::carries_data`].
+    pub(super) carries_data: bool,
+    /// The session is over: the connection only answers repeated CLOSEs.
+    pub(super) is_over: bool,
+}
+
+impl Peer {
+    /// Returns the parts of a peer that has a connection; `None` without one.
+    #[inline(always)]
+    pub(super) fn connected(&mut self) -> Option<Connected<'_>> {
+        let (is_up, carries_data) = (self.is_up(), self.carries_data());
+        Some(Connected {
+            connection: self.connection.as_mut()?,
+            session: &mut self.session,
+            life: &mut self.life,
+            cap: &mut self.cap,
+            silence_timeout: self.options.silence_timeout,
+            closing: self.closing,
+            is_up,
+            carries_data,
+            is_over: self.lingering.is_some(),
+        })
+    }
+}
