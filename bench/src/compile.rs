@@ -25,6 +25,8 @@ pub(crate) fn binary(library: &Library) -> Result<PathBuf> {
     if is_current(&program, &inputs)? {
         return Ok(program);
     }
+    let directory = bench::contenders();
+    std::fs::create_dir_all(&directory).context(directory.display())?;
     let mut compile = Command::new(library.compiler);
     compile.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
     compile.arg(&program).arg(&source);

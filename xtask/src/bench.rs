@@ -55,6 +55,19 @@ pub(crate) fn halo(args: &[&str]) -> Result<Vec<Value>> {
     said.lines().map(row).collect()
 }
 
+/// The rows of one-sided and collective operations with further `args`, measured now.
+///
+/// # Errors
+/// A build or a measurement fails.
+pub(crate) fn layers(args: &[&str]) -> Result<Vec<Value>> {
+    // None of the other contenders is needed.
+    let mut bench = Command::new(build_own(&["suci-bench", "layers-rank"])?);
+    bench.args(["layers", "--json"]).args(args);
+    let said = exec::capture(&mut bench)?;
+    let row = |line: &str| serde_json::from_str(line).context(format!("{line:?}"));
+    said.lines().map(row).collect()
+}
+
 /// The rows of the C library beside the Rust library, measured now.
 ///
 /// # Errors

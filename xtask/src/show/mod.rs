@@ -6,6 +6,7 @@ mod control;
 mod flow;
 mod foundation;
 mod house;
+mod layers;
 mod networks;
 mod speed;
 mod tableau;
@@ -108,6 +109,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("networks", &[networks::LINES]),
     ("house", &[house::LINES]),
     ("classic", &[classic::LINES]),
+    ("layers", &[layers::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.
