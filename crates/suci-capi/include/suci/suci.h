@@ -1439,6 +1439,10 @@ int suci_env_size(uint32_t *count);
  *  SharedNode::flush_async            suci_flush in a thread, or SUCI_SEND_NOTIFY
  *  SharedNode::close_async            suci_node_close in a thread
  *
+ *  Node::allocate_region              none yet: one-sided operations are for Rust
+ *  SharedNode::allocate_region        none yet: one-sided operations are for Rust
+ *  Node::remote                       none yet: one-sided operations are for Rust
+ *
  *  Node::peer                         the argument `peer`
  *  Peer::id                           the argument `peer`
  *  PeerOptions::new                   suci_peer_options_init, suci_peer_options_init_sized
