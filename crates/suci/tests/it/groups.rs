@@ -3,6 +3,7 @@
 
 use crate::common::{LONG, builder};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use suci::group::{
     BitXor, Custom, Group, GroupError, GroupNode, Max, MemberFailure, Operation, Pending, Sum,
@@ -480,16 +481,29 @@ fn members_whose_arguments_differ_are_told_how() {
 
 #[test]
 fn an_operation_whose_time_is_over_fails_everywhere() {
-    let errors = members(3, |mut group, mut node| {
-        match group.rank() {
-            0 => std::thread::sleep(Duration::from_millis(400)),
-            1 => group.set_limit(Duration::from_millis(50)),
-            _ => {}
-        }
-        let error = group.barrier(&mut node).unwrap_err();
+    check_limit(&members(3, |mut group, mut node| {
+        let error = end_in_time(&mut group, &mut node);
         let _ = node.close(LONG);
         error
-    });
+    }));
+    check_limit(&shared_members(3, |mut group, mut node| {
+        let error = end_in_time(&mut group, &mut node);
+        let _ = node.close(LONG);
+        error
+    }));
+}
+
+/// Rank 0 is late, and rank 1 waits for too short a time.
+fn end_in_time(group: &mut Group, node: &mut impl GroupNode) -> GroupError {
+    match group.rank() {
+        0 => std::thread::sleep(Duration::from_millis(400)),
+        1 => group.set_limit(Duration::from_millis(50)),
+        _ => {}
+    }
+    group.barrier(node).unwrap_err()
+}
+
+fn check_limit(errors: &[GroupError]) {
     assert!(
         matches!(&errors[1], GroupError::TimedOut { .. }),
         "{}",
@@ -506,6 +520,38 @@ fn an_operation_whose_time_is_over_fails_everywhere() {
         );
         assert!(gave_up, "{other}");
     }
+}
+
+/// Members whose programs compute keep nobody from an operation that they have begun: the helper,
+/// or the threads, carry it on.
+#[test]
+fn an_operation_goes_on_while_a_program_computes() {
+    let ended = AtomicUsize::new(0);
+    members(3, |mut group, mut node| {
+        compute_meanwhile(&mut group, &mut node, &ended);
+        node.close(LONG).unwrap();
+    });
+    let ended = AtomicUsize::new(0);
+    shared_members(3, |mut group, mut node| {
+        compute_meanwhile(&mut group, &mut node, &ended);
+        node.close(LONG).unwrap();
+    });
+}
+
+/// Rank 0 makes no call after it began, until both others have their results.
+fn compute_meanwhile(group: &mut Group, node: &mut impl GroupNode, ended: &AtomicUsize) {
+    let data = vec![group.rank() as u32; 50_000];
+    let pending = group.begin_allreduce(node, data, Sum).unwrap();
+    let end = Instant::now() + LONG;
+    while group.rank() == 0 && ended.load(Ordering::SeqCst) < 2 {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(pending.wait(node).unwrap(), vec![3; 50_000]);
+    if group.rank() != 0 {
+        ended.fetch_add(1, Ordering::SeqCst);
+    }
+    group.barrier(node).unwrap();
 }
 
 #[test]
