@@ -97,6 +97,10 @@ impl Placement for Places {
             Place::Own
         }
     }
+
+    fn ended(&self, from: NodeId) {
+        self.remote().target.ended(from);
+    }
 }
 
 impl Places {

@@ -135,6 +135,8 @@ struct TargetState {
     flush: Option<u64>,
     /// One of them asked for no reply.
     unanswered: bool,
+    /// Flushes that were cancelled after their request was sent.
+    cancelled: BTreeSet<u64>,
     /// A fence stands before the next request.
     fence: bool,
     /// The first failure that the next flush reports.
@@ -310,21 +312,44 @@ impl Initiator {
         self.flush_targets(&nodes)
     }
 
-    /// Returns the targets that may not have applied everything.
-    #[must_use]
-    pub fn targets(&self) -> Vec<NodeId> {
-        self.targets.keys().copied().collect()
-    }
-
     /// Gives an operation up: it completes with [`Cause::Cancelled`], and the memory of a get is
     /// not touched any more. The target may apply it all the same. Returns false if the operation
     /// is complete.
     pub fn cancel(&mut self, operation: OperationId) -> bool {
-        let error = |node| OperationError::new(node, Cause::Cancelled);
-        match self.open.get(&operation.0).and_then(Open::node) {
-            Some(node) => self.complete(operation.0, Err(error(node))),
-            None => false,
+        let Some(open) = self.open.get(&operation.0) else {
+            return false;
+        };
+        let node = open.nodes().first().copied();
+        let error = node.map(|node| OperationError::new(node, Cause::Cancelled));
+        if let Open::Flush {
+            failed: Some(error),
+            ..
+        } = *open
+        {
+            // The next flush reports it.
+            let target = self.targets.entry(error.node).or_default();
+            add_failure(&mut target.failed, error);
         }
+        let is_flush = matches!(open, Open::Flush { .. });
+        for node in open.nodes() {
+            let of_this = |message: &Outgoing| split_tag(message.tag).0 == operation.0;
+            let unsent = self.output.remove(node, of_this);
+            let Some(target) = self.targets.get_mut(&node).filter(|_| is_flush) else {
+                continue;
+            };
+            if !unsent {
+                target.cancelled.insert(operation.0);
+            } else if target.flush == Some(operation.0) {
+                target.flush = None;
+            }
+        }
+        error.is_some_and(|error| self.complete(operation.0, Err(error)))
+    }
+
+    /// Returns the nodes whose replies an operation awaits; `None` if it is not open.
+    #[must_use]
+    pub fn awaited(&self, operation: OperationId) -> Option<Vec<NodeId>> {
+        self.open.get(&operation.0).map(Open::nodes)
     }
 
     /// Returns the next operation that completed. Until it was returned, an operation counts
@@ -365,14 +390,23 @@ impl Initiator {
     pub fn on_reply(&mut self, from: NodeId, message: &Description<'_>, body: Body<'_>) {
         let reply = Reply::read(message.kind, message.user_header, message.total).ok();
         let (number, part) = split_tag(message.tag);
+        let open = self.open.get_mut(&number);
+        let open = open.filter(|open| open.awaits(from));
         if let Some(target) = self.targets.get_mut(&from)
             && target.flush == Some(number)
         {
             target.flush = None;
             target.touched = false;
+            target.unanswered = false;
         }
-        let open = self.open.get_mut(&number);
-        let Some(open) = open.filter(|open| open.awaits(from)) else {
+        let Some(open) = open else {
+            if let Some(target) = self.targets.get_mut(&from)
+                && target.cancelled.remove(&number)
+                && let Some(error) = flush_error(from, reply)
+            {
+                // The next flush reports what this one would have.
+                add_failure(&mut target.failed, error);
+            }
             self.stray_replies = self.stray_replies.saturating_add(1);
             return;
         };
@@ -380,7 +414,10 @@ impl Initiator {
         let result = match (open, reply) {
             (Open::Flush { waiting, failed }, reply) => {
                 waiting.remove(&from);
-                if let Some(error) = flush_error(from, reply) {
+                // What a flush that was cancelled meanwhile would have reported comes first.
+                let target = self.targets.get_mut(&from);
+                let earlier = target.and_then(|target| target.failed.take());
+                if let Some(error) = earlier.or(flush_error(from, reply)) {
                     failed.get_or_insert(error);
                 }
                 waiting.is_empty().then(|| failed.map_or(Ok(None), Err))
@@ -543,7 +580,6 @@ impl Initiator {
             if let Some(error) = target.failed.take() {
                 failed.get_or_insert(error);
             }
-            target.unanswered = false;
             if target.touched {
                 target.flush = Some(id.0);
                 waiting.insert(*node);
@@ -596,12 +632,12 @@ impl Open {
         }
     }
 
-    /// Returns a node whose reply it awaits.
-    fn node(&self) -> Option<NodeId> {
+    /// Returns the nodes whose replies it awaits.
+    fn nodes(&self) -> Vec<NodeId> {
         match self {
-            Self::Put { node } | Self::Atomic { node } => Some(*node),
-            Self::Get(get) => Some(get.node),
-            Self::Flush { waiting, .. } => waiting.first().copied(),
+            Self::Put { node } | Self::Atomic { node } => vec![*node],
+            Self::Get(get) => vec![get.node],
+            Self::Flush { waiting, .. } => waiting.iter().copied().collect(),
         }
     }
 }

@@ -25,7 +25,7 @@ pub trait Memory: Send + Sync {
     /// end.
     fn write(&self, at: u64, bytes: &[u8]) -> bool;
 
-    /// Applies an atomic operation to the integer at offset `at`, in the byte order of this
+    /// Applies an atomic operation to the integer at offset `at`, in the byte order of the
     /// machine. It is atomic with respect to other calls of this method, with acquire and release
     /// order. Returns the integer before, or `None`, and changes nothing, if the integer lies
     /// beyond the end or its address is no multiple of its width.

@@ -49,6 +49,22 @@ impl Output {
         });
     }
 
+    /// Drops the messages to `node` that are `unwanted`. Returns whether there were any.
+    pub(super) fn remove(&mut self, node: NodeId, unwanted: impl Fn(&Outgoing) -> bool) -> bool {
+        let Some(queue) = self.queues.get_mut(&node) else {
+            return false;
+        };
+        let before = queue.messages.len();
+        queue.messages.retain(|message| !unwanted(message));
+        let bytes = queue.messages.iter().map(|message| message.payload.len());
+        queue.bytes = bytes.sum();
+        let removed = queue.messages.len() < before;
+        if queue.messages.is_empty() {
+            self.queues.remove(&node);
+        }
+        removed
+    }
+
     pub(super) fn clear(&mut self, node: NodeId) {
         self.queues.remove(&node);
     }

@@ -162,6 +162,18 @@ impl Target {
         }
     }
 
+    /// Applies a request of a session that is over, as far as it changes memory. Nobody awaits a
+    /// reply.
+    pub fn on_last_request(&mut self, message: &Description<'_>, body: Body<'_>) {
+        let request = Request::read(message.kind, message.user_header, message.total);
+        if let Ok(Request::Access(access)) = request
+            && !matches!(access.action, Action::Get { .. })
+        {
+            // An error has no effect, and nobody to hear of it.
+            _ = self.apply(&access, body);
+        }
+    }
+
     /// Gives the replies that wait to `send`, which returns false if it cannot take one now. Those
     /// to the same node then wait for the next call.
     pub fn transmit(&mut self, send: impl FnMut(NodeId, &Outgoing) -> bool) {

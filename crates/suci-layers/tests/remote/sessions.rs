@@ -110,6 +110,41 @@ fn a_second_flush_waits_too() {
     assert!(!initiator.has_output() && initiator.poll_completion().is_some());
 }
 
+/// A flush that is cancelled, at any time, leaves the failures of earlier operations to the next.
+#[test]
+fn a_cancelled_flush_hides_no_failure() {
+    for steps in 0..40 {
+        for ends in [false, true] {
+            let (mut network, region, _) = network(steps);
+            let wrong = RemoteRegion {
+                key: region.key ^ 1,
+                ..region
+            };
+            let initiator = &mut network.nodes[0].initiator;
+            let data = Bytes::from(vec![5; LENGTH]);
+            initiator.put(&wrong, whole(), data, None).expect("room");
+            let flush = initiator.flush(region.node).expect("room");
+            (0..steps).for_each(|_| network.step());
+            let initiator = &mut network.nodes[0].initiator;
+            if !initiator.cancel(flush) {
+                // It was complete, and has reported the failure.
+                assert_eq!(initiator.awaited(flush), None);
+                continue;
+            }
+            if ends {
+                network.end_session(0, 2);
+            }
+            let next = network.nodes[0].initiator.quiet().expect("room");
+            assert!(
+                network.wait(0, next).is_err(),
+                "{steps} steps, ends: {ends}"
+            );
+            let last = network.nodes[0].initiator.quiet().expect("room");
+            assert_eq!(network.wait(0, last), Ok(None));
+        }
+    }
+}
+
 /// The end of a session is reported by the next quiet, if an operation asked for no reply; and by
 /// that one only.
 #[test]

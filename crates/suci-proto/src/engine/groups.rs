@@ -2,7 +2,6 @@
 //! operation of their group takes them: so their memory credit holds back members that are ahead.
 
 use super::Engine;
-use super::recv::count_received;
 use crate::counters::Link;
 use crate::event::{EndReason, LostCause};
 use crate::message::Message;
@@ -50,7 +49,7 @@ impl Engine {
         self.dirty.add(key);
         self.yields_since = None;
         let bytes = message.payload.len() as u64;
-        count_received(peer, &mut self.shared.counters, 1, bytes);
+        peer.count_received(1, bytes, &mut self.shared.counters);
         Some((session, message))
     }
 
@@ -94,7 +93,7 @@ impl Engine {
         !self.members.is_empty()
     }
 
-    /// Notes whether a member of a group waits for a message of `node`. Meanwhile the peer counts
+    /// Notes that a wait for a message of `node` began, or that one ended. Meanwhile the peer counts
     /// as watched, and a connection to it is opened if there is none.
     pub fn await_member(&mut self, now: Instant, node: NodeId, awaited: bool) {
         if let Some(key) = self.peer_key(node) {

@@ -11,6 +11,8 @@ use crate::types::{ChannelId, NodeId, SessionNumber, Source};
 pub enum RemoteInput {
     /// A request, or an answer.
     Message(Source, Message),
+    /// The same of a session that is over: no answer can reach it.
+    Last(Source, Message),
     /// The receiver refused a message.
     Refused {
         /// The receiver.
@@ -20,8 +22,6 @@ pub enum RemoteInput {
         /// The message's token.
         token: u64,
     },
-    /// The peer answers: it was not connected, or lost.
-    Up(NodeId),
     /// The peer does not answer.
     Lost(NodeId, LostCause),
     /// The session is over. All its messages came before.

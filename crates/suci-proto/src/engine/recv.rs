@@ -1,7 +1,6 @@
 //! Handing messages and events over to the program.
 
 use super::Engine;
-use crate::counters::Counters;
 use crate::event::{EndReason, Event};
 use crate::filter::Filter;
 use crate::message::Message;
@@ -115,7 +114,7 @@ impl Engine {
             let waited = !peer.has_room_for_session();
             let (node, mut bytes) = (peer.node, 0);
             let received = peer.next_messages(most, &mut self.shared, &mut |session, message| {
-                bytes += message.payload.len() as u64;
+                bytes += message.payload.received();
                 each(Source { node, session }, message);
             });
             // A peer that had an urgent turn keeps its position in the order, as long as it has
@@ -133,7 +132,7 @@ impl Engine {
             self.dirty.add(key);
             if received > 0 {
                 self.yields_since = None;
-                count_received(peer, &mut self.shared.counters, received as u64, bytes);
+                peer.count_received(received as u64, bytes, &mut self.shared.counters);
                 return received;
             }
         }
@@ -184,8 +183,8 @@ impl Engine {
         }
         self.dirty.add(key);
         self.yields_since = None;
-        let bytes = message.payload.len() as u64;
-        count_received(peer, &mut self.shared.counters, 1, bytes);
+        let bytes = message.payload.received();
+        peer.count_received(1, bytes, &mut self.shared.counters);
         let node = peer.node;
         Some((Source { node, session }, message))
     }
@@ -208,13 +207,4 @@ impl Engine {
         let key = self.active_peer(node)?.key;
         self.peers.get_mut(key)?.take_unheard_end()
     }
-}
-
-/// Counts messages of a peer that were taken, and their bytes.
-#[inline]
-pub(super) fn count_received(peer: &mut Peer, all: &mut Counters, messages: u64, bytes: u64) {
-    let traffic = peer.traffic_mut();
-    traffic.messages_received += messages;
-    traffic.message_bytes_received += bytes;
-    all.messages_received += messages;
 }

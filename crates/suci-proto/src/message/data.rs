@@ -98,6 +98,11 @@ impl Data {
         }
     }
 
+    /// Returns the number of bytes that were received, wherever they are.
+    pub(crate) fn received(&self) -> u64 {
+        self.placed().unwrap_or(self.len() as u64)
+    }
+
     /// Converts the payload to [`Bytes`]. A payload that is stored here is copied to new memory.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {

@@ -244,7 +244,10 @@ impl Inbox {
         self.list_ready(index);
         if let Some(freed) = freed {
             // On a reply channel, a void message also frees credit for replies.
-            self.took_reply |= frag.channel.carries_replies();
+            self.took_reply |= frag.channel.may_use_reserve();
+            if self.is_handled(frag.channel) {
+                self.judge_for_layer(index);
+            }
             self.free(index, freed);
         }
         Ok(())

@@ -318,6 +318,9 @@ impl IncomingChannel {
             && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index)
             && let Place::Named(memory) = accounts.places.find(self.id, number, assembly)
         {
+            if assembly.is_lent() {
+                accounts.chunk.take_back();
+            }
             assembly.supply(memory);
         }
     }

@@ -12,11 +12,15 @@ use std::sync::Arc;
 /// A message is asked about once: when the piece with its length and description arrives or, if it
 /// is announced, before it is permitted; in both cases once all earlier messages of its channel
 /// were taken, or go to memory that was named for them. So bytes get ahead of those of an earlier
-/// message only if the layer names memory for both. A message that fits into one packet is never
+/// message only if the layer names memory for both. A message that came in one packet is not
 /// asked about.
 pub trait Placement: Send + Sync {
     /// Decides where the bytes of a message go as they come. Must not block.
     fn place(&self, from: NodeId, message: &IncomingInfo) -> Place;
+
+    /// The session with `from` ended, and no more bytes come to the memory that was named for its
+    /// messages. The next call concerns another session.
+    fn ended(&self, from: NodeId);
 }
 
 /// The decision where the bytes of a message go.
@@ -46,6 +50,13 @@ impl PlacedBy {
     #[must_use]
     pub fn is_some(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Tells the placement of the end of a session with `from`.
+    pub(crate) fn ended(&self, from: NodeId) {
+        if let Some(placement) = &self.0 {
+            placement.ended(from);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ impl Peer {
         let message = self.session.inbox.pop_reply()?;
         self.read = true;
         self.pass_large_memory_on();
-        self.count_received(&message, shared);
+        self.count_received(1, message.payload.received(), &mut shared.counters);
         Some((self, message))
     }
 

@@ -122,7 +122,10 @@ impl Peer {
 
     /// Notes whether a member of a group waits for a message of the peer.
     pub(crate) fn set_awaited(&mut self, now: Instant, awaited: bool, shared: &mut Shared) {
-        self.awaited = awaited;
+        self.awaited = match awaited {
+            true => self.awaited.saturating_add(1),
+            false => self.awaited.saturating_sub(1),
+        };
         if awaited && !self.has_connection() && self.attempt.is_none() {
             self.open(now, shared.random());
         }

@@ -18,7 +18,7 @@ impl Peer {
             self.pass_large_memory_on();
             Some((self.session.number, message))
         })?;
-        self.count_received(&message, shared);
+        self.count_received(1, message.payload.received(), &mut shared.counters);
         let node = self.node;
         Some((Source { node, session }, message))
     }
@@ -36,7 +36,7 @@ impl Peer {
         let message = self.session.inbox.pop_remote()?;
         self.read = true;
         self.pass_large_memory_on();
-        self.count_received(&message, shared);
+        self.count_received(1, message.payload.received(), &mut shared.counters);
         let from = Source {
             node: self.node,
             session: self.session.number,
@@ -53,7 +53,6 @@ impl Peer {
     pub(super) fn tell_layers(&self, event: &Event, shared: &mut Shared) {
         let input = match *event {
             _ if !shared.config.placement.is_some() => return,
-            Event::Up { node, .. } => RemoteInput::Up(node),
             Event::Lost { node, cause, .. } => RemoteInput::Lost(node, cause),
             _ => return,
         };
@@ -69,10 +68,11 @@ impl Peer {
         shared: &mut Shared,
     ) {
         let node = self.node;
+        shared.config.placement.ended(node);
         for message in messages {
-            self.count_received(&message, shared);
+            self.count_received(1, message.payload.received(), &mut shared.counters);
             let from = Source { node, session };
-            let input = RemoteInput::Message(from, message);
+            let input = RemoteInput::Last(from, message);
             shared.remote_inputs.push_back(input);
         }
         if shared.config.placement.is_some() {

@@ -40,12 +40,12 @@ pub(crate) use session::{History, Session};
 
 use crate::addresses::Addresses;
 use crate::config::Config;
-use crate::counters::{Link, PeerInfo, PeerStats, Traffic};
+use crate::counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::limits;
 use crate::log::LogRecord;
-use crate::message::{Message, Pool};
+use crate::message::Pool;
 use crate::options::PeerOptions;
 use crate::rate_cap::RateCap;
 use crate::time::{Duration, Instant};
@@ -133,7 +133,7 @@ pub(crate) struct Peer {
     /// Messages for handlers wait, since answers to the peer find no room.
     pub(crate) remote_held: bool,
     /// A member of a group waits for a message of this peer.
-    awaited: bool,
+    awaited: u32,
     /// Why the last session ended.
     last_end: Option<EndReason>,
 }
@@ -181,7 +181,7 @@ impl Peer {
             put_off: false,
             layer_remains: None,
             remote_held: false,
-            awaited: false,
+            awaited: 0,
             last_end: None,
         }
     }
@@ -502,14 +502,12 @@ impl Peer {
         traffic.packets_sent.wrapping_add(traffic.packets_received)
     }
 
-    /// Counts a message that is taken out of its channel.
-    pub(crate) fn count_received(&mut self, message: &Message, shared: &mut Shared) {
-        let payload = &message.payload;
-        let bytes = payload.placed().unwrap_or(payload.len() as u64);
+    /// Counts messages that are taken out of their channels, here and for `all` peers.
+    pub(crate) fn count_received(&mut self, messages: u64, bytes: u64, all: &mut Counters) {
         let traffic = self.traffic_mut();
-        traffic.messages_received += 1;
+        traffic.messages_received += messages;
         traffic.message_bytes_received += bytes;
-        shared.counters.messages_received += 1;
+        all.messages_received += messages;
     }
 
     /// Returns the traffic counters in use now.

@@ -19,7 +19,7 @@ use crate::engine::{RemoteInput, Shared};
 use crate::event::{EndReason, Event};
 use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
-use crate::message::{Outbox, TOO_LONG};
+use crate::message::Outbox;
 use crate::recovery::{AckDelays, AckSummary, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{NodeId, PacketNumber, ProtocolError};
@@ -379,7 +379,7 @@ impl Peer {
                 self.session.open_calls = self.session.open_calls.saturating_sub(1);
                 continue;
             }
-            if let Some(reason) = done.reason
+            if done.reason.is_some()
                 && (channel.carries_remote() || channel.carries_remote_replies())
             {
                 let input = RemoteInput::Refused {
@@ -387,7 +387,6 @@ impl Peer {
                     channel,
                     token,
                 };
-                debug_assert_eq!(reason, TOO_LONG, "layers cancel nothing");
                 shared.remote_inputs.push_back(input);
                 continue;
             }

@@ -109,7 +109,7 @@ impl Peer {
         let unfinished = !self.session.outbox.is_empty()
             || self.session.inbox.has_unfinished()
             || self.session.open_calls > 0
-            || self.awaited
+            || self.awaited > 0
             || self.closing != Closing::Open;
         let unanswered = self
             .connection

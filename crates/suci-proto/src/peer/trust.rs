@@ -154,7 +154,7 @@ impl Peer {
         self.close_again();
         // A repeated INIT is obsolete, as its connection is gone.
         self.accepted = None;
-        if self.options.keep_alive || self.awaited || !self.session.outbox.is_empty() {
+        if self.options.keep_alive || self.awaited > 0 || !self.session.outbox.is_empty() {
             let token = shared.random();
             self.open(now, token);
         }

@@ -1,16 +1,31 @@
 //! One-sided operations: hands messages to their layer, and sends what it has to send.
 
 use super::Driver;
+use crate::clock::Clock;
+use std::time::Duration;
 use suci_proto::{LostCause, Outgoing, RemoteInput, SendError};
 
-/// Most messages of one cycle. The next cycle is due at once if there are more.
+/// Most messages of one cycle, and the time after which no more are handled. The next cycle is due
+/// at once if there are more.
 const BUDGET: usize = 256;
+const TIME: Duration = Duration::from_micros(500);
+
+/// What became of a message that was offered to the engine.
+enum Offered {
+    Taken,
+    Later,
+    Never,
+}
 
 impl Driver {
     /// Serves other nodes' operations at this node, and takes the answers to this node's.
     #[cold]
     pub(super) fn serve_remote(&mut self) {
+        let began = Clock.now();
         for _ in 0..BUDGET {
+            if Clock.now().since(began) > TIME {
+                break;
+            }
             // Taking a message may ask the layer where the next one goes, so the layer is locked
             // only afterwards.
             let Some(input) = self.engine.poll_remote() else {
@@ -24,8 +39,9 @@ impl Driver {
     fn on_remote(&mut self, input: RemoteInput) {
         let mut layer = self.places.remote();
         match input {
+            RemoteInput::Last(from, message) => layer.on_message(from.node, &message, true),
             RemoteInput::Message(from, message) => {
-                layer.on_message(from.node, &message);
+                layer.on_message(from.node, &message, false);
                 if !layer.target.takes(from.node) {
                     self.engine.hold_remote(from.node, true);
                     self.remote_held.insert(from.node);
@@ -40,10 +56,11 @@ impl Driver {
                     layer.initiator.undelivered(node, token);
                 }
             }
-            RemoteInput::Ended(node, ..) => layer.on_ended(node),
+            // The target was told before the next session began.
+            RemoteInput::Ended(node, ..) => layer.initiator.ended(node),
             RemoteInput::Lost(node, LostCause::ProcessDied) => layer.initiator.ended(node),
             // It may answer again.
-            RemoteInput::Up(_) | RemoteInput::Lost(..) => {}
+            RemoteInput::Lost(..) => {}
         }
     }
 
@@ -57,20 +74,30 @@ impl Driver {
             ..
         } = self;
         let (mut layer, mut gone) = (places.remote(), Vec::new());
-        let mut send = |to, message: &Outgoing| match engine.send(*now, to, message.clone()) {
-            Ok(_) => true,
-            Err(SendError::WouldBlock(_) | SendError::Unread(_) | SendError::Suspended { .. }) => {
-                false
-            }
-            Err(_) => {
-                gone.push(to);
-                true
-            }
+        let mut offer = |to, message: &Outgoing| match engine.send(*now, to, message.clone()) {
+            Ok(_) => Offered::Taken,
+            Err(SendError::UnknownPeer(_) | SendError::Closed) => Offered::Never,
+            // Room, channels or the session may come again.
+            Err(_) => Offered::Later,
         };
-        layer.target.transmit(&mut send);
-        layer.initiator.transmit(&mut send);
+        layer
+            .target
+            .transmit(|to, message| match offer(to, message) {
+                Offered::Taken | Offered::Never => true,
+                Offered::Later => false,
+            });
+        layer
+            .initiator
+            .transmit(|to, message| match offer(to, message) {
+                Offered::Taken => true,
+                Offered::Later => false,
+                Offered::Never => {
+                    gone.push(to);
+                    true
+                }
+            });
         for node in gone {
-            // It is unknown here now, so no answer comes.
+            // No answer comes.
             layer.initiator.ended(node);
         }
         remote_held.retain(|node| {

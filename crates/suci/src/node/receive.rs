@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::clock::Deadline;
-use crate::core::DriverGuard;
+use crate::core::{Core, DriverGuard};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
@@ -109,13 +109,17 @@ impl Node {
         buffer: &mut [u8],
         limit: Duration,
     ) -> Result<Option<(usize, Message)>, Error> {
-        let places = Arc::clone(&self.places);
-        let mut buffer = places.lend(buffer);
+        let (core, places) = (Arc::clone(&self.core), Arc::clone(&self.places));
+        let mut lending = Lending {
+            core: &core,
+            buffer: places.lend(buffer),
+        };
+        let buffer = &mut lending.buffer;
         let room = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
         let mut accepted = false;
         let taken = self.take_within(Some(limit), |driver| {
             if let Some(message) = driver.take_message() {
-                return Some((put(driver, message, &mut buffer), 1));
+                return Some((put(driver, message, buffer), 1));
             }
             buffer.begin();
             match driver.accept_announced(room) {
@@ -127,17 +131,14 @@ impl Node {
                 Err(error) => {
                     let turned = driver.run_cycle();
                     return Some(match driver.take_message() {
-                        Some(message) => (put(driver, message, &mut buffer), 1),
+                        Some(message) => (put(driver, message, buffer), 1),
                         None => (turned.and(Err(error)), 0),
                     });
                 }
             }
             None
-        });
-        if let Some(from) = buffer.taken_by() {
-            self.enter()?.engine.take_back(from);
-        }
-        taken?.transpose()
+        })?;
+        taken.transpose()
     }
 
     pub(super) fn recv_within(
@@ -217,6 +218,23 @@ pub(crate) fn wait_to_take<T>(
 /// The error of a receiving call that finds no message, where only the program can make one come.
 fn refuse_to_wait<M>(driver: &mut Driver) -> Option<(Result<M, Error>, usize)> {
     driver.unanswered().map(|error| (Err(error), 0))
+}
+
+/// A buffer that a call lends. However the call ends, the bytes of a message that uses the buffer
+/// move to the engine's memory before it is withdrawn.
+struct Lending<'a> {
+    core: &'a Core,
+    buffer: LentBuffer<'a>,
+}
+
+impl Drop for Lending<'_> {
+    fn drop(&mut self) {
+        if let Some(from) = self.buffer.taken_by()
+            && let Ok(mut driver) = self.core.enter()
+        {
+            driver.engine.take_back(from);
+        }
+    }
 }
 
 /// Has the payload in `buffer`, or puts the message back.

@@ -53,8 +53,8 @@ impl RemoteLayer {
         }
     }
 
-    /// Handles a message of this layer.
-    pub(crate) fn on_message(&mut self, from: NodeId, message: &Message) {
+    /// Handles a message of this layer; `is_last` if its session is over.
+    pub(crate) fn on_message(&mut self, from: NodeId, message: &Message, is_last: bool) {
         let payload = &message.payload;
         let (total, body) = match payload.placed() {
             Some(total) => (total, Body::Placed),
@@ -66,16 +66,11 @@ impl RemoteLayer {
             user_header: &message.user_header,
             total,
         };
-        match message.channel.carries_remote() {
-            true => self.target.on_request(from, &description, body),
-            false => self.initiator.on_reply(from, &description, body),
+        match (message.channel.carries_remote(), is_last) {
+            (true, false) => self.target.on_request(from, &description, body),
+            (true, true) => self.target.on_last_request(&description, body),
+            (false, _) => self.initiator.on_reply(from, &description, body),
         }
-    }
-
-    /// Ends what is open with a node whose session ended.
-    pub(crate) fn on_ended(&mut self, node: NodeId) {
-        self.target.ended(node);
-        self.initiator.ended(node);
     }
 
     /// Returns an error if the program left as many results as there may be.
@@ -132,4 +127,10 @@ pub enum RemoteFailure {
     /// The operation failed.
     #[error(transparent)]
     Operation(#[from] OperationError),
+    /// This node suspended the session with the target.
+    #[error("this node suspended the session with node {0}: resume it first")]
+    Suspended(NodeId),
+    /// The operation is neither open nor waits to be taken.
+    #[error("the result of the operation was taken before: wait for it once")]
+    Taken,
 }

@@ -1,7 +1,9 @@
 //! Memory of regions, and of the results of gets.
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use suci_layers::remote::{AtomicOp, Memory, Width};
 
 /// Bytes of a word.
@@ -16,15 +18,16 @@ pub(super) struct SharedWords {
 }
 
 impl SharedWords {
-    /// Returns `length` zero bytes.
-    pub(super) fn new(length: usize) -> Self {
-        let words = length.div_ceil(WORD as usize);
-        Self {
-            words: std::iter::repeat_with(AtomicU64::default)
-                .take(words)
-                .collect(),
+    /// Returns `length` zero bytes; nothing if there is no memory for them.
+    pub(super) fn new(length: usize) -> Option<Self> {
+        let count = length.div_ceil(WORD as usize);
+        let mut words = Vec::new();
+        words.try_reserve_exact(count).ok()?;
+        words.resize_with(count, AtomicU64::default);
+        Some(Self {
+            words: words.into(),
             length: length as u64,
-        }
+        })
     }
 
     /// Returns the words that hold the bytes from `at` on, and the offset of the first in them;
@@ -128,39 +131,66 @@ impl Memory for SharedWords {
     }
 }
 
-/// The bytes of a call that waits for the result of a get.
+/// The buffer of a call that waits for the result of a get.
 #[derive(Debug)]
 pub(super) struct CallMemory {
-    first: NonNull<u8>,
     length: usize,
+    /// Its first byte, until the call withdraws it.
+    first: Mutex<Option<FirstByte>>,
 }
 
-// SAFETY: the bytes are those of an exclusive borrow that ends after the memory was withdrawn
-// (`CallMemory::new`), so no other thread uses them while this value does.
-unsafe impl Send for CallMemory {}
-// SAFETY: as above; and two threads do not use this value at the same time, since one session's
-// messages are taken by one thread at a time, each byte of a get comes in one message, and all
-// calls of one get concern different bytes.
-unsafe impl Sync for CallMemory {}
+#[derive(Clone, Copy, Debug)]
+struct FirstByte(NonNull<u8>);
 
-impl CallMemory {
-    /// Makes `buffer` the memory of a get.
-    ///
-    /// # Safety
-    /// The operation that it is given to is complete, or was cancelled, before the borrow of
-    /// `buffer` ends; until then nobody else uses the bytes.
-    pub(super) unsafe fn new(buffer: &mut [u8]) -> Self {
+// SAFETY: whoever has it may be another thread, but uses it only under the lock of `CallMemory`,
+// and the call that lends the bytes does not use them until it has withdrawn them under that lock.
+unsafe impl Send for FirstByte {}
+
+/// Lends a buffer as memory of a get, until it is dropped.
+pub(super) struct LentSlice<'a> {
+    memory: Arc<CallMemory>,
+    buffer: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> LentSlice<'a> {
+    pub(super) fn new(buffer: &'a mut [u8]) -> Self {
+        let length = buffer.len();
+        let first = Mutex::new(Some(FirstByte(NonNull::from(buffer).cast())));
         Self {
-            length: buffer.len(),
-            first: NonNull::from(buffer).cast(),
+            memory: Arc::new(CallMemory { length, first }),
+            buffer: PhantomData,
         }
     }
 
-    fn at(&self, at: u64, length: usize) -> Option<NonNull<u8>> {
-        let at = usize::try_from(at).ok()?;
-        let fits = at.checked_add(length).is_some_and(|end| end <= self.length);
-        // SAFETY: the offset is within the bytes, or at their end.
-        fits.then(|| unsafe { self.first.add(at) })
+    pub(super) fn memory(&self) -> Arc<dyn Memory> {
+        Arc::clone(&self.memory) as Arc<dyn Memory>
+    }
+}
+
+impl Drop for LentSlice<'_> {
+    fn drop(&mut self) {
+        *self.memory.lock() = None;
+    }
+}
+
+impl CallMemory {
+    fn lock(&self) -> MutexGuard<'_, Option<FirstByte>> {
+        // No code between lock and unlock leaves it half changed.
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `access` with the byte at `at`, which `length` bytes begin with, if the buffer has
+    /// them and is lent.
+    fn with(&self, at: u64, length: usize, access: impl FnOnce(NonNull<u8>)) -> bool {
+        let at = usize::try_from(at).ok();
+        let at = at.filter(|at| at.checked_add(length).is_some_and(|end| end <= self.length));
+        let first = self.lock();
+        let (Some(FirstByte(byte)), Some(at)) = (*first, at) else {
+            return false;
+        };
+        // SAFETY: the offset is within the buffer, or at its end.
+        access(unsafe { byte.add(at) });
+        true
     }
 }
 
@@ -170,23 +200,20 @@ impl Memory for CallMemory {
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        let Some(from) = self.at(at, into.len()) else {
-            return false;
-        };
-        // SAFETY: `from` has as many bytes as `into`; they are initialised and not written
-        // meanwhile (`CallMemory`), and `into` is another exclusive borrow.
-        unsafe { from.copy_to_nonoverlapping(NonNull::from(&mut *into).cast(), into.len()) };
-        true
+        let length = into.len();
+        let into = NonNull::from(into).cast();
+        // SAFETY: `from` has `length` initialised bytes, which nobody else uses while the lock is
+        // held, since the call that lends them withdraws them first; `into` is another exclusive
+        // borrow of as many.
+        let copy = |from: NonNull<u8>| unsafe { from.copy_to_nonoverlapping(into, length) };
+        self.with(at, length, copy)
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> bool {
-        let Some(to) = self.at(at, bytes.len()) else {
-            return false;
-        };
-        // SAFETY: `to` has as many bytes as `bytes`, which nobody else uses meanwhile
-        // (`CallMemory`), and `bytes` is another borrow.
-        unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
-        true
+        let from = NonNull::from(bytes).cast();
+        // SAFETY: as in `read`, with the copy in the other direction.
+        let copy = |to: NonNull<u8>| unsafe { to.copy_from_nonoverlapping(from, bytes.len()) };
+        self.with(at, bytes.len(), copy)
     }
 
     fn atomic(&self, _: u64, _: Width, _: AtomicOp) -> Option<u64> {
@@ -202,7 +229,7 @@ mod tests {
     fn bytes_keep_their_place_at_every_offset() {
         for offset in 0..17 {
             for length in 0..20 {
-                let memory = SharedWords::new(40);
+                let memory = SharedWords::new(40).unwrap();
                 memory.write(0, &[0xff; 40]);
                 let bytes: Vec<u8> = (1..=length).collect();
                 assert!(memory.write(offset, &bytes));
@@ -226,7 +253,7 @@ mod tests {
 
     #[test]
     fn nothing_beyond_the_end_is_touched() {
-        let memory = SharedWords::new(13);
+        let memory = SharedWords::new(13).unwrap();
         for (at, length) in [(13, 1), (6, 8), (0, 14), (u64::MAX, 2)] {
             assert!(!memory.write(at, &vec![1; length]), "{at} {length}");
             assert!(!memory.read(at, &mut vec![1; length]), "{at} {length}");
@@ -238,8 +265,23 @@ mod tests {
     }
 
     #[test]
+    fn a_buffer_that_is_lent_no_more_is_not_touched() {
+        let mut bytes = [0; 4];
+        let lent = LentSlice::new(&mut bytes);
+        let memory = lent.memory();
+        assert!(memory.write(1, &[5, 6]));
+        let mut read = [0; 3];
+        assert!(memory.read(0, &mut read) && !memory.read(2, &mut read));
+        assert_eq!(read, [0, 5, 6]);
+        assert!(!memory.write(3, &[7, 8]) && !memory.write(u64::MAX, &[7]));
+        drop(lent);
+        assert!(!memory.write(0, &[9]) && !memory.read(0, &mut read));
+        assert_eq!(bytes, [0, 5, 6, 0]);
+    }
+
+    #[test]
     fn atomics_change_their_integer_alone() {
-        let memory = SharedWords::new(16);
+        let memory = SharedWords::new(16).unwrap();
         memory.write(0, &[1; 16]);
         let add = AtomicOp::Add(0xffff_ffff);
         assert_eq!(memory.atomic(4, Width::Bits32, add), Some(0x0101_0101));

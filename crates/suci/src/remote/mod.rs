@@ -11,15 +11,17 @@ pub use suci_layers::remote::{
     RegionId, RemoteError, RemoteErrorKind, RemoteRegion, Rights, Signal, SignalUpdate, Width,
 };
 
+use crate::builder::Fixed;
 use crate::clock::Deadline;
 use crate::core::DriverGuard;
 use crate::error::Error;
+use crate::fork::OriginalProcess;
 use crate::node::{Node, wait_for_progress, wait_to_take};
 use crate::shared::SharedNode;
 use crate::sys;
 use bytes::Bytes;
 use layer::Outcome;
-use memory::{CallMemory, SharedWords};
+use memory::{LentSlice, SharedWords};
 use std::sync::Arc;
 use std::time::Duration;
 use suci_layers::remote::{Destination, Initiator, Memory, Regions, TooManyRegions};
@@ -62,23 +64,31 @@ pub struct Region {
     memory: Arc<SharedWords>,
     regions: Regions,
     handle: RemoteRegion,
+    process: OriginalProcess,
 }
 
 impl Region {
-    fn allocate(
-        node: NodeId,
-        regions: &Regions,
-        bytes: usize,
-        rights: Rights,
-    ) -> Result<Self, RegionError> {
+    fn allocate(fixed: &Fixed, bytes: usize, rights: Rights) -> Result<Self, RegionError> {
+        let Fixed {
+            id: node,
+            regions,
+            process,
+            ..
+        } = fixed;
         let key = sys::random().map_err(Error::io("asking the system for random bytes"))?;
         let key = u64::from_le_bytes(key);
-        let memory = Arc::new(SharedWords::new(bytes));
+        let memory = SharedWords::new(bytes).ok_or(RegionError::TooLarge { bytes })?;
+        let memory = Arc::new(memory);
         let region = regions.register(Arc::clone(&memory) as Arc<dyn Memory>, rights, key)?;
         Ok(Self {
             memory,
             regions: regions.clone(),
-            handle: RemoteRegion { node, region, key },
+            handle: RemoteRegion {
+                node: *node,
+                region,
+                key,
+            },
+            process: *process,
         })
     }
 
@@ -143,7 +153,10 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.regions.withdraw(self.handle.region);
+        // In the child of a fork a thread may hold a lock for ever that does not exist there.
+        if !self.process.is_forked() {
+            self.regions.withdraw(self.handle.region);
+        }
     }
 }
 
@@ -154,6 +167,12 @@ pub enum RegionError {
     /// The node's own call failed.
     #[error(transparent)]
     Node(#[from] Error),
+    /// There is no memory for it.
+    #[error("no memory for a region of {bytes} bytes: allocate less")]
+    TooLarge {
+        /// Bytes that were asked for.
+        bytes: usize,
+    },
     /// The node has as many regions as it may.
     #[error(transparent)]
     TooMany(#[from] TooManyRegions),
@@ -180,7 +199,7 @@ impl Node {
     /// [`RegionError`].
     pub fn allocate_region(&self, bytes: usize, rights: Rights) -> Result<Region, RegionError> {
         self.enter_open()?;
-        Region::allocate(self.fixed.id, &self.fixed.regions, bytes, rights)
+        Region::allocate(&self.fixed, bytes, rights)
     }
 
     /// The program's one-sided operations on memory of other nodes, and of this one.
@@ -198,7 +217,7 @@ impl SharedNode {
     /// # Errors
     /// [`RegionError`].
     pub fn allocate_region(&self, bytes: usize, rights: Rights) -> Result<Region, RegionError> {
-        Region::allocate(self.id(), self.regions(), bytes, rights)
+        Region::allocate(self.fixed(), bytes, rights)
     }
 }
 
@@ -314,12 +333,10 @@ impl Remote<'_> {
         into: &mut [u8],
     ) -> Result<(), RemoteFailure> {
         let given = Layout::contiguous(0, into.len() as u64).map_err(BeginError::from)?;
-        // SAFETY: `wait_or_cancel` returns once the operation is complete or cancelled, which ends
-        // all use of the memory; and if the operation was not begun, the memory is dropped. `into`
-        // is borrowed for longer than that, and nothing here uses it.
-        let memory: Arc<dyn Memory> = Arc::new(unsafe { CallMemory::new(into) });
+        // Whatever happens, nothing touches the buffer once this call is over.
+        let lent = LentSlice::new(into);
         let begin = |initiator: &mut Initiator| {
-            let (memory, layout) = (Arc::clone(&memory), layout.clone());
+            let (memory, layout) = (lent.memory(), layout.clone());
             let into = Destination {
                 memory,
                 layout: given.clone(),
@@ -327,7 +344,7 @@ impl Remote<'_> {
             initiator.get(from, layout, into)
         };
         let operation = self.begin(from.node, begin)?;
-        self.wait_or_cancel(operation, &[from.node])?;
+        self.wait_or_cancel(operation)?;
         Ok(())
     }
 
@@ -384,7 +401,7 @@ impl Remote<'_> {
         op: AtomicOp,
     ) -> Result<u64, RemoteFailure> {
         let operation = self.begin_fetch_atomic(at, offset, width, op)?;
-        Ok(self.wait_or_cancel(operation, &[at.node])?.unwrap_or(0))
+        Ok(self.wait_or_cancel(operation)?.unwrap_or(0))
     }
 
     /// Begins a [`fetch_atomic`](Self::fetch_atomic). [`wait`](Self::wait) returns its result.
@@ -454,14 +471,7 @@ impl Remote<'_> {
         driver.send_remote();
         driver.send_on();
         drop(driver);
-        let targets = self
-            .node
-            .enter_to_send()?
-            .places
-            .remote()
-            .initiator
-            .targets();
-        self.wait_or_cancel(operation, &targets)?;
+        self.wait_or_cancel(operation)?;
         Ok(())
     }
 
@@ -471,14 +481,7 @@ impl Remote<'_> {
     /// # Errors
     /// [`RemoteFailure::Operation`]; [`Error::TimedOut`], after which it is still open.
     pub fn wait(&mut self, operation: OperationId) -> Result<Option<u64>, RemoteFailure> {
-        let targets = self
-            .node
-            .enter_to_send()?
-            .places
-            .remote()
-            .initiator
-            .targets();
-        match self.result_within(operation, &targets)? {
+        match self.result_within(operation)? {
             Some(result) => Ok(result?),
             None => Err(self.timed_out()),
         }
@@ -491,8 +494,12 @@ impl Remote<'_> {
     pub fn test(&mut self, operation: OperationId) -> Result<Option<Option<u64>>, RemoteFailure> {
         let mut driver = self.node.enter_to_send()?;
         driver.run_cycle()?;
-        let result = driver.places.remote().take(operation);
-        Ok(result.transpose()?)
+        let mut layer = driver.places.remote();
+        match layer.take(operation) {
+            Some(result) => Ok(Some(result?)),
+            None if layer.initiator.awaited(operation).is_none() => Err(RemoteFailure::Taken),
+            None => Ok(None),
+        }
     }
 
     // ---- inside
@@ -506,8 +513,10 @@ impl Remote<'_> {
         let (deadline, wait) = (Deadline::after(self.limit), self.node.fixed.wait);
         let timed_out = self.timed_out();
         let mut driver = self.node.enter_to_send()?;
-        if to != self.node.fixed.id && driver.engine.member_state(to).is_none() {
-            return Err(Error::UnknownPeer(to).into());
+        match driver.engine.member_state(to) {
+            None => return Err(Error::UnknownPeer(to).into()),
+            Some(state) if state.suspended_here => return Err(RemoteFailure::Suspended(to)),
+            Some(_) => {}
         }
         driver.read_clock();
         loop {
@@ -529,12 +538,8 @@ impl Remote<'_> {
     }
 
     /// Waits for an operation; cancels it if that takes too long or fails.
-    fn wait_or_cancel(
-        &mut self,
-        operation: OperationId,
-        targets: &[NodeId],
-    ) -> Result<Option<u64>, RemoteFailure> {
-        let result = self.result_within(operation, targets);
+    fn wait_or_cancel(&mut self, operation: OperationId) -> Result<Option<u64>, RemoteFailure> {
+        let result = self.result_within(operation);
         if !matches!(result, Ok(Some(_))) {
             let mut layer = self.node.places().remote();
             layer.initiator.cancel(operation);
@@ -546,12 +551,8 @@ impl Remote<'_> {
         }
     }
 
-    /// Waits for the result of an operation. After a while the targets are watched.
-    fn result_within(
-        &mut self,
-        operation: OperationId,
-        targets: &[NodeId],
-    ) -> Result<Option<Outcome>, Error> {
+    /// Waits for the result of an operation. After a while its targets are watched.
+    fn result_within(&mut self, operation: OperationId) -> Result<Option<Outcome>, RemoteFailure> {
         let deadline = Deadline::after(self.limit);
         let wait = self.node.fixed.wait;
         let mut driver = self.node.enter_to_send()?;
@@ -559,15 +560,17 @@ impl Remote<'_> {
         if let Some(result) = take(&mut driver) {
             return Ok(Some(result));
         }
+        let targets = driver.places.remote().initiator.awaited(operation);
+        let targets = targets.ok_or(RemoteFailure::Taken)?;
         let soon = deadline.earlier(Deadline::after(WATCH_AFTER));
         let result = wait_to_take(&mut driver, soon, wait, &mut take)?;
         if result.is_some() || deadline.is_over() {
             return Ok(result);
         }
-        watch(&mut driver, targets, true);
+        watch(&mut driver, &targets, true);
         let result = wait_to_take(&mut driver, deadline, wait, &mut take);
-        watch(&mut driver, targets, false);
-        result
+        watch(&mut driver, &targets, false);
+        Ok(result?)
     }
 
     fn timed_out(&self) -> RemoteFailure {

@@ -50,6 +50,7 @@ pub(crate) use shard::owner;
 pub(crate) use sleepers::Sleepers;
 
 use crate::budget::Warning;
+use crate::builder::Fixed;
 use crate::builder::Opened;
 use crate::clock::Deadline;
 use crate::driver::Driver;
@@ -63,7 +64,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use suci_layers::remote::Regions;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{Counters, IncomingError, PeerInfo, ReceiveBuffer, ShareStats};
 use thread::Worker;
@@ -138,9 +138,9 @@ impl SharedNode {
         self.inner.fixed.id
     }
 
-    /// The regions that it opened to others.
-    pub(crate) fn regions(&self) -> &Regions {
-        &self.inner.fixed.regions
+    /// The properties that never change.
+    pub(crate) fn fixed(&self) -> &Fixed {
+        &self.inner.fixed
     }
 
     /// The local address, with the port that the system chose.

@@ -251,3 +251,50 @@ fn f17_the_end_of_a_session_ends_its_operations() {
     let failed = a.remote().put(&unknown, 0, "x").unwrap_err();
     assert!(matches!(failed, RemoteFailure::Node(Error::UnknownPeer(_))));
 }
+
+#[test]
+fn clumsy_use_is_told_what_to_do() {
+    with_target(64, |a, handle, _| {
+        let huge = a.allocate_region(usize::MAX, ALL()).unwrap_err();
+        assert!(huge.to_string().contains("allocate less"), "{huge}");
+        let mut remote = a.remote().limit(LONG);
+        let begun = remote.begin_fetch_atomic(handle, 0, Width::Bits64, AtomicOp::Add(1));
+        let begun = begun.unwrap();
+        assert_eq!(remote.wait(begun).unwrap(), Some(0));
+        assert!(matches!(remote.wait(begun), Err(RemoteFailure::Taken)));
+        assert!(matches!(remote.test(begun), Err(RemoteFailure::Taken)));
+        a.peer(handle.node).suspend().unwrap();
+        let suspended = a.remote().fetch_add(handle, 0, 1).unwrap_err();
+        assert!(
+            matches!(suspended, RemoteFailure::Suspended(_)),
+            "{suspended}"
+        );
+        a.peer(handle.node).resume().unwrap();
+        assert_eq!(a.remote().limit(LONG).fetch_add(handle, 0, 1).unwrap(), 1);
+    });
+}
+
+/// What a call that unwinds has lent is not touched afterwards.
+#[test]
+fn a_get_that_unwinds_lends_its_buffer_no_more() {
+    with_target(300_000, |a, handle, region| {
+        region.write(0, &pattern(1, 300_000)).unwrap();
+        a.remote().limit(LONG).fetch_add(handle, 0, 0).unwrap();
+        let steered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let fails = |_: &suci::Observation| panic!("a steering function that fails");
+            a.peer(handle.node).steer(fails)
+        }));
+        let mut buffer = vec![7; 300_000];
+        let got = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            a.remote().limit(LONG).get(handle, 0, &mut buffer)
+        }));
+        assert!(steered.is_err() || got.is_err(), "it was asked");
+        let before = buffer.clone();
+        let removed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            a.peer(handle.node).unsteer()
+        }));
+        drop(removed);
+        thread::sleep(Duration::from_millis(300));
+        assert!(buffer == before, "nobody writes to it any more");
+    });
+}

@@ -143,8 +143,11 @@ impl Inbox {
             }
             self.waiting.pop_front();
             if let Some(channel) = self.channels.get_mut(index) {
-                let memory = match channel.place_announced(&self.accounts) {
-                    Place::Named(memory) if channel.id().is_user() => Some(memory),
+                // Layers were asked before.
+                let is_user = channel.id().is_user();
+                let place = is_user.then(|| channel.place_announced(&self.accounts));
+                let memory = match place {
+                    Some(Place::Named(memory)) => Some(memory),
                     _ => None,
                 };
                 channel.grant(memory, true, &mut self.accounts);

@@ -70,6 +70,8 @@ impl Placement for Layer {
         asked.push((message.number, region.clone()));
         Place::Named(ReceiveBuffer::lent(region))
     }
+
+    fn ended(&self, _: NodeId) {}
 }
 
 fn with_layer() -> (Inbox, Arc<Layer>) {
@@ -152,6 +154,25 @@ fn f10_bytes_never_get_ahead_of_a_message_in_the_inbox() {
         piece(&mut inbox, number, 1_500..3_000);
     }
     assert_eq!(handled(&mut inbox).len(), 3);
+}
+
+/// A short message whose end comes first is put together in the chunk, until its layer names memory.
+#[test]
+fn a_message_that_moves_to_named_memory_leaves_the_chunk() {
+    let (mut inbox, _) = with_layer();
+    let end = Frag {
+        channel: CHANNEL,
+        end: true,
+        ..frag(0, 300, 150, &[2; 150])
+    };
+    inbox.on_frag(&end).unwrap();
+    let begin = Frag {
+        channel: CHANNEL,
+        ..frag(0, 300, 0, &[1; 150])
+    };
+    inbox.on_frag(&begin).unwrap();
+    assert_eq!(handled(&mut inbox)[0].payload.placed(), Some(300));
+    assert!(inbox.shrink(), "nothing is lent from the chunk");
 }
 
 fn announce(inbox: &mut Inbox, number: MessageNumber, total: u64) {
