@@ -3,15 +3,18 @@
 //!
 //! A [`Collective`] is one member's part of an operation in which all members of a group take part.
 //! An [`Agreement`] is one member's part of finding out together who of them is left.
-//! [`remote`] has one-sided operations, with which a node reads and changes memory of another.
+//! [`remote`] has one-sided operations, with which a node reads and changes memory of another. An
+//! [`ActiveHeader`] is the part of an active message that names its handler.
 
 #![forbid(unsafe_code)]
 
+mod active;
 mod agreement;
 mod collective;
 mod element;
 pub mod remote;
 
+pub use active::{ActiveHeader, MAX_WORDS};
 pub use agreement::{Agreement, Knowledge, Verdict};
 pub use collective::{Arguments, Collective, Kind, LONGEST_MESSAGE, Place, Unexpected};
 pub use element::{

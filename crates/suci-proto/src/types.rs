@@ -139,6 +139,13 @@ impl ChannelId {
         Self(ACTIVE | (number & 0x00ff_ffff))
     }
 
+    /// The channel of the active messages that programs send.
+    pub const ACTIVE: Self = Self::of_active_messages(0);
+
+    /// The channel of the active messages that handlers send: they need not wait for those of
+    /// programs.
+    pub const ACTIVE_BY_HANDLERS: Self = Self::of_active_messages(1);
+
     /// Returns true if it carries active messages.
     #[must_use]
     pub const fn carries_active_messages(self) -> bool {
@@ -202,6 +209,9 @@ impl Kind {
     /// An empty message in the place of one that its sender cancelled before any of it was sent.
     /// The receiving library discards it; programs never see it.
     pub const VOID: Self = Self(2);
+
+    /// An active message: its user header names its handler.
+    pub const ACTIVE: Self = Self(48);
 
     /// The kind of a message for which the program set none.
     ///

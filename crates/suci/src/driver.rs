@@ -102,6 +102,8 @@ pub(crate) struct Driver {
     /// Peers whose names are looked up again while they are lost.
     pub(crate) names: Option<Names>,
     takes: Takes,
+    /// The program takes active messages.
+    takes_active: bool,
     /// Decides if messages wait for the program's next call.
     pub(crate) coalescer: SendCoalescer,
     pub(crate) publishers: Publishers,
@@ -148,6 +150,7 @@ impl Driver {
             notices: Vec::new(),
             names: None,
             takes: Takes::default(),
+            takes_active: false,
             coalescer: SendCoalescer::new(),
             publishers: Publishers::default(),
             groups: ServedGroups::default(),
@@ -375,9 +378,11 @@ impl Driver {
 
     // ---- the program's side
 
-    /// Whether a message or an event waits for the program.
+    /// Whether a message or an event waits for the program, or an active message, if it takes them.
     pub(crate) fn has_message_or_event(&self) -> bool {
-        self.has_message() || self.engine.has_event()
+        self.has_message()
+            || self.engine.has_event()
+            || self.takes_active && self.engine.has_active()
     }
 
     fn has_message(&self) -> bool {

@@ -114,6 +114,7 @@
 //!
 //! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.
 
+pub mod active;
 mod backoff;
 mod batch;
 mod book;

@@ -1,5 +1,6 @@
 //! A node that works when its program calls it.
 
+mod active;
 mod calls;
 mod groups;
 mod receive;

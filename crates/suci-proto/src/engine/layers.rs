@@ -3,7 +3,8 @@
 
 use super::Engine;
 use crate::event::{EndReason, LostCause};
-use crate::message::Message;
+use crate::limits;
+use crate::message::{Held, Message, has_room};
 use crate::types::{ChannelId, NodeId, SessionNumber, Source};
 
 /// News for the layer of one-sided operations, in order for each peer.
@@ -54,7 +55,7 @@ impl Engine {
     pub fn recv_active(&mut self) -> Option<(Source, Message)> {
         while let Some(key) = self.active.front() {
             let peer = self.peers.get_mut(key);
-            let received = peer.and_then(|peer| peer.next_active(&mut self.shared));
+            let received = peer.and_then(|peer| peer.next_active(None, &mut self.shared));
             if received.is_none() {
                 self.active.drop_front();
                 continue;
@@ -65,6 +66,31 @@ impl Engine {
             return received;
         }
         None
+    }
+
+    /// Returns the next active message on `channel`, whatever waits on others.
+    pub fn recv_active_on(&mut self, channel: ChannelId) -> Option<(Source, Message)> {
+        let mut keys = self.active.flows();
+        let (key, received) = keys.find_map(|key| {
+            let peer = self.peers.get_mut(key)?;
+            let received = peer.next_active(Some(channel), &mut self.shared)?;
+            Some((key, received))
+        })?;
+        drop(keys);
+        self.dirty.add(key);
+        self.yields_since = None;
+        Some(received)
+    }
+
+    /// Returns true if the program may queue one more active message of `bytes` for `node`. The
+    /// program may fill half of the queue with them. The other half is left to the messages that
+    /// handlers send: these must not wait for messages whose receiver waits likewise.
+    #[must_use]
+    pub fn has_room_for_active(&self, node: NodeId, bytes: u64) -> bool {
+        let held = self.queued(node).open();
+        let most = self.shared.config.send_queue / 2;
+        let messages = limits::MAX_QUEUED_MESSAGES as u64 / 2;
+        has_room(held.charge(), Held::one(bytes).charge(), most) && held.messages < messages
     }
 
     /// Returns true if [`Engine::recv_active`] may have something.

@@ -4,16 +4,27 @@ use super::Peer;
 use crate::engine::{RemoteInput, Shared};
 use crate::event::{EndReason, Event};
 use crate::message::Message;
-use crate::types::{SessionNumber, Source};
+use crate::types::{ChannelId, SessionNumber, Source};
 use std::collections::VecDeque;
 
 impl Peer {
-    /// Returns the next active message, sessions in order.
-    pub(crate) fn next_active(&mut self, shared: &mut Shared) -> Option<(Source, Message)> {
-        let is_next = |message: &Message| message.channel.carries_active_messages();
+    /// Returns the next active message, on the channel `only` if one is named, sessions in order.
+    pub(crate) fn next_active(
+        &mut self,
+        only: Option<ChannelId>,
+        shared: &mut Shared,
+    ) -> Option<(Source, Message)> {
+        let is_next = |message: &Message| match only {
+            Some(channel) => message.channel == channel,
+            None => message.channel.carries_active_messages(),
+        };
         let left = self.next_of_remains(is_next, shared);
         let (session, message) = left.or_else(|| {
-            let message = self.session.inbox.pop_active()?;
+            let inbox = &mut self.session.inbox;
+            let message = match only {
+                Some(channel) => inbox.pop_active_on(channel),
+                None => inbox.pop_active(),
+            }?;
             self.read = true;
             self.pass_large_memory_on();
             Some((self.session.number, message))

@@ -82,6 +82,23 @@ impl Driver {
         Ok(id)
     }
 
+    /// Accepts an active message of the program, as [`Driver::try_push`] does, if it finds room in
+    /// the half of the queue that such messages may fill.
+    pub(crate) fn push_active(
+        &mut self,
+        to: NodeId,
+        message: Outgoing,
+    ) -> Result<MessageNumber, Error> {
+        let offer = |driver: &mut Self, message: Outgoing| {
+            let bytes = message.payload.len() as u64;
+            match driver.engine.has_room_for_active(to, bytes) {
+                true => driver.offer(to, message),
+                false => Err(Error::from_send(to, SendError::WouldBlock(message))),
+            }
+        };
+        offer(self, message).or_else(|error| self.retry(error, offer))
+    }
+
     /// As [`Driver::push`], with a copy of `bytes` on channel 0. A small message is copied to where
     /// it is queued.
     pub(crate) fn push_copy(&mut self, to: NodeId, bytes: &[u8]) -> Result<MessageNumber, Error> {

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
 use std::time::Duration;
+use suci_proto::types::{ChannelId, Source};
 use suci_proto::{CallId, CallResult, Event, Filter};
 
 /// Most messages between two readings of the clock: a reading costs as much as taking a small
@@ -97,6 +98,21 @@ impl Driver {
         unsafe { messages.set_len(before + written) };
         self.waiter.on_taken(written);
         written
+    }
+
+    /// Takes the next active message, on the channel `only` if one is named. From now on such
+    /// messages count as messages for the program, which takes them.
+    pub(crate) fn take_active(
+        &mut self,
+        only: Option<ChannelId>,
+    ) -> Option<(Source, suci_proto::Message)> {
+        self.takes_active = true;
+        let received = match only {
+            Some(channel) => self.engine.recv_active_on(channel),
+            None => self.engine.recv_active(),
+        }?;
+        self.waiter.on_taken(1);
+        Some(received)
     }
 
     /// Takes the next message that `wanted` admits. Fails if there is none, `wanted` admits only

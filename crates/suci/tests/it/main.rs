@@ -1,6 +1,7 @@
 //! Nodes over loopback. Tests that need a process or the machine for themselves are programs of
 //! their own, beside this one.
 
+mod active;
 mod basic;
 mod calls;
 mod cancel;

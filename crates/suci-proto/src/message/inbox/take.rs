@@ -111,6 +111,14 @@ impl Inbox {
         None
     }
 
+    /// Returns the next complete active message of one channel. Taking it frees memory credit.
+    pub fn pop_active_on(&mut self, channel: ChannelId) -> Option<Message> {
+        let active = &mut self.for_layers.as_mut()?.active;
+        let at = active.iter().position(|listed| *listed == channel)?;
+        active.remove(at);
+        self.pop_handled(channel)
+    }
+
     /// Returns the next message of a channel that was unlisted just now.
     fn pop_handled(&mut self, id: ChannelId) -> Option<Message> {
         let index = self.find(id)?;
