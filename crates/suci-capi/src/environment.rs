@@ -6,7 +6,7 @@ use crate::pointer;
 use std::ffi::c_int;
 use suci::env;
 
-fn unset(name: &str) -> Failure {
+pub(crate) fn unset(name: &str) -> Failure {
     let text = format!("the variable {name} is not set: start the program by suci run");
     Failure::new(NOT_FOUND, text)
 }

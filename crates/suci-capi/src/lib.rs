@@ -17,7 +17,9 @@
 //! | `outgoing`, `send`, `requests` | sending |
 //! | `message`, `receive`, `event` | what the program receives |
 //! | `log`, `environment`, `version` | what is not about one node |
+//! | `errno`, `memory` | for the headers below: results by errno; memory sent without a copy |
 //! | `classic` | the classic interface, `datagram.h` |
+//! | `fm` | Illinois Fast Messages, `fm.h` |
 #![expect(
     clippy::missing_safety_doc,
     reason = "suci.h says once what the pointers of all functions have to be"
@@ -27,8 +29,10 @@ pub mod book;
 pub mod classic;
 pub mod entry;
 pub mod environment;
+mod errno;
 pub mod error;
 pub mod event;
+pub mod fm;
 pub mod guard;
 pub mod handle;
 #[cfg(test)]
@@ -36,6 +40,7 @@ mod layout;
 pub mod lent;
 pub mod limit;
 pub mod log;
+mod memory;
 pub mod message;
 pub mod node;
 pub mod options;

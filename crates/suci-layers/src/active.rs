@@ -16,8 +16,7 @@ const LONGEST: usize = NUMBER + MAX_WORDS * WORD;
 
 const _: () = assert!(LONGEST <= suci_proto::limits::MAX_USER_HEADER);
 
-/// What the user header of an active message says: the number of its handler, and up to
-/// [`MAX_WORDS`] words.
+/// The user header of an active message: the number of its handler, and up to [`MAX_WORDS`] words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveHeader {
     handler: u16,

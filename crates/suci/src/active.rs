@@ -172,7 +172,7 @@ type Handler<'h> = Box<dyn FnMut(&mut Replies, ActiveMessage) + 'h>;
 pub struct ActiveMessages<'h> {
     handlers: BTreeMap<u16, Handler<'h>>,
     replies: Replies,
-    /// What the next call of `extract` tells.
+    /// The failure that the next call of `extract` tells.
     failure: Option<ActiveError>,
     dropped: u64,
 }
@@ -309,7 +309,7 @@ impl<'h> ActiveMessages<'h> {
                 None if handled < most => {
                     node.take_active_now(|driver| self.replies.next(driver))?
                 }
-                // What the last handler sent is sent even if no further message is to be taken.
+                // Messages of the last handler go even if no further message is to be taken.
                 None => node.take_active_now(|driver| self.replies.flush(driver).err().map(Err))?,
             };
             let Some(next) = next else {
@@ -376,7 +376,7 @@ fn outgoing(
     })
 }
 
-/// What handlers send: messages that the node did not accept yet, in order.
+/// The messages that handlers send and that the node did not accept yet, in order.
 #[derive(Debug, Default)]
 pub struct Replies {
     messages: VecDeque<(NodeId, Outgoing)>,

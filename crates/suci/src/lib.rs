@@ -110,7 +110,8 @@
 //! * Messages make no events. Without a subscriber that wants them, events cost one comparison in
 //!   each driver cycle.
 //!
-//! Layers on messages: [`group`] has collective operations, [`remote`] one-sided ones.
+//! Layers on messages: [`group`] has collective operations, [`remote`] one-sided ones, [`active`]
+//! messages that run a handler of the program at their receiver.
 //!
 //! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.
 

@@ -4,20 +4,17 @@
 //! freed one waits in a pool for its next use. So the state of a packet that was freed can be read,
 //! and a second free is an error instead of undefined behaviour.
 
-use crate::error::{ERRNO_BIT, Failure};
+use crate::error::Failure;
+use crate::memory::{Memory, is_shared, payload};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use suci::{Bytes, Data, Message, NodeId};
+use suci::{Bytes, Message, NodeId};
 
 /// Packets that one list may have. A list that is a ring has more.
 pub(super) const MOST_IN_LIST: usize = 1 << 20;
-
-/// Payloads of up to this many bytes are copied when they are put: the engine copies them in any
-/// case, and a copy is cheaper than counting references.
-pub(super) const COPIED: usize = 256;
 
 /// `datagram_packet`.
 #[repr(C)]
@@ -40,75 +37,6 @@ struct PacketSlot {
     public: UnsafeCell<Packet>,
     state: AtomicU32,
     memory: UnsafeCell<Option<Arc<Memory>>>,
-}
-
-/// The bytes of a packet.
-enum Memory {
-    /// The program's, until it puts the packet: `length` bytes from `calloc`.
-    Own { start: NonNull<u8>, length: usize },
-    /// Those of a received message.
-    Received(Data),
-}
-
-// SAFETY: memory from `calloc` belongs to no thread. While more than one reference exists it is
-// only read: the program must not change the bytes of a packet that it put.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    fn zeroed(length: usize) -> Result<Self, Failure> {
-        if isize::try_from(length).is_err() {
-            let text = format!(
-                "a packet of {length} bytes: at most {} are possible",
-                isize::MAX
-            );
-            return Err(Failure::argument(text));
-        }
-        // SAFETY: the call takes any sizes. One byte at least, so that null always is a failure.
-        let start = unsafe { libc::calloc(length.max(1), 1) };
-        let Some(start) = NonNull::new(start.cast()) else {
-            let text = format!("there is no memory for a packet of {length} bytes: free others");
-            return Err(Failure::new(ERRNO_BIT | libc::ENOMEM, text));
-        };
-        Ok(Self::Own { start, length })
-    }
-
-    fn start(&self) -> *mut c_void {
-        match self {
-            Self::Own { start, .. } => start.as_ptr().cast(),
-            Self::Received(data) => data.as_ptr().cast_mut().cast(),
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            // SAFETY: `calloc` gave `length` bytes, which `drop` alone frees, and which the program
-            // does not change while the library reads them.
-            Self::Own { start, length } => unsafe {
-                std::slice::from_raw_parts(start.as_ptr(), *length)
-            },
-            Self::Received(data) => data,
-        }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if let Self::Own { start, .. } = self {
-            // SAFETY: it comes from `calloc`, and nothing refers to it any more.
-            unsafe { libc::free(start.as_ptr().cast()) };
-        }
-    }
-}
-
-/// A part of a packet's memory that a queued message refers to.
-struct Shared(Arc<Memory>, usize);
-
-impl AsRef<[u8]> for Shared {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes().get(..self.1).unwrap_or_default()
-    }
 }
 
 /// Slots that wait for their next use.
@@ -253,10 +181,7 @@ pub(super) unsafe fn messages(list: *const Packet) -> Result<Vec<Bytes>, Failure
         // SAFETY: the caller's promise.
         let packet = unsafe { Live::new(at) }?;
         let (length, memory) = packet.content()?;
-        messages.push(match length {
-            0..=COPIED => Bytes::copy_from_slice(&memory.bytes()[..length]),
-            _ => Bytes::from_owner(Shared(memory, length)),
-        });
+        messages.push(payload(memory, length));
         at = packet.next();
         if at.is_null() {
             return Ok(messages);
@@ -278,12 +203,7 @@ pub(super) unsafe fn is_busy(packet: *const Packet) -> Result<bool, Failure> {
     let packet = unsafe { Live::new(packet) }?;
     // SAFETY: the packet belongs to this thread, which is in here.
     let memory: &Option<Arc<Memory>> = unsafe { &*packet.slot().memory.get() };
-    let busy = memory
-        .as_ref()
-        .is_some_and(|memory| Arc::strong_count(memory) > 1);
-    // Another thread that released the memory read it before: the program may now write to it.
-    std::sync::atomic::fence(Ordering::Acquire);
-    Ok(busy)
+    Ok(memory.as_ref().is_some_and(is_shared))
 }
 
 /// Gives the packets of a list back.

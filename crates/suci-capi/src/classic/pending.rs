@@ -1,6 +1,6 @@
 //! Messages that the program queued and that the node did not accept yet.
 
-use super::packet::COPIED;
+use crate::memory::COPIED;
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use suci::{Bytes, Error, Node, NodeId, OutgoingMessage};

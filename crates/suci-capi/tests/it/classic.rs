@@ -1,7 +1,7 @@
 //! The classic interface, `datagram.h`: programs in C that use it, and its man page.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::header::functions_of;
+use crate::header::{Function, functions_of};
 use crate::toolchain::{GCC, compilers, crate_dir, read, run, scratch};
 use std::fmt::Write as _;
 use std::fs;
@@ -36,7 +36,7 @@ fn example(name: &str) -> PathBuf {
 /// kernel gives to clients: else a client could take one before its server listens there, and the
 /// port of a closed connection is not free for a minute. Each call goes on behind the ports of the
 /// one before, and each process begins elsewhere.
-fn free_ports(count: u16) -> u16 {
+pub(crate) fn free_ports(count: u16) -> u16 {
     const PORTS: Range<u32> = 20_300..32_000;
     /// Most ports of a call. All calls choose among the same first ports, since those of two calls
     /// could overlap otherwise.
@@ -60,7 +60,7 @@ fn free_ports(count: u16) -> u16 {
 }
 
 /// Writes a host table of `count` nodes on loopback. Returns its path.
-fn host_table(name: &str, count: u16) -> PathBuf {
+pub(crate) fn host_table(name: &str, count: u16) -> PathBuf {
     let (first, mut text) = (free_ports(count), String::new());
     for id in 0..count {
         writeln!(text, "{id} 127.0.0.1:{}", first + id).unwrap();
@@ -229,11 +229,12 @@ fn evaluations_run_with_each_method() {
     }
 }
 
-#[test]
-fn each_classic_function_is_in_the_man_page() {
-    let functions = functions_of("include/suci/datagram.h");
-    assert!(functions.len() > 25, "the header is not understood");
-    let page = read("man/datagram.3").replace("\" ", "").replace(" \"", "");
+/// Checks that the page `man/PAGE.3` has each function of a header, and that the pages of the
+/// functions name it.
+pub(crate) fn check_man_page(page: &str, functions: &[Function]) {
+    let of_page = page;
+    let page = read(&format!("man/{page}.3"));
+    let page = page.replace("\" ", "").replace(" \"", "");
     for function in functions {
         let name = &function.name;
         let heading = page.split(".SH SYNOPSIS").next().unwrap();
@@ -248,9 +249,16 @@ fn each_classic_function_is_in_the_man_page() {
         for (_, parameter) in &function.parameters {
             assert!(words(synopsis).contains(parameter), "{name}: {parameter}");
         }
-        if name != "datagram" {
+        if name != of_page {
             let alias = read(&format!("man/{name}.3"));
-            assert_eq!(alias, ".so man3/datagram.3\n", "{name}");
+            assert_eq!(alias, format!(".so man3/{of_page}.3\n"), "{name}");
         }
     }
+}
+
+#[test]
+fn each_classic_function_is_in_the_man_page() {
+    let functions = functions_of("include/suci/datagram.h");
+    assert!(functions.len() > 25, "the header is not understood");
+    check_man_page("datagram", &functions);
 }

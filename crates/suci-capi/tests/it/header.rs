@@ -81,6 +81,12 @@ pub(crate) fn functions() -> Vec<Function> {
     all
 }
 
+/// Returns the functions of the headers beside suci.h.
+pub(crate) fn other_functions() -> Vec<Function> {
+    let headers = ["include/suci/datagram.h", "include/suci/fm.h"];
+    headers.into_iter().flat_map(functions_of).collect()
+}
+
 /// Returns the functions of a header that are not inline.
 pub(crate) fn functions_of(header: &str) -> Vec<Function> {
     let mut all = Vec::new();

@@ -1,7 +1,7 @@
 //! Header, library, committed lists, mapping table and man pages agree.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::header::{functions, functions_of, structs};
+use crate::header::{functions, other_functions, structs};
 use crate::toolchain::{GCC, archive, crate_dir, execute, library, read, run, scratch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -36,8 +36,7 @@ fn exported(arguments: &[&str], library: &Path) -> BTreeSet<String> {
 
 #[test]
 fn the_library_exports_what_the_headers_declare_and_the_list_names() {
-    let classic = functions_of("include/suci/datagram.h");
-    let all = functions().into_iter().chain(classic);
+    let all = functions().into_iter().chain(other_functions());
     let declared: BTreeSet<String> = all.map(|it| it.name).collect();
     let mut list = String::new();
     for name in &declared {
@@ -98,6 +97,8 @@ const TYPES: &[(&str, &[&str])] = &[
     ("u64", &["uint64_t"]),
     ("usize", &["size_t"]),
     ("AddressDb", &["addressdb"]),
+    ("BufferHandler", &["FM_handler"]),
+    ("WordsHandler", &["FM_handler_4"]),
     ("BatchMessage", &["suci_outgoing"]),
     ("ErrorInfo", &["suci_error_info"]),
     ("Limits", &["suci_limits"]),
@@ -136,7 +137,7 @@ fn in_c(rust: &str) -> Vec<String> {
 /// Returns the parameters (type and name) and result of each exported function of the sources.
 fn rust_functions() -> BTreeMap<String, (Vec<(String, String)>, String)> {
     let mut all = BTreeMap::new();
-    let dirs = [crate_dir().join("src"), crate_dir().join("src/classic")];
+    let dirs = ["src", "src/classic", "src/fm"].map(|dir| crate_dir().join(dir));
     let entries = dirs.iter().flat_map(|dir| fs::read_dir(dir).unwrap());
     let paths = entries.map(|entry| entry.unwrap().path());
     for path in paths.filter(|path| path.is_file()) {
@@ -151,7 +152,7 @@ fn rust_functions() -> BTreeMap<String, (Vec<(String, String)>, String)> {
                 Some((kind.to_owned(), name.to_owned()))
             };
             let parameters = inside.split(',').filter_map(parameter).collect();
-            let prefixes = ["suci_", "datagram", "addressdb_", "ack_"];
+            let prefixes = ["suci_", "datagram", "addressdb_", "ack_", "FM_"];
             if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
                 all.insert(name.to_owned(), (parameters, result));
             }
@@ -163,8 +164,7 @@ fn rust_functions() -> BTreeMap<String, (Vec<(String, String)>, String)> {
 #[test]
 fn the_functions_of_c_and_rust_have_the_same_parameters() {
     let mut rust = rust_functions();
-    let classic = functions_of("include/suci/datagram.h");
-    for function in functions().into_iter().chain(classic) {
+    for function in functions().into_iter().chain(other_functions()) {
         let name = &function.name;
         let (parameters, result) = rust
             .remove(name)
@@ -273,13 +273,13 @@ pub(crate) fn methods() -> BTreeSet<String> {
                 if let Some(rest) = line.strip_prefix("impl") {
                     let rest = rest.rsplit(" for ").next().unwrap_or(rest);
                     let mut words = rest.split(|letter: char| !letter.is_alphanumeric());
-                    let last = words.rfind(|word| word.starts_with(char::is_uppercase));
+                    let all = words.clone();
+                    let last = all.rev().find(|word| word.starts_with(char::is_uppercase));
                     owner = last.unwrap_or_default().to_owned();
                     owner = match rest.contains('<') {
-                        true => TYPES
-                            .iter()
-                            .find(|name| rest.contains(*name))
-                            .map_or(owner, |it| (*it).to_owned()),
+                        true => words
+                            .find(|word| TYPES.contains(word))
+                            .map_or(owner, str::to_owned),
                         false => owner,
                     };
                 } else if line == "}" {

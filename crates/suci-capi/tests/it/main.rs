@@ -1,6 +1,7 @@
 //! The C library as C programs see it.
 
 mod classic;
+mod fm;
 mod header;
 mod interface;
 mod misuse;

@@ -1,7 +1,7 @@
 //! Texts of errors name settings and actions in words of both languages: C programs show them.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::header::{functions, functions_of, structs};
+use crate::header::{functions, other_functions, structs};
 use crate::toolchain::crate_dir;
 use std::collections::BTreeSet;
 use std::fs;
@@ -94,10 +94,9 @@ impl Names {
         let methods = methods
             .iter()
             .filter_map(|method| Some(method.split_once("::")?.1.to_owned()));
-        let classic = functions_of("include/suci/datagram.h");
         Self {
             methods: methods.collect(),
-            functions: (functions().into_iter().chain(classic))
+            functions: (functions().into_iter().chain(other_functions()))
                 .map(|it| it.name)
                 .collect(),
             fields: structs().into_iter().flat_map(|it| it.fields).collect(),

@@ -1,4 +1,4 @@
-//! What active messages need of a node.
+//! The calls that take active messages.
 
 use super::Node;
 use crate::driver::Driver;

@@ -263,7 +263,7 @@ fn a_receiver_that_extracts_nothing_holds_its_sender_back() {
         match sender.send(&mut a, b.id(), NOTE, &[], vec![0; 1_000]) {
             Ok(()) => sent += 1,
             Err(error) => {
-                // What the receiver has room for may not have arrived yet.
+                // Messages for which the receiver has room may not have arrived yet.
                 let before = a.peer(b.id()).queue_len().unwrap();
                 b.poll(Duration::from_millis(50)).unwrap();
                 a.poll(Duration::from_millis(50)).unwrap();
