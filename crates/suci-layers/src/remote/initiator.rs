@@ -414,7 +414,7 @@ impl Initiator {
         let result = match (open, reply) {
             (Open::Flush { waiting, failed }, reply) => {
                 waiting.remove(&from);
-                // What a flush that was cancelled meanwhile would have reported comes first.
+                // The failure that a cancelled flush did not report comes first.
                 let target = self.targets.get_mut(&from);
                 let earlier = target.and_then(|target| target.failed.take());
                 if let Some(error) = earlier.or(flush_error(from, reply)) {

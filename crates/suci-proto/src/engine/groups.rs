@@ -93,8 +93,8 @@ impl Engine {
         !self.members.is_empty()
     }
 
-    /// Notes that a wait for a message of `node` began, or that one ended. Meanwhile the peer counts
-    /// as watched, and a connection to it is opened if there is none.
+    /// Notes that a wait for a message of `node` began or, if it is not `awaited` any more, ended.
+    /// During waits the peer counts as watched, and a connection to it is opened if there is none.
     pub fn await_member(&mut self, now: Instant, node: NodeId, awaited: bool) {
         if let Some(key) = self.peer_key(node) {
             self.update(key, |peer, shared| peer.set_awaited(now, awaited, shared));

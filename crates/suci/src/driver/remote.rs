@@ -10,7 +10,7 @@ use suci_proto::{LostCause, Outgoing, RemoteInput, SendError};
 const BUDGET: usize = 256;
 const TIME: Duration = Duration::from_micros(500);
 
-/// What became of a message that was offered to the engine.
+/// The fate of a message that was offered to the engine.
 enum Offered {
     Taken,
     Later,

@@ -274,7 +274,7 @@ fn clumsy_use_is_told_what_to_do() {
     });
 }
 
-/// What a call that unwinds has lent is not touched afterwards.
+/// A buffer that a call lent which unwinds is not touched afterwards.
 #[test]
 fn a_get_that_unwinds_lends_its_buffer_no_more() {
     with_target(300_000, |a, handle, region| {

@@ -156,7 +156,7 @@ fn f10_bytes_never_get_ahead_of_a_message_in_the_inbox() {
     assert_eq!(handled(&mut inbox).len(), 3);
 }
 
-/// A short message whose end comes first is put together in the chunk, until its layer names memory.
+/// A short message whose end comes first is in the chunk until its layer names memory.
 #[test]
 fn a_message_that_moves_to_named_memory_leaves_the_chunk() {
     let (mut inbox, _) = with_layer();
