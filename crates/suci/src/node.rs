@@ -435,7 +435,8 @@ impl Node {
         Waker::of(Target::Node(self.core.wakes()?))
     }
 
-    /// Does input and output, then blocks for at most `limit` until a message or an event waits.
+    /// Does input and output, then blocks for at most `limit` until a message or an event waits, or
+    /// an active message, if the program [extracts](crate::active::ActiveMessages::extract) them.
     /// Returns whether one does. While packets arrive as fast as they are taken, a call ends soon
     /// after the first message, and the next one goes on.
     ///
