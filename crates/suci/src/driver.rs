@@ -33,7 +33,6 @@ use crate::statistics::Publisher;
 use crate::sys;
 use crate::wait::{Awaited, WaitPolicy, Waiter};
 use crate::waker::Wakes;
-use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -115,8 +114,6 @@ pub(crate) struct Driver {
     pub(crate) places: Arc<Places>,
     /// Messages of one-sided operations wait for room.
     remote_waits: bool,
-    /// Nodes whose operations wait until answers to them find room.
-    remote_held: BTreeSet<NodeId>,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
@@ -157,7 +154,6 @@ impl Driver {
             wakes: None,
             places,
             remote_waits: false,
-            remote_held: BTreeSet::new(),
         }
     }
 

@@ -1,12 +1,11 @@
 //! Memory that a node names for messages as they begin: the buffer of a call that receives into it,
 //! and that of one-sided operations.
 
-use crate::remote::RemoteLayer;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use suci_layers::remote::Regions;
+use suci_layers::remote::{Layer, Regions, SharedLayer};
 use suci_proto::message::IncomingInfo;
 use suci_proto::types::NodeId;
 use suci_proto::{LentMemory, Place, Placement, ReceiveBuffer};
@@ -17,7 +16,7 @@ pub(crate) struct Places {
     /// A call lends its buffer, so that it is worth taking the lock.
     lends: AtomicBool,
     buffer: Arc<Mutex<CallBuffer>>,
-    remote: Mutex<RemoteLayer>,
+    pub(crate) remote: SharedLayer,
 }
 
 /// The buffer of the call that receives now, if one does.
@@ -52,14 +51,13 @@ impl Places {
         Self {
             lends: AtomicBool::new(false),
             buffer: Arc::default(),
-            remote: Mutex::new(RemoteLayer::new(regions)),
+            remote: SharedLayer::new(regions),
         }
     }
 
     /// One-sided operations. The engine locks them too, when a message begins.
-    pub(crate) fn remote(&self) -> MutexGuard<'_, RemoteLayer> {
-        // A panic in the layer is a fault of the library; the node goes on with what is there.
-        self.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn remote(&self) -> MutexGuard<'_, Layer> {
+        self.remote.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, CallBuffer> {
@@ -87,14 +85,11 @@ fn lock(buffer: &Mutex<CallBuffer>) -> MutexGuard<'_, CallBuffer> {
 
 impl Placement for Places {
     fn place(&self, from: NodeId, message: &IncomingInfo) -> Place {
-        let channel = message.channel;
-        if channel.is_user() {
+        if message.channel.is_user() {
             let memory = self.buffer_of_call(from, message);
             memory.map_or(Place::Own, Place::Named)
-        } else if channel.carries_remote() || channel.carries_remote_replies() {
-            self.remote().place(from, message)
         } else {
-            Place::Own
+            self.remote.place(from, message)
         }
     }
 

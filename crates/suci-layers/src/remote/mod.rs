@@ -20,6 +20,7 @@
 
 mod error;
 mod initiator;
+mod layer;
 mod layout;
 mod memory;
 mod output;
@@ -31,6 +32,7 @@ pub use error::{BeginError, Cause, OperationError, RemoteError, RemoteErrorKind}
 pub use initiator::{
     Completion, Destination, Initiator, MAX_OPERATIONS, OperationId, RemoteRegion,
 };
+pub use layer::{Layer, Outcome, Served, SharedLayer};
 pub use layout::{Extent, InvalidLayout, Layout, MAX_ELEMENTS, MAX_EXTENTS};
 pub use memory::{AtomicOp, Lent, Memory, Placement, Width};
 pub use region::{MAX_REGIONS, RegionId, Regions, Rights, TooManyRegions};

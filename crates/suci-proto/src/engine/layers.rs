@@ -105,6 +105,13 @@ impl Engine {
         !self.remote.is_empty() || !self.shared.remote_inputs.is_empty()
     }
 
+    /// Returns true if [`Engine::poll_remote`] has news beside messages of open sessions. They come
+    /// first.
+    #[must_use]
+    pub fn has_remote_news(&self) -> bool {
+        !self.shared.remote_inputs.is_empty()
+    }
+
     /// Leaves one-sided operations of `node` where they are, or no longer: while answers to it
     /// find no room, its memory credit holds it back.
     pub fn hold_remote(&mut self, node: NodeId, held: bool) {

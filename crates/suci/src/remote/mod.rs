@@ -1,11 +1,8 @@
 //! One-sided operations: a node reads and changes memory of another one without that node's
 //! program.
 
-mod layer;
 mod memory;
 
-pub use layer::RemoteFailure;
-pub(crate) use layer::RemoteLayer;
 pub use suci_layers::remote::{
     AtomicOp, BeginError, Cause, Extent, InvalidLayout, Layout, OperationError, OperationId,
     RegionId, RemoteError, RemoteErrorKind, RemoteRegion, Rights, Signal, SignalUpdate, Width,
@@ -20,11 +17,10 @@ use crate::node::{Node, wait_for_progress, wait_to_take};
 use crate::shared::SharedNode;
 use crate::sys;
 use bytes::Bytes;
-use layer::Outcome;
 use memory::{LentSlice, SharedWords};
 use std::sync::Arc;
 use std::time::Duration;
-use suci_layers::remote::{Destination, Initiator, Memory, Regions, TooManyRegions};
+use suci_layers::remote::{Destination, Initiator, Memory, Outcome, Regions, TooManyRegions};
 use suci_proto::types::NodeId;
 
 /// Time that an operation may take unless [`Remote::limit`] sets another.
@@ -32,6 +28,27 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A call that waits for longer has its target watched: it counts as lost if it is silent.
 const WATCH_AFTER: Duration = Duration::from_secs(1);
+
+/// Why one-sided operations on a node cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteFailure {
+    /// The node's own call failed.
+    #[error(transparent)]
+    Node(#[from] Error),
+    /// The operation was not begun.
+    #[error(transparent)]
+    NotBegun(#[from] BeginError),
+    /// The operation failed.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// This node suspended the session with the target.
+    #[error("this node suspended the session with node {0}: resume it first")]
+    Suspended(NodeId),
+    /// The operation is neither open nor waits to be taken.
+    #[error("the result of the operation was taken before: wait for it once")]
+    Taken,
+}
 
 /// Memory of this node that others read and change. The library allocates it; it begins with zeros.
 ///
@@ -468,7 +485,7 @@ impl Remote<'_> {
     pub fn quiet(&mut self) -> Result<(), RemoteFailure> {
         let mut driver = self.node.enter_to_send()?;
         let operation = driver.places.remote().initiator.quiet()?;
-        driver.send_remote();
+        driver.serve_remote();
         driver.send_on();
         drop(driver);
         self.wait_or_cancel(operation)?;
@@ -526,7 +543,7 @@ impl Remote<'_> {
             drop(layer);
             match begun {
                 Ok(begun) => {
-                    driver.send_remote();
+                    driver.serve_remote();
                     driver.send_on();
                     return Ok(begun);
                 }

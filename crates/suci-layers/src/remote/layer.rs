@@ -1,0 +1,251 @@
+//! Both halves of one-sided operations, as an engine drives them.
+
+use super::{
+    BeginError, Body, Completion, Description, Initiator, MAX_OPERATIONS, OperationError,
+    OperationId, PlaceDecision, Placement, Regions, Target,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use suci_proto::message::IncomingInfo;
+use suci_proto::time::Instant;
+use suci_proto::types::NodeId;
+use suci_proto::{
+    Engine, LentMemory, LostCause, Message, Outgoing, Place, ReceiveBuffer, RemoteInput, SendError,
+};
+
+/// Most messages of one call of [`SharedLayer::serve`], beside those of sessions that ended.
+const BUDGET: usize = 256;
+
+/// The result of an operation.
+pub type Outcome = Result<Option<u64>, OperationError>;
+
+/// One-sided operations of one engine: those of others at this node's regions, and the program's at
+/// regions of others.
+#[derive(Debug)]
+pub struct Layer {
+    /// Serves the operations of others.
+    pub target: Target,
+    /// Begins and completes the program's operations.
+    pub initiator: Initiator,
+    /// Results that the program did not take.
+    done: BTreeMap<OperationId, Outcome>,
+    /// Nodes whose operations wait until answers to them find room.
+    held: BTreeSet<NodeId>,
+}
+
+impl Layer {
+    fn new(regions: Regions) -> Self {
+        Self {
+            target: Target::new(regions),
+            initiator: Initiator::new(),
+            done: BTreeMap::new(),
+            held: BTreeSet::new(),
+        }
+    }
+
+    /// Decides where the bytes of a message of this layer go.
+    fn place(&mut self, from: NodeId, message: &IncomingInfo) -> Place {
+        let description = Description {
+            tag: message.tag,
+            kind: message.kind,
+            user_header: &message.user_header,
+            total: message.total,
+        };
+        let decision = match message.channel.carries_remote() {
+            true => self.target.place(from, &description),
+            false => self.initiator.place(from, &description),
+        };
+        match decision {
+            PlaceDecision::Direct(placement) => {
+                Place::Named(ReceiveBuffer::lent(LentPlacement(placement)))
+            }
+            PlaceDecision::AfterEarlier => Place::Later,
+            PlaceDecision::Buffer => Place::Own,
+        }
+    }
+
+    /// Takes what the engine has for the layer. Returns the node whose operations ended.
+    fn on_input(&mut self, input: RemoteInput, engine: &mut Engine) -> Option<NodeId> {
+        match input {
+            RemoteInput::Message(from, message) => {
+                self.on_message(from.node, &message);
+                if !self.target.takes(from.node) {
+                    engine.hold_remote(from.node, true);
+                    self.held.insert(from.node);
+                }
+            }
+            RemoteInput::Refused {
+                node,
+                channel,
+                token,
+            } => {
+                if channel.carries_remote() {
+                    self.initiator.undelivered(node, token);
+                }
+            }
+            RemoteInput::Ended(node, ..) => {
+                self.target.ended(node);
+                self.initiator.ended(node);
+                return Some(node);
+            }
+            RemoteInput::Lost(node, LostCause::ProcessDied) => {
+                self.initiator.ended(node);
+                return Some(node);
+            }
+            // It may answer again.
+            RemoteInput::Up(_) | RemoteInput::Lost(..) => {}
+        }
+        None
+    }
+
+    fn on_message(&mut self, from: NodeId, message: &Message) {
+        let payload = &message.payload;
+        let (total, body) = match payload.placed() {
+            Some(total) => (total, Body::Placed),
+            None => (payload.len() as u64, Body::Bytes(payload)),
+        };
+        let description = Description {
+            tag: message.tag,
+            kind: message.kind,
+            user_header: &message.user_header,
+            total,
+        };
+        match message.channel.carries_remote() {
+            true => self.target.on_request(from, &description, body),
+            false => self.initiator.on_reply(from, &description, body),
+        }
+    }
+
+    /// Sends requests and answers, as far as the engine's queues have room. Adds the nodes that the
+    /// engine does not know any more to `ended`.
+    fn send(&mut self, engine: &mut Engine, now: Instant, ended: &mut Vec<NodeId>) {
+        let known = ended.len();
+        let mut send = |to, message: &Outgoing| match engine.send(now, to, message.clone()) {
+            Ok(_) => true,
+            Err(SendError::WouldBlock(_) | SendError::Unread(_) | SendError::Suspended { .. }) => {
+                false
+            }
+            Err(_) => {
+                ended.push(to);
+                true
+            }
+        };
+        self.target.transmit(&mut send);
+        self.initiator.transmit(&mut send);
+        for node in ended.iter().skip(known) {
+            // No answer comes.
+            self.initiator.ended(*node);
+        }
+        let target = &self.target;
+        self.held.retain(|node| {
+            let held = !target.takes(*node);
+            if !held {
+                engine.hold_remote(*node, false);
+            }
+            held
+        });
+    }
+
+    /// Returns an error if the program left as many results as there may be.
+    ///
+    /// # Errors
+    /// [`BeginError::TooManyOperations`]
+    pub fn check_results(&mut self) -> Result<(), BeginError> {
+        self.collect();
+        match self.done.len() < MAX_OPERATIONS {
+            true => Ok(()),
+            false => Err(BeginError::TooManyOperations),
+        }
+    }
+
+    /// Takes the result of an operation, if it is complete.
+    pub fn take(&mut self, operation: OperationId) -> Option<Outcome> {
+        self.collect();
+        self.done.remove(&operation)
+    }
+
+    fn collect(&mut self) {
+        let initiator = &mut self.initiator;
+        let complete = core::iter::from_fn(|| initiator.poll_completion());
+        let complete = complete.map(|Completion { operation, result }| (operation, result));
+        self.done.extend(complete);
+    }
+}
+
+/// A [`Layer`] and its lock. The engine asks it too, when a message begins.
+#[derive(Debug)]
+pub struct SharedLayer(Mutex<Layer>);
+
+/// What [`SharedLayer::serve`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Messages of the layer wait for room in the engine's queues.
+    pub waits: bool,
+    /// Nodes whose operations ended because a session did, or the process.
+    pub ended: Vec<NodeId>,
+}
+
+impl SharedLayer {
+    /// Returns the layer of a node, or of one of its shards, with these regions.
+    #[must_use]
+    pub fn new(regions: Regions) -> Self {
+        Self(Mutex::new(Layer::new(regions)))
+    }
+
+    /// Locks the layer. The engine must not be called meanwhile.
+    pub fn lock(&self) -> MutexGuard<'_, Layer> {
+        // A panic in the layer is a fault of the library; the node goes on with what is there.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves other nodes' operations at this node, takes the answers to this node's, and sends.
+    /// Call it again at once if [`Engine::has_remote_input`].
+    ///
+    /// It sends only when the layer knows of each session that ended. Otherwise an answer to a
+    /// request of an ended session would go into the next one. A new process numbers its operations
+    /// as the one before it did, and would take it for the answer to one of its own.
+    pub fn serve(&self, engine: &mut Engine, now: Instant) -> Served {
+        let (mut ended, mut taken) = (Vec::new(), 0);
+        while taken < BUDGET || engine.has_remote_news() {
+            taken += 1;
+            // Taking a message may ask the layer where the next one goes, so the layer is locked
+            // only afterwards.
+            let Some(input) = engine.poll_remote() else {
+                break;
+            };
+            ended.extend(self.lock().on_input(input, engine));
+        }
+        let mut layer = self.lock();
+        layer.send(engine, now, &mut ended);
+        let waits = layer.target.has_output() || layer.initiator.has_output();
+        Served { waits, ended }
+    }
+}
+
+impl suci_proto::Placement for SharedLayer {
+    fn place(&self, from: NodeId, message: &IncomingInfo) -> Place {
+        let channel = message.channel;
+        match channel.carries_remote() || channel.carries_remote_replies() {
+            true => self.lock().place(from, message),
+            false => Place::Own,
+        }
+    }
+}
+
+/// The place of a message's bytes in memory that this layer named.
+struct LentPlacement(Placement);
+
+impl LentMemory for LentPlacement {
+    fn length(&self) -> usize {
+        usize::try_from(self.0.len()).unwrap_or(usize::MAX)
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        // Memory that was withdrawn gets no byte more; the request then fails.
+        self.0.write(at as u64, bytes);
+    }
+
+    fn read(&self, _: usize, _: &mut [u8]) {
+        debug_assert!(false, "messages of this layer are not taken back");
+    }
+}
