@@ -32,13 +32,18 @@ pub const NAMES: &[&str] = &[
 /// Faults that tests of real nodes find: `cargo xtask show networks --only planted`.
 pub const OF_REAL_NODES: &[&str] = &["stale-clock", "marks-never-stop", "reserve-by-what-is-left"];
 
-/// Faults of one-sided operations that tests of `suci-layers` find: `tests/remote/planted.rs`.
+/// Faults of one-sided operations. The simulator finds them in its profile `remote`, and tests of
+/// `suci-layers` do: `tests/remote/planted.rs`.
 pub const OF_LAYERS: &[&str] = &[
     "region-key-unchecked",
     "fence-without-wait",
     "overlapping-puts-placed",
     "placement-after-withdrawal",
+    "atomic-applied-twice",
 ];
+
+/// Faults of the engine that the simulator finds in its profile `remote`.
+pub const OF_PLACEMENT: &[&str] = &["placed-out-of-order"];
 
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
@@ -55,5 +60,6 @@ pub fn active(name: &str) -> bool {
 }
 
 fn all() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().chain(OF_REAL_NODES).chain(OF_LAYERS).copied()
+    let others = OF_REAL_NODES.iter().chain(OF_LAYERS).chain(OF_PLACEMENT);
+    NAMES.iter().chain(others).copied()
 }

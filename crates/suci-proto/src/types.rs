@@ -59,7 +59,7 @@ impl fmt::Display for SessionNumber {
 }
 
 /// Where a message came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source {
     /// The peer that sent it.
     pub node: NodeId,

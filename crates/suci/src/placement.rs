@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use suci_layers::remote::{Layer, Regions, SharedLayer};
 use suci_proto::message::IncomingInfo;
-use suci_proto::types::NodeId;
+use suci_proto::types::{NodeId, Source};
 use suci_proto::{LentMemory, Place, Placement, ReceiveBuffer};
 
 /// The memory that a node may name.
@@ -84,17 +84,13 @@ fn lock(buffer: &Mutex<CallBuffer>) -> MutexGuard<'_, CallBuffer> {
 }
 
 impl Placement for Places {
-    fn place(&self, from: NodeId, message: &IncomingInfo) -> Place {
+    fn place(&self, from: Source, message: &IncomingInfo) -> Place {
         if message.channel.is_user() {
-            let memory = self.buffer_of_call(from, message);
+            let memory = self.buffer_of_call(from.node, message);
             memory.map_or(Place::Own, Place::Named)
         } else {
             self.remote.place(from, message)
         }
-    }
-
-    fn ended(&self, from: NodeId) {
-        self.remote().target.ended(from);
     }
 }
 
@@ -206,7 +202,7 @@ impl Drop for LentBuffer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use suci_proto::types::{ChannelId, Kind};
+    use suci_proto::types::{ChannelId, Kind, SessionNumber};
 
     fn message(channel: ChannelId, total: u64) -> IncomingInfo {
         IncomingInfo {
@@ -220,7 +216,8 @@ mod tests {
     }
 
     fn named(places: &Places, total: u64, channel: ChannelId) -> Option<ReceiveBuffer> {
-        match places.place(NodeId(1), &message(channel, total)) {
+        let (node, session) = (NodeId(1), SessionNumber(0));
+        match places.place(Source { node, session }, &message(channel, total)) {
             Place::Named(memory) => Some(memory),
             Place::Own | Place::Later => None,
         }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci_proto::message::IncomingInfo;
 use suci_proto::time::Instant;
-use suci_proto::types::NodeId;
+use suci_proto::types::{NodeId, Source};
 use suci_proto::{
     Engine, LentMemory, LostCause, Message, Outgoing, Place, ReceiveBuffer, RemoteInput, SendError,
 };
@@ -44,7 +44,7 @@ impl Layer {
     }
 
     /// Decides where the bytes of a message of this layer go.
-    fn place(&mut self, from: NodeId, message: &IncomingInfo) -> Place {
+    fn place(&mut self, from: Source, message: &IncomingInfo) -> Place {
         let description = Description {
             tag: message.tag,
             kind: message.kind,
@@ -53,7 +53,7 @@ impl Layer {
         };
         let decision = match message.channel.carries_remote() {
             true => self.target.place(from, &description),
-            false => self.initiator.place(from, &description),
+            false => self.initiator.place(from.node, &description),
         };
         match decision {
             PlaceDecision::Direct(placement) => {
@@ -68,7 +68,7 @@ impl Layer {
     fn on_input(&mut self, input: RemoteInput, engine: &mut Engine) -> Option<NodeId> {
         match input {
             RemoteInput::Message(from, message) => {
-                self.on_message(from.node, &message);
+                self.on_message(from, &message);
                 if !self.target.takes(from.node) {
                     engine.hold_remote(from.node, true);
                     self.held.insert(from.node);
@@ -83,8 +83,8 @@ impl Layer {
                     self.initiator.undelivered(node, token);
                 }
             }
-            RemoteInput::Ended(node, ..) => {
-                self.target.ended(node);
+            RemoteInput::Ended(node, session, _) => {
+                self.target.ended(Source { node, session });
                 self.initiator.ended(node);
                 return Some(node);
             }
@@ -98,7 +98,7 @@ impl Layer {
         None
     }
 
-    fn on_message(&mut self, from: NodeId, message: &Message) {
+    fn on_message(&mut self, from: Source, message: &Message) {
         let payload = &message.payload;
         let (total, body) = match payload.placed() {
             Some(total) => (total, Body::Placed),
@@ -112,7 +112,7 @@ impl Layer {
         };
         match message.channel.carries_remote() {
             true => self.target.on_request(from, &description, body),
-            false => self.initiator.on_reply(from, &description, body),
+            false => self.initiator.on_reply(from.node, &description, body),
         }
     }
 
@@ -176,7 +176,7 @@ impl Layer {
 #[derive(Debug)]
 pub struct SharedLayer(Mutex<Layer>);
 
-/// What [`SharedLayer::serve`] did.
+/// The result of [`SharedLayer::serve`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Messages of the layer wait for room in the engine's queues.
@@ -223,7 +223,7 @@ impl SharedLayer {
 }
 
 impl suci_proto::Placement for SharedLayer {
-    fn place(&self, from: NodeId, message: &IncomingInfo) -> Place {
+    fn place(&self, from: Source, message: &IncomingInfo) -> Place {
         let channel = message.channel;
         match channel.carries_remote() || channel.carries_remote_replies() {
             true => self.lock().place(from, message),

@@ -135,6 +135,12 @@ impl Lent {
         })
     }
 
+    /// Returns a loan of `length` bytes that ended: what is written there vanishes.
+    fn withdrawn(length: u64) -> Arc<Self> {
+        let memory = RwLock::new(None);
+        Arc::new(Self { length, memory })
+    }
+
     /// Returns the number of bytes.
     pub(super) const fn length(&self) -> u64 {
         self.length
@@ -180,6 +186,11 @@ impl Placement {
             base,
             length,
         }
+    }
+
+    /// Returns a place for the bytes of a message that is not applied: they vanish.
+    pub(super) fn nowhere(layout: Layout, length: u64) -> Self {
+        Self::new(Lent::withdrawn(length), layout, 0, length)
     }
 
     /// Returns the number of bytes, which is the length of the message.

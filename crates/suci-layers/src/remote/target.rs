@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use suci_proto::Outgoing;
-use suci_proto::types::NodeId;
+use suci_proto::types::{NodeId, Source};
 
 /// Replies to one node that may wait until they can be sent. With as many, or with
 /// [`LONGEST_REPLY`] bytes of them, the target takes no request of that node.
@@ -29,17 +29,36 @@ const MAX_PLACED: usize = 64;
 #[derive(Debug)]
 pub struct Target {
     regions: Regions,
-    initiators: BTreeMap<NodeId, InitiatorState>,
+    initiators: BTreeMap<Source, InitiatorState>,
     output: Output,
 }
 
-/// The state that the target keeps of one initiator.
+/// The state that the target keeps of one session. Messages of the next session may be placed
+/// before the target hears of the end of this one.
 #[derive(Debug, Default)]
 struct InitiatorState {
     /// The puts whose bytes go directly to their places, and which are not complete, in order.
-    placed: VecDeque<Span>,
+    placed: VecDeque<Placed>,
     /// The first request without a reply that failed since the last flush, and how many did.
     failed: Option<(RemoteError, u64)>,
+}
+
+/// A put whose bytes do not come to the handler.
+#[derive(Clone, Copy, Debug)]
+enum Placed {
+    /// They go to these places.
+    At(Span),
+    /// They vanish, because the put breaks this rule.
+    Nowhere(RemoteErrorKind),
+}
+
+impl Placed {
+    fn holds_back(self, later: &Span) -> bool {
+        match self {
+            Self::At(span) => span.holds_back(later),
+            Self::Nowhere(_) => false,
+        }
+    }
 }
 
 /// A put that is placed and incomplete.
@@ -93,7 +112,10 @@ impl Target {
     /// Bytes of two placed puts may arrive in any order. Therefore a put is not placed while an
     /// earlier one is incomplete and touches its bytes, or if a fence is between them. Nor
     /// is it beside 64 others.
-    pub fn place(&mut self, from: NodeId, message: &Description<'_>) -> PlaceDecision {
+    ///
+    /// The bytes of a put that breaks a rule vanish. The node need not keep them, however many they
+    /// are, and the put fails in its turn: before a flush behind it is answered.
+    pub fn place(&mut self, from: Source, message: &Description<'_>) -> PlaceDecision {
         let request = Request::read(message.kind, message.user_header, message.total);
         let Ok(Request::Access(access)) = request else {
             return PlaceDecision::Buffer;
@@ -106,18 +128,25 @@ impl Target {
         else {
             return PlaceDecision::Buffer;
         };
-        let Ok(lent) = self.admit(&access) else {
-            return PlaceDecision::Buffer;
-        };
+        let lent = self.admit(&access);
         let span = Span::new(access.region, layout, *signal);
         let state = self.initiators.entry(from).or_default();
-        let after_fence = is_fenced(*fenced) && !state.placed.is_empty();
         let full = state.placed.len() >= MAX_PLACED;
+        let lent = match lent {
+            Ok(lent) => lent,
+            Err(_) if full => return PlaceDecision::AfterEarlier,
+            Err(error) => {
+                state.placed.push_back(Placed::Nowhere(error));
+                let nowhere = Placement::nowhere(layout.clone(), message.total);
+                return PlaceDecision::Direct(nowhere);
+            }
+        };
+        let after_fence = is_fenced(*fenced) && !state.placed.is_empty();
         let mut earlier = state.placed.iter();
         if after_fence || full || earlier.any(|earlier| earlier.holds_back(&span)) {
             return PlaceDecision::AfterEarlier;
         }
-        state.placed.push_back(span);
+        state.placed.push_back(Placed::At(span));
         PlaceDecision::Direct(Placement::new(lent, layout.clone(), 0, message.total))
     }
 
@@ -129,16 +158,18 @@ impl Target {
     }
 
     /// Handles the next message of [`REQUESTS`](super::REQUESTS) of this node.
-    pub fn on_request(&mut self, from: NodeId, message: &Description<'_>, body: Body<'_>) {
-        if matches!(body, Body::Placed)
-            && let Some(state) = self.initiators.get_mut(&from)
-        {
-            state.placed.pop_front();
-        }
+    pub fn on_request(&mut self, from: Source, message: &Description<'_>, body: Body<'_>) {
+        let placed = match (body, self.initiators.get_mut(&from)) {
+            (Body::Placed, Some(state)) => state.placed.pop_front(),
+            _ => None,
+        };
         let request = Request::read(message.kind, message.user_header, message.total);
         let outcome = match request {
             Ok(Request::Flush) => return self.flush(from, message.tag),
-            Ok(Request::Access(access)) => self.apply(&access, body),
+            Ok(Request::Access(access)) => match placed {
+                Some(Placed::Nowhere(kind)) => Err(access.error(kind)),
+                _ => self.apply(&access, body),
+            },
             Err(_) => Err(RemoteError {
                 kind: RemoteErrorKind::Malformed,
                 region: RegionId(0),
@@ -149,7 +180,7 @@ impl Target {
         match outcome {
             // Tag 0 asks for no reply.
             Ok(_) if message.tag == 0 => {}
-            Ok((reply, data)) => self.reply(from, message.tag, &reply, data),
+            Ok((reply, data)) => self.reply(from.node, message.tag, &reply, data),
             Err(error) if message.tag == 0 => {
                 let state = self.initiators.entry(from).or_default();
                 let (_, count) = state.failed.get_or_insert((error, 0));
@@ -157,7 +188,7 @@ impl Target {
             }
             Err(error) => {
                 let reply = Reply::Error { error, count: 1 };
-                self.reply(from, message.tag, &reply, Bytes::new());
+                self.reply(from.node, message.tag, &reply, Bytes::new());
             }
         }
     }
@@ -186,11 +217,12 @@ impl Target {
         !self.output.is_empty()
     }
 
-    /// Forgets a node whose session ended. A put that was placed and not complete may have
-    /// changed a part of its bytes.
-    pub fn ended(&mut self, node: NodeId) {
-        self.initiators.remove(&node);
-        self.output.clear(node);
+    /// Forgets a session that ended, and all before it. A put that was placed and not complete may
+    /// have changed a part of its bytes.
+    pub fn ended(&mut self, session: Source) {
+        let over = |other: &Source| other.node == session.node && *other <= session;
+        self.initiators.retain(|other, _| !over(other));
+        self.output.clear(session.node);
     }
 
     /// Returns the memory that the request may touch. Everything is checked, so that a request is
@@ -214,6 +246,10 @@ impl Target {
             Action::Get { layout } => read(memory, layout),
             Action::Atomic { offset, width, op } => {
                 let before = memory.atomic(*offset, *width, *op);
+                #[cfg(suci_plant)]
+                if suci_proto::plant::active("atomic-applied-twice") {
+                    memory.atomic(*offset, *width, *op);
+                }
                 let before = before.ok_or(RemoteErrorKind::Unaligned)?;
                 Ok((Reply::Value { before }, Bytes::new()))
             }
@@ -223,25 +259,17 @@ impl Target {
             let applied = lent.with(apply);
             applied.ok_or(RemoteErrorKind::Withdrawn)?
         });
-        applied.map_err(|kind| {
-            let (offset, length) = access.action.place();
-            RemoteError {
-                kind,
-                region: access.region,
-                offset,
-                length,
-            }
-        })
+        applied.map_err(|kind| access.error(kind))
     }
 
     /// Answers a flush: all earlier requests were handled, because messages come in order.
-    fn flush(&mut self, from: NodeId, tag: u64) {
+    fn flush(&mut self, from: Source, tag: u64) {
         let state = self.initiators.get_mut(&from);
         let reply = match state.and_then(|state| state.failed.take()) {
             None => Reply::Done,
             Some((error, count)) => Reply::Error { error, count },
         };
-        self.reply(from, tag, &reply, Bytes::new());
+        self.reply(from.node, tag, &reply, Bytes::new());
     }
 
     fn reply(&mut self, to: NodeId, tag: u64, reply: &Reply, payload: Bytes) {

@@ -224,6 +224,17 @@ impl Request {
 }
 
 impl Access {
+    /// Returns the report that it breaks this rule.
+    pub(super) fn error(&self, kind: RemoteErrorKind) -> RemoteError {
+        let (offset, length) = self.action.place();
+        RemoteError {
+            kind,
+            region: self.region,
+            offset,
+            length,
+        }
+    }
+
     fn header(&self) -> Vec<u8> {
         let mut header = vec![self.action.bits()];
         varint::put(&mut header, self.region.0.into());

@@ -11,7 +11,7 @@ use suci_layers::remote::{
     REQUESTS, Regions, RemoteRegion, Rights, Target,
 };
 use suci_proto::Outgoing;
-use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::types::{ChannelId, NodeId, SessionNumber, Source};
 
 /// Bytes of a message that one packet carries.
 const PACKET: usize = 100;
@@ -96,6 +96,12 @@ pub(crate) struct Network {
 
 pub(crate) fn id(index: usize) -> NodeId {
     NodeId(index as u32)
+}
+
+/// Returns the session with a node, which has one number here.
+pub(crate) fn source(node: NodeId) -> Source {
+    let session = SessionNumber(0);
+    Source { node, session }
 }
 
 impl Network {
@@ -184,7 +190,7 @@ impl Network {
             let message = link[at].description();
             let decision = match (in_turn, channel) {
                 (false, _) => PlaceDecision::Buffer,
-                (true, REQUESTS) => node.target.place(from, &message),
+                (true, REQUESTS) => node.target.place(source(from), &message),
                 (true, _) => node.initiator.place(from, &message),
             };
             match decision {
@@ -225,7 +231,9 @@ impl Network {
             None => Body::Bytes(&carried.buffer),
         };
         match channel {
-            REQUESTS => node.target.on_request(from, &carried.description(), body),
+            REQUESTS => node
+                .target
+                .on_request(source(from), &carried.description(), body),
             _ => node.initiator.on_reply(from, &carried.description(), body),
         }
         self.collect(to.0 as usize);
@@ -269,7 +277,7 @@ impl Network {
         for (node, peer) in [(one, other), (other, one)] {
             let node = node.0 as usize;
             self.nodes[node].initiator.ended(peer);
-            self.nodes[node].target.ended(peer);
+            self.nodes[node].target.ended(source(peer));
             self.collect(node);
         }
     }

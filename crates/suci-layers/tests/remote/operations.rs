@@ -1,7 +1,7 @@
 //! Bounds, and single operations beside their documentation.
 
 use crate::memory::Locked;
-use crate::network::{Network, id};
+use crate::network::{Network, id, source};
 use bytes::Bytes;
 use std::sync::Arc;
 use suci_layers::remote::{
@@ -9,6 +9,7 @@ use suci_layers::remote::{
     Layout, MAX_OPERATIONS, Memory, PlaceDecision, RegionId, Regions, RemoteErrorKind,
     RemoteRegion, Reply, Rights, Target, Width,
 };
+use suci_proto::types::Source;
 
 const KEY: u64 = 0x1234_5678_9abc_def0;
 
@@ -144,7 +145,7 @@ fn a_target_takes_no_request_while_replies_wait() {
             user_header: &message.user_header,
             total: 0,
         };
-        target.on_request(id(0), &message, Body::Bytes(&[]));
+        target.on_request(source(id(0)), &message, Body::Bytes(&[]));
         true
     });
     assert!(refused == 1 && initiator.has_output());
@@ -179,9 +180,9 @@ fn a_target_places_a_bounded_number_of_puts() {
             user_header: &message.user_header,
             total: 100,
         };
-        match target.place(id(0), &message) {
+        match target.place(source(id(0)), &message) {
             PlaceDecision::Direct(_) => placed += 1,
-            _ => target.on_request(id(0), &message, Body::Placed),
+            _ => target.on_request(source(id(0)), &message, Body::Placed),
         }
         true
     });
@@ -299,4 +300,96 @@ fn a_signal_is_checked_before_the_data_is_written() {
         assert!(network.wait(0, put.expect("room")).is_err());
     }
     assert_eq!(memory.bytes(), vec![0; 64]);
+}
+
+/// The bytes of a put that breaks a rule go nowhere, and it fails in its turn, before the flush
+/// behind it. Refused by the node instead, it would fail later.
+#[test]
+fn a_long_put_that_breaks_a_rule_fails_before_the_next_flush() {
+    let regions = Regions::new();
+    let memory = Locked::new(vec![0; 1_000]);
+    regions
+        .register(memory.clone(), Rights::WRITE, KEY + 1)
+        .expect("room");
+    let mut target = Target::new(regions);
+    let mut initiator = Initiator::new();
+    let data = Bytes::from(vec![1; 1_000]);
+    let put = initiator.put(&region(), contiguous(0, 1_000), data, None);
+    put.expect("room");
+    let flush = initiator.flush(id(1)).expect("room");
+    let from = source(id(0));
+    initiator.transmit(|_, message| {
+        let request = Description {
+            tag: message.tag,
+            kind: message.kind,
+            user_header: &message.user_header,
+            total: message.payload.len() as u64,
+        };
+        let body = match target.place(from, &request) {
+            PlaceDecision::Direct(placement) => {
+                assert!(!placement.write(0, &message.payload), "it goes nowhere");
+                Body::Placed
+            }
+            _ => Body::Bytes(&message.payload),
+        };
+        assert_eq!(matches!(body, Body::Placed), request.total > 0);
+        target.on_request(from, &request, body);
+        true
+    });
+    target.transmit(|_, message| {
+        let reply = Description {
+            tag: message.tag,
+            kind: message.kind,
+            user_header: &message.user_header,
+            total: 0,
+        };
+        initiator.on_reply(id(1), &reply, Body::Bytes(&[]));
+        true
+    });
+    let completion = initiator.poll_completion().expect("the flush");
+    assert_eq!(completion.operation, flush);
+    let error = completion.result.expect_err("the key is wrong");
+    let Cause::Remote(error) = error.cause else {
+        panic!("{error:?}");
+    };
+    assert_eq!(error.kind, RemoteErrorKind::WrongKey);
+    assert_eq!(memory.bytes(), vec![0; 1_000]);
+}
+
+/// Messages of a session may be placed before the target hears of the end of the one before.
+#[test]
+fn the_end_of_a_session_does_not_touch_the_next_one() {
+    let regions = Regions::new();
+    let memory = Locked::new(vec![0; 1_000]);
+    regions.register(memory, Rights::WRITE, KEY).expect("room");
+    let mut target = Target::new(regions);
+    let mut initiator = Initiator::new();
+    for _ in 0..3 {
+        let data = Bytes::from(vec![1; 1_000]);
+        let put = initiator.put(&region(), contiguous(0, 1_000), data, None);
+        put.expect("room");
+    }
+    let first = source(id(0));
+    let second = Source {
+        session: first.session.next(),
+        ..first
+    };
+    let mut decisions = Vec::new();
+    initiator.transmit(|_, message| {
+        let request = Description {
+            tag: message.tag,
+            kind: message.kind,
+            user_header: &message.user_header,
+            total: 1_000,
+        };
+        let session = if decisions.is_empty() { first } else { second };
+        decisions.push(target.place(session, &request));
+        if decisions.len() == 2 {
+            target.ended(first);
+        }
+        true
+    });
+    let direct = |decision: &PlaceDecision| matches!(decision, PlaceDecision::Direct(_));
+    let direct: Vec<_> = decisions.iter().map(direct).collect();
+    assert_eq!(direct, [true, true, false], "the third overlaps the second");
 }

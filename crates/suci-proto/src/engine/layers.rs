@@ -30,9 +30,17 @@ pub enum RemoteInput {
 }
 
 impl Engine {
-    /// Returns the next news for the layer of one-sided operations. Taking a message gives its
-    /// sender memory credit back. Messages of peers that are [held](Engine::hold_remote) wait.
+    /// Returns the next news for the layer of one-sided operations. It has handled the one before.
+    /// Taking a message gives its sender memory credit back. Messages of peers that are
+    /// [held](Engine::hold_remote) wait.
     pub fn poll_remote(&mut self) -> Option<RemoteInput> {
+        if let Some(key) = self.remote_taken.take()
+            && let Some(peer) = self.peers.get_mut(key)
+            && peer.session.inbox.on_handled()
+        {
+            // The peer must be told if the next message is permitted.
+            self.touch(key);
+        }
         if let Some(input) = self.shared.remote_inputs.pop_front() {
             return Some(input);
         }
@@ -46,6 +54,7 @@ impl Engine {
             self.remote.pass();
             // The peer must be told its new credit.
             self.dirty.add(key);
+            self.remote_taken = Some(key);
             return Some(RemoteInput::Message(from, message));
         }
         None
@@ -102,7 +111,7 @@ impl Engine {
     /// Returns true if [`Engine::poll_remote`] may have something.
     #[must_use]
     pub fn has_remote_input(&self) -> bool {
-        !self.remote.is_empty() || !self.shared.remote_inputs.is_empty()
+        !self.remote.is_empty() || self.has_remote_news() || self.remote_taken.is_some()
     }
 
     /// Returns true if [`Engine::poll_remote`] has news beside messages of open sessions. They come

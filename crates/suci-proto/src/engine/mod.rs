@@ -113,6 +113,8 @@ pub struct Engine {
     over: BTreeSet<ChannelId>,
     /// Peers with messages about one-sided operations, one message at a time.
     remote: Scheduler,
+    /// The peer whose message about one-sided operations was taken last.
+    remote_taken: Option<usize>,
     /// Peers with active messages, one message at a time.
     active: Scheduler,
     /// Peers with replies, one reply at a time.
@@ -190,6 +192,7 @@ impl Engine {
             members: Scheduler::default(),
             over: BTreeSet::new(),
             remote: Scheduler::default(),
+            remote_taken: None,
             active: Scheduler::default(),
             answered: Scheduler::default(),
             ack_waits: Vec::new(),

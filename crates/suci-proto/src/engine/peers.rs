@@ -50,7 +50,7 @@ impl Peers {
         let entry = self.entries.vacant_entry();
         let key = entry.key();
         let mut peer = Peer::new(node, key, addresses, now, &self.config, &self.pool);
-        peer.session.number = self.first_session;
+        peer.session.set_number(self.first_session);
         entry.insert(PeerEntry {
             peer: Box::new(peer),
             idle: false,

@@ -31,7 +31,7 @@ use super::slot::SlotCache;
 use crate::limits::REPLY_RESERVE;
 use crate::recovery::SentFrame;
 use crate::scheduler::{Priority, Scheduler};
-use crate::types::{ChannelId, NodeId, ProtocolError};
+use crate::types::{ChannelId, ProtocolError, SessionNumber, Source};
 use crate::wire::{self, Frag, FrameBatch, PacketPart, Rts};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -131,6 +131,9 @@ struct ForLayers {
     groups: BTreeSet<ChannelId>,
     /// Those of one-sided operations, in order.
     remote: VecDeque<ChannelId>,
+    /// The channel of the last message about one-sided operations. The layer is asked about the
+    /// message that is announced there once it has handled that one.
+    handled: Option<ChannelId>,
     /// Those of active messages, in order.
     active: VecDeque<ChannelId>,
 }
@@ -188,8 +191,13 @@ impl Inbox {
 
     /// Has memory for messages from `from` named by `by`. Without it, messages on
     /// [handled](ChannelId::is_handled) channels go to the program.
-    pub(crate) fn set_placement(&mut self, from: NodeId, by: PlacedBy) {
+    pub(crate) fn set_placement(&mut self, from: Source, by: PlacedBy) {
         self.accounts.places = Places::new(from, by);
+    }
+
+    /// Sets the number of its session.
+    pub(crate) fn set_session(&mut self, session: SessionNumber) {
+        self.accounts.places.set_session(session);
     }
 
     // ---- handlers

@@ -3,7 +3,7 @@
 use super::answer::IncomingInfo;
 use super::assembly::Assembly;
 use super::{ReceiveBuffer, len64};
-use crate::types::{ChannelId, MessageNumber, NodeId};
+use crate::types::{ChannelId, MessageNumber, SessionNumber, Source};
 use core::fmt;
 use std::sync::Arc;
 
@@ -15,12 +15,9 @@ use std::sync::Arc;
 /// message only if the layer names memory for both. A message that came in one packet is not
 /// asked about.
 pub trait Placement: Send + Sync {
-    /// Decides where the bytes of a message go as they come. Must not block.
-    fn place(&self, from: NodeId, message: &IncomingInfo) -> Place;
-
-    /// The session with `from` ended, and no more bytes come to the memory that was named for its
-    /// messages. The next call concerns another session.
-    fn ended(&self, from: NodeId);
+    /// Decides where the bytes of a message go as they come. Must not block. The message may belong
+    /// to a session that began after one whose end the layer has not heard of yet.
+    fn place(&self, from: Source, message: &IncomingInfo) -> Place;
 }
 
 /// The decision where the bytes of a message go.
@@ -30,7 +27,8 @@ pub enum Place {
     Named(ReceiveBuffer),
     /// Into memory of the engine.
     Own,
-    /// An announced message is asked about again after the next message of its channel was taken.
+    /// An announced message is asked about again after the next message of its channel was taken,
+    /// one about one-sided operations after it was handled.
     /// The bytes of others go into memory of the engine.
     Later,
 }
@@ -52,12 +50,6 @@ impl PlacedBy {
         self.0.is_some()
     }
 
-    /// Tells the placement of the end of a session with `from`.
-    pub(crate) fn ended(&self, from: NodeId) {
-        if let Some(placement) = &self.0 {
-            placement.ended(from);
-        }
-    }
 }
 
 impl fmt::Debug for PlacedBy {
@@ -66,17 +58,22 @@ impl fmt::Debug for PlacedBy {
     }
 }
 
-/// The placement of messages from one peer.
+/// The placement of messages of one session.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    from: Option<NodeId>,
+    from: Option<Source>,
     by: PlacedBy,
 }
 
 impl Places {
-    pub(super) fn new(from: NodeId, by: PlacedBy) -> Self {
+    pub(super) fn new(from: Source, by: PlacedBy) -> Self {
         let from = Some(from);
         Self { from, by }
+    }
+
+    /// Sets the number of the session.
+    pub(super) fn set_session(&mut self, session: SessionNumber) {
+        self.from = self.from.map(|from| Source { session, ..from });
     }
 
     /// Returns true if memory may be named for a message.

@@ -46,7 +46,7 @@ impl Peer {
         let wanted = old.outbox.take_wanted_room();
         self.session.outbox.set_wanted_room(wanted);
         self.session.manual = old.manual;
-        self.session.number = old.number;
+        self.session.set_number(old.number);
         if let Some(incarnation) = old.remote {
             self.history.ended(incarnation, old.epoch);
         }
@@ -69,15 +69,15 @@ impl Peer {
         } = ended_session(old, ending, shared);
         self.end_calls(number, replies, ended_session.reason, shared);
         self.end_groups(&mut ended_session, untaken, shared);
-        self.end_layers(number, remote, ended_session.reason, shared);
         if established || !ended_session.outcomes.is_empty() {
+            self.end_layers(number, remote, ended_session.reason, shared);
             shared.log.add(now, || LogRecord::Ended {
                 peer: self.node,
                 session: number,
                 reason: ended_session.reason,
                 undelivered: ended_session.failed,
             });
-            self.session.number = number.next();
+            self.session.set_number(number.next());
             self.change_events(shared, |events| events.end(ended_session));
         } else {
             shared.memory.release(ended_session.promise);

@@ -79,7 +79,6 @@ impl Peer {
         shared: &mut Shared,
     ) {
         let node = self.node;
-        shared.config.placement.ended(node);
         for message in messages {
             self.count_received(1, message.payload.received(), &mut shared.counters);
             let from = Source { node, session };

@@ -6,7 +6,7 @@ use crate::engine::Promise;
 use crate::limits::{self, MAX_RETIRED};
 use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
 use crate::time::Instant;
-use crate::types::{Epoch, Incarnation, NodeId, SessionNumber};
+use crate::types::{Epoch, Incarnation, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
 
 /// The messages of one pair of incarnations and epoch, in both directions.
@@ -55,11 +55,13 @@ impl Session {
             pool.clone(),
         );
         inbox.set_large_budget(0);
-        inbox.set_placement(node, config.placement.clone());
+        let (number, by) = (SessionNumber(0), config.placement.clone());
+        let session = number;
+        inbox.set_placement(Source { node, session }, by);
         Self {
             remote: None,
             epoch: Epoch(0),
-            number: SessionNumber(0),
+            number,
             connected: false,
             rode_at: None,
             outbox,
@@ -69,6 +71,12 @@ impl Session {
             suspension: Suspension::default(),
             open_calls: 0,
         }
+    }
+
+    /// Gives the session its number.
+    pub(crate) fn set_number(&mut self, number: SessionNumber) {
+        self.number = number;
+        self.inbox.set_session(number);
     }
 
     /// Returns true if the session got past the handshake.

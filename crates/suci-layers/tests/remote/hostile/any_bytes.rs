@@ -6,9 +6,13 @@ use suci_layers::remote::{
     AtomicOp, Body, Description, Destination, Initiator, Layout, Memory, PlaceDecision, RegionId,
     Regions, RemoteRegion, Reply, Request, Rights, Target, Width,
 };
-use suci_proto::types::{Kind, NodeId};
+use suci_proto::types::{Kind, NodeId, SessionNumber, Source};
 
 const PEER: NodeId = NodeId(1);
+const SESSION: Source = Source {
+    node: PEER,
+    session: SessionNumber(0),
+};
 
 /// The key that half of all requests have.
 const KEY: u64 = 0x0101_0101_0101_0101;
@@ -130,14 +134,14 @@ fn request(target: &mut Target, message: &Description<'_>, payload: &[u8]) {
     if !target.takes(PEER) {
         target.transmit(|_, _| true);
     }
-    let body = match target.place(PEER, message) {
+    let body = match target.place(SESSION, message) {
         PlaceDecision::Direct(placement) => {
             assert!(placement.write(0, payload));
             Body::Placed
         }
         PlaceDecision::AfterEarlier | PlaceDecision::Buffer => Body::Bytes(payload),
     };
-    target.on_request(PEER, message, body);
+    target.on_request(SESSION, message, body);
 }
 
 fn reply(initiator: &mut Initiator, message: &Description<'_>, payload: &[u8]) {

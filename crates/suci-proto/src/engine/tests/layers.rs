@@ -4,25 +4,29 @@ use super::*;
 use crate::engine::RemoteInput;
 use crate::event::LostCause;
 use crate::message::{IncomingInfo, Place, PlacedBy, Placement};
+use crate::types::Source;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHANNEL: ChannelId = ChannelId::of_remote(0);
 
 struct Nowhere;
 
 impl Placement for Nowhere {
-    fn place(&self, _: NodeId, _: &IncomingInfo) -> Place {
+    fn place(&self, _: Source, _: &IncomingInfo) -> Place {
         Place::Own
     }
-
-    fn ended(&self, _: NodeId) {}
 }
 
-/// Two hosts with layers.
+/// Two hosts with layers that name no memory.
 fn world() -> World {
+    world_with(Arc::new(Nowhere))
+}
+
+fn world_with(placement: Arc<dyn Placement>) -> World {
     let mut world = World::new(2);
     let config = Config {
-        placement: PlacedBy::new(Arc::new(Nowhere)),
+        placement: PlacedBy::new(placement),
         memory: 2 << 20,
         max_message: 1 << 20,
         ..Config::default()
@@ -144,4 +148,41 @@ fn a_message_that_is_too_long_for_the_layer_is_refused() {
     };
     assert!(inputs(&mut world, 0).contains(&refused));
     assert!(world.events(0).iter().all(|event| *event == up(1, 0)));
+}
+
+/// Names no memory for a message before the one before it was handled.
+#[derive(Default)]
+struct OneByOne {
+    handled: AtomicU64,
+}
+
+impl Placement for OneByOne {
+    fn place(&self, _: Source, message: &IncomingInfo) -> Place {
+        match message.number <= self.handled.load(Ordering::Relaxed) {
+            true => Place::Own,
+            false => Place::Later,
+        }
+    }
+}
+
+/// A layer is asked again when it has handled the message before. It was asked when that one was
+/// taken, answered that it had to wait, and was not asked again.
+#[test]
+fn a_layer_is_asked_again_once_it_handled_a_message() {
+    let layer = Arc::new(OneByOne::default());
+    let mut world = world_with(layer.clone());
+    for _ in 0..3 {
+        send(&mut world, 0, 1, vec![7; 300_000]);
+    }
+    let mut came = Vec::new();
+    for _ in 0..20 {
+        world.run(SECOND);
+        while let Some(input) = world.engines[1].poll_remote() {
+            if let RemoteInput::Message(_, message) = input {
+                layer.handled.store(message.number + 1, Ordering::Relaxed);
+                came.push(message.number);
+            }
+        }
+    }
+    assert_eq!(came, [0, 1, 2]);
 }

@@ -90,6 +90,7 @@ impl Inbox {
     /// Returns the next complete message about one-sided operations: in order per channel, channels
     /// in turn. Taking it frees memory credit.
     pub fn pop_remote(&mut self) -> Option<Message> {
+        self.on_handled();
         while let Some(channel) = self.for_layers.as_mut()?.remote.pop_front() {
             let message = self.pop_handled(channel);
             if message.is_some() {
@@ -119,6 +120,20 @@ impl Inbox {
         self.pop_handled(channel)
     }
 
+    /// Notes that the layer of one-sided operations handled the last message that it was given.
+    /// Asks it about the next one again, if that is announced. Returns true if there was such a
+    /// message.
+    pub fn on_handled(&mut self) -> bool {
+        let handled = self
+            .for_layers
+            .as_mut()
+            .and_then(|lists| lists.handled.take());
+        if let Some(index) = handled.and_then(|id| self.find(id)) {
+            self.judge_for_layer(index);
+        }
+        handled.is_some()
+    }
+
     /// Returns the next message of a channel that was unlisted just now.
     fn pop_handled(&mut self, id: ChannelId) -> Option<Message> {
         let index = self.find(id)?;
@@ -131,7 +146,11 @@ impl Inbox {
         if popped.is_some() {
             self.decided += 1;
             self.list_ready(index);
-            self.judge_for_layer(index);
+            if id.carries_active_messages() {
+                self.judge_for_layer(index);
+            } else {
+                self.for_layers.get_or_insert_default().handled = Some(id);
+            }
             self.took_reply |= id.may_use_reserve();
             self.free(index, freed);
         }

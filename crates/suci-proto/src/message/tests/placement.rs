@@ -1,6 +1,7 @@
 //! Memory that a layer names for its messages.
 
 use super::*;
+use crate::types::{SessionNumber, Source};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A channel of the layer.
@@ -61,8 +62,8 @@ impl Layer {
 }
 
 impl Placement for Layer {
-    fn place(&self, from: NodeId, message: &IncomingInfo) -> Place {
-        assert_eq!(from, NodeId(7));
+    fn place(&self, from: Source, message: &IncomingInfo) -> Place {
+        assert_eq!(from.node, NodeId(7));
         assert!([C0, CHANNEL].contains(&message.channel));
         let region = Region::default();
         region.with(|memory| *memory = Some(Vec::new()));
@@ -70,13 +71,12 @@ impl Placement for Layer {
         asked.push((message.number, region.clone()));
         Place::Named(ReceiveBuffer::lent(region))
     }
-
-    fn ended(&self, _: NodeId) {}
 }
 
 fn with_layer() -> (Inbox, Arc<Layer>) {
     let (mut inbox, layer) = (inbox(), Arc::new(Layer::default()));
-    inbox.set_placement(NodeId(7), PlacedBy::new(layer.clone()));
+    let (node, session) = (NodeId(7), SessionNumber(0));
+    inbox.set_placement(Source { node, session }, PlacedBy::new(layer.clone()));
     (inbox, layer)
 }
 
