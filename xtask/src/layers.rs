@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("suci-net", &[]),
     ("suci-layers", &["suci-proto"]),
     ("suci", &["suci-proto", "suci-net", "suci-layers"]),
-    ("suci-sim", &["suci-proto"]),
+    ("suci-sim", &["suci-proto", "suci-layers"]),
     ("suci-capi", &["suci"]),
     ("suci-cli", &["suci"]),
     ("suci-python", &["suci"]),

@@ -10,6 +10,10 @@ use crate::exec;
 /// Seeds within which each must be found.
 const SEEDS: &str = "0..1000";
 
+/// The profiles of the simulator that find mistakes: `default` those of the engine, `remote` those
+/// of one-sided operations.
+const PROFILES: [&str; 2] = ["default", "remote"];
+
 /// Builds the simulator once with the mistakes inside and runs it once per mistake. Returns how
 /// many there are, all of them found.
 ///
@@ -17,20 +21,23 @@ const SEEDS: &str = "0..1000";
 /// The build fails, or a mistake is not found.
 pub fn find_all() -> Result<usize> {
     let simulator = build()?;
-    let listed = exec::capture(Command::new(&simulator).arg("--list-plants"))?;
-    let names: Vec<&str> = listed.lines().collect();
-    if names.is_empty() {
-        return Err(Failure::new("the simulator knows no fault to plant"));
-    }
-    let mut missed = Vec::new();
-    for name in &names {
-        match find_in(&simulator, name) {
-            Ok(said) => println!("   {name}: {said}"),
-            Err(failure) => missed.push(format!("{name}: {failure}")),
+    let (mut found, mut missed) = (0, Vec::new());
+    for profile in PROFILES {
+        let mut list = Command::new(&simulator);
+        let listed = exec::capture(list.args(["--list-plants", "--profile", profile]))?;
+        if listed.is_empty() {
+            return Err(Failure::new("the simulator knows no fault to plant"));
+        }
+        for name in listed.lines() {
+            match find_in(&simulator, name, profile) {
+                Ok(said) => println!("   {name}: {said}"),
+                Err(failure) => missed.push(format!("{name}: {failure}")),
+            }
+            found += 1;
         }
     }
     if missed.is_empty() {
-        return Ok(names.len());
+        return Ok(found);
     }
     Err(Failure::new(format!(
         "not found within seeds {SEEDS}:\n{}",
@@ -44,7 +51,7 @@ pub fn find_all() -> Result<usize> {
 /// # Errors
 /// The build fails, or the mistake is not found.
 pub(crate) fn find(name: &str) -> Result<String> {
-    find_in(&build()?, name)
+    find_in(&build()?, name, "default")
 }
 
 /// Runs `seeds` of the simulator that has the mistakes inside, with none of them active: a failure
@@ -54,12 +61,17 @@ pub(crate) fn find(name: &str) -> Result<String> {
 /// # Errors
 /// The build fails, or a seed does.
 pub(crate) fn run_without(seeds: &str) -> Result<()> {
-    exec::run(Command::new(build()?).args(["--quiet", "--seeds", seeds]))
+    let simulator = build()?;
+    for profile in PROFILES {
+        let mut run = Command::new(&simulator);
+        exec::run(run.args(["--quiet", "--seeds", seeds, "--profile", profile]))?;
+    }
+    Ok(())
 }
 
-fn find_in(simulator: &Path, name: &str) -> Result<String> {
+fn find_in(simulator: &Path, name: &str, profile: &str) -> Result<String> {
     let mut run = Command::new(simulator);
-    run.args(["--quiet", "--seeds", SEEDS]);
+    run.args(["--quiet", "--seeds", SEEDS, "--profile", profile]);
     run.args(["--plant", name, "--expect-failure"]);
     let said = exec::capture(&mut run)?;
     Ok(said.lines().last().unwrap_or("found").to_owned())

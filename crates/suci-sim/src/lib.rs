@@ -36,6 +36,7 @@ pub mod oracle;
 pub mod packet;
 pub mod profiles;
 pub mod queue;
+pub mod remote;
 pub mod report;
 pub mod rng;
 pub mod runner;

@@ -27,13 +27,13 @@ struct Args {
     nodes: Option<NonZeroUsize>,
     /// Kind of run (default: the seed chooses): swarm, lossy, partition, restart, pause, incast,
     /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile, flow, suspend, crowd, churn,
-    /// vast
+    /// vast, channels, remote
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Plant a fault in every engine (builds with --cfg suci_plant only)
     #[arg(long, value_name = "NAME")]
     plant: Option<String>,
-    /// Print the names that --plant takes, one per line (none in ordinary builds)
+    /// Print the names of faults that the profile finds, one per line (none in ordinary builds)
     #[arg(long)]
     list_plants: bool,
     /// Succeed as soon as one seed fails, fail if none does
@@ -64,11 +64,13 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 fn main() -> ExitCode {
     let args = Args::parse();
     if args.list_plants {
-        plants().iter().for_each(|name| println!("{name}"));
+        plants(args.profile)
+            .iter()
+            .for_each(|name| println!("{name}"));
         return ExitCode::SUCCESS;
     }
     if let Some(name) = &args.plant
-        && let Err(text) = plant(name)
+        && let Err(text) = plant(name, args.profile)
     {
         eprintln!("suci-sim: {text}");
         return ExitCode::from(2);
@@ -141,29 +143,33 @@ fn replay(args: &Args, seed: u64) -> String {
 }
 
 #[cfg(suci_plant)]
-fn plant(name: &str) -> Result<(), String> {
+fn plant(name: &str, profile: Profile) -> Result<(), String> {
     if suci_proto::plant::select(name) {
         return Ok(());
     }
     Err(format!(
         "no fault {name:?} to plant; there are {}",
-        plants().join(", ")
+        plants(profile).join(", ")
     ))
 }
 
 #[cfg(suci_plant)]
-fn plants() -> &'static [&'static str] {
-    suci_proto::plant::NAMES
+fn plants(profile: Profile) -> Vec<&'static str> {
+    use suci_proto::plant::{NAMES, OF_LAYERS, OF_PLACEMENT};
+    match profile {
+        Profile::Remote => [OF_LAYERS, OF_PLACEMENT].concat(),
+        _ => NAMES.to_vec(),
+    }
 }
 
 #[cfg(not(suci_plant))]
-fn plant(name: &str) -> Result<(), String> {
+fn plant(name: &str, _: Profile) -> Result<(), String> {
     Err(format!(
         "--plant {name} needs a build with planted faults: RUSTFLAGS=\"--cfg suci_plant\" cargo build -p suci-sim"
     ))
 }
 
 #[cfg(not(suci_plant))]
-fn plants() -> &'static [&'static str] {
-    &[]
+fn plants(_: Profile) -> Vec<&'static str> {
+    Vec::new()
 }

@@ -16,6 +16,7 @@ use crate::network::Network;
 use crate::options::{Consume, Drive};
 use crate::oracle::{Oracle, Spec, Verdict, Violation};
 use crate::packet::{Carried, Fate, HostId, Packet, ProcId};
+use crate::remote::RemoteProgram;
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::socket::Socket;
@@ -70,6 +71,8 @@ pub struct Context<'a> {
     pub interrupts: bool,
     /// True if all peers are audited in every cycle, or those that the cycle touched.
     pub audit_all: bool,
+    /// True if the network is mended, and programs say their last word.
+    pub mended: bool,
     /// Numbers the packets of the run.
     pub order: &'a mut u64,
     /// Packets that left.
@@ -86,6 +89,8 @@ pub struct Process {
     pub engine: Engine,
     /// Its receive buffer.
     pub socket: Socket,
+    /// Its one-sided operations, if the run has some.
+    pub remote: Option<RemoteProgram>,
     /// How it is driven.
     pub drive: Drive,
     /// How its program consumes.
@@ -142,6 +147,7 @@ impl Process {
             host,
             engine,
             socket: Socket::new(recv_buffer, now),
+            remote: None,
             drive: Drive::Woken(Duration::from_micros(20)),
             consume: Consume::Eager,
             consumes_from: now,
@@ -204,6 +210,7 @@ impl Process {
             work += self.consume(cx, workload)?;
         }
         workload.run(now, |spec| self.send(cx, spec).map(|(sent, _)| sent))?;
+        self.run_remote(cx, listens)?;
         self.routes(cx);
         self.tx_incomplete = listens && self.engine.output_yields(now);
         if !self.tx_incomplete {
@@ -224,6 +231,32 @@ impl Process {
         let due = self.engine.next_timeout();
         let blocked = self.blocked_until > now;
         self.progress.check(now, due, blocked, work > 0)?;
+        let next = self.next_due(now, due, workload);
+        Ok(self.next_wake(next, work > 0))
+    }
+
+    /// Returns when the program has something to do with one-sided operations. It does nothing
+    /// before its next visit.
+    fn remote_due(&self, visit: Option<Instant>) -> Option<Instant> {
+        let at = self.remote.as_ref()?.wakes_at()?;
+        Some(at.max(visit.unwrap_or(at)))
+    }
+
+    /// Serves one-sided operations; the program begins some if it listens.
+    fn run_remote(&mut self, cx: &Context<'_>, listens: bool) -> Result<(), Violation> {
+        let Some(remote) = &mut self.remote else {
+            return Ok(());
+        };
+        remote.serve(&mut self.engine, cx.now)?;
+        if listens {
+            remote.run(&mut self.engine, cx.now, cx.nodes, cx.mended)?;
+        }
+        Ok(())
+    }
+
+    /// Returns when the next cycle is wanted. The engine wants one at `due`.
+    fn next_due(&self, now: Instant, due: Option<Instant>, workload: &Workload) -> Option<Instant> {
+        let blocked = self.blocked_until > now;
         let due = if blocked {
             due.map(|at| at.max(self.blocked_until))
         } else {
@@ -232,12 +265,19 @@ impl Process {
         let visit = self.next_visit.max(self.consumes_from);
         let visit = (visit > now).then_some(visit);
         let retry = blocked.then_some(self.blocked_until);
-        let rest = self.tx_incomplete.then_some(self.busy_until);
-        let next = [due, workload.next_at(), visit, retry, rest]
-            .into_iter()
-            .flatten()
-            .min();
-        Ok(self.next_wake(next, work > 0))
+        let more = self.tx_incomplete || self.engine.has_remote_input();
+        let rest = more.then_some(self.busy_until);
+        [
+            due,
+            workload.next_at(),
+            self.remote_due(visit),
+            visit,
+            retry,
+            rest,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Audits the peers that this cycle touched, or all of them.

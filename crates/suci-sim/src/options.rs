@@ -235,6 +235,8 @@ pub struct Options {
     pub sparse: bool,
     /// Hosts whose process starts again and again.
     pub churn: Option<Churn>,
+    /// The one-sided operations of each process, if the run has some.
+    pub remote: Option<RemotePlan>,
     /// The messages that programs send.
     pub traffic: Traffic,
     /// The network.
@@ -266,6 +268,21 @@ pub struct Options {
     /// How long everything may take to arrive after the faults, beside a round trip for each
     /// packet.
     pub mended_for: Duration,
+}
+
+/// The one-sided operations of a process. Chances are parts per million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemotePlan {
+    /// Operations that it begins.
+    pub operations: u32,
+    /// Operations in a burst, at most.
+    pub burst: u32,
+    /// Longest pause between two bursts.
+    pub gap: Duration,
+    /// Bursts before which the process withdraws its region. It opens another with the next one.
+    pub withdraw: u32,
+    /// Operations with the handle of a region that may be withdrawn, and those with a wrong key.
+    pub mistakes: u32,
 }
 
 /// Hosts whose process starts again and again, under the same node ID, while those of the others
@@ -313,6 +330,7 @@ impl Options {
             star: false,
             sparse: false,
             churn: None,
+            remote: None,
             traffic: Traffic::none(),
             links: Links {
                 latency: Duration::from_micros(50),
@@ -495,7 +513,9 @@ impl Options {
         /// of 6,656 B.
         const FEW: usize = 16;
         const SLOTS: u64 = 8;
+        // Operations take up paths and buffers, too.
         let judged = self.links.rate.is_none()
+            && self.remote.is_none()
             && !self.port_unreachable
             && self.duplicates.is_empty()
             && self.nodes <= FEW

@@ -9,7 +9,7 @@ use suci_proto::time::{Duration, nanos};
 use suci_proto::wire::Mode;
 use suci_proto::{CLASSES, Config, Priority};
 
-use crate::options::{Consume, Drive, Faults, Links, Marks, Options, Step, Traffic};
+use crate::options::{Consume, Drive, Faults, Links, Marks, Options, RemotePlan, Step, Traffic};
 use crate::rng::Rng;
 use crate::steering;
 use churn::{churn, vast};
@@ -64,10 +64,12 @@ pub enum Profile {
     Vast,
     /// Programs finish channels, and use their numbers all the same.
     Channels,
+    /// Programs read and change memory of others.
+    Remote,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 21] = [
+pub const PROFILES: [(&str, Profile); 22] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -89,6 +91,7 @@ pub const PROFILES: [(&str, Profile); 21] = [
     ("churn", Profile::Churn),
     ("vast", Profile::Vast),
     ("channels", Profile::Channels),
+    ("remote", Profile::Remote),
 ];
 
 /// One seed in this many has 100 nodes when the seed chooses.
@@ -131,8 +134,11 @@ impl Profile {
             .iter()
             .map(|(_, profile)| *profile)
             .filter(|profile| {
-                use Profile::{Big, Churn, Crowd, Default, Incast, Vast};
-                !matches!(profile, Default | Big | Incast | Crowd | Churn | Vast)
+                use Profile::{Big, Churn, Crowd, Default, Incast, Remote, Vast};
+                !matches!(
+                    profile,
+                    Default | Big | Incast | Crowd | Churn | Vast | Remote
+                )
             })
             .collect();
         match rng.range(0, 100) {
@@ -174,6 +180,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Incast if rng.chance(50_000) => 1_000,
         Profile::Incast => rng.index(64, 200),
         Profile::Huge | Profile::Counters | Profile::Flow => rng.index(2, 4),
+        Profile::Remote => rng.index(2, 6),
         _ => rng.index(2, 9),
     });
     let mut run = base(seed, nodes.max(1), profile.name(), &mut rng);
@@ -189,6 +196,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Churn => churn(&mut run, &mut rng),
         Profile::Vast => vast(&mut run, &mut rng),
         Profile::Channels => channels(&mut run, &mut rng),
+        Profile::Remote => remote(&mut run, &mut rng),
         other => scripted(&mut run, other, &mut rng),
     }
     marks(&mut run, &mut Rng::new(seed, 11));
@@ -497,6 +505,39 @@ fn channels(run: &mut Options, rng: &mut Rng) {
         }
     }
     finishes(run, rng);
+}
+
+/// Draws a run with one-sided operations beside messages, under a mixture of faults.
+fn remote(run: &mut Options, rng: &mut Rng) {
+    let operations = rng.scale(20, 400);
+    let burst = rng.pick(&[1, 5, 20, 50]);
+    run.remote = Some(RemotePlan {
+        operations: u32::try_from(operations).unwrap_or(20),
+        burst: u32::try_from(burst).unwrap_or(1),
+        gap: Duration::from_nanos(nanos(run.faults_for) / (operations / burst + 1) + 2_000),
+        withdraw: rng.pick(&[0, 20_000, 200_000]),
+        mistakes: rng.pick(&[0, 20_000, 200_000]),
+    });
+    run.links.rate = run.links.rate.map(|rate| rate.max(20_000_000));
+    if rng.chance(700_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(200_000);
+    }
+    const KINDS: [Profile; 8] = [
+        Profile::Partition,
+        Profile::Restart,
+        Profile::Restart,
+        Profile::Pause,
+        Profile::Mtu,
+        Profile::Rebind,
+        Profile::Close,
+        Profile::Suspend,
+    ];
+    for kind in KINDS {
+        if rng.chance(200_000) {
+            steps(run, kind, rng);
+        }
+    }
 }
 
 /// Draws a run about one kind of fault, with a few ordinary ones.

@@ -227,6 +227,9 @@ impl World {
                 process.consume = Consume::Eager;
                 process.consumes_from = now;
                 process.paused_until = now;
+                if let Some(remote) = &mut process.remote {
+                    remote.wind_up(now);
+                }
                 // Messages that a program withheld are sent in the end.
                 for peer in core::mem::take(&mut process.withheld) {
                     let automatic = |o: &mut PeerOptions| o.manual_retransmission = false;
@@ -244,16 +247,18 @@ impl World {
     pub fn settle(&mut self) -> Result<(), Failure> {
         // Small buffers, long ways and programs that steer allow no more than a packet in each
         // round trip.
-        let packets = self.oracle.owed().div_ceil(PACKET);
+        let owed = self.oracle.owed() + self.remote.lock().owed();
+        let packets = owed.div_ceil(PACKET);
         let packets = u32::try_from(packets).unwrap_or(u32::MAX);
         let limit = self.now + self.options.mended_for + self.options.round_trip() * packets;
-        while self.now < limit && !(self.is_said() && self.oracle.is_settled()) {
+        while self.now < limit && !(self.is_said() && self.is_settled()) {
             self.run_for(Duration::from_millis(250))?;
         }
         self.audit()?;
         let at = self.now;
         self.oracle
             .finish()
+            .and_then(|()| self.remote.lock().finish())
             .map_err(|violation| Failure { at, violation })?;
         self.check_round_trips()?;
         self.check_quiet()?;
@@ -342,6 +347,18 @@ impl World {
         self.hosts
             .iter()
             .all(|it| it.process.is_none() || it.workload.next_at().is_none())
+    }
+
+    fn is_settled(&self) -> bool {
+        let ends = |it: &crate::world::Host| {
+            let remote = it
+                .process
+                .as_ref()
+                .and_then(|process| process.remote.as_ref());
+            remote.is_none_or(|remote| remote.next_at().is_none())
+        };
+        let operations = self.hosts.iter().all(ends) && self.remote.lock().is_settled();
+        operations && self.oracle.is_settled()
     }
 
     /// Returns the packets about `peer` that an idle process is allowed in `time`, and its peer's

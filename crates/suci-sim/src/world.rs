@@ -15,8 +15,10 @@ use crate::hostile::Hostile;
 use crate::network::Network;
 use crate::node::{Context, Process};
 use crate::options::{Consume, Drive, Options, Step};
+use crate::oracle::remote::SharedOracle;
 use crate::oracle::{Kind, Oracle, Spec, Violation};
 use crate::packet::{HostId, Packet, ProcId};
+use crate::remote::RemoteProgram;
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::socket::Fit;
@@ -101,6 +103,8 @@ pub struct World {
     /// For scenarios that are about certain packets.
     pub filter: Option<Filter>,
     pub(crate) hosts: Vec<Host>,
+    /// One-sided operations.
+    pub(crate) remote: SharedOracle,
     pub(crate) rng: Rng,
     pub(crate) hostile: Hostile,
     pub(crate) queue: crate::queue::Queue<Due>,
@@ -137,6 +141,7 @@ impl World {
             trace: Trace::new(print),
             filter: None,
             hosts,
+            remote: SharedOracle::new(options.nodes),
             rng,
             hostile: Hostile::new(seed),
             queue: crate::queue::Queue::default(),
@@ -149,6 +154,9 @@ impl World {
             mended: false,
             options,
         };
+        if world.options.remote.is_some() {
+            world.oracle.layers_send();
+        }
         if let Some(probe) = world.options.contact_probe() {
             world.oracle.judge_contacts(probe);
         }
@@ -253,7 +261,11 @@ impl World {
         if self.options.is_steady(host) {
             self.oracle.peers_stay(id);
         }
-        let config = self.config(host);
+        let mut config = self.config(host);
+        let remote = self.remote_program(id, node);
+        if let Some(remote) = &remote {
+            config.placement = remote.placement();
+        }
         if config.unattended {
             self.oracle.is_unattended(id);
         }
@@ -272,6 +284,7 @@ impl World {
             Err(error) => panic!("the simulator drew a bad configuration: {error}"),
         };
         let mut process = Process::new(id, host, engine, buffer, self.now);
+        process.remote = remote;
         process.drive = self.drive(host);
         process.consume = match cycled(&self.options.consumes, host) {
             Some(consume) if !self.mended => consume,
@@ -292,6 +305,18 @@ impl World {
         }
         self.begin_life(host, id);
         self.request(host, self.now);
+    }
+
+    /// Returns the one-sided operations of a new process. One that starts after the faults begins
+    /// only the last.
+    fn remote_program(&self, process: ProcId, node: u32) -> Option<RemoteProgram> {
+        let plan = self.options.remote?;
+        let (seed, oracle) = (self.options.seed, self.remote.clone());
+        let mut program = RemoteProgram::new(process, node, seed, plan, oracle, self.now);
+        if self.mended {
+            program.wind_up(self.now);
+        }
+        Some(program)
     }
 
     pub(crate) fn drive(&self, host: HostId) -> Drive {
@@ -398,6 +423,7 @@ impl World {
             computes: self.options.computes,
             interrupts: self.options.interrupts,
             audit_all: self.nodes.len() <= AUDIT_ALL,
+            mended: self.mended,
             order: &mut self.order,
             outbox: &mut self.outbox,
         };
@@ -600,6 +626,7 @@ impl World {
         let mut process = it.process.take()?;
         it.past.append(&mut process.log);
         self.oracle.process_stopped(process.id, self.now);
+        self.remote.lock().process_stopped(process.id);
         self.trace.note(
             self.now,
             8 ^ u64::from(process.id) << 8,

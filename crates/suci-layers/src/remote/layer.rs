@@ -19,6 +19,13 @@ const BUDGET: usize = 256;
 /// The result of an operation.
 pub type Outcome = Result<Option<u64>, OperationError>;
 
+/// The fate of a message that was offered to the engine.
+enum Offered {
+    Taken,
+    Later,
+    Never,
+}
+
 /// One-sided operations of one engine: those of others at this node's regions, and the program's at
 /// regions of others.
 #[derive(Debug)]
@@ -67,8 +74,9 @@ impl Layer {
     /// Takes what the engine has for the layer. Returns the node whose operations ended.
     fn on_input(&mut self, input: RemoteInput, engine: &mut Engine) -> Option<NodeId> {
         match input {
+            RemoteInput::Last(from, message) => self.on_message(from, &message, true),
             RemoteInput::Message(from, message) => {
-                self.on_message(from, &message);
+                self.on_message(from, &message, false);
                 if !self.target.takes(from.node) {
                     engine.hold_remote(from.node, true);
                     self.held.insert(from.node);
@@ -93,12 +101,13 @@ impl Layer {
                 return Some(node);
             }
             // It may answer again.
-            RemoteInput::Up(_) | RemoteInput::Lost(..) => {}
+            RemoteInput::Lost(..) => {}
         }
         None
     }
 
-    fn on_message(&mut self, from: Source, message: &Message) {
+    /// Handles a message; `is_last` if its session is over.
+    fn on_message(&mut self, from: Source, message: &Message, is_last: bool) {
         let payload = &message.payload;
         let (total, body) = match payload.placed() {
             Some(total) => (total, Body::Placed),
@@ -110,31 +119,36 @@ impl Layer {
             user_header: &message.user_header,
             total,
         };
-        match message.channel.carries_remote() {
-            true => self.target.on_request(from, &description, body),
-            false => self.initiator.on_reply(from.node, &description, body),
+        match (message.channel.carries_remote(), is_last) {
+            (true, false) => self.target.on_request(from, &description, body),
+            (true, true) => self.target.on_last_request(from, &description, body),
+            (false, _) => self.initiator.on_reply(from.node, &description, body),
         }
     }
 
     /// Sends requests and answers, as far as the engine's queues have room. Adds the nodes that the
     /// engine does not know any more to `ended`.
     fn send(&mut self, engine: &mut Engine, now: Instant, ended: &mut Vec<NodeId>) {
-        let known = ended.len();
-        let mut send = |to, message: &Outgoing| match engine.send(now, to, message.clone()) {
-            Ok(_) => true,
-            Err(SendError::WouldBlock(_) | SendError::Unread(_) | SendError::Suspended { .. }) => {
-                false
-            }
-            Err(_) => {
-                ended.push(to);
-                true
-            }
+        let mut offer = |to, message: &Outgoing| match engine.send(now, to, message.clone()) {
+            Ok(_) => Offered::Taken,
+            Err(SendError::UnknownPeer(_) | SendError::Closed) => Offered::Never,
+            // Room, channels or the session may come again.
+            Err(_) => Offered::Later,
         };
-        self.target.transmit(&mut send);
-        self.initiator.transmit(&mut send);
-        for node in ended.iter().skip(known) {
+        let done = |offered| !matches!(offered, Offered::Later);
+        self.target.transmit(|to, message| done(offer(to, message)));
+        let mut gone = Vec::new();
+        self.initiator.transmit(|to, message| {
+            let offered = offer(to, message);
+            if matches!(offered, Offered::Never) {
+                gone.push(to);
+            }
+            done(offered)
+        });
+        for node in gone {
             // No answer comes.
-            self.initiator.ended(*node);
+            self.initiator.ended(node);
+            ended.push(node);
         }
         let target = &self.target;
         self.held.retain(|node| {

@@ -195,10 +195,15 @@ impl Target {
 
     /// Applies a request of a session that is over, as far as it changes memory. Nobody awaits a
     /// reply.
-    pub fn on_last_request(&mut self, message: &Description<'_>, body: Body<'_>) {
+    pub fn on_last_request(&mut self, from: Source, message: &Description<'_>, body: Body<'_>) {
+        let placed = match (body, self.initiators.get_mut(&from)) {
+            (Body::Placed, Some(state)) => state.placed.pop_front(),
+            _ => None,
+        };
         let request = Request::read(message.kind, message.user_header, message.total);
         if let Ok(Request::Access(access)) = request
             && !matches!(access.action, Action::Get { .. })
+            && !matches!(placed, Some(Placed::Nowhere(_)))
         {
             // An error has no effect, and nobody to hear of it.
             _ = self.apply(&access, body);

@@ -16,6 +16,7 @@ mod credit;
 mod finish;
 mod first;
 mod receiver;
+pub mod remote;
 mod sender;
 mod session;
 mod suspension;
@@ -79,6 +80,8 @@ pub enum Kind {
     Overrun,
     /// Packets go on although no process has anything to send.
     Chatter,
+    /// A one-sided operation was not applied as it should be.
+    Remote,
     /// The engine panicked.
     Panic,
 }
@@ -304,6 +307,8 @@ pub struct Oracle {
     /// Processes by node, in the order of their starts.
     by_node: BTreeMap<u32, Vec<ProcId>>,
     shaken: bool,
+    /// Layers send messages, too, which the oracle does not see.
+    has_layers: bool,
     /// How often the sessions of all processes came up, were lost or ended.
     link_changes: u64,
     delivered: u64,
@@ -393,6 +398,11 @@ impl Oracle {
     #[must_use]
     pub fn link_changes(&self) -> u64 {
         self.link_changes
+    }
+
+    /// Notes that layers send messages in this run.
+    pub fn layers_send(&mut self) {
+        self.has_layers = true;
     }
 
     /// Notes a fault of a process or of the whole network: peers may be lost from now on.

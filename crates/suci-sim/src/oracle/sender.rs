@@ -161,7 +161,8 @@ impl Oracle {
         self.links.insert((process, node.0), Link::Idle);
         // By channel, the last message of the session that is named.
         let mut streams = BTreeMap::new();
-        for outcome in outcomes {
+        // The oracle knows nothing of messages of other layers.
+        for outcome in outcomes.iter().filter(|it| it.channel.is_user()) {
             let MessageOutcome {
                 channel,
                 number,
