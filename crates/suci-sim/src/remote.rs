@@ -186,9 +186,17 @@ impl RemoteProgram {
             None => self.watches_at = Some(now + WATCH_AFTER),
             Some(at) if at <= now => {
                 self.watches_at = Some(now + WATCH_AFTER);
-                self.watched.extend(self.layer.lock().initiator.targets());
-                for node in &self.watched {
-                    engine.await_member(now, *node, true);
+                let awaited: BTreeSet<NodeId> = {
+                    let layer = self.layer.lock();
+                    let open = self.open.iter();
+                    open.filter_map(|operation| layer.initiator.awaited(*operation))
+                        .flatten()
+                        .collect()
+                };
+                for node in awaited {
+                    if self.watched.insert(node) {
+                        engine.await_member(now, node, true);
+                    }
                 }
             }
             _ => {}

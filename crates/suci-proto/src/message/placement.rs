@@ -49,7 +49,6 @@ impl PlacedBy {
     pub fn is_some(&self) -> bool {
         self.0.is_some()
     }
-
 }
 
 impl fmt::Debug for PlacedBy {
