@@ -123,7 +123,7 @@ impl RemoteProgram {
     }
 
     fn serve_now(&mut self, engine: &mut Engine, now: Instant) {
-        let served = self.layer.serve(engine, now);
+        let served = self.layer.serve(engine, now, || true);
         self.waits = served.waits;
         let mut oracle = self.oracle.lock();
         for node in served.ended {

@@ -213,14 +213,20 @@ impl SharedLayer {
     }
 
     /// Serves other nodes' operations at this node, takes the answers to this node's, and sends.
-    /// Call it again at once if [`Engine::has_remote_input`].
+    /// Takes no more messages of open sessions once `has_time` returns false. Call it again at once
+    /// if [`Engine::has_remote_input`].
     ///
     /// It sends only when the layer knows of each session that ended. Otherwise an answer to a
     /// request of an ended session would go into the next one. A new process numbers its operations
     /// as the one before it did, and would take it for the answer to one of its own.
-    pub fn serve(&self, engine: &mut Engine, now: Instant) -> Served {
+    pub fn serve(
+        &self,
+        engine: &mut Engine,
+        now: Instant,
+        mut has_time: impl FnMut() -> bool,
+    ) -> Served {
         let (mut ended, mut taken) = (Vec::new(), 0);
-        while taken < BUDGET || engine.has_remote_news() {
+        while engine.has_remote_news() || (taken < BUDGET && has_time()) {
             taken += 1;
             // Taking a message may ask the layer where the next one goes, so the layer is locked
             // only afterwards.

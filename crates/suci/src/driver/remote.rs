@@ -1,13 +1,22 @@
 //! One-sided operations.
 
 use super::Driver;
+use crate::clock::Clock;
+use std::time::Duration;
+
+/// The time after which a cycle takes no more operations. Their answers must leave, and other
+/// messages wait.
+const TIME: Duration = Duration::from_micros(500);
 
 impl Driver {
     /// Serves other nodes' operations at this node, takes the answers to this node's, and sends.
     /// If more came than one call takes, the next cycle is due at once.
     #[cold]
     pub(crate) fn serve_remote(&mut self) {
-        let served = self.places.remote.serve(&mut self.engine, self.now);
+        let began = Clock.now();
+        let has_time = || Clock.now().since(began) <= TIME;
+        let layer = &self.places.remote;
+        let served = layer.serve(&mut self.engine, self.now, has_time);
         self.remote_waits = served.waits;
     }
 }
