@@ -136,7 +136,8 @@ fn request(target: &mut Target, message: &Description<'_>, payload: &[u8]) {
     }
     let body = match target.place(SESSION, message) {
         PlaceDecision::Direct(placement) => {
-            assert!(placement.write(0, payload));
+            // The bytes of a put that breaks a rule go nowhere.
+            placement.write(0, payload);
             Body::Placed
         }
         PlaceDecision::AfterEarlier | PlaceDecision::Buffer => Body::Bytes(payload),
