@@ -180,8 +180,7 @@ impl LentBuffer<'_> {
         self.places.lock().taken_by
     }
 
-    /// Withdraws the buffer and returns it. A message that
-    /// uses it loses its bytes there, unless
+    /// Withdraws the buffer and returns it. A message that uses it loses its bytes there, unless
     /// [`Engine::take_back`](suci_proto::Engine::take_back) moved them.
     pub(crate) fn withdraw(&mut self) -> &mut [u8] {
         self.places.lends.store(false, Ordering::Relaxed);

@@ -29,7 +29,7 @@ const TRANSPORTS: [&str; 6] = [
     "tcp-torus",
 ];
 
-/// Those that connect each process to each other.
+/// The transports that connect each process with each other one.
 const DIRECT: [&str; 2] = ["suci", "tcp-complete"];
 
 /// Processes of the applications.

@@ -1,4 +1,4 @@
-/* What fm.h says, between two nodes. */
+/* Two nodes test the promises of fm.h. */
 #include "../c/check.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static void on_answer(uint64_t i0, uint64_t i1, uint64_t i2, uint64_t i3)
     answers++;
 }
 
-/* What a handler must not do. */
+/* A handler makes calls that are forbidden to handlers. */
 static void on_misuse(const void *buf, size_t size)
 {
     (void)buf;
@@ -195,8 +195,8 @@ static void bytes(int other)
     until(bytes_came == sum);
 }
 
-/* Both nodes send until the queues are full, and handle nothing before. A queue is never full if the
- * other node already handles messages as fast as this one sends. */
+/* Both nodes send until the queues are full, and handle nothing before. A queue is never full
+ * if the other node already handles messages as fast as this one sends. */
 static void flood(int other)
 {
     static char block[100000];

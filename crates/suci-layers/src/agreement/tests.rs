@@ -123,7 +123,11 @@ fn joined(ranks: impl Iterator<Item = usize>, seed: u64) -> Knowledge {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 6_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn members_that_are_left_agree_whoever_dies_when(

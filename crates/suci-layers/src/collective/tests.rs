@@ -139,7 +139,11 @@ fn arguments() -> impl Strategy<Value = (usize, usize, usize, u64, bool)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_barrier_ends_for_nobody_before_all_began((size, late, _, seed, _) in arguments()) {
@@ -204,7 +208,10 @@ proptest! {
     fn parts_come_together_in_order(
         (size, root, length, seed, equal) in arguments(),
     ) {
-        let elements = |rank: usize| if equal { length } else { (length + rank * 7) % (length + 9) };
+        let elements = |rank: usize| match equal {
+            true => length,
+            false => (length + rank * 7) % (length + 9),
+        };
         let lengths: Vec<_> = (0..size).map(|rank| 8 * elements(rank)).collect();
         let all: Vec<_> = (0..size).flat_map(|rank| input(rank, elements(rank))).collect();
         let own = |place: Place| bytes_of(&input(place.rank, elements(place.rank)));

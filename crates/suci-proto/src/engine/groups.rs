@@ -48,7 +48,7 @@ impl Engine {
         let (session, message) = received?;
         self.dirty.add(key);
         self.yields_since = None;
-        let bytes = message.payload.len() as u64;
+        let bytes = message.payload.received();
         peer.count_received(1, bytes, &mut self.shared.counters);
         Some((session, message))
     }

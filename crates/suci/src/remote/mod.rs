@@ -379,10 +379,9 @@ impl Remote<'_> {
     ) -> Result<OperationId, RemoteFailure> {
         let begin = |initiator: &mut Initiator| {
             let memory = Arc::clone(&into.memory) as Arc<dyn Memory>;
-            let layout_of_result = at.clone();
             let into = Destination {
                 memory,
-                layout: layout_of_result,
+                layout: at.clone(),
             };
             initiator.get(from, layout.clone(), into)
         };
