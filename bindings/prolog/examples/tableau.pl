@@ -149,12 +149,36 @@ part(0, Socket, Workers, Root) :-
     list_to_assoc([Root-unknown], Graph),
     collect(Socket, 1, Graph, Complete),
     forall(between(1, Workers, Worker), datagram_write(Socket, Worker, stop)),
+    forall(between(1, Workers, _), await(Socket, stopped)),
+    forall(between(1, Workers, Worker), datagram_write(Socket, Worker, close)),
     answer(Complete, Root).
 part(ID, Socket, Workers, _) :-
     forall(( between(0, Workers, Other), Other =\= ID ), datagram_through(Socket, Other)),
     empty_assoc(Seen),
     work(Socket, Workers, Seen, 0, Expanded),
+    stop(Socket),
     format(user_error, "worker ~d expanded ~D states~n", [ID, Expanded]).
+
+%   stop(+Socket): ends together with the others. States that their owners saw before may still be
+%   on their way: nobody closes before all of them have arrived.
+
+stop(Socket) :-
+    ignore(datagram_ready(Socket, 0, 0)),
+    suci_flush(Socket, 60),
+    datagram_write(Socket, 0, stopped),
+    await(Socket, close).
+
+%   await(+Socket, +Message): reads until Message comes.
+
+await(Socket, Message) :-
+    (   datagram_read(Socket, _, Read)
+    ->  (   Read == Message
+        ->  true
+        ;   await(Socket, Message)
+        )
+    ;   ignore(datagram_ready(Socket, 1, 0)),
+        await(Socket, Message)
+    ).
 
 owner(State, Workers, Owner) :-
     variant_sha1(State, Hash),
