@@ -114,6 +114,8 @@ pub(crate) struct Driver {
     pub(crate) places: Arc<Places>,
     /// Messages of one-sided operations wait for room.
     remote_waits: bool,
+    /// It had one-sided operations.
+    pub(crate) served_remote: bool,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
@@ -154,6 +156,7 @@ impl Driver {
             wakes: None,
             places,
             remote_waits: false,
+            served_remote: false,
         }
     }
 

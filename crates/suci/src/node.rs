@@ -4,9 +4,8 @@ mod active;
 mod calls;
 mod groups;
 mod receive;
+mod remote;
 mod select;
-
-pub(crate) use receive::wait_to_take;
 
 use crate::batch::Batch;
 use crate::builder::{Fixed, NodeBuilder, Opened};
@@ -112,11 +111,6 @@ impl Node {
 
     pub(crate) fn enter(&self) -> Result<DriverGuard<'_>, Error> {
         self.core.enter()
-    }
-
-    /// The memory that its messages may be put into, and one-sided operations.
-    pub(crate) fn places(&self) -> &Places {
-        &self.places
     }
 
     /// Enters a call that needs an open node. It first sends the messages that waited for the next
@@ -590,7 +584,7 @@ fn send_when_possible(
 }
 
 /// As [`wait_on`], in a call that waits for room in a queue.
-pub(crate) fn wait_for_progress(
+fn wait_for_progress(
     driver: &mut DriverGuard<'_>,
     deadline: Deadline,
     wait: WaitPolicy,

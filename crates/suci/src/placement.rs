@@ -1,11 +1,12 @@
 //! Memory that a node names for messages as they begin: the buffer of a call that receives into it,
 //! and that of one-sided operations.
 
+use crate::shared::Sleepers;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use suci_layers::remote::{Layer, Regions, SharedLayer};
+use suci_layers::remote::{Layer, OperationId, Regions, SharedLayer};
 use suci_proto::message::IncomingInfo;
 use suci_proto::types::{NodeId, Source};
 use suci_proto::{LentMemory, Place, Placement, ReceiveBuffer};
@@ -17,6 +18,16 @@ pub(crate) struct Places {
     lends: AtomicBool,
     buffer: Arc<Mutex<CallBuffer>>,
     pub(crate) remote: SharedLayer,
+    /// Threads that wait for one-sided operations of a shared node.
+    pub(crate) remote_waiters: Sleepers<AwaitedOfLayer>,
+}
+
+/// The thing that a thread waits for at the layer of one-sided operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AwaitedOfLayer {
+    /// Room for a request.
+    Room,
+    Result(OperationId),
 }
 
 /// The buffer of the call that receives now, if one does.
@@ -52,12 +63,22 @@ impl Places {
             lends: AtomicBool::new(false),
             buffer: Arc::default(),
             remote: SharedLayer::new(regions),
+            remote_waiters: Sleepers::new(),
         }
     }
 
     /// One-sided operations. The engine locks them too, when a message begins.
     pub(crate) fn remote(&self) -> MutexGuard<'_, Layer> {
         self.remote.lock()
+    }
+
+    /// Wakes the threads that wait for one-sided operations and may go on. Call it after the layer
+    /// was served.
+    pub(crate) fn wake_waiters(&self) {
+        self.remote_waiters.wake_those(|awaited| match awaited {
+            AwaitedOfLayer::Room => true,
+            AwaitedOfLayer::Result(operation) => self.remote().is_complete(operation),
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, CallBuffer> {

@@ -111,7 +111,7 @@ impl Work {
         for time in 0..times {
             match self {
                 Self::Put(to, data) => {
-                    let mut remote = node.remote();
+                    let remote = node.remote();
                     remote.put(to, 0, data.clone())?;
                     remote.quiet()?;
                 }

@@ -178,6 +178,12 @@ impl Layer {
         self.done.remove(&operation)
     }
 
+    /// Returns true if an operation has a result that was not taken.
+    pub fn is_complete(&mut self, operation: OperationId) -> bool {
+        self.collect();
+        self.done.contains_key(&operation)
+    }
+
     fn collect(&mut self) {
         let initiator = &mut self.initiator;
         let complete = core::iter::from_fn(|| initiator.poll_completion());

@@ -18,5 +18,7 @@ impl Driver {
         let layer = &self.places.remote;
         let served = layer.serve(&mut self.engine, self.now, has_time);
         self.remote_waits = served.waits;
+        self.served_remote = true;
+        self.places.wake_waiters();
     }
 }

@@ -180,7 +180,7 @@ impl Node {
 
 /// Waits until `take` finds something, after it has found nothing so far; returns nothing if the
 /// deadline comes first.
-pub(crate) fn wait_to_take<T>(
+pub(super) fn wait_to_take<T>(
     driver: &mut DriverGuard<'_>,
     deadline: Deadline,
     wait: WaitPolicy,

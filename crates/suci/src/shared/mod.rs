@@ -15,6 +15,7 @@
 //! | `unanswered` | announced messages that keep receiving calls waiting |
 //! | `verbs` | the operations of handles on this state, without waiting |
 //! | `receive` | taking messages and events |
+//! | `remote` | one-sided operations |
 //! | `thread` | the I/O thread, which owns the driver of its shard |
 //! | `wakes` | the end of a call's wait by another thread or a signal handler |
 //! | `readiness`, `descriptor` | the descriptor for the program's own epoll |
@@ -32,6 +33,7 @@ mod inner;
 mod parker;
 mod readiness;
 mod receive;
+mod remote;
 mod reply;
 mod ring;
 mod select;
@@ -50,7 +52,6 @@ pub(crate) use shard::owner;
 pub(crate) use sleepers::Sleepers;
 
 use crate::budget::Warning;
-use crate::builder::Fixed;
 use crate::builder::Opened;
 use crate::clock::Deadline;
 use crate::driver::Driver;
@@ -136,11 +137,6 @@ impl SharedNode {
     #[must_use]
     pub fn id(&self) -> NodeId {
         self.inner.fixed.id
-    }
-
-    /// The properties that never change.
-    pub(crate) fn fixed(&self) -> &Fixed {
-        &self.inner.fixed
     }
 
     /// The local address, with the port that the system chose.

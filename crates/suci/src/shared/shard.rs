@@ -18,6 +18,7 @@ use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
+use crate::placement::Places;
 use crate::sys::{EventFd, IdentifiedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
@@ -105,6 +106,10 @@ pub(crate) struct Shard {
     /// Calls were cancelled, and the ring had no room to say so.
     pub(super) cancelled: AtomicBool,
     pub(super) events: Mutex<Events>,
+    /// The thread's one-sided operations.
+    pub(super) places: Arc<Places>,
+    /// The program entered requests into their layer.
+    pub(super) asks_remote: AtomicBool,
     pub(super) unanswered: Unanswered,
     /// No call gets past its check any more.
     pub(super) closing: AtomicBool,
@@ -153,6 +158,8 @@ impl Shard {
             replies_wait: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             events: Mutex::new(Events::default()),
+            places: Arc::clone(&driver.places),
+            asks_remote: AtomicBool::new(false),
             unanswered: Unanswered::new(driver.engine.max_unannounced()),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -249,6 +256,18 @@ impl Shard {
             }
             false => BTreeSet::new(),
         }
+    }
+
+    /// The thread sends the requests that the program entered into the layer of one-sided
+    /// operations.
+    pub(super) fn serve_remote(&self) {
+        self.asks_remote.store(true, Ordering::Release);
+        self.unpark();
+    }
+
+    /// Whether the program entered such requests since.
+    pub(super) fn take_remote_asked(&self) -> bool {
+        self.asks_remote.load(Ordering::Relaxed) && self.asks_remote.swap(false, Ordering::Acquire)
     }
 
     /// Wakes the thread if it sleeps. Call it after the change.
@@ -479,6 +498,7 @@ impl Shard {
     pub(super) fn wake_all(&self) {
         self.command_room.wake();
         self.wants.wake();
+        self.places.remote_waiters.wake();
         self.gates().values().for_each(|gate| gate.room.wake());
     }
 }

@@ -200,7 +200,8 @@ impl Worker {
         }
     }
 
-    /// Executes commands of the handles, [`MAX_DATAGRAMS`] at most. Returns how many.
+    /// Executes commands of the handles, [`MAX_DATAGRAMS`] at most, and takes their one-sided
+    /// operations. Returns how much there was to do.
     fn take_commands(&mut self) -> usize {
         let mut count = 0;
         // A command that comes after this line may still be taken below. `urgent` then stays set,
@@ -220,6 +221,12 @@ impl Worker {
         }
         if count > 0 {
             self.ending.shard().command_room.wake();
+        }
+        // Requests that come after this line may be sent now; the next call then finds none.
+        if self.ending.shard().take_remote_asked() {
+            self.driver.read_clock();
+            self.driver.serve_remote();
+            count += 1;
         }
         count
     }
@@ -288,8 +295,8 @@ impl Worker {
             };
             match offered {
                 Ok(()) => account.kept.change(class, |kept| kept.minus(size)),
-                // The gate let it in before it knew of the suspension, of unread messages, or the
-                // channel's new class: it is accepted, and kept.
+                // The gate let it in before it knew of the suspension, of unread messages, of the
+                // channel's new class, or of one-sided operations: it is accepted, and kept.
                 Err(
                     Error::WouldBlock { message, .. }
                     | Error::Unread { message, .. }
@@ -297,7 +304,9 @@ impl Worker {
                 ) => {
                     let held = || driver.engine.queued_by_class(to).get(class);
                     debug_assert!(
-                        account.gate.has_classes() || account.gate.admits(held(), size),
+                        account.gate.has_classes()
+                            || driver.served_remote
+                            || account.gate.admits(held(), size),
                         "where the gate has room the engine has"
                     );
                     let deferred = DeferredMessage::new(class, message.into_outgoing(), call, now);
@@ -540,6 +549,7 @@ impl Worker {
             let room = *refused_left && !lock(&shard.events).more;
             let asked = !shard.commands.is_empty()
                 || !shard.forwarded.is_empty()
+                || shard.asks_remote.load(Ordering::Relaxed)
                 || shard.asks_room.load(Ordering::Relaxed);
             !refill && !room && !asked && !shard.closing.load(Ordering::Relaxed)
         };

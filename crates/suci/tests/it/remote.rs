@@ -1,17 +1,24 @@
 //! One-sided operations between real nodes.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, builder, introduce, pair};
+use crate::common::{LONG, builder, introduce, pair, shared_pair};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use suci::remote::{
-    AtomicOp, Cause, Layout, OperationError, Region, RemoteErrorKind, RemoteFailure, RemoteRegion,
-    Rights, Signal, SignalUpdate, Width,
+    AtomicOp, Cause, Layout, OperationError, Region, Remote, RemoteErrorKind, RemoteFailure,
+    RemoteNode, RemoteRegion, Rights, Signal, SignalUpdate, Width,
 };
-use suci::{Error, Node, NodeId};
+use suci::{Error, Node, NodeId, SharedNode};
 
 const ALL: fn() -> Rights = || Rights::READ | Rights::WRITE | Rights::ATOMIC;
+
+/// Two nodes that threads serve, and a region of `bytes` of the second.
+fn with_shared_nodes(bytes: usize, use_it: impl FnOnce(&SharedNode, &RemoteRegion, &Region)) {
+    let (a, b) = shared_pair();
+    let region = b.allocate_region(bytes, ALL()).unwrap();
+    use_it(&a, &region.handle(), &region);
+}
 
 /// A node that only waits, in a thread, and its region of `bytes`; it waits while `use_it` runs.
 fn with_target(bytes: usize, use_it: impl FnOnce(&mut Node, &RemoteRegion, &Region)) {
@@ -41,10 +48,9 @@ fn pattern(seed: u8, length: usize) -> Vec<u8> {
 
 #[test]
 fn bytes_are_put_and_got_whatever_their_length() {
-    with_target(5 << 20, |a, handle, region| {
+    fn put_and_get(remote: &Remote<'_, impl RemoteNode>, handle: &RemoteRegion, region: &Region) {
         for (seed, length) in (1..).zip([0, 1, 8, 1_000, 1_500, 65_536, 300_000, 4 << 20]) {
             let bytes = pattern(seed, length);
-            let mut remote = a.remote().limit(LONG);
             remote.put(handle, 24, bytes.clone()).unwrap();
             remote.quiet().unwrap();
             let mut there = vec![0; length];
@@ -54,13 +60,18 @@ fn bytes_are_put_and_got_whatever_their_length() {
             remote.get(handle, 24, &mut got).unwrap();
             assert!(got == bytes, "get of {length} bytes");
         }
+    }
+    with_target(5 << 20, |a, handle, region| {
+        put_and_get(&a.remote().limit(LONG), handle, region);
+    });
+    with_shared_nodes(5 << 20, |a, handle, region| {
+        put_and_get(&a.remote().limit(LONG), handle, region);
     });
 }
 
 #[test]
 fn layouts_signals_and_atomics_have_their_effect() {
-    with_target(4096, |a, handle, region| {
-        let mut remote = a.remote().limit(LONG);
+    fn change(remote: &Remote<'_, impl RemoteNode>, handle: &RemoteRegion, region: &Region) {
         let every_other = Layout::strided(64, 2, 4, 3).unwrap();
         let signal = Signal {
             offset: 8,
@@ -75,22 +86,33 @@ fn layouts_signals_and_atomics_have_their_effect() {
         let swap = AtomicOp::Swap(9);
         let before = remote.fetch_atomic(handle, 8, Width::Bits32, swap);
         assert_eq!(before.unwrap(), 100);
+        remote.fence(handle.node).unwrap();
         let mut got = [0; 6];
         remote.get_layout(handle, every_other, &mut got).unwrap();
         assert_eq!(got, data);
         assert_eq!(region.atomic(8, Width::Bits64, AtomicOp::Fetch).unwrap(), 9);
+    }
+    with_target(4096, |a, handle, region| {
+        change(&a.remote().limit(LONG), handle, region);
+    });
+    with_shared_nodes(4096, |a, handle, region| {
+        change(&a.remote().limit(LONG), handle, region);
     });
 }
 
 #[test]
 fn operations_that_were_begun_overlap_and_are_waited_for() {
-    with_target(1 << 20, |a, handle, region| {
-        region.write(0, &pattern(3, 1 << 20)).unwrap();
-        let local = a.allocate_region(1 << 20, Rights::READ).unwrap();
+    const LENGTH: usize = 1 << 20;
+    fn overlap(
+        remote: &Remote<'_, impl RemoteNode>,
+        handle: &RemoteRegion,
+        region: &Region,
+        local: &Region,
+    ) {
+        region.write(0, &pattern(3, LENGTH)).unwrap();
         let part = |n: u64| Layout::contiguous(n * 65_536, 65_536).unwrap();
-        let mut remote = a.remote().limit(LONG);
         let begun: Vec<_> = (0..16)
-            .map(|n| remote.begin_get(handle, part(n), &local, part(n)).unwrap())
+            .map(|n| remote.begin_get(handle, part(n), local, part(n)).unwrap())
             .collect();
         let add = AtomicOp::Add(1);
         let last = remote
@@ -100,10 +122,69 @@ fn operations_that_were_begun_overlap_and_are_waited_for() {
             assert_eq!(remote.wait(operation).unwrap(), None);
         }
         while remote.test(last).unwrap().is_none() {}
-        let mut got = vec![0; 1 << 20];
+        let mut got = vec![0; LENGTH];
         local.read(0, &mut got).unwrap();
-        assert!(got == pattern(3, 1 << 20));
+        assert!(got == pattern(3, LENGTH));
+    }
+    with_target(LENGTH, |a, handle, region| {
+        let local = a.allocate_region(LENGTH, Rights::READ).unwrap();
+        overlap(&a.remote().limit(LONG), handle, region, &local);
     });
+    with_shared_nodes(LENGTH, |a, handle, region| {
+        let local = a.allocate_region(LENGTH, Rights::READ).unwrap();
+        overlap(&a.remote().limit(LONG), handle, region, &local);
+    });
+}
+
+/// More puts than the queues take, so that threads wait for room; each thread sees its own in
+/// order.
+#[test]
+fn threads_of_a_shared_node_operate_at_the_same_time() {
+    const EACH: u64 = 50;
+    let a = builder(0).send_queue(1 << 20).open_threads(2).unwrap();
+    let targets: Vec<_> = (1..=3)
+        .map(|id| builder(id).open_threads(1).unwrap())
+        .collect();
+    for target in &targets {
+        a.add_peer(target.id(), target.local_addr()).unwrap();
+        target.add_peer(a.id(), a.local_addr()).unwrap();
+    }
+    let nodes = || targets.iter().chain([&a]);
+    let regions: Vec<_> = nodes()
+        .map(|node| node.allocate_region(1 << 20, ALL()).unwrap())
+        .collect();
+    let remote = a.remote().limit(LONG);
+    let bytes = |thread: u8| pattern(thread, 200_000);
+    let work = |thread: u8| {
+        let at = 64 + u64::from(thread) * 200_000;
+        for turn in 0..EACH {
+            for region in &regions {
+                remote.put(&region.handle(), at, bytes(thread)).unwrap();
+                let add = AtomicOp::Add(1);
+                remote
+                    .atomic(&region.handle(), 0, Width::Bits64, add)
+                    .unwrap();
+            }
+            let one = &regions[usize::from(thread) % regions.len()];
+            let before = remote.fetch_add(&one.handle(), 8, 1).unwrap();
+            assert!(before >= turn);
+        }
+        remote.quiet().unwrap();
+        for region in &regions {
+            let mut there = vec![0; 200_000];
+            region.read(at, &mut there).unwrap();
+            assert!(there == bytes(thread));
+        }
+    };
+    thread::scope(|scope| {
+        for number in 0..4 {
+            scope.spawn(move || work(number));
+        }
+    });
+    for region in &regions {
+        let sum = region.atomic(0, Width::Bits64, AtomicOp::Fetch).unwrap();
+        assert_eq!(sum, 4 * EACH);
+    }
 }
 
 fn kind(failure: RemoteFailure) -> RemoteErrorKind {
@@ -128,7 +209,7 @@ fn f04_a_target_checks_key_rights_and_bounds() {
                 b.poll(Duration::from_millis(1)).unwrap();
             }
         });
-        let mut remote = a.remote().limit(LONG);
+        let remote = a.remote().limit(LONG);
         let mut bytes = [0; 10];
         let wrong = RemoteRegion {
             key: handle.key ^ 1,
@@ -161,7 +242,7 @@ fn f04_a_target_checks_key_rights_and_bounds() {
 fn a_node_uses_its_own_regions_as_those_of_others() {
     let mut a = builder(0).open().unwrap();
     let region = a.allocate_region(200_000, ALL()).unwrap();
-    let mut remote = a.remote().limit(LONG);
+    let remote = a.remote().limit(LONG);
     remote
         .put(&region.handle(), 0, pattern(1, 200_000))
         .unwrap();
@@ -181,7 +262,7 @@ fn targets_are_served_without_their_program() {
         b.allocate_region(64, ALL()).unwrap(),
         shared.allocate_region(64, ALL()).unwrap(),
     ];
-    let mut remote = a.remote().limit(LONG);
+    let remote = a.remote().limit(LONG);
     for region in &regions {
         for turn in 0..20 {
             assert_eq!(remote.fetch_add(&region.handle(), 0, 1).unwrap(), turn);
@@ -225,7 +306,7 @@ fn f17_the_end_of_a_session_ends_its_operations() {
     let (mut a, b) = pair();
     let region = b.allocate_region(64, ALL()).unwrap();
     let handle = region.handle();
-    let mut remote = a.remote().limit(LONG);
+    let remote = a.remote().limit(LONG);
     assert_eq!(remote.fetch_add(&handle, 0, 1).unwrap(), 0);
     let operation = remote.begin_fetch_atomic(&handle, 0, Width::Bits64, AtomicOp::Fetch);
     let operation = operation.unwrap();
@@ -253,11 +334,61 @@ fn f17_the_end_of_a_session_ends_its_operations() {
 }
 
 #[test]
+fn operations_of_a_shared_node_end_with_the_session_or_the_node() {
+    let (a, b) = shared_pair();
+    let region = b.allocate_region(64, ALL()).unwrap();
+    let handle = region.handle();
+    let remote = a.remote().limit(LONG);
+    assert_eq!(remote.fetch_add(&handle, 0, 1).unwrap(), 0);
+    a.peer(handle.node).suspend().unwrap();
+    let suspended = remote.fetch_add(&handle, 0, 1).unwrap_err();
+    assert!(matches!(suspended, RemoteFailure::Suspended(_)));
+    a.peer(handle.node).resume().unwrap();
+    let unknown = RemoteRegion {
+        node: NodeId(99),
+        ..handle
+    };
+    let failed = remote.put(&unknown, 0, "x").unwrap_err();
+    assert!(matches!(failed, RemoteFailure::Node(Error::UnknownPeer(_))));
+    remote.put(&handle, 60, "behind the end").unwrap();
+    assert_eq!(
+        kind(remote.quiet().unwrap_err()),
+        RemoteErrorKind::OutOfBounds
+    );
+    remote.quiet().unwrap();
+    let begun = remote.begin_fetch_atomic(&handle, 0, Width::Bits64, AtomicOp::Fetch);
+    let begun = begun.unwrap();
+    drop(b);
+    match remote.wait(begun) {
+        // It was answered before the node closed.
+        Ok(Some(1)) => {}
+        Err(RemoteFailure::Operation(error)) => assert_eq!(error.cause, Cause::Ended),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(remote.wait(begun), Err(RemoteFailure::Taken)));
+    let limit = Duration::from_millis(300);
+    let late = a.remote().limit(limit).fetch_add(&handle, 0, 1);
+    let timed_out = matches!(late, Err(RemoteFailure::Node(Error::TimedOut { .. })));
+    assert!(timed_out, "{late:?}");
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| remote.fetch_add(&handle, 0, 1));
+        thread::sleep(Duration::from_millis(50));
+        a.clone().close(Duration::ZERO).unwrap_err();
+        let closed = waits.join().unwrap();
+        let ended = matches!(
+            closed,
+            Err(RemoteFailure::Node(Error::Closed) | RemoteFailure::Operation(_))
+        );
+        assert!(ended, "{closed:?}");
+    });
+}
+
+#[test]
 fn clumsy_use_is_told_what_to_do() {
     with_target(64, |a, handle, _| {
         let huge = a.allocate_region(usize::MAX, ALL()).unwrap_err();
         assert!(huge.to_string().contains("allocate less"), "{huge}");
-        let mut remote = a.remote().limit(LONG);
+        let remote = a.remote().limit(LONG);
         let begun = remote.begin_fetch_atomic(handle, 0, Width::Bits64, AtomicOp::Add(1));
         let begun = begun.unwrap();
         assert_eq!(remote.wait(begun).unwrap(), Some(0));

@@ -1,0 +1,110 @@
+//! One-sided operations of a node.
+
+use super::receive::wait_to_take;
+use super::{Node, wait_for_progress};
+use crate::clock::Deadline;
+use crate::error::Error;
+use crate::remote::{PendingOperation, Region, RegionError, Remote};
+use crate::remote::{RemoteFailure, RemoteHost, Rights};
+use std::sync::MutexGuard;
+use suci_layers::remote::{BeginError, Layer, Outcome};
+use suci_proto::types::NodeId;
+
+impl Node {
+    /// Allocates memory that other nodes read and change, as far as they have `rights`.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub fn allocate_region(&self, bytes: usize, rights: Rights) -> Result<Region, RegionError> {
+        self.enter_open()?;
+        Region::allocate(&self.fixed, bytes, rights)
+    }
+
+    /// The program's one-sided operations on memory of other nodes, and of this one.
+    pub fn remote(&mut self) -> Remote<'_> {
+        Remote::new(self)
+    }
+}
+
+impl RemoteHost for Node {
+    fn check_open(&self) -> Result<(), Error> {
+        match (self.core.is_forked(), self.closed) {
+            (true, _) => Err(Error::Forked),
+            (false, true) => Err(Error::Closed),
+            (false, false) => Ok(()),
+        }
+    }
+
+    fn layers(&self) -> usize {
+        1
+    }
+
+    fn layer_of(&self, _: NodeId) -> usize {
+        0
+    }
+
+    fn layer(&self, _: usize) -> MutexGuard<'_, Layer> {
+        self.places.remote()
+    }
+
+    fn begin<T>(
+        &self,
+        to: NodeId,
+        deadline: Deadline,
+        mut begin: impl FnMut(&mut Layer) -> Result<T, BeginError>,
+    ) -> Result<Option<T>, RemoteFailure> {
+        let mut driver = self.enter_to_send()?;
+        match driver.engine.member_state(to) {
+            None => return Err(Error::UnknownPeer(to).into()),
+            Some(state) if state.suspended_here => return Err(RemoteFailure::Suspended(to)),
+            Some(_) => {}
+        }
+        driver.read_clock();
+        loop {
+            let begun = begin(&mut driver.places.remote());
+            match begun {
+                Ok(begun) => {
+                    driver.serve_remote();
+                    driver.send_on();
+                    return Ok(Some(begun));
+                }
+                Err(BeginError::QueueFull) if deadline.is_over() => return Ok(None),
+                Err(BeginError::QueueFull) => {
+                    wait_for_progress(&mut driver, deadline, self.fixed.wait)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn send_requests(&self, _: usize) -> Result<(), Error> {
+        let mut driver = self.enter_to_send()?;
+        driver.serve_remote();
+        driver.send_on();
+        Ok(())
+    }
+
+    fn turn(&self) -> Result<(), Error> {
+        self.enter_to_send()?.run_cycle()
+    }
+
+    fn await_result(
+        &self,
+        operation: PendingOperation,
+        deadline: Deadline,
+    ) -> Result<Option<Outcome>, Error> {
+        let mut driver = self.enter_to_send()?;
+        wait_to_take(&mut driver, deadline, self.fixed.wait, |driver| {
+            driver.places.remote().take(operation.id)
+        })
+    }
+
+    fn watch(&self, nodes: &[NodeId], awaited: bool) -> Result<(), Error> {
+        let mut driver = self.enter_to_send()?;
+        let now = driver.read_clock();
+        for node in nodes {
+            driver.engine.await_member(now, *node, awaited);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! One-sided operations of a shared node.
+//!
+//! Any thread of the program enters a request into the layer of the target's shard, under the
+//! layer's lock, and wakes the I/O thread, which sends it and takes the answer. So a call waits for
+//! no cycle of that thread unless it needs a result.
+
+use super::SharedNode;
+use super::inner::Inner;
+use super::shard::{Command, Shard, owner};
+use super::sleepers::Registration;
+use crate::clock::Deadline;
+use crate::error::Error;
+use crate::placement::AwaitedOfLayer;
+use crate::remote::{PendingOperation, Region, RegionError, Remote};
+use crate::remote::{RemoteFailure, RemoteHost, Rights};
+use std::sync::MutexGuard;
+use std::task::Poll;
+use suci_layers::remote::{BeginError, Layer, Outcome};
+use suci_proto::Side;
+use suci_proto::types::NodeId;
+
+impl SharedNode {
+    /// Allocates memory that other nodes read and change, as far as they have `rights`.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub fn allocate_region(&self, bytes: usize, rights: Rights) -> Result<Region, RegionError> {
+        self.inner.check_open()?;
+        Region::allocate(&self.inner.fixed, bytes, rights)
+    }
+
+    /// The program's one-sided operations on memory of other nodes, and of this one. Several
+    /// threads may use it at the same time.
+    #[must_use]
+    pub fn remote(&self) -> Remote<'_, Self> {
+        Remote::new(self)
+    }
+}
+
+impl Inner {
+    /// Polls `take` under the lock of a shard's layer until it returns something, which `awaited`
+    /// describes. Returns nothing if `deadline` comes first.
+    fn await_layer<T>(
+        &self,
+        shard: &Shard,
+        awaited: AwaitedOfLayer,
+        deadline: Deadline,
+        mut take: impl FnMut(&mut Layer) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let places = &shard.places;
+        let mut registration = Registration::wanting(&places.remote_waiters, awaited);
+        let mut ending = self.ending();
+        let taken = self.wait_until(deadline, |cx| {
+            let taken = registration.poll(cx, || match take(&mut places.remote()) {
+                Some(taken) => Poll::Ready(Ok(taken)),
+                None => Poll::Pending,
+            });
+            match taken {
+                Poll::Pending => ending(cx).map(Err),
+                ready => ready,
+            }
+        })?;
+        taken.transpose()
+    }
+
+    /// Fails unless operations at `to` may begin.
+    fn check_target(&self, to: NodeId) -> Result<(), RemoteFailure> {
+        self.check_open()?;
+        let gate = self.shard_of(to).gate(to);
+        let gate = gate.filter(|gate| !gate.is_removed());
+        match gate.ok_or(Error::UnknownPeer(to))?.suspended() {
+            Some(Side::Here) => Err(RemoteFailure::Suspended(to)),
+            Some(Side::There) | None => Ok(()),
+        }
+    }
+}
+
+impl RemoteHost for SharedNode {
+    fn check_open(&self) -> Result<(), Error> {
+        self.inner.check_open()
+    }
+
+    fn layers(&self) -> usize {
+        self.inner.shards.len()
+    }
+
+    fn layer_of(&self, target: NodeId) -> usize {
+        owner(target, self.inner.shards.len())
+    }
+
+    fn layer(&self, index: usize) -> MutexGuard<'_, Layer> {
+        self.inner.shards[index].places.remote()
+    }
+
+    fn begin<T>(
+        &self,
+        to: NodeId,
+        deadline: Deadline,
+        mut begin: impl FnMut(&mut Layer) -> Result<T, BeginError>,
+    ) -> Result<Option<T>, RemoteFailure> {
+        self.inner.check_target(to)?;
+        let shard = self.inner.shard_of(to);
+        let mut unless_full = |layer: &mut Layer| match begin(layer) {
+            Err(BeginError::QueueFull) => None,
+            begun => Some(begun),
+        };
+        // Mostly there is room at once.
+        let begun = unless_full(&mut shard.places.remote());
+        let begun = match begun {
+            None => self
+                .inner
+                .await_layer(shard, AwaitedOfLayer::Room, deadline, unless_full)?,
+            begun => begun,
+        };
+        shard.serve_remote();
+        Ok(begun.transpose()?)
+    }
+
+    fn send_requests(&self, index: usize) -> Result<(), Error> {
+        self.inner.shards[index].serve_remote();
+        Ok(())
+    }
+
+    fn turn(&self) -> Result<(), Error> {
+        self.inner.check_open()
+    }
+
+    fn await_result(
+        &self,
+        operation: PendingOperation,
+        deadline: Deadline,
+    ) -> Result<Option<Outcome>, Error> {
+        let shard = &self.inner.shards[operation.layer];
+        let awaited = AwaitedOfLayer::Result(operation.id);
+        self.inner
+            .await_layer(shard, awaited, deadline, |layer| layer.take(operation.id))
+    }
+
+    fn watch(&self, nodes: &[NodeId], awaited: bool) -> Result<(), Error> {
+        for &node in nodes {
+            let watch = Command::run(move |worker| {
+                let now = worker.driver.read_clock();
+                worker.driver.engine.await_member(now, node, awaited);
+            });
+            let shard = self.inner.shard_of(node);
+            self.inner.wait_for(self.inner.pushing(shard, watch))??;
+        }
+        Ok(())
+    }
+}
