@@ -4,6 +4,7 @@
 //!
 //! * `udp` (Linux): the kernel fast path. Gathering `sendmsg` with segmentation offload, GRO,
 //!   ECN, arrival times, and buffer sizes as the kernel charges them;
+//! * `af_packet` (Linux): UDP datagrams in Ethernet frames of its own making;
 //! * [`udp_portable`]: what `std` and `socket2` offer on every system, one datagram per call;
 //! * [`memory`]: a hub within the process, for tests and for programs without a network;
 //! * [`fault`]: a wrapper around any backend that loses, duplicates, reorders, delays and corrupts
@@ -53,6 +54,8 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+pub mod af_packet;
 pub mod fault;
 pub mod memory;
 #[cfg(target_os = "linux")]

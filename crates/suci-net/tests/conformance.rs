@@ -127,7 +127,8 @@ fn linux_worlds() -> Vec<World> {
         World::new(name, open(), open())
     };
     let default = UdpOptions::default;
-    let mut worlds = vec![
+    let mut worlds = raw_worlds();
+    worlds.extend([
         pair("udp 4", "127.0.0.1", default()),
         pair("udp 6", "[::1]", default()),
         pair(
@@ -162,7 +163,7 @@ fn linux_worlds() -> Vec<World> {
                 ..default()
             },
         ),
-    ];
+    ]);
     for (name, bound, ip) in [
         ("udp any 4", "0.0.0.0", "127.0.0.1"),
         ("udp dual, by 4", "[::]", "127.0.0.1"),
@@ -173,6 +174,187 @@ fn linux_worlds() -> Vec<World> {
         worlds.push(World { to_b, ..world });
     }
     worlds
+}
+
+/// Raw frames both ways, to a UDP socket, and from one, between two hosts joined by a cable. The
+/// thread that asks is on the first host from now on. Needs root.
+#[cfg(target_os = "linux")]
+fn raw_worlds() -> Vec<World> {
+    use suci_net::af_packet::AfPacket;
+    use suci_net::udp::{Udp, UdpOptions};
+    let options = UdpOptions::default();
+    let [a, b] = hosts::two();
+    let (at_a, at_b) = (
+        "10.77.0.1:0".parse().unwrap(),
+        "10.77.0.2:0".parse().unwrap(),
+    );
+    let raw = |at| -> Boxed { Box::new(AfPacket::bind(at, &options).unwrap()) };
+    let udp = |at| -> Boxed { Box::new(Udp::bind(at, &options).unwrap()) };
+    let worlds = [("raw", 0), ("raw to udp", 1), ("udp to raw", 2)].map(|(name, kind)| {
+        let a = a.inside(|| if kind < 2 { raw(at_a) } else { udp(at_a) });
+        let b = b.inside(|| if kind != 1 { raw(at_b) } else { udp(at_b) });
+        World::new(name, a, b)
+    });
+    a.enter();
+    let mut worlds = worlds.into_iter().collect::<Vec<_>>();
+    for world in &mut worlds {
+        // From the third train on the neighbour is known.
+        for _ in 0..2 {
+            world.send(1, b"-", Ecn::NotEct);
+            world.take(1);
+        }
+    }
+    // What a process of the same host sends comes by loopback.
+    let open = || AfPacket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    worlds.push(World::new("raw on loopback", open(), open()));
+    worlds
+}
+
+/// Byte 4 names the socket, for datagrams alone and in trains.
+#[test]
+#[cfg(target_os = "linux")]
+fn raw_sockets_of_a_group_divide_what_comes() {
+    use suci_net::af_packet::AfPacket;
+    use suci_net::udp::{Udp, UdpOptions};
+    let options = UdpOptions::default();
+    let [a, b] = hosts::two();
+    let mut from = a.inside(|| Udp::bind("10.77.0.1:0".parse().unwrap(), &options).unwrap());
+    for count in [1_usize, 3, 4] {
+        let mut group = b.inside(|| {
+            let first = AfPacket::bind("10.77.0.2:0".parse().unwrap(), &options).unwrap();
+            first.into_group(count, &options).unwrap()
+        });
+        let to = group[0].local_addr();
+        for byte in 0..=255_u8 {
+            let bytes = [byte; 30];
+            let slices = [IoSlice::new(&bytes)];
+            let train = Train {
+                segment: if byte % 2 == 0 { 10 } else { 30 },
+                ..Train::single(to, Ecn::Ect0, &slices)
+            };
+            assert!(matches!(from.send(&train).unwrap(), SendOutcome::Sent(_)));
+        }
+        for (place, member) in group.iter_mut().enumerate() {
+            let due = (0..=255).filter(|byte| byte % count == place);
+            let due: Vec<usize> = due
+                .flat_map(|byte| vec![byte; if byte % 2 == 0 { 3 } else { 1 }])
+                .collect();
+            let taken = drain(member, due.len());
+            let bytes: Vec<usize> = taken.iter().map(|(_, d)| usize::from(d[0])).collect();
+            assert_eq!(bytes, due, "{place} of {count}");
+        }
+    }
+}
+
+/// A firewall that lets nothing out does not concern raw frames: they leave past the kernel's IP.
+#[test]
+#[cfg(target_os = "linux")]
+fn raw_frames_leave_past_the_kernels_ip() {
+    let mut worlds = raw_worlds();
+    let world = worlds.iter_mut().find(|world| world.name == "raw").unwrap();
+    let nft = |line: &str| {
+        let ran = std::process::Command::new("nft")
+            .arg(line)
+            .output()
+            .unwrap();
+        assert!(
+            ran.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+    };
+    let port = world.a.local_addr().port();
+    nft("table ip shut { chain out { type filter hook output priority 0; }; }");
+    nft(&format!("add rule ip shut out udp sport {port} drop"));
+    // The neighbour's address is asked for now and then, by a train that the kernel sends.
+    let mut arrived = 0;
+    let bytes = pattern(1_500);
+    let slices = [IoSlice::new(&bytes)];
+    let train = Train {
+        segment: 500,
+        ..Train::single(world.to_b, Ecn::Ect0, &slices)
+    };
+    for _ in 0..100 {
+        if world.a.send(&train).unwrap() == SendOutcome::Sent(3) {
+            arrived += drain(&mut *world.b, 3).len();
+        }
+    }
+    nft("delete table ip shut");
+    assert!(arrived >= 3 * 98, "{arrived}");
+}
+
+/// Two hosts: network namespaces with a cable between them, made once for all tests.
+#[cfg(target_os = "linux")]
+mod hosts {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+    use std::process::Command;
+    use std::sync::OnceLock;
+
+    /// A network namespace, which goes away with the process.
+    pub(crate) struct Host(File);
+
+    fn own() -> File {
+        File::open("/proc/thread-self/ns/net").unwrap()
+    }
+
+    fn ip(line: &str) {
+        let ran = Command::new("ip").args(line.split(' ')).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "ip {line}: {said}");
+    }
+
+    impl Host {
+        fn new() -> Self {
+            let made = std::thread::spawn(|| {
+                // SAFETY: it concerns this thread alone, which ends here.
+                let left = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+                assert_eq!(left, 0, "network namespaces need root");
+                ip("link set lo up");
+                own()
+            });
+            Self(made.join().unwrap())
+        }
+
+        /// Moves the thread to this host.
+        pub(crate) fn enter(&self) {
+            // SAFETY: the descriptor is open, and it concerns this thread alone.
+            let entered = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
+            assert_eq!(entered, 0);
+        }
+
+        /// Does `work` on this host.
+        pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+            std::thread::scope(|scope| {
+                let thread = scope.spawn(|| {
+                    self.enter();
+                    work()
+                });
+                thread.join().unwrap()
+            })
+        }
+    }
+
+    pub(crate) fn two() -> &'static [Host; 2] {
+        static HOSTS: OnceLock<[Host; 2]> = OnceLock::new();
+        HOSTS.get_or_init(|| {
+            let hosts = [Host::new(), Host::new()];
+            let [a, b] = &hosts;
+            let there = format!("/proc/{}/fd/{}", std::process::id(), b.0.as_raw_fd());
+            a.inside(|| {
+                ip(&format!(
+                    "link add eth0 mtu 65535 type veth peer name eth1 mtu 65535 netns {there}"
+                ));
+                ip("addr add 10.77.0.1/24 dev eth0");
+                ip("link set eth0 up");
+            });
+            b.inside(|| {
+                ip("addr add 10.77.0.2/24 dev eth1");
+                ip("link set eth1 up");
+            });
+            hosts
+        })
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -572,22 +754,22 @@ fn port_zero_is_unreachable_and_costs_nobody_the_fast_path() {
 #[test]
 fn counters_count_datagrams_and_bytes_of_both_directions() {
     for mut world in worlds() {
+        let sent = |world: &World| {
+            let counters = world.a.counters();
+            (counters.datagrams_sent, counters.bytes_sent)
+        };
+        let received = |world: &World| {
+            let counters = world.b.counters();
+            (counters.datagrams_received, counters.bytes_received)
+        };
+        let (sent_before, received_before) = (sent(&world), received(&world));
         world.send(100, &pattern(950), Ecn::NotEct);
         world.send(0, &[], Ecn::NotEct);
         world.take(11);
+        let grown = |(count, bytes): (u64, u64)| (count + 11, bytes + 950);
+        assert_eq!(sent(&world), grown(sent_before), "{}", world.name);
+        assert_eq!(received(&world), grown(received_before), "{}", world.name);
         let (a, b) = (world.a.counters(), world.b.counters());
-        assert_eq!(
-            (a.datagrams_sent, a.bytes_sent),
-            (11, 950),
-            "{}",
-            world.name
-        );
-        assert_eq!(
-            (b.datagrams_received, b.bytes_received),
-            (11, 950),
-            "{}",
-            world.name
-        );
         assert!(a.send_calls >= 2 && b.recv_calls >= 1, "{}", world.name);
         assert_eq!(
             (b.recv_drops, b.truncated, b.recv_errors),
@@ -615,8 +797,9 @@ fn capabilities_are_within_the_documented_bounds() {
         assert!(can.recv_buffer > 0 && can.send_buffer > 0, "{}", world.name);
         // A fault layer has packets of its own to let go in time.
         let blocks = can.block_limit.is_some();
-        assert_eq!(blocks, world.name.starts_with("udp"), "{}", world.name);
-        if world.name.starts_with("udp") {
+        let uses_linux = world.name.starts_with("udp") || world.name.starts_with("raw");
+        assert_eq!(blocks, uses_linux, "{}", world.name);
+        if uses_linux {
             assert_eq!(
                 can.max_segments == 1,
                 world.name.contains("without gso"),

@@ -1,5 +1,6 @@
 //! The builder, which starts a node from settings.
 
+use crate::backend::BackendKind;
 use crate::book::AddressBook;
 use crate::budget::Budget;
 use crate::clock::Clock;
@@ -25,7 +26,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 use suci_layers::remote::Regions;
 use suci_net::Backend;
-use suci_net::fault::{Fault, FaultSpec};
+use suci_net::fault::FaultSpec;
 use suci_net::udp::{Udp, UdpOptions};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::Mode;
@@ -52,6 +53,7 @@ pub struct NodeBuilder {
     config: Config,
     allow_insecure_network: bool,
     faults: Option<FaultSpec>,
+    backend: Option<BackendKind>,
     udp: UdpOptions,
     wait: WaitPolicy,
     no_statistics: bool,
@@ -231,6 +233,14 @@ impl NodeBuilder {
     #[must_use]
     pub fn faults(mut self, spec: FaultSpec) -> Self {
         self.faults = Some(spec);
+        self
+    }
+
+    /// How datagrams reach the network. Default: as the environment says
+    /// ([`env::BACKEND`](crate::env::BACKEND)), else [`BackendKind::Udp`].
+    #[must_use]
+    pub fn backend(mut self, backend: BackendKind) -> Self {
+        self.backend = Some(backend);
         self
     }
 
@@ -491,21 +501,11 @@ impl NodeBuilder {
                 self.bind(addresses, &options, blame)?
             }
         };
-        let address = first.local_addr();
-        let group = first.into_group(count, &options);
-        let group = group.map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => bind_error(address, source),
-            _ => Error::io("opening a socket for each thread, and steering datagrams to them")(
-                source,
-            ),
-        })?;
-        let backend = |udp| -> Box<dyn Backend> {
-            match self.faults {
-                Some(spec) => Box::new(Fault::new(udp, spec)),
-                None => Box::new(udp),
-            }
+        let backend = match self.backend {
+            Some(backend) => backend,
+            None => env::backend()?.unwrap_or_default(),
         };
-        Ok(group.into_iter().map(backend).collect())
+        backend.open(first, count, &options, self.faults)
     }
 
     /// Binds a socket at the first of these addresses at which that works; else returns the error
@@ -570,7 +570,7 @@ impl NodeBuilder {
     }
 }
 
-fn bind_error(address: SocketAddr, source: io::Error) -> Error {
+pub(crate) fn bind_error(address: SocketAddr, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::AddrInUse => Error::AddressInUse { address },
         _ => Error::Bind { address, source },

@@ -1,5 +1,6 @@
 //! The environment that `suci run` gives to the processes it starts.
 
+use crate::backend::{BackendKind, UnknownBackend};
 use crate::book::{self, AddressBook, shown};
 use crate::error::{BookError, Error};
 use crate::launcher::{self, Launcher, Notice};
@@ -29,6 +30,10 @@ pub const FAULTS: &str = "SUCI_FAULTS";
 /// The most bytes of receive buffer that a node may ask the system for, as if `net.core.rmem_max`
 /// were that: to try a program with another system's buffer. Linux ships with 212,992.
 pub const RMEM_MAX: &str = "SUCI_RMEM_MAX";
+
+/// How the datagrams of nodes whose builders do not say reach the network: `udp` or `af_packet`, as
+/// [`BackendKind`] explains them.
+pub const BACKEND: &str = "SUCI_BACKEND";
 
 /// A variable's value, if it is set.
 fn value(name: &'static str) -> Result<Option<String>, Error> {
@@ -168,6 +173,21 @@ pub(crate) fn faults(node: NodeId) -> Result<Option<FaultSpec>, Error> {
 /// The most bytes of receive buffer to ask for, if the environment tells it.
 pub(crate) fn rmem_max() -> Result<Option<usize>, Error> {
     Ok(number(RMEM_MAX)?.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
+}
+
+/// How datagrams reach the network, if the environment tells it.
+pub(crate) fn backend() -> Result<Option<BackendKind>, Error> {
+    let Some(text) = value(BACKEND)? else {
+        return Ok(None);
+    };
+    let known = text.parse().map_err(|error: UnknownBackend| {
+        wrong(
+            BACKEND,
+            &text,
+            format!("{error}: correct it, or unset the variable"),
+        )
+    })?;
+    Ok(Some(known))
 }
 
 /// The socket reserved for this process, if the environment tells it and no node took it yet.

@@ -116,6 +116,7 @@
 //! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.
 
 pub mod active;
+mod backend;
 mod backoff;
 mod batch;
 mod book;
@@ -150,6 +151,7 @@ mod sys;
 mod wait;
 mod waker;
 
+pub use backend::{BackendKind, UnknownBackend};
 pub use batch::Batch;
 pub use book::AddressBook;
 pub use budget::Warning;

@@ -105,6 +105,42 @@ fn f30_damaged_packets_are_counted_and_repaired() {
     b.finish();
 }
 
+/// Nodes that make their own Ethernet frames, and one that does with one that does not: small
+/// messages and long ones both ways, also where packets are lost, and where the interface goes down
+/// for a while.
+#[test]
+fn raw_ethernet_carries_what_udp_does() {
+    let _alone = heavy();
+    let (raw, udp) = ("backend=af_packet", "backend=udp");
+    for (settings, loss) in [
+        ([raw, raw], 0.0),
+        ([raw, udp], 0.0),
+        ([udp, raw], 0.0),
+        ([raw, raw], 0.02),
+    ] {
+        let pair = Pair::new().unwrap();
+        if loss > 0.0 {
+            pair.offloads_off().unwrap();
+            pair.drop_randomly(loss).unwrap();
+        }
+        let [a, b] = &settings;
+        let (mut a, mut b) = at_both_ends(&pair, [&[*a], &[*b]]);
+        for (count, size) in [(2_000, 100), (40, 1_000_000)] {
+            transfer(&mut a, &mut b, count, size);
+            b.say(&format!("send 0 {count} {size}"));
+        }
+        a.reaches("/received/1", 2_040);
+        for way in ["down", "up"] {
+            pair.a.run(&["ip", "link", "set", INTERFACE, way]).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        transfer(&mut a, &mut b, 20, 100_000);
+        assert_eq!((a.number("/recv_drops"), b.number("/recv_drops")), (0, 0));
+        a.finish();
+        b.finish();
+    }
+}
+
 /// A node at each end: that of `b` is bound to the wildcard address of its host, has `second`
 /// beside its first address, and is called there.
 fn with_two_addresses(pair: &Pair, second: Ipv4Addr) -> (Subject, Subject) {

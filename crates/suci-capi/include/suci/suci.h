@@ -1359,6 +1359,7 @@ int suci_env_size(uint32_t *count);
  *  NodeBuilder::controller            options.controller
  *  NodeBuilder::rate_cap              options.rate_cap
  *  NodeBuilder::faults                options.faults
+ *  NodeBuilder::backend               the variable SUCI_BACKEND
  *  NodeBuilder::wait                  options.wait
  *  NodeBuilder::statistics            options.statistics
  *  NodeBuilder::metrics               options.metrics

@@ -4,27 +4,27 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Size of `struct sockaddr_in6`, the larger of the two.
-pub(super) const CAPACITY: usize = size_of::<libc::sockaddr_in6>();
+pub(crate) const CAPACITY: usize = size_of::<libc::sockaddr_in6>();
 const V4_LEN: usize = size_of::<libc::sockaddr_in>();
 
 const _: () = assert!(CAPACITY == 28 && V4_LEN == 16);
 
 /// Family of the socket: decides how an address must be written for the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     V4,
     V6,
 }
 
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
-pub(super) struct RawAddr {
-    pub(super) bytes: [u8; CAPACITY],
-    pub(super) len: usize,
+pub(crate) struct RawAddr {
+    pub(crate) bytes: [u8; CAPACITY],
+    pub(crate) len: usize,
 }
 
 impl RawAddr {
-    pub(super) const fn empty() -> Self {
+    pub(crate) const fn empty() -> Self {
         Self {
             bytes: [0; CAPACITY],
             len: 0,
@@ -32,7 +32,7 @@ impl RawAddr {
     }
 
     /// An address that the kernel wrote elsewhere.
-    pub(super) fn copied(from: &[u8]) -> Self {
+    pub(crate) fn copied(from: &[u8]) -> Self {
         let mut raw = Self::empty();
         for (to, from) in raw.bytes.iter_mut().zip(from) {
             *to = *from;
@@ -43,7 +43,7 @@ impl RawAddr {
 
     /// `addr` as a socket of `family` wants it: IPv4 is mapped for IPv6 sockets. `None` if such a
     /// socket cannot reach it.
-    pub(super) fn encode(addr: SocketAddr, family: Family) -> Option<Self> {
+    pub(crate) fn encode(addr: SocketAddr, family: Family) -> Option<Self> {
         let mut raw = Self::empty();
         match (family, addr) {
             (Family::V4, SocketAddr::V4(v4)) => raw.put_v4(v4),
@@ -83,7 +83,7 @@ impl RawAddr {
     }
 
     /// The address the kernel wrote; `None` if it is of neither family.
-    pub(super) fn decode(&self) -> Option<SocketAddr> {
+    pub(crate) fn decode(&self) -> Option<SocketAddr> {
         let bytes = self.bytes.get(..self.len.min(CAPACITY))?;
         let family = libc::c_int::from(u16::from_ne_bytes(*bytes.first_chunk()?));
         let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);

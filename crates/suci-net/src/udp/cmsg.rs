@@ -18,11 +18,11 @@ const HEADER: usize = WORD + 2 * size_of::<c_int>();
 /// Room for every message that is asked for, time stamp, traffic class twice and the segment size,
 /// and for packet info of both families, which a socket that was handed over may have asked for:
 /// 200 bytes. Cut control data would make trains unreadable.
-pub(super) const RECV_CONTROL: usize = 256;
+pub(crate) const RECV_CONTROL: usize = 256;
 
 /// Room for a segment size, a traffic class and a source address: three headers, two words, and
 /// the larger packet info.
-pub(super) const SEND_CONTROL: usize = 96;
+pub(crate) const SEND_CONTROL: usize = 96;
 
 /// Bytes of `struct in6_pktinfo` with its padding.
 const INFO: usize = size_of::<libc::in6_pktinfo>().next_multiple_of(WORD);
@@ -33,14 +33,14 @@ const _: () = assert!(RECV_CONTROL.is_multiple_of(WORD));
 /// A buffer aligned as the kernel aligns headers.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
-pub(super) struct Control<const N: usize> {
-    pub(super) bytes: [u8; N],
+pub(crate) struct Control<const N: usize> {
+    pub(crate) bytes: [u8; N],
     /// Bytes in use.
-    pub(super) len: usize,
+    pub(crate) len: usize,
 }
 
 impl<const N: usize> Control<N> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             bytes: [0; N],
             len: 0,
@@ -48,7 +48,7 @@ impl<const N: usize> Control<N> {
     }
 
     /// Says from which of this host's addresses to send, on the interface that the route chooses.
-    pub(super) fn push_source(&mut self, source: IpAddr) {
+    pub(crate) fn push_source(&mut self, source: IpAddr) {
         match source {
             // `struct in_pktinfo`: interface, source address, unused.
             IpAddr::V4(ip) => {
@@ -71,7 +71,7 @@ impl<const N: usize> Control<N> {
 
     /// Appends one message. A message that does not fit is left out; the sizes above leave room for
     /// all.
-    pub(super) fn push(&mut self, level: c_int, kind: c_int, data: &[u8]) {
+    pub(crate) fn push(&mut self, level: c_int, kind: c_int, data: &[u8]) {
         let Some(space) = self.bytes.get_mut(self.len..) else {
             return;
         };
@@ -95,18 +95,18 @@ impl<const N: usize> Control<N> {
 
 /// The content of the control messages of one receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Received {
-    pub(super) ecn: Ecn,
+pub(crate) struct Received {
+    pub(crate) ecn: Ecn,
     /// The address of this host that it was sent to.
-    pub(super) to: Option<IpAddr>,
+    pub(crate) to: Option<IpAddr>,
     /// Wall clock of arrival, since 1970.
-    pub(super) arrived: Option<Duration>,
+    pub(crate) arrived: Option<Duration>,
     /// Size of each datagram but the last if several were joined.
-    pub(super) segment: Option<usize>,
+    pub(crate) segment: Option<usize>,
 }
 
 /// Reads the control messages of the kernel; unknown or malformed ones are passed over.
-pub(super) fn parse(mut bytes: &[u8]) -> Received {
+pub(crate) fn parse(mut bytes: &[u8]) -> Received {
     let mut received = Received::default();
     while let Some((level, kind, data, rest)) = next(bytes) {
         match (level, kind) {
@@ -143,19 +143,19 @@ pub(super) fn parse(mut bytes: &[u8]) -> Received {
 /// The kernel's report of a datagram that was not delivered (`struct sock_extended_err`,
 /// linux/errqueue.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ExtendedError {
+pub(crate) struct ExtendedError {
     /// As in `errno`.
-    pub(super) code: c_int,
+    pub(crate) code: c_int,
     /// Whether an ICMP message reports it. Otherwise this host found it out by itself.
-    pub(super) is_icmp: bool,
+    pub(crate) is_icmp: bool,
     /// Whether that message is "port unreachable" (RFC 792; RFC 4443, section 3.1).
-    pub(super) is_port: bool,
+    pub(crate) is_port: bool,
     /// The sender of that message.
-    pub(super) offender: Option<IpAddr>,
+    pub(crate) offender: Option<IpAddr>,
 }
 
 /// Reads the report that the kernel wrote.
-pub(super) fn parse_error(mut bytes: &[u8]) -> Option<ExtendedError> {
+pub(crate) fn parse_error(mut bytes: &[u8]) -> Option<ExtendedError> {
     /// Bytes of the struct; the address of the offender follows.
     const LENGTH: usize = size_of::<libc::sock_extended_err>();
     while let Some((level, kind, data, rest)) = next(bytes) {

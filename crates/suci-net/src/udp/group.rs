@@ -94,7 +94,12 @@ fn steer(socket: &impl AsFd, count: usize) -> io::Result<()> {
         instruction(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count as u32),
         instruction(libc::BPF_RET | libc::BPF_A, 0),
     ];
-    sys::attach(socket.as_fd(), libc::SO_ATTACH_REUSEPORT_CBPF, &program)
+    sys::attach(
+        socket.as_fd(),
+        libc::SOL_SOCKET,
+        libc::SO_ATTACH_REUSEPORT_CBPF,
+        &program,
+    )
 }
 
 /// Whether no more than `count` sockets are bound to exactly this address in the network namespace

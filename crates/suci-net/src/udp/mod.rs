@@ -4,15 +4,15 @@
 //! without ancillary data. It receives into one buffer, which stays in the processor's cache.
 //! docs/decisions/26-system-calls.md says why `sendmmsg` and several buffers are not used.
 
-mod addr;
-mod cmsg;
+pub(crate) mod addr;
+pub(crate) mod cmsg;
 mod group;
 mod options;
-mod sys;
+pub(crate) mod sys;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use self::addr::{Family, RawAddr};
@@ -123,6 +123,15 @@ impl Udp {
             reports: Reports::default(),
             unread_reports: false,
         })
+    }
+
+    /// The same socket once more, with counters of its own.
+    pub(crate) fn again(&self, options: &UdpOptions) -> io::Result<Self> {
+        Self::from_socket(self.socket.try_clone()?, options)
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     fn control_for(

@@ -13,7 +13,7 @@ use super::cmsg::{Control, RECV_CONTROL, SEND_CONTROL};
 use crate::Ready;
 
 /// Sets an integer option.
-pub(super) fn set_int(
+pub(crate) fn set_int(
     fd: BorrowedFd<'_>,
     level: c_int,
     name: c_int,
@@ -39,9 +39,9 @@ pub(super) fn set_int(
 
 /// Gives the socket a filter that takes everything, unless it has one already, which its former
 /// owner may need. Returns whether it has one now.
-pub(super) fn ensure_filter(fd: BorrowedFd<'_>) -> bool {
+pub(crate) fn ensure_filter(fd: BorrowedFd<'_>) -> bool {
     match filter_length(fd) {
-        Ok(0) => attach(fd, libc::SO_ATTACH_FILTER, &[TAKE_ALL]).is_ok(),
+        Ok(0) => attach(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &[TAKE_ALL]).is_ok(),
         Ok(_) => true,
         // The filter is an eBPF program, whose length the kernel does not tell.
         Err(error) => error.raw_os_error() == Some(libc::EACCES),
@@ -49,17 +49,20 @@ pub(super) fn ensure_filter(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// How many instructions the socket's classic filter has; 0 without a filter.
-pub(super) fn filter_length(fd: BorrowedFd<'_>) -> io::Result<usize> {
+pub(crate) fn filter_length(fd: BorrowedFd<'_>) -> io::Result<usize> {
     get_words(fd, libc::SOL_SOCKET, libc::SO_GET_FILTER, &mut [])
 }
 
 /// The instruction of classic BPF "take the whole packet".
-pub(super) const TAKE_ALL: libc::sock_filter = libc::sock_filter {
+pub(crate) const TAKE_ALL: libc::sock_filter = libc::sock_filter {
     code: (libc::BPF_RET | libc::BPF_K) as u16,
     jt: 0,
     jf: 0,
     k: u32::MAX,
 };
+
+/// The instruction "drop the packet".
+pub(crate) const DROP_ALL: libc::sock_filter = libc::sock_filter { k: 0, ..TAKE_ALL };
 
 /// `libc::sock_fprog` with its padding as a field: the kernel copies all bytes, and without the
 /// field some of them would be left over from other uses of the stack.
@@ -77,9 +80,10 @@ const _: () = assert!(
 
 /// Attaches a program of classic BPF, which needs no privilege: as the socket's filter
 /// (`SO_ATTACH_FILTER`), or as the program that chooses among the sockets of its group
-/// (`SO_ATTACH_REUSEPORT_CBPF`).
-pub(super) fn attach(
+/// (`SO_ATTACH_REUSEPORT_CBPF`, `PACKET_FANOUT_DATA`).
+pub(crate) fn attach(
     fd: BorrowedFd<'_>,
+    level: c_int,
     option: c_int,
     program: &[libc::sock_filter],
 ) -> io::Result<()> {
@@ -93,7 +97,7 @@ pub(super) fn attach(
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::SOL_SOCKET,
+            level,
             option,
             (&raw const program).cast::<c_void>(),
             size_of::<Program>() as libc::socklen_t,
@@ -134,7 +138,7 @@ fn get_words<const N: usize>(
 }
 
 /// Reads an integer option; a negative value reads as 0.
-pub(super) fn get_size(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<usize> {
+pub(crate) fn get_size(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<usize> {
     let mut words = [0_u32; 1];
     get_words(fd, level, name, &mut words)?;
     let [word] = words;
@@ -143,13 +147,13 @@ pub(super) fn get_size(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Res
 
 /// Datagrams the kernel dropped at this socket: `SO_MEMINFO`, which unlike `SO_RXQ_OVFL` tells
 /// without a further datagram having to arrive.
-pub(super) fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
+pub(crate) fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     const SK_MEMINFO_DROPS: usize = 8;
     memory_word(fd, SK_MEMINFO_DROPS)
 }
 
 /// Bytes charged to the receive buffer of this socket.
-pub(super) fn charged(fd: BorrowedFd<'_>) -> io::Result<u64> {
+pub(crate) fn charged(fd: BorrowedFd<'_>) -> io::Result<u64> {
     const SK_MEMINFO_RMEM_ALLOC: usize = 0;
     memory_word(fd, SK_MEMINFO_RMEM_ALLOC)
 }
@@ -163,7 +167,7 @@ fn memory_word(fd: BorrowedFd<'_>, place: usize) -> io::Result<u64> {
 }
 
 /// Sends the gathered slices, without blocking; retries when a signal interrupts.
-pub(super) fn send(
+pub(crate) fn send(
     fd: BorrowedFd<'_>,
     dest: &mut RawAddr,
     slices: &[IoSlice<'_>],
@@ -218,17 +222,17 @@ fn send_one(fd: BorrowedFd<'_>, dest: &RawAddr, slice: &[u8]) -> io::Result<usiz
 
 /// The result of one receive.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arrival {
+pub(crate) struct Arrival {
     /// Bytes on the wire, more than the buffer holds if they were cut. For a report: bytes in the
     /// buffer.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// The control messages did not fit.
-    pub(super) control_cut: bool,
+    pub(crate) control_cut: bool,
 }
 
 /// The behaviour of a receive at an empty buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Empty {
+pub(crate) enum Empty {
     /// The call returns.
     Return,
     /// The call sleeps, until the socket's time limit or a signal.
@@ -240,7 +244,7 @@ pub(super) enum Empty {
 }
 
 /// Receives one datagram or GRO train; retries when a signal interrupts, unless it slept.
-pub(super) fn recv(
+pub(crate) fn recv(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
     from: &mut RawAddr,
@@ -286,7 +290,7 @@ pub(super) fn recv(
 
 /// Polls one descriptor. A signal ends the wait with nothing ready, so that the caller can act on
 /// it.
-pub(super) fn wait(
+pub(crate) fn wait(
     fd: BorrowedFd<'_>,
     timeout: Option<Duration>,
     want_write: bool,

@@ -280,7 +280,13 @@ fn a_socket_has_a_filter_and_keeps_the_one_it_has() {
     assert_eq!(length(&udp.socket), 1);
     let own = UdpSocket::bind("127.0.0.1:0").unwrap();
     assert_eq!(length(&own), 0);
-    sys::attach(own.as_fd(), libc::SO_ATTACH_FILTER, &[sys::TAKE_ALL; 2]).unwrap();
+    sys::attach(
+        own.as_fd(),
+        libc::SOL_SOCKET,
+        libc::SO_ATTACH_FILTER,
+        &[sys::TAKE_ALL; 2],
+    )
+    .unwrap();
     let udp = Udp::from_socket(own, &UdpOptions::default()).unwrap();
     assert_eq!(length(&udp.socket), 2);
     assert!(udp.capabilities().block_limit.is_some());

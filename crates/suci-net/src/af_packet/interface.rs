@@ -1,0 +1,125 @@
+//! The network interface that frames leave by, and the neighbours on its network.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use super::sys::{self, Name};
+use crate::udp::addr::RawAddr;
+
+/// How long a neighbour's Ethernet address is used before the kernel is asked again.
+pub(super) const REFRESH: Duration = Duration::from_secs(1);
+
+/// Most neighbours that are remembered.
+const MOST: usize = 65_536;
+
+/// An Ethernet interface, or loopback.
+#[derive(Debug)]
+pub(super) struct Interface {
+    name: Name,
+    pub(super) index: u32,
+    pub(super) ethernet: [u8; 6],
+    /// Bytes of the longest IP packet.
+    pub(super) mtu: usize,
+    own: Ipv4Addr,
+    mask: Ipv4Addr,
+    is_loopback: bool,
+    neighbours: HashMap<Ipv4Addr, Neighbour>,
+}
+
+#[derive(Debug)]
+struct Neighbour {
+    ethernet: [u8; 6],
+    asked: Instant,
+}
+
+impl Interface {
+    /// The interface that has the address `own`.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable` if none has it, `Unsupported` if it is no Ethernet, else the system's
+    /// error.
+    pub(super) fn of(own: Ipv4Addr, fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let all = sys::own_addresses()?;
+        let exactly = all.iter().find(|found| found.address == own);
+        // Loopback has all of 127.0.0.0/8.
+        let loopback = || {
+            all.iter()
+                .find(|it| it.address.is_loopback() && own.is_loopback())
+        };
+        let Some(found) = exactly.or_else(loopback) else {
+            let text = format!("no interface of this host has the address {own}");
+            return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text));
+        };
+        let name = found.interface;
+        let (kind, ethernet) = sys::hardware(fd, &name)?;
+        if kind != libc::ARPHRD_ETHER && kind != libc::ARPHRD_LOOPBACK {
+            let text = format!(
+                "the interface with the address {own} is no Ethernet (its type is {kind}): use \
+                 the UDP backend"
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        Ok(Self {
+            name,
+            index: sys::index(&name),
+            ethernet,
+            mtu: sys::mtu(fd, &name)?,
+            own,
+            mask: found.mask,
+            is_loopback: kind == libc::ARPHRD_LOOPBACK,
+            neighbours: HashMap::new(),
+        })
+    }
+
+    /// Asks the kernel again how long packets may be: somebody may have changed it.
+    pub(super) fn ask_mtu(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.mtu = sys::mtu(fd, &self.name)?;
+        Ok(())
+    }
+
+    /// The Ethernet address of the neighbour `ip`. `None` if the next train to it is the kernel's
+    /// to send: it is no neighbour, its address is not known, or the kernel is to ask anew.
+    pub(super) fn neighbour(&mut self, ip: Ipv4Addr, fd: BorrowedFd<'_>) -> Option<[u8; 6]> {
+        let network = |ip: Ipv4Addr| ip.to_bits() & self.mask.to_bits();
+        let is_near = network(ip) == network(self.own) && ip != self.own;
+        if !is_near || self.is_loopback || ip.to_bits() == self.broadcast() {
+            return None;
+        }
+        let now = Instant::now();
+        if let Some(known) = self.neighbours.get(&ip)
+            && now.duration_since(known.asked) < REFRESH
+        {
+            return Some(known.ethernet);
+        }
+        if self.neighbours.len() >= MOST {
+            self.neighbours.clear();
+        }
+        match sys::neighbour(fd, &self.name, ip) {
+            Some(ethernet) => {
+                let asked = now;
+                self.neighbours.insert(ip, Neighbour { ethernet, asked });
+            }
+            None => drop(self.neighbours.remove(&ip)),
+        }
+        None
+    }
+
+    fn broadcast(&self) -> u32 {
+        self.own.to_bits() | !self.mask.to_bits()
+    }
+
+    /// The destination of frames for a neighbour.
+    pub(super) fn link_address(&self, ethernet: [u8; 6]) -> RawAddr {
+        sys::link_address(self.index, ethernet)
+    }
+}
+
+/// The number of the loopback interface; 0 if there is none.
+pub(super) fn loopback() -> io::Result<u32> {
+    let all = sys::own_addresses()?;
+    let found = all.iter().find(|found| found.address.is_loopback());
+    Ok(found.map_or(0, |found| sys::index(&found.interface)))
+}

@@ -1,0 +1,78 @@
+//! Which way a node's datagrams take to the network.
+
+use crate::builder::bind_error;
+use crate::error::Error;
+use std::io;
+use std::str::FromStr;
+use suci_net::Backend;
+use suci_net::af_packet::AfPacket;
+use suci_net::fault::{Fault, FaultSpec};
+use suci_net::udp::{Udp, UdpOptions};
+
+/// How a node's datagrams reach the network. Nodes of different kinds understand each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackendKind {
+    /// The kernel's UDP: the default.
+    #[default]
+    Udp,
+    /// UDP datagrams in Ethernet frames that the library itself makes and reads (`packet(7)`), past
+    /// the kernel's IP, its firewall and its connection tracking. Needs the capability
+    /// `CAP_NET_RAW`, and a node that listens at one IPv4 address. Peers behind a router, and those
+    /// on this machine, are reached by the kernel's UDP, from the same port.
+    AfPacket,
+}
+
+/// Why a text is no [`BackendKind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("neither udp nor af_packet")]
+pub struct UnknownBackend;
+
+impl FromStr for BackendKind {
+    type Err = UnknownBackend;
+
+    fn from_str(text: &str) -> Result<Self, UnknownBackend> {
+        match text {
+            "udp" => Ok(Self::Udp),
+            "af_packet" => Ok(Self::AfPacket),
+            _ => Err(UnknownBackend),
+        }
+    }
+}
+
+impl BackendKind {
+    /// Opens `count` backends at the port of `first`, each with the faults if there are any.
+    pub(crate) fn open(
+        self,
+        first: Udp,
+        count: usize,
+        options: &UdpOptions,
+        faults: Option<FaultSpec>,
+    ) -> Result<Vec<Box<dyn Backend>>, Error> {
+        let address = first.local_addr();
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => bind_error(address, source),
+            _ => Error::io("opening a socket for each thread, and steering datagrams to them")(
+                source,
+            ),
+        };
+        Ok(match self {
+            Self::Udp => boxed(first.into_group(count, options).map_err(failed)?, faults),
+            Self::AfPacket => {
+                let first = AfPacket::over(first, options);
+                let first = first.map_err(|source| bind_error(address, source))?;
+                boxed(first.into_group(count, options).map_err(failed)?, faults)
+            }
+        })
+    }
+}
+
+fn boxed<B: Backend + 'static>(all: Vec<B>, faults: Option<FaultSpec>) -> Vec<Box<dyn Backend>> {
+    let boxed = |backend| -> Box<dyn Backend> {
+        match faults {
+            Some(spec) => Box::new(Fault::new(backend, spec)),
+            None => Box::new(backend),
+        }
+    };
+    all.into_iter().map(boxed).collect()
+}
