@@ -204,7 +204,7 @@ fn raw_worlds() -> Vec<World> {
             world.take(1);
         }
     }
-    // What a process of the same host sends comes by loopback.
+    // A process of the same host sends by loopback.
     let open = || AfPacket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
     worlds.push(World::new("raw on loopback", open(), open()));
     worlds

@@ -2,8 +2,8 @@
 //! its standard input, and reports events by lines on its standard output.
 //!
 //! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`,
-//! `gso=off`, `gro=off`, `unattended`, `prefer=throughput|response`,
-//! `controller=lan|cubic`, `backend=udp|af_packet`, `faults=SPEC`; `every=MS`: looks at its node so often and not in
+//! `gso=off`, `gro=off`, `unattended`, `prefer=throughput|response`, `controller=lan|cubic`,
+//! `backend=udp|af_packet`, `faults=SPEC`; `every=MS`: looks at its node so often and not in
 //! between; `threads`: a `SharedNode` that only receives, and knows `stat` and `close`;
 //! `plant=NAME`: with a planted fault, in builds that have them.
 //!
