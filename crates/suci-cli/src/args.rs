@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// Watch running nodes: rates, round trips, and what messages wait for
     #[command(after_help = TOP_EXAMPLES)]
     Top(TopArgs),
+    /// Say what this machine offers nodes, and what keeps them from working well
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
     /// Print what makes a shell complete this command's arguments
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
@@ -73,6 +76,7 @@ impl Command {
             Self::Demo(_) => "suci demo",
             Self::Stat(_) => "suci stat",
             Self::Top(_) => "suci top",
+            Self::Doctor(_) => "suci doctor",
             Self::Completions(_) => "suci completions",
             Self::Man(_) => "suci man",
         }
@@ -87,9 +91,12 @@ impl Command {
             Self::Cat(args) => args.listen.is_some(),
             Self::Perf(args) => args.listen.is_none(),
             Self::Man(args) => args.dir.is_none(),
-            Self::Run(_) | Self::Demo(_) | Self::Stat(_) | Self::Top(_) | Self::Completions(_) => {
-                true
-            }
+            Self::Run(_)
+            | Self::Demo(_)
+            | Self::Stat(_)
+            | Self::Top(_)
+            | Self::Doctor(_)
+            | Self::Completions(_) => true,
         }
     }
 }
@@ -296,6 +303,22 @@ pub(crate) struct StatArgs {
     /// Again every so many seconds, at least 0.05; of one process until it is gone
     #[arg(long, value_name = "SECONDS", value_parser = pause, allow_negative_numbers = true)]
     pub(crate) watch: Option<Duration>,
+}
+
+const DOCTOR_EXAMPLES: &str = "\
+Each line begins with good, poor (it works, but not well: the line says what mends it), absent (nodes
+do without) or broken (no node can work; the exit status is then 1).
+
+Examples:
+  suci doctor
+  suci doctor --json | jq -r '.findings[] | select(.state == \"poor\") | .text'";
+
+/// The arguments of `suci doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// One JSON object instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 const TOP_EXAMPLES: &str = "\

@@ -5,6 +5,7 @@ mod cat;
 mod closed;
 mod completions;
 mod demo;
+mod doctor;
 mod error;
 mod man;
 mod node;
@@ -65,6 +66,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Top(args) => top::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     }

@@ -3,6 +3,7 @@
 
 mod cat;
 mod completions;
+mod doctor;
 mod man;
 mod run;
 mod stat;

@@ -1,0 +1,256 @@
+//! `suci doctor`: what this machine offers nodes, and what keeps them from working well.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use suci::{AddressBook, BackendKind, Error, Node, NodeId};
+
+use crate::args::DoctorArgs;
+use crate::error::{self, Result};
+
+/// The type of an Ethernet interface in `/sys/class/net/*/type` (`ARPHRD_ETHER`).
+const ETHERNET: &str = "1";
+
+/// Sources of time whose reading needs no call of the kernel.
+const FAST_CLOCKS: [&str; 4] = [
+    "tsc",
+    "kvm-clock",
+    "hyperv_clocksource_tsc_page",
+    "arch_sys_counter",
+];
+
+/// How one thing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Good,
+    /// It works, but not well.
+    Poor,
+    /// It is not there, and nodes do without.
+    Absent,
+    /// No node can work.
+    Broken,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Poor => "poor",
+            Self::Absent => "absent",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// What was found about one thing.
+#[derive(Debug)]
+struct Finding {
+    name: String,
+    state: State,
+    text: String,
+}
+
+impl Finding {
+    fn new(name: impl Into<String>, state: State, text: impl Into<String>) -> Self {
+        let (name, text) = (name.into(), text.into());
+        Self { name, state, text }
+    }
+}
+
+/// Looks at everything and prints it. Fails if no node can work.
+pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    let mut findings = udp();
+    findings.push(af_packet());
+    let text = "not in this version";
+    findings.push(Finding::new("backend af_xdp", State::Absent, text));
+    findings.extend(interfaces(Path::new("/sys/class/net")));
+    findings.push(processors());
+    findings.extend(clock());
+    error::print(format_args!("{}", shown(args.json, &findings)))?;
+    Ok(match findings.iter().any(|it| it.state == State::Broken) {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+fn shown(as_json: bool, findings: &[Finding]) -> String {
+    if as_json {
+        let of = |it: &Finding| -> Value {
+            json!({ "name": it.name, "state": it.state.name(), "text": it.text })
+        };
+        return json!({ "findings": findings.iter().map(of).collect::<Vec<_>>() }).to_string();
+    }
+    let mut text = String::new();
+    for Finding {
+        name,
+        state,
+        text: said,
+    } in findings
+    {
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "{:7} {name}: {said}", state.name());
+    }
+    text.trim_end().to_owned()
+}
+
+/// A node of its own, at loopback.
+fn node(backend: BackendKind) -> Result<Node, Error> {
+    let builder = Node::builder().id(NodeId(0)).book(AddressBook::new());
+    let builder = builder.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    builder.statistics(false).backend(backend).open()
+}
+
+/// The kernel's UDP, and its receive buffer.
+fn udp() -> Vec<Finding> {
+    let node = match node(BackendKind::Udp) {
+        Ok(node) => node,
+        Err(error) => {
+            return vec![Finding::new(
+                "backend udp",
+                State::Broken,
+                error.to_string(),
+            )];
+        }
+    };
+    let (state, text) = match node.warning() {
+        Some(warning) => (State::Poor, warning.to_string()),
+        None => (State::Good, format!("serves {} peers", node.peer_limit())),
+    };
+    vec![
+        Finding::new("backend udp", State::Good, "the default"),
+        Finding::new("receive buffer", state, text),
+    ]
+}
+
+fn af_packet() -> Finding {
+    let (state, text) = match node(BackendKind::AfPacket) {
+        Ok(_) => (
+            State::Good,
+            "raw Ethernet frames, by SUCI_BACKEND=af_packet".into(),
+        ),
+        Err(Error::Bind { source, .. }) => (State::Absent, source.to_string()),
+        Err(error) => (State::Absent, error.to_string()),
+    };
+    Finding::new("backend af_packet", state, text)
+}
+
+/// The network interfaces that the kernel lists in the directory.
+fn interfaces(all: &Path) -> Vec<Finding> {
+    let mut names: Vec<String> = fs::read_dir(all)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+        .iter()
+        .filter_map(|name| interface(all, name))
+        .collect()
+}
+
+fn interface(all: &Path, name: &str) -> Option<Finding> {
+    let read = |file: &str| line(&all.join(name).join(file));
+    let mtu: u32 = read("mtu")?.parse().ok()?;
+    let is_ethernet = read("type").as_deref() == Some(ETHERNET);
+    // Some interfaces do not know; they work.
+    let is_down = read("operstate").as_deref() == Some("down");
+    let kind = if is_ethernet {
+        "Ethernet"
+    } else {
+        "no Ethernet"
+    };
+    let (state, end) = match (is_down, mtu) {
+        (true, _) => (State::Absent, "; down".to_owned()),
+        (false, ..1228) => {
+            let remedy = format!(
+                "; too narrow for packets of 1,200 bytes, as root: ip link set {name} mtu 1500"
+            );
+            (State::Poor, remedy)
+        }
+        _ => (State::Good, String::new()),
+    };
+    let text = format!("{kind}, MTU {mtu}{end}");
+    Some(Finding::new(format!("interface {name}"), state, text))
+}
+
+fn processors() -> Finding {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let text = match count {
+        1 => "1: a node that spins takes the time of its peers on this machine".to_owned(),
+        _ => format!("{count}: more processes than that on this machine take turns"),
+    };
+    Finding::new(
+        "processors",
+        if count > 1 { State::Good } else { State::Poor },
+        text,
+    )
+}
+
+/// The source of time; nothing where the kernel does not tell.
+fn clock() -> Option<Finding> {
+    const FILE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let source = line(Path::new(FILE))?;
+    let (state, text) = match FAST_CLOCKS.contains(&source.as_str()) {
+        true => (State::Good, source),
+        false => {
+            let text =
+                format!("{source}: each reading is a system call; see clocksource= of Linux");
+            (State::Poor, text)
+        }
+    };
+    Some(Finding::new("clock", state, text))
+}
+
+/// The first line of a file; `None` if it cannot be read.
+fn line(file: &Path) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory as `/sys/class/net`.
+    fn made(interfaces: &[(&str, [&str; 3])]) -> tempfile::TempDir {
+        let dir = tempfile::TempDir::new().unwrap();
+        for (name, values) in interfaces {
+            let own = dir.path().join(name);
+            fs::create_dir(&own).unwrap();
+            for (file, value) in ["mtu", "type", "operstate"].iter().zip(values) {
+                fs::write(own.join(file), format!("{value}\n")).unwrap();
+            }
+        }
+        dir
+    }
+
+    #[test]
+    fn each_interface_is_told_with_its_remedy() {
+        let dir = made(&[
+            ("eth0", ["1500", "1", "up"]),
+            ("eth1", ["1500", "1", "down"]),
+            ("lo", ["65536", "772", "unknown"]),
+            ("tun0", ["1000", "65534", "unknown"]),
+        ]);
+        let told = shown(false, &interfaces(dir.path()));
+        let expected = "\
+good    interface eth0: Ethernet, MTU 1500
+absent  interface eth1: Ethernet, MTU 1500; down
+good    interface lo: no Ethernet, MTU 65536
+poor    interface tun0: no Ethernet, MTU 1000; too narrow for packets of 1,200 bytes, as root: ip \
+                        link set tun0 mtu 1500";
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn json_has_the_same() {
+        let findings = [Finding::new("clock", State::Good, "tsc")];
+        let told: Value = serde_json::from_str(&shown(true, &findings)).unwrap();
+        let expected = json!({ "name": "clock", "state": "good", "text": "tsc" });
+        assert_eq!(told["findings"][0], expected);
+    }
+}
