@@ -57,6 +57,12 @@ pub(crate) enum Command {
     /// Say what this machine offers nodes, and what keeps them from working well
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Make the key of a cluster, in a new file
+    #[command(after_help = KEYGEN_EXAMPLES)]
+    Keygen(KeygenArgs),
+    /// Compare and change the keys in a file
+    #[command(after_help = KEY_EXAMPLES)]
+    Key(KeyArgs),
     /// Print what makes a shell complete this command's arguments
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
@@ -77,6 +83,8 @@ impl Command {
             Self::Stat(_) => "suci stat",
             Self::Top(_) => "suci top",
             Self::Doctor(_) => "suci doctor",
+            Self::Keygen(_) => "suci keygen",
+            Self::Key(_) => "suci key",
             Self::Completions(_) => "suci completions",
             Self::Man(_) => "suci man",
         }
@@ -96,6 +104,8 @@ impl Command {
             | Self::Stat(_)
             | Self::Top(_)
             | Self::Doctor(_)
+            | Self::Keygen(_)
+            | Self::Key(_)
             | Self::Completions(_) => true,
         }
     }
@@ -340,6 +350,66 @@ pub(crate) struct TopArgs {
     /// The process; default: all that can be seen
     #[arg(value_parser = process, allow_negative_numbers = true)]
     pub(crate) pid: Option<u32>,
+}
+
+const KEYGEN_EXAMPLES: &str = "\
+The file has one line with the key, for its owner alone to read (mode 600). Whoever has the key can
+join the cluster and read its messages. The eight digits at the end of the line are the key's ID: it
+shows a damaged key, and is no secret.
+
+Examples:
+  suci keygen cluster.key
+  SUCI_KEY_FILE=$PWD/cluster.key suci run -n 4 ./my-program
+  suci key show cluster.key              its ID, to compare machines";
+
+/// The arguments of `suci keygen`.
+#[derive(Debug, Args)]
+pub(crate) struct KeygenArgs {
+    /// The file to make; it must not exist
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+}
+
+const KEY_EXAMPLES: &str = "\
+A file holds one key, or two while a cluster changes from one to the other. Nodes use the first key
+and accept the second one, too. Running nodes notice a changed file within seconds.
+
+To change the key of a running cluster: rotate the file, copy it to each machine, retire the older
+key once all have it, and copy the file again. No message is lost.
+
+Examples:
+  suci key show cluster.key
+  suci key rotate cluster.key
+  suci key retire cluster.key";
+
+/// The arguments of `suci key`.
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    #[command(subcommand)]
+    pub(crate) action: KeyAction,
+}
+
+/// The operation of `suci key` on a file.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyAction {
+    /// Print the IDs of the file's keys, which are no secrets
+    Show {
+        /// The file
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Put a new key in front of the file's key, which stays accepted
+    Rotate {
+        /// The file
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Drop the second, older key of the file
+    Retire {
+        /// The file
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
 }
 
 const COMPLETIONS_EXAMPLES: &str = "\

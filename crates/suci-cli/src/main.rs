@@ -7,6 +7,7 @@ mod completions;
 mod demo;
 mod doctor;
 mod error;
+mod key;
 mod man;
 mod node;
 mod output;
@@ -67,6 +68,8 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Stat(args) => stat::run(args),
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Keygen(args) => key::keygen(args),
+        Command::Key(args) => key::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     }

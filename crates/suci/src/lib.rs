@@ -144,6 +144,7 @@ mod peer;
 mod placement;
 mod reach;
 pub mod remote;
+pub mod security;
 mod shared;
 pub mod statistics;
 mod sync;

@@ -4,6 +4,7 @@
 mod cat;
 mod completions;
 mod doctor;
+mod key;
 mod man;
 mod run;
 mod stat;

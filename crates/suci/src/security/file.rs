@@ -1,0 +1,441 @@
+//! Files of keys: reading, making, and changing them.
+
+use super::key::{ClusterKey, KeyTextError, Keyring, holds_key};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// Bytes of a file at most: two keys, and room for comments.
+const LONGEST: u64 = 65_536;
+
+/// The comment at the head of a new file.
+const HEADING: &str =
+    "# Keys of a Suci cluster. Whoever reads this file can join the cluster and read its messages.
+# Nodes use the first key, and accept the second one, too, if there is one (suci key --help).
+";
+
+/// Permission bits of everybody but the file's owner.
+const OTHERS: u32 = 0o077;
+
+/// Why a file of keys cannot be used. No text shows a key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The file cannot be read.
+    #[error("key file {}: {source}; name a readable file that suci keygen made", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The file, or one beside it, cannot be written.
+    #[error("key file {}: {source}; name a file in a directory that you may write", .path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Users other than the owner may read or write the file.
+    #[error(
+        "key file {0} is open to other users (mode {mode:04o}): run `chmod 600 {0}`; if one of them may have read it, \
+         change the key, too (`suci key rotate {0}`)", .path.display()
+    )]
+    OpenToOthers {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It is no regular file, or too long for one that holds keys.
+    #[error("key file {}: it is {is}; name a file that suci keygen made", .path.display())]
+    NotAFile {
+        /// The file.
+        path: PathBuf,
+        /// Its kind instead.
+        is: &'static str,
+    },
+    /// The text is not that of one or two keys.
+    #[error("key file {}{}: {problem}", .path.display(), AtLine(*.line))]
+    Text {
+        /// The file.
+        path: PathBuf,
+        /// The line's number, from 1, if the fault is in one.
+        line: Option<usize>,
+        /// The fault.
+        problem: KeyTextError,
+    },
+    /// The file has not as many keys as the operation needs.
+    #[error("key file {} holds {holds}: {remedy}", .path.display())]
+    Count {
+        /// The file.
+        path: PathBuf,
+        /// The keys found.
+        holds: &'static str,
+        /// The remedy.
+        remedy: &'static str,
+    },
+    /// A new file would replace one that exists.
+    #[error("key file {0} exists: name another one, or change its key (`suci key rotate {0}`)", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system gives no random bytes.
+    #[error("asking the system for random bytes: {0}")]
+    Random(io::Error),
+}
+
+struct AtLine(Option<usize>);
+
+impl fmt::Display for AtLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |line| write!(f, ", line {line}"))
+    }
+}
+
+/// A file that holds one or two keys, one on each line. Blank lines, and what follows a `#`, are
+/// comments. Nobody but its owner may be able to read it.
+///
+/// # Example
+/// ```
+/// # fn main() -> Result<(), suci::security::KeyError> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let file = suci::security::KeyFile::new(dir.path().join("cluster.key"));
+/// let keys = file.create()?;
+/// assert_eq!(file.read()?, keys);
+/// let both = file.rotate()?;
+/// assert_eq!(both.second(), Some(keys.first()));
+/// assert_eq!(file.retire()?.second(), None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyFile {
+    path: PathBuf,
+}
+
+impl KeyFile {
+    /// Names a file, which need not exist.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the keys. Blocks for the file system.
+    ///
+    /// # Errors
+    /// The file cannot be read, others could read it, or it does not hold one or two keys.
+    pub fn read(&self) -> Result<Keyring, KeyError> {
+        self.parse(&self.text()?)
+    }
+
+    /// Makes the file with a new key, for its owner alone (mode 0600). Blocks for the file system.
+    ///
+    /// # Errors
+    /// The file exists, or cannot be made.
+    pub fn create(&self) -> Result<Keyring, KeyError> {
+        let key = ClusterKey::generate().map_err(KeyError::Random)?;
+        let mut text = Zeroizing::new(String::with_capacity(HEADING.len() + 256));
+        text.push_str(HEADING);
+        text.push_str(&key.to_secret_text());
+        text.push('\n');
+        let file = create_new(&self.path);
+        let mut file = file.map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => KeyError::Exists {
+                path: self.path.clone(),
+            },
+            _ => self.unwritable(source),
+        })?;
+        let written = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_all());
+        written.map_err(|source| self.unwritable(source))?;
+        Ok(key.into())
+    }
+
+    /// Puts a new key in front of the file's key, which stays as the second one. Readers find the
+    /// file as it was or as it is afterwards. Blocks for the file system.
+    ///
+    /// # Errors
+    /// As [`KeyFile::read`]; the file holds two keys already; or it cannot be replaced.
+    pub fn rotate(&self) -> Result<Keyring, KeyError> {
+        let text = self.text()?;
+        let keys = self.parse(&text)?;
+        if keys.second().is_some() {
+            let remedy = "once every node has both, drop the older one (`suci key retire`), then rotate again";
+            return Err(KeyError::Count {
+                path: self.path.clone(),
+                holds: "two keys already",
+                remedy,
+            });
+        }
+        let new = ClusterKey::generate().map_err(KeyError::Random)?;
+        let mut changed = Zeroizing::new(String::with_capacity(text.len() + 256));
+        let mut put = false;
+        for line in text.lines() {
+            if holds_key(line) && !put {
+                put = true;
+                changed.push_str(&new.to_secret_text());
+                changed.push('\n');
+            }
+            changed.push_str(line);
+            changed.push('\n');
+        }
+        self.replace(&changed)?;
+        Ok(Keyring::of_two(new, keys.first().clone()))
+    }
+
+    /// Drops the second key. Readers find the file as it was or as it is afterwards. Blocks for the
+    /// file system.
+    ///
+    /// # Errors
+    /// As [`KeyFile::read`]; the file holds only one key; or it cannot be replaced.
+    pub fn retire(&self) -> Result<Keyring, KeyError> {
+        let text = self.text()?;
+        let keys = self.parse(&text)?;
+        if keys.second().is_none() {
+            let remedy = "there is no older key to drop; `suci key rotate` makes a new one";
+            return Err(KeyError::Count {
+                path: self.path.clone(),
+                holds: "one key",
+                remedy,
+            });
+        }
+        let mut changed = Zeroizing::new(String::with_capacity(text.len()));
+        let mut kept = false;
+        for line in text.lines() {
+            if holds_key(line) && std::mem::replace(&mut kept, true) {
+                continue;
+            }
+            changed.push_str(line);
+            changed.push('\n');
+        }
+        self.replace(&changed)?;
+        Ok(keys.first().clone().into())
+    }
+
+    /// Returns the file's text, if it is for its owner alone.
+    fn text(&self) -> Result<Zeroizing<String>, KeyError> {
+        let unreadable = |source| KeyError::Unreadable {
+            path: self.path.clone(),
+            source,
+        };
+        // Does not wait for the other end of a pipe.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = options.open(&self.path).map_err(unreadable)?;
+        let info = file.metadata().map_err(unreadable)?;
+        if !info.is_file() {
+            return Err(self.not_a_file("no regular file"));
+        }
+        if info.mode() & OTHERS != 0 {
+            return Err(KeyError::OpenToOthers {
+                path: self.path.clone(),
+                mode: info.mode() & 0o7777,
+            });
+        }
+        // Room for all from the start: memory that a growing buffer leaves is not cleared.
+        let room = usize::try_from(LONGEST).unwrap_or(usize::MAX);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
+        let read = file.take(LONGEST + 1).read_to_end(&mut bytes);
+        if read.map_err(unreadable)? > room {
+            return Err(self.not_a_file("longer than 64 KiB"));
+        }
+        let text = std::str::from_utf8(&bytes);
+        let text = text.map_err(|_| self.not_a_file("not text"))?;
+        Ok(Zeroizing::new(text.to_owned()))
+    }
+
+    fn parse(&self, text: &str) -> Result<Keyring, KeyError> {
+        Keyring::parse(text).map_err(|(line, problem)| KeyError::Text {
+            path: self.path.clone(),
+            line,
+            problem,
+        })
+    }
+
+    /// Writes a new file beside this one, for its owner alone, and onto the disk.
+    fn write_beside(&self, text: &str) -> Result<Written, KeyError> {
+        let unwritable = |source| self.unwritable(source);
+        let number: u64 = crate::sys::random()
+            .map(u64::from_ne_bytes)
+            .map_err(KeyError::Random)?;
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{number:016x}"));
+        let path = PathBuf::from(name);
+        let mut file = create_new(&path).map_err(unwritable)?;
+        let written = Written { path };
+        file.write_all(text.as_bytes()).map_err(unwritable)?;
+        file.sync_all().map_err(unwritable)?;
+        Ok(written)
+    }
+
+    /// Replaces the file, keeping its owner. Whoever opens it finds the old or the new one.
+    fn replace(&self, text: &str) -> Result<(), KeyError> {
+        let unwritable = |source| self.unwritable(source);
+        // A link stays: what it leads to is replaced.
+        let real = std::fs::canonicalize(&self.path).map_err(unwritable)?;
+        let real = Self::new(real);
+        let owner = std::fs::metadata(&real.path).map_err(unwritable)?;
+        let written = real.write_beside(text)?;
+        let own = File::open(&written.path).and_then(|file| file.metadata());
+        let own = own.map_err(unwritable)?;
+        if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
+            let chown = std::os::unix::fs::chown;
+            chown(&written.path, Some(owner.uid()), Some(owner.gid())).map_err(unwritable)?;
+        }
+        std::fs::rename(&written.path, &real.path).map_err(unwritable)
+    }
+
+    fn unwritable(&self, source: io::Error) -> KeyError {
+        KeyError::Unwritable {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    fn not_a_file(&self, is: &'static str) -> KeyError {
+        KeyError::NotAFile {
+            path: self.path.clone(),
+            is,
+        }
+    }
+}
+
+/// A file under a name for the time being, which goes away with this unless it was renamed.
+struct Written {
+    path: PathBuf,
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Makes a file that only its owner may read.
+fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn scratch() -> (tempfile::TempDir, KeyFile) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = KeyFile::new(dir.path().join("cluster.key"));
+        (dir, file)
+    }
+
+    fn mode(file: &KeyFile) -> u32 {
+        fs::metadata(file.path()).unwrap().permissions().mode() & 0o7777
+    }
+
+    fn said(file: &KeyFile) -> String {
+        let error = file.read().unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("suci-key-1 0"), "{shown}");
+        error.to_string()
+    }
+
+    #[test]
+    fn a_key_is_made_rotated_and_retired() {
+        let (dir, file) = scratch();
+        let first = file.create().unwrap();
+        assert_eq!((file.read().unwrap(), mode(&file)), (first.clone(), 0o600));
+        assert!(matches!(file.create(), Err(KeyError::Exists { .. })));
+        assert!(matches!(file.retire(), Err(KeyError::Count { .. })));
+        let both = file.rotate().unwrap();
+        assert_eq!(both.second(), Some(first.first()));
+        assert_eq!((file.read().unwrap(), mode(&file)), (both.clone(), 0o600));
+        assert!(matches!(file.rotate(), Err(KeyError::Count { .. })));
+        let last = file.retire().unwrap();
+        assert_eq!((last.first(), last.second()), (both.first(), None));
+        assert_eq!((file.read().unwrap(), mode(&file)), (last, 0o600));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn comments_stay_and_a_link_keeps_leading_to_the_file() {
+        let (dir, file) = scratch();
+        file.create().unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        fs::write(file.path(), format!("# rack 7\n\n{text}# the end\n")).unwrap();
+        let link = KeyFile::new(dir.path().join("link"));
+        std::os::unix::fs::symlink("cluster.key", link.path()).unwrap();
+        let both = link.rotate().unwrap();
+        assert_eq!(file.read().unwrap(), both);
+        assert!(fs::symlink_metadata(link.path()).unwrap().is_symlink());
+        link.retire().unwrap();
+        let changed = fs::read_to_string(file.path()).unwrap();
+        assert!(changed.starts_with("# rack 7\n\n# Keys") && changed.ends_with("# the end\n"));
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_or_write_is_refused_with_the_remedy() {
+        let (_dir, file) = scratch();
+        file.create().unwrap();
+        for wrong in [0o644, 0o640, 0o604, 0o620, 0o602, 0o601] {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(wrong)).unwrap();
+            let said = said(&file);
+            let chmod = format!("run `chmod 600 {}`", file.path().display());
+            assert!(
+                said.contains(&chmod) && said.contains(&format!("{wrong:04o}")),
+                "{said}"
+            );
+            assert!(file.rotate().is_err());
+        }
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o400)).unwrap();
+        assert!(file.read().is_ok());
+    }
+
+    #[test]
+    fn what_is_no_key_file_is_refused() {
+        let (dir, file) = scratch();
+        assert!(said(&file).contains("No such file"));
+        assert!(said(&KeyFile::new(dir.path())).contains("no regular file"));
+        let pipe = dir.path().join("pipe");
+        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+        // SAFETY: the name ends with a null byte and outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert!(said(&KeyFile::new(pipe)).contains("no regular file"));
+        let key = |byte| ClusterKey::from_bytes([byte; 32]).to_secret_text();
+        let (one, two, three) = (key(0x0a), key(0x0b), key(0x0c));
+        for (text, part) in [
+            (String::new(), "there is no key"),
+            ("# nothing\n\n".into(), "there is no key"),
+            (
+                format!("#\n{}\n{}\n{}", *one, *two, *three),
+                "line 4: this is a third",
+            ),
+            (
+                format!("{}\n{} # again", *one, *one),
+                "line 2: this is the same key again",
+            ),
+            (format!("{}\n\n{}0", *one, *two), "line 3: the key's ID"),
+            ("x".repeat(70_000), "longer than 64 KiB"),
+        ] {
+            fs::write(file.path(), text).unwrap();
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).unwrap();
+            let said = said(&file);
+            assert!(said.contains(part), "{said}");
+        }
+        fs::write(file.path(), b"\xff\xfe").unwrap();
+        assert!(said(&file).contains("not text"));
+    }
+}
