@@ -46,7 +46,7 @@ impl State {
     }
 }
 
-/// What was found about one thing.
+/// A fact about one thing.
 #[derive(Debug)]
 struct Finding {
     name: String,
