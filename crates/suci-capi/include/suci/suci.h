@@ -1442,6 +1442,8 @@ int suci_env_size(uint32_t *count);
  *
  *  Node::allocate_region              none yet: one-sided operations are for Rust
  *  SharedNode::allocate_region        none yet: one-sided operations are for Rust
+ *  Node::allocate_region_on_huge_pages  none yet: one-sided operations are for Rust
+ *  Node::lend_region                  none yet: one-sided operations are for Rust
  *  Node::remote                       none yet: one-sided operations are for Rust
  *  SharedNode::remote                 none yet: one-sided operations are for Rust
  *

@@ -6,6 +6,7 @@ use crate::clock::Deadline;
 use crate::error::Error;
 use crate::remote::{PendingOperation, Region, RegionError, Remote};
 use crate::remote::{RemoteFailure, RemoteHost, Rights};
+use std::ptr::NonNull;
 use std::sync::MutexGuard;
 use suci_layers::remote::{BeginError, Layer, Outcome};
 use suci_proto::types::NodeId;
@@ -18,6 +19,46 @@ impl Node {
     pub fn allocate_region(&self, bytes: usize, rights: Rights) -> Result<Region, RegionError> {
         self.enter_open()?;
         Region::allocate(&self.fixed, bytes, rights)
+    }
+
+    /// As [`allocate_region`](Self::allocate_region), on huge pages (2 MiB), as far as the system
+    /// gives some, else on usual ones: [`Region::bytes_on_huge_pages`] tells. All of the memory is
+    /// in use at once, which takes the system about 0.2 s for each GiB.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub fn allocate_region_on_huge_pages(
+        &self,
+        bytes: usize,
+        rights: Rights,
+    ) -> Result<Region, RegionError> {
+        self.enter_open()?;
+        Region::allocate_on_huge_pages(&self.fixed, bytes, rights)
+    }
+
+    /// Opens memory of the program to other nodes, as far as they have `rights`: the `length` bytes
+    /// from `first` on. For atomic operations `first` must be a multiple of 8. The bytes are the
+    /// program's again when the region is dropped; that waits until nothing touches them any more.
+    ///
+    /// # Safety
+    /// Until the region is dropped, and for ever if it never is, the bytes stay allocated,
+    /// initialised and writable. Other nodes' operations, and those of this one, read and change
+    /// them meanwhile. So the program holds no reference to bytes that they change, except to
+    /// atomics, and uses bytes that they use only by atomic operations or at other times: before it
+    /// tells others of the region, or ordered with their operations by messages, signals or
+    /// barriers.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub unsafe fn lend_region(
+        &self,
+        first: NonNull<u8>,
+        length: usize,
+        rights: Rights,
+    ) -> Result<Region, RegionError> {
+        self.enter_open()?;
+        // SAFETY: the caller promises it.
+        unsafe { Region::lend(&self.fixed, first, length, rights) }
     }
 
     /// The program's one-sided operations on memory of other nodes, and of this one.

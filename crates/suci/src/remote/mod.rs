@@ -16,12 +16,11 @@ pub(crate) use host::RemoteHost;
 
 use crate::clock::Deadline;
 use crate::error::Error;
+use crate::lent::Loan;
 use crate::node::Node;
 use bytes::Bytes;
-use memory::LentSlice;
-use std::sync::Arc;
 use std::time::Duration;
-use suci_layers::remote::{Destination, Initiator, Layer, Memory, OperationId, Outcome};
+use suci_layers::remote::{Destination, Initiator, Layer, OperationId, Outcome};
 use suci_proto::types::NodeId;
 
 /// Time that an operation may take unless [`Remote::limit`] sets another.
@@ -181,9 +180,9 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     ) -> Result<(), RemoteFailure> {
         let given = Layout::contiguous(0, into.len() as u64).map_err(BeginError::from)?;
         // Whatever happens, nothing touches the buffer once this call is over.
-        let lent = LentSlice::new(into);
+        let mut loan = Loan::new(into);
         let begin = |initiator: &mut Initiator| {
-            let (memory, layout) = (lent.memory(), layout.clone());
+            let (memory, layout) = (loan.lend(), layout.clone());
             let into = Destination {
                 memory,
                 layout: given.clone(),
@@ -209,7 +208,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         at: Layout,
     ) -> Result<PendingOperation, RemoteFailure> {
         let begin = |initiator: &mut Initiator| {
-            let memory = Arc::clone(&into.memory) as Arc<dyn Memory>;
+            let memory = into.memory();
             let into = Destination {
                 memory,
                 layout: at.clone(),

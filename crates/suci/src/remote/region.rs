@@ -1,20 +1,26 @@
 //! Memory of a node that others read and change.
 
-use super::memory::SharedWords;
+use super::memory::Allocated;
 use super::{AtomicOp, RemoteRegion, Rights, Width};
 use crate::builder::Fixed;
 use crate::error::Error;
 use crate::fork::OriginalProcess;
+use crate::huge_pages::bytes_on_huge_pages;
+use crate::lent::LentBytes;
+use crate::shared_bytes::SharedBytes;
 use crate::sys;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use suci_layers::remote::{Memory, Regions, TooManyRegions};
 
-/// Memory of this node that others read and change. The library allocates it; it begins with zeros.
+/// Memory of this node that others read and change. The library allocates it, and it begins with
+/// zeros; or the program lends it.
 ///
 /// Others name it by its [handle](Region::handle), which the program sends them. Their operations
 /// need no call of this program: they are applied by each call that uses the node and, if the
-/// program makes none for 100 ms, by the helper thread; at a [`SharedNode`], by the thread that
-/// serves the peer, at once. Dropping the region withdraws it: no operation touches the memory any
+/// program makes none for 100 ms, by the helper thread; at a [`SharedNode`](crate::SharedNode), by
+/// the thread that serves the peer, at once. Dropping the region withdraws it. It waits
+/// microseconds, until an access that goes on has ended; then no operation touches the memory any
 /// more.
 ///
 /// ```
@@ -37,18 +43,75 @@ use suci_layers::remote::{Memory, Regions, TooManyRegions};
 /// ```
 #[derive(Debug)]
 pub struct Region {
-    pub(super) memory: Arc<SharedWords>,
+    memory: Bytes,
     regions: Regions,
     handle: RemoteRegion,
     process: OriginalProcess,
 }
 
+/// The bytes of a region.
+#[derive(Debug)]
+enum Bytes {
+    Allocated(Arc<Allocated>),
+    /// The program lends them.
+    Lent(Arc<LentBytes>),
+}
+
+impl Bytes {
+    fn share(&self) -> Arc<dyn Memory> {
+        match self {
+            Self::Allocated(memory) => Arc::clone(memory) as Arc<dyn Memory>,
+            Self::Lent(memory) => Arc::clone(memory) as Arc<dyn Memory>,
+        }
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        match self {
+            Self::Allocated(memory) => &**memory,
+            Self::Lent(memory) => &**memory,
+        }
+    }
+}
+
 impl Region {
+    /// Allocates `length` bytes.
     pub(crate) fn allocate(
         fixed: &Fixed,
-        bytes: usize,
+        length: usize,
         rights: Rights,
     ) -> Result<Self, RegionError> {
+        let memory = Allocated::new(length).ok_or(RegionError::TooLarge { bytes: length })?;
+        Self::register(fixed, Bytes::Allocated(Arc::new(memory)), rights)
+    }
+
+    /// Allocates `length` bytes on huge pages, as far as there are any.
+    pub(crate) fn allocate_on_huge_pages(
+        fixed: &Fixed,
+        length: usize,
+        rights: Rights,
+    ) -> Result<Self, RegionError> {
+        let memory = Allocated::on_huge_pages(length);
+        let memory = memory.ok_or(RegionError::TooLarge { bytes: length })?;
+        Self::register(fixed, Bytes::Allocated(Arc::new(memory)), rights)
+    }
+
+    /// Opens memory of the program.
+    ///
+    /// # Safety
+    /// As for [`Node::lend_region`](crate::Node::lend_region).
+    pub(crate) unsafe fn lend(
+        fixed: &Fixed,
+        first: NonNull<u8>,
+        length: usize,
+        rights: Rights,
+    ) -> Result<Self, RegionError> {
+        // SAFETY: the caller keeps the memory, and uses it only as it may beside others, until the
+        // region is dropped, which withdraws it.
+        let bytes = unsafe { SharedBytes::new(first, length) };
+        Self::register(fixed, Bytes::Lent(LentBytes::shared(bytes)), rights)
+    }
+
+    fn register(fixed: &Fixed, memory: Bytes, rights: Rights) -> Result<Self, RegionError> {
         let Fixed {
             id: node,
             regions,
@@ -57,9 +120,7 @@ impl Region {
         } = fixed;
         let key = sys::random().map_err(Error::io("asking the system for random bytes"))?;
         let key = u64::from_le_bytes(key);
-        let memory = SharedWords::new(bytes).ok_or(RegionError::TooLarge { bytes })?;
-        let memory = Arc::new(memory);
-        let region = regions.register(Arc::clone(&memory) as Arc<dyn Memory>, rights, key)?;
+        let region = regions.register(memory.share(), rights, key)?;
         Ok(Self {
             memory,
             regions: regions.clone(),
@@ -72,6 +133,31 @@ impl Region {
         })
     }
 
+    /// The memory, for operations of this node.
+    pub(super) fn memory(&self) -> Arc<dyn Memory> {
+        self.memory.share()
+    }
+
+    /// The address of the first byte, as long as the region exists; a multiple of 16, unless the
+    /// program lent the memory. Others may change the bytes at any time: use it for atomic
+    /// operations, or while no operation of others on the same bytes goes on.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        let first = match &self.memory {
+            Bytes::Allocated(memory) => Some(memory.first()),
+            Bytes::Lent(memory) => memory.first(),
+        };
+        first.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    /// Bytes that lie on huge pages now. Reads a list of the system that has all mappings of the
+    /// process, which may take milliseconds. 0 if the system does not tell.
+    #[must_use]
+    pub fn bytes_on_huge_pages(&self) -> u64 {
+        let first = NonNull::new(self.as_ptr());
+        first.map_or(0, |first| bytes_on_huge_pages(first, self.len()))
+    }
+
     /// Names the region to other nodes. Whoever has it can use the region, within its rights.
     #[must_use]
     pub fn handle(&self) -> RemoteRegion {
@@ -81,13 +167,13 @@ impl Region {
     /// Bytes of the region.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.memory.len()
+        self.memory.memory().len()
     }
 
     /// Whether it has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.memory.is_empty()
+        self.memory.memory().is_empty()
     }
 
     /// Copies the bytes from `offset` on to `into`. Words of 8 bytes at multiples of 8 are read
@@ -97,7 +183,7 @@ impl Region {
     /// [`OutOfRegion`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), OutOfRegion> {
         let length = into.len() as u64;
-        self.check(self.memory.read(offset, into), offset, length)
+        self.check(self.memory.memory().read(offset, into), offset, length)
     }
 
     /// Copies `bytes` to `offset`. Words of 8 bytes at multiples of 8 are written whole.
@@ -105,7 +191,11 @@ impl Region {
     /// # Errors
     /// [`OutOfRegion`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), OutOfRegion> {
-        self.check(self.memory.write(offset, bytes), offset, bytes.len() as u64)
+        self.check(
+            self.memory.memory().write(offset, bytes),
+            offset,
+            bytes.len() as u64,
+        )
     }
 
     /// Applies an atomic operation to the integer at `offset`, a multiple of its width. Returns the
@@ -114,7 +204,7 @@ impl Region {
     /// # Errors
     /// [`OutOfRegion`].
     pub fn atomic(&self, offset: u64, width: Width, op: AtomicOp) -> Result<u64, OutOfRegion> {
-        let before = self.memory.atomic(offset, width, op);
+        let before = self.memory.memory().atomic(offset, width, op);
         self.check(before.is_some(), offset, width.bytes())?;
         Ok(before.unwrap_or(0))
     }
@@ -134,8 +224,13 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // In the child of a fork a thread may hold a lock for ever that does not exist there.
-        if !self.process.is_forked() {
-            self.regions.withdraw(self.handle.region);
+        if self.process.is_forked() {
+            return;
+        }
+        self.regions.withdraw(self.handle.region);
+        // Operations that this node began may use it, too.
+        if let Bytes::Lent(memory) = &self.memory {
+            memory.withdraw();
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::placement::AwaitedOfLayer;
 use crate::remote::{PendingOperation, Region, RegionError, Remote};
 use crate::remote::{RemoteFailure, RemoteHost, Rights};
+use std::ptr::NonNull;
 use std::sync::MutexGuard;
 use std::task::Poll;
 use suci_layers::remote::{BeginError, Layer, Outcome};
@@ -27,6 +28,37 @@ impl SharedNode {
     pub fn allocate_region(&self, bytes: usize, rights: Rights) -> Result<Region, RegionError> {
         self.inner.check_open()?;
         Region::allocate(&self.inner.fixed, bytes, rights)
+    }
+
+    /// As [`Node::allocate_region_on_huge_pages`](crate::Node::allocate_region_on_huge_pages).
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub fn allocate_region_on_huge_pages(
+        &self,
+        bytes: usize,
+        rights: Rights,
+    ) -> Result<Region, RegionError> {
+        self.inner.check_open()?;
+        Region::allocate_on_huge_pages(&self.inner.fixed, bytes, rights)
+    }
+
+    /// As [`Node::lend_region`](crate::Node::lend_region).
+    ///
+    /// # Safety
+    /// As there.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub unsafe fn lend_region(
+        &self,
+        first: NonNull<u8>,
+        length: usize,
+        rights: Rights,
+    ) -> Result<Region, RegionError> {
+        self.inner.check_open()?;
+        // SAFETY: the caller promises it.
+        unsafe { Region::lend(&self.inner.fixed, first, length, rights) }
     }
 
     /// The program's one-sided operations on memory of other nodes, and of this one. Several

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, builder, introduce, pair, shared_pair};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -185,6 +186,87 @@ fn threads_of_a_shared_node_operate_at_the_same_time() {
         let sum = region.atomic(0, Width::Bits64, AtomicOp::Fetch).unwrap();
         assert_eq!(sum, 4 * EACH);
     }
+}
+
+/// Memory of the program at an odd address, which is as long as the node's region lives.
+#[test]
+fn memory_that_the_program_lends_is_its_own_again_afterwards() {
+    const LENGTH: usize = 100_001;
+    fn use_lent(
+        remote: &Remote<'_, impl RemoteNode>,
+        lend: impl Fn(NonNull<u8>) -> Region,
+        from: &Region,
+    ) {
+        let mut words = vec![0_u64; LENGTH / 8 + 3];
+        let first = NonNull::new(words.as_mut_ptr()).unwrap().cast::<u8>();
+        // SAFETY: the vector is longer.
+        let first = unsafe { first.add(1) };
+        let region = lend(first);
+        assert_eq!(
+            (region.as_ptr(), region.len()),
+            (first.as_ptr(), LENGTH as u64)
+        );
+        let handle = region.handle();
+        remote.put(&handle, 0, pattern(1, LENGTH)).unwrap();
+        for at in [7, 8] {
+            let unaligned = remote.fetch_add(&handle, at, 2).unwrap_err();
+            assert_eq!(kind(unaligned), RemoteErrorKind::Unaligned);
+        }
+        // SAFETY: as above.
+        let aligned = lend(unsafe { first.add(7) });
+        let before = remote.fetch_add(&aligned.handle(), 8, 2).unwrap();
+        assert_eq!(before.to_ne_bytes(), pattern(1, 23)[15..]);
+        drop(aligned);
+        from.write(0, &pattern(2, LENGTH)).unwrap();
+        let all = Layout::contiguous(0, LENGTH as u64).unwrap();
+        let get = remote.begin_get(&from.handle(), all.clone(), &region, all);
+        remote.wait(get.unwrap()).unwrap();
+        let mut there = vec![0; LENGTH];
+        region.read(0, &mut there).unwrap();
+        assert!(there == pattern(2, LENGTH));
+        let part = Layout::contiguous(0, 70_000).unwrap();
+        let late = remote.begin_get(&from.handle(), part.clone(), &region, part);
+        drop(region);
+        words.fill(5);
+        let failed = remote.fetch_add(&handle, 0, 2).unwrap_err();
+        assert_eq!(kind(failed), RemoteErrorKind::Withdrawn);
+        _ = remote.wait(late.unwrap());
+        assert!(words.iter().all(|word| *word == 5), "it is withdrawn");
+    }
+    with_target(LENGTH, |a, _, from| {
+        let lent = builder(7).open_threads(1).unwrap();
+        a.add_peer(lent.id(), lent.local_addr()).unwrap();
+        lent.add_peer(a.id(), a.local_addr()).unwrap();
+        // SAFETY: the memory lives on, and is used only while no operation goes on.
+        let lend = |first| unsafe { lent.lend_region(first, LENGTH, ALL()).unwrap() };
+        use_lent(&a.remote().limit(LONG), lend, from);
+    });
+    let (a, b) = shared_pair();
+    let from = b.allocate_region(LENGTH, ALL()).unwrap();
+    // SAFETY: as above.
+    let lend = |first| unsafe { a.lend_region(first, LENGTH, ALL()).unwrap() };
+    use_lent(&a.remote().limit(LONG), lend, &from);
+}
+
+#[test]
+fn regions_lie_on_huge_pages_or_say_that_they_do_not() {
+    with_shared_nodes(8, |a, _, _| {
+        let region = a.allocate_region_on_huge_pages(5 << 20, ALL()).unwrap();
+        assert_eq!(region.as_ptr().addr() % (2 << 20), 0);
+        let huge = region.bytes_on_huge_pages();
+        assert!(huge <= 5 << 20, "{huge} of 5 MiB");
+        let remote = a.remote().limit(LONG);
+        let bytes = pattern(4, 5 << 20);
+        remote.put(&region.handle(), 0, bytes.clone()).unwrap();
+        remote.quiet().unwrap();
+        let mut there = vec![0; 5 << 20];
+        region.read(0, &mut there).unwrap();
+        assert!(there == bytes);
+        let usual = a.allocate_region(64, ALL()).unwrap();
+        assert_eq!(usual.bytes_on_huge_pages(), 0);
+        let none = a.allocate_region_on_huge_pages(usize::MAX, ALL());
+        assert!(none.unwrap_err().to_string().contains("allocate less"));
+    });
 }
 
 fn kind(failure: RemoteFailure) -> RemoteErrorKind {
