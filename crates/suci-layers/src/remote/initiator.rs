@@ -1,5 +1,6 @@
 //! The node that reads and changes memory of others.
 
+use super::context::{Context, PART_BITS, is_unanswered};
 use super::error::{BeginError, Cause, OperationError};
 use super::layout::Layout;
 use super::memory::{AtomicOp, Lent, Memory, Placement, Width};
@@ -23,16 +24,20 @@ const MAX_QUEUED: usize = 4_096;
 /// Bytes of data in these requests, beyond which no other is queued.
 const MAX_QUEUED_BYTES: usize = 16 << 20;
 
-/// Bits of a tag that number the parts of an operation. The others number the operation, from 1:
-/// tag 0 asks for no reply.
-const PART_BITS: u32 = 16;
-
 /// Most requests of one get.
 const MAX_PARTS: u64 = 1 << PART_BITS;
 
 /// An operation that completes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(u64);
+
+impl OperationId {
+    /// Returns the context of the operation.
+    #[must_use]
+    pub const fn context(self) -> Context {
+        Context::of_operation(self.0)
+    }
+}
 
 /// A region of another node, as that node's program told it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +158,7 @@ struct TargetState {
 /// [`poll_completion`](Self::poll_completion).
 #[derive(Debug, Default)]
 pub struct Initiator {
+    context: Context,
     /// The number of the last operation.
     last: u64,
     open: BTreeMap<u64, Open>,
@@ -167,6 +173,15 @@ impl Initiator {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns an initiator without operations, for those of a context.
+    #[must_use]
+    pub fn of_context(context: Context) -> Self {
+        Self {
+            context,
+            ..Self::default()
+        }
     }
 
     // ---- operations
@@ -186,7 +201,7 @@ impl Initiator {
     ) -> Result<(), BeginError> {
         let action = put_action(layout, &data, signal)?;
         self.check_queue(to.node)?;
-        self.send_access(to, 0, action, data);
+        self.send_access(to, self.context.unanswered_tag(), action, data);
         Ok(())
     }
 
@@ -257,7 +272,8 @@ impl Initiator {
         op: AtomicOp,
     ) -> Result<(), BeginError> {
         self.check_queue(at.node)?;
-        self.send_access(at, 0, Action::Atomic { offset, width, op }, Bytes::new());
+        let action = Action::Atomic { offset, width, op };
+        self.send_access(at, self.context.unanswered_tag(), action, Bytes::new());
         Ok(())
     }
 
@@ -344,6 +360,14 @@ impl Initiator {
             }
         }
         error.is_some_and(|error| self.complete(operation.0, Err(error)))
+    }
+
+    /// Gives all open operations up, as [`cancel`](Self::cancel) does.
+    pub fn cancel_all(&mut self) {
+        let open: Vec<_> = self.open.keys().copied().map(OperationId).collect();
+        for operation in open {
+            self.cancel(operation);
+        }
     }
 
     /// Returns the nodes whose replies an operation awaits; `None` if it is not open.
@@ -447,7 +471,7 @@ impl Initiator {
     pub fn undelivered(&mut self, node: NodeId, token: u64) {
         let error = OperationError::new(node, Cause::Refused);
         let (number, _) = split_tag(token);
-        if token == 0 {
+        if is_unanswered(token) {
             let target = self.targets.entry(node).or_default();
             add_failure(&mut target.failed, error);
         } else {
@@ -503,10 +527,17 @@ impl Initiator {
         if self.open.len().saturating_add(self.complete.len()) >= MAX_OPERATIONS {
             return Err(BeginError::TooManyOperations);
         }
-        // 48 bits of numbers last for years.
-        self.last = self.last.wrapping_add(1);
-        self.open.insert(self.last, open);
-        Ok(OperationId(self.last))
+        // 40 bits of numbers last for days. A number of an operation that is open since is passed
+        // over, and so is 0.
+        let number = loop {
+            self.last = self.last.wrapping_add(1);
+            let number = self.context.operation(self.last);
+            if number != self.context.operation(0) && !self.open.contains_key(&number) {
+                break number;
+            }
+        };
+        self.open.insert(number, open);
+        Ok(OperationId(number))
     }
 
     /// Completes an operation. Returns false if it is not open.
@@ -540,7 +571,7 @@ impl Initiator {
         let target = self.targets.entry(to.node).or_default();
         target.touched = true;
         target.flush = None;
-        target.unanswered |= tag == 0;
+        target.unanswered |= is_unanswered(tag);
         // Requests other than puts are handled in order, and hold back all behind them.
         let fenced = core::mem::take(&mut target.fence);
         let (region, key) = (to.region, to.key);

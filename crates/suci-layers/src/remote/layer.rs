@@ -1,8 +1,8 @@
 //! Both halves of one-sided operations, as an engine drives them.
 
 use super::{
-    BeginError, Body, Completion, Description, Initiator, MAX_OPERATIONS, OperationError,
-    OperationId, PlaceDecision, Placement, Regions, Target,
+    BeginError, Body, Completion, Context, Description, Initiator, MAX_OPERATIONS, OperationError,
+    OperationId, PlaceDecision, Placement, Regions, Target, TooManyContexts,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,14 +26,26 @@ enum Offered {
     Never,
 }
 
+/// A context of the program.
+#[derive(Debug)]
+struct ContextState {
+    initiator: Initiator,
+    /// The program closed it: it goes when this operation completes.
+    closing: Option<OperationId>,
+}
+
 /// One-sided operations of one engine: those of others at this node's regions, and the program's at
 /// regions of others.
 #[derive(Debug)]
 pub struct Layer {
     /// Serves the operations of others.
     pub target: Target,
-    /// Begins and completes the program's operations.
+    /// Begins and completes the program's operations that belong to no other context.
     pub initiator: Initiator,
+    /// Those of other contexts.
+    contexts: BTreeMap<Context, ContextState>,
+    /// The number of contexts whose requests are sent last, if the queues have no room for all.
+    turn: usize,
     /// Results that the program did not take.
     done: BTreeMap<OperationId, Outcome>,
     /// Nodes whose operations wait until answers to them find room.
@@ -45,6 +57,8 @@ impl Layer {
         Self {
             target: Target::new(regions),
             initiator: Initiator::new(),
+            contexts: BTreeMap::new(),
+            turn: 0,
             done: BTreeMap::new(),
             held: BTreeSet::new(),
         }
@@ -60,7 +74,11 @@ impl Layer {
         };
         let decision = match message.channel.carries_remote() {
             true => self.target.place(from, &description),
-            false => self.initiator.place(from.node, &description),
+            false => {
+                let context = Context::of_tag(message.tag);
+                let initiator = self.find(context);
+                initiator.map_or(PlaceDecision::Buffer, |i| i.place(from.node, &description))
+            }
         };
         match decision {
             PlaceDecision::Direct(placement) => {
@@ -87,17 +105,21 @@ impl Layer {
                 channel,
                 token,
             } => {
-                if channel.carries_remote() {
-                    self.initiator.undelivered(node, token);
+                if channel.carries_remote()
+                    && let Some(initiator) = self.find(Context::of_tag(token))
+                {
+                    initiator.undelivered(node, token);
                 }
             }
             RemoteInput::Ended(node, session, _) => {
                 self.target.ended(Source { node, session });
-                self.initiator.ended(node);
+                self.initiators()
+                    .for_each(|initiator| initiator.ended(node));
                 return Some(node);
             }
             RemoteInput::Lost(node, LostCause::ProcessDied) => {
-                self.initiator.ended(node);
+                self.initiators()
+                    .for_each(|initiator| initiator.ended(node));
                 return Some(node);
             }
             // It may answer again.
@@ -122,7 +144,11 @@ impl Layer {
         match (message.channel.carries_remote(), is_last) {
             (true, false) => self.target.on_request(from, &description, body),
             (true, true) => self.target.on_last_request(from, &description, body),
-            (false, _) => self.initiator.on_reply(from.node, &description, body),
+            (false, _) => {
+                if let Some(initiator) = self.find(Context::of_tag(message.tag)) {
+                    initiator.on_reply(from.node, &description, body);
+                }
+            }
         }
     }
 
@@ -138,16 +164,26 @@ impl Layer {
         let done = |offered| !matches!(offered, Offered::Later);
         self.target.transmit(|to, message| done(offer(to, message)));
         let mut gone = Vec::new();
-        self.initiator.transmit(|to, message| {
+        let mut send = |to, message: &Outgoing| {
             let offered = offer(to, message);
             if matches!(offered, Offered::Never) {
                 gone.push(to);
             }
             done(offered)
-        });
+        };
+        // Each context comes first in its turn, so that one that always has requests leaves room.
+        let turn = self.turn;
+        self.turn = turn.wrapping_add(1) % self.contexts.len().saturating_add(1);
+        for initiator in self.initiators().skip(turn) {
+            initiator.transmit(&mut send);
+        }
+        for initiator in self.initiators().take(turn) {
+            initiator.transmit(&mut send);
+        }
         for node in gone {
             // No answer comes.
-            self.initiator.ended(node);
+            self.initiators()
+                .for_each(|initiator| initiator.ended(node));
             ended.push(node);
         }
         let target = &self.target;
@@ -160,6 +196,75 @@ impl Layer {
         });
     }
 
+    // ---- contexts
+
+    /// Opens a context that is not in use.
+    ///
+    /// # Errors
+    /// [`TooManyContexts`]
+    pub fn open_context(&mut self) -> Result<Context, TooManyContexts> {
+        self.collect();
+        let free = Context::others().find(|context| !self.contexts.contains_key(context));
+        let context = free.ok_or(TooManyContexts)?;
+        let state = ContextState {
+            initiator: Initiator::of_context(context),
+            closing: None,
+        };
+        self.contexts.insert(context, state);
+        Ok(context)
+    }
+
+    /// Closes a context. Its open operations are given up, and their results are dropped; those
+    /// without a result are still sent. The context is in use until the targets applied them.
+    pub fn close_context(&mut self, context: Context) {
+        self.collect();
+        self.done
+            .retain(|operation, _| operation.context() != context);
+        let Some(state) = self.contexts.get_mut(&context) else {
+            return;
+        };
+        state.initiator.cancel_all();
+        while state.initiator.poll_completion().is_some() {}
+        match state.initiator.quiet() {
+            Ok(last) => state.closing = Some(last),
+            // It has no other operation, so this does not happen.
+            Err(_) => _ = self.contexts.remove(&context),
+        }
+        self.collect();
+    }
+
+    /// Returns the initiator of a context that the program opened, or else that of the node.
+    pub fn initiator_of(&mut self, context: Context) -> &mut Initiator {
+        match self.contexts.get_mut(&context) {
+            Some(state) => &mut state.initiator,
+            None => &mut self.initiator,
+        }
+    }
+
+    /// Returns the initiator of a context that a peer named, if it is open.
+    fn find(&mut self, context: Context) -> Option<&mut Initiator> {
+        match context {
+            Context::NODE => Some(&mut self.initiator),
+            other => Some(&mut self.contexts.get_mut(&other)?.initiator),
+        }
+    }
+
+    fn initiators(&mut self) -> impl Iterator<Item = &mut Initiator> {
+        let others = self.contexts.values_mut().map(|state| &mut state.initiator);
+        core::iter::once(&mut self.initiator).chain(others)
+    }
+
+    /// Returns true if messages wait to be sent.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        let mut others = self.contexts.values();
+        self.target.has_output()
+            || self.initiator.has_output()
+            || others.any(|state| state.initiator.has_output())
+    }
+
+    // ---- results
+
     /// Returns an error if the program left as many results as there may be.
     ///
     /// # Errors
@@ -170,6 +275,11 @@ impl Layer {
             true => Ok(()),
             false => Err(BeginError::TooManyOperations),
         }
+    }
+
+    /// Returns the nodes whose replies an operation awaits; `None` if it is not open.
+    pub fn awaited(&mut self, operation: OperationId) -> Option<Vec<NodeId>> {
+        self.initiator_of(operation.context()).awaited(operation)
     }
 
     /// Takes the result of an operation, if it is complete.
@@ -184,11 +294,25 @@ impl Layer {
         self.done.contains_key(&operation)
     }
 
+    /// Takes the results of all contexts, and forgets those that were closed and have none left to
+    /// await.
     fn collect(&mut self) {
-        let initiator = &mut self.initiator;
-        let complete = core::iter::from_fn(|| initiator.poll_completion());
-        let complete = complete.map(|Completion { operation, result }| (operation, result));
-        self.done.extend(complete);
+        let Self { done, contexts, .. } = self;
+        let mut keep = |Completion { operation, result }| _ = done.insert(operation, result);
+        core::iter::from_fn(|| self.initiator.poll_completion()).for_each(&mut keep);
+        contexts.retain(|_, state| {
+            let complete = core::iter::from_fn(|| state.initiator.poll_completion());
+            match state.closing {
+                None => {
+                    complete.for_each(&mut keep);
+                    true
+                }
+                // Nobody asks for the others.
+                Some(last) => !complete
+                    .map(|complete| complete.operation)
+                    .any(|op| op == last),
+            }
+        });
     }
 }
 
@@ -243,7 +367,8 @@ impl SharedLayer {
         }
         let mut layer = self.lock();
         layer.send(engine, now, &mut ended);
-        let waits = layer.target.has_output() || layer.initiator.has_output();
+        layer.collect();
+        let waits = layer.has_output();
         Served { waits, ended }
     }
 }

@@ -16,8 +16,10 @@
 //! messages the order needs no mark at all.
 //!
 //! **Completion.** Messages arrive exactly once while a session lasts, so a put needs no reply. A
-//! *flush* asks for one when everything before is applied; a *quiet* does this at all targets.
+//! *flush* asks for one when everything before is applied; a *quiet* does this at all targets. Both
+//! cover the operations of their [`Context`] alone.
 
+mod context;
 mod error;
 mod initiator;
 mod layer;
@@ -28,6 +30,7 @@ mod region;
 mod target;
 mod wire;
 
+pub use context::{Context, TooManyContexts};
 pub use error::{BeginError, Cause, OperationError, RemoteError, RemoteErrorKind};
 pub use initiator::{
     Completion, Destination, Initiator, MAX_OPERATIONS, OperationId, RemoteRegion,

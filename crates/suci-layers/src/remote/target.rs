@@ -1,5 +1,6 @@
 //! The node whose memory others read and change.
 
+use super::context::{Context, is_unanswered};
 use super::error::{RemoteError, RemoteErrorKind};
 use super::layout::Layout;
 use super::memory::{AtomicOp, Lent, Memory, Placement, Width, gather, scatter};
@@ -39,8 +40,9 @@ pub struct Target {
 struct InitiatorState {
     /// The puts whose bytes go directly to their places, and which are not complete, in order.
     placed: VecDeque<Placed>,
-    /// The first request without a reply that failed since the last flush, and how many did.
-    failed: Option<(RemoteError, u64)>,
+    /// The first request without a reply that failed since the last flush, and how many did: of
+    /// each context.
+    failed: BTreeMap<Context, (RemoteError, u64)>,
 }
 
 /// A put whose bytes do not come to the handler.
@@ -178,12 +180,12 @@ impl Target {
             }),
         };
         match outcome {
-            // Tag 0 asks for no reply.
-            Ok(_) if message.tag == 0 => {}
+            Ok(_) if is_unanswered(message.tag) => {}
             Ok((reply, data)) => self.reply(from.node, message.tag, &reply, data),
-            Err(error) if message.tag == 0 => {
+            Err(error) if is_unanswered(message.tag) => {
                 let state = self.initiators.entry(from).or_default();
-                let (_, count) = state.failed.get_or_insert((error, 0));
+                let failed = state.failed.entry(Context::of_tag(message.tag));
+                let (_, count) = failed.or_insert((error, 0));
                 *count = count.saturating_add(1);
             }
             Err(error) => {
@@ -270,7 +272,7 @@ impl Target {
     /// Answers a flush: all earlier requests were handled, because messages come in order.
     fn flush(&mut self, from: Source, tag: u64) {
         let state = self.initiators.get_mut(&from);
-        let reply = match state.and_then(|state| state.failed.take()) {
+        let reply = match state.and_then(|state| state.failed.remove(&Context::of_tag(tag))) {
             None => Reply::Done,
             Some((error, count)) => Reply::Error { error, count },
         };

@@ -9,7 +9,8 @@ pub use host::RemoteNode;
 pub use region::{OutOfRegion, Region, RegionError};
 pub use suci_layers::remote::{
     AtomicOp, BeginError, Cause, Extent, InvalidLayout, Layout, OperationError, RegionId,
-    RemoteError, RemoteErrorKind, RemoteRegion, Rights, Signal, SignalUpdate, Width,
+    RemoteError, RemoteErrorKind, RemoteRegion, Rights, Signal, SignalUpdate, TooManyContexts,
+    Width,
 };
 
 pub(crate) use host::RemoteHost;
@@ -19,8 +20,9 @@ use crate::error::Error;
 use crate::lent::Loan;
 use crate::node::Node;
 use bytes::Bytes;
+use std::ops::Deref;
 use std::time::Duration;
-use suci_layers::remote::{Destination, Initiator, Layer, OperationId, Outcome};
+use suci_layers::remote::{Context, Destination, Initiator, Layer, OperationId, Outcome};
 use suci_proto::types::NodeId;
 
 /// Time that an operation may take unless [`Remote::limit`] sets another.
@@ -45,6 +47,9 @@ pub enum RemoteFailure {
     /// This node suspended the session with the target.
     #[error("this node suspended the session with node {0}: resume it first")]
     Suspended(NodeId),
+    /// There is no context for [`Remote::context`].
+    #[error(transparent)]
+    TooManyContexts(#[from] TooManyContexts),
     /// The operation is neither open nor waits to be taken.
     #[error("the result of the operation was taken before: wait for it once")]
     Taken,
@@ -61,7 +66,8 @@ pub struct PendingOperation {
 /// One-sided operations of a program: [`Node::remote`], [`SharedNode::remote`].
 ///
 /// Several threads may use that of a [`SharedNode`] at the same time. A `fence` or `quiet` of one
-/// thread covers the operations of all of them that were begun before it.
+/// thread covers the operations that any of them began before it. All values that a node returns
+/// cover the same operations; a [context](Remote::context) has operations of its own.
 ///
 /// Operations at one target are applied in the order of the calls, with one exception: bytes of a
 /// long put may become visible before those of an earlier one. A [fence](Remote::fence) prevents
@@ -78,6 +84,8 @@ pub struct PendingOperation {
 pub struct Remote<'a, N = Node> {
     node: &'a N,
     limit: Duration,
+    /// The own context at each layer; none if it is the node's.
+    contexts: Vec<Context>,
 }
 
 impl<N> std::fmt::Debug for Remote<'_, N> {
@@ -90,8 +98,28 @@ impl<N> std::fmt::Debug for Remote<'_, N> {
 
 impl<'a, N: RemoteNode> Remote<'a, N> {
     pub(crate) const fn new(node: &'a N) -> Self {
-        let limit = LIMIT;
-        Self { node, limit }
+        Self {
+            node,
+            limit: LIMIT,
+            contexts: Vec::new(),
+        }
+    }
+
+    /// Opens a context, whose `fence` and `quiet` cover its operations alone. It has the limit of
+    /// this value.
+    ///
+    /// # Errors
+    /// [`RemoteFailure::TooManyContexts`], [`Error::Closed`], [`Error::Forked`].
+    pub fn context(&self) -> Result<RemoteContext<'a, N>, RemoteFailure> {
+        self.node.check_open()?;
+        let remote = Self::new(self.node).limit(self.limit);
+        let mut context = RemoteContext { remote };
+        for layer in 0..self.node.layers() {
+            // If one layer has none, those of the others are closed again.
+            let opened = self.node.layer(layer).open_context()?;
+            context.remote.contexts.push(opened);
+        }
+        Ok(context)
     }
 
     /// Sets the time that a call may take; one minute unless set.
@@ -305,7 +333,8 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     pub fn fence(&self, node: NodeId) -> Result<(), RemoteFailure> {
         self.node.check_open()?;
         let index = self.node.layer_of(node);
-        self.node.layer(index).initiator.fence(node);
+        let mut layer = self.node.layer(index);
+        layer.initiator_of(self.context_at(index)).fence(node);
         Ok(())
     }
 
@@ -316,10 +345,15 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     pub fn quiet(&self) -> Result<(), RemoteFailure> {
         self.node.check_open()?;
         let deadline = Deadline::after(self.limit);
-        let begin = |layer| {
-            let id = self.node.layer(layer).initiator.quiet()?;
-            self.node.send_requests(layer)?;
-            Ok(PendingOperation { layer, id })
+        let begin = |index| {
+            let mut layer = self.node.layer(index);
+            let id = layer.initiator_of(self.context_at(index)).quiet()?;
+            let has_output = layer.has_output();
+            drop(layer);
+            if has_output {
+                self.node.send_requests(index)?;
+            }
+            Ok(PendingOperation { layer: index, id })
         };
         // All are begun before the first is awaited, and all are awaited whichever fails.
         let layers = 0..self.node.layers();
@@ -356,15 +390,21 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
 
     // ---- inside
 
+    /// The context of the operations at a layer.
+    fn context_at(&self, layer: usize) -> Context {
+        self.contexts.get(layer).copied().unwrap_or_default()
+    }
+
     /// Begins an operation, as soon as there is room, and sends it.
     fn begin<T>(
         &self,
         to: NodeId,
         mut begin: impl FnMut(&mut Initiator) -> Result<T, BeginError>,
     ) -> Result<T, RemoteFailure> {
+        let context = self.context_at(self.node.layer_of(to));
         let unless_full_of_results = |layer: &mut Layer| {
             layer.check_results()?;
-            begin(&mut layer.initiator)
+            begin(layer.initiator_of(context))
         };
         let deadline = Deadline::after(self.limit);
         let begun = self.node.begin(to, deadline, unless_full_of_results)?;
@@ -385,7 +425,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     fn take(&self, operation: PendingOperation) -> Result<Option<Outcome>, RemoteFailure> {
         let mut layer = self.node.layer(operation.layer);
         match layer.take(operation.id) {
-            None if layer.initiator.awaited(operation.id).is_none() => Err(RemoteFailure::Taken),
+            None if layer.awaited(operation.id).is_none() => Err(RemoteFailure::Taken),
             result => Ok(result),
         }
     }
@@ -399,7 +439,9 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         let result = self.result_until(operation, deadline);
         if !matches!(result, Ok(Some(_))) {
             let mut layer = self.node.layer(operation.layer);
-            layer.initiator.cancel(operation.id);
+            layer
+                .initiator_of(operation.id.context())
+                .cancel(operation.id);
             layer.take(operation.id);
         }
         match result? {
@@ -423,11 +465,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         if result.is_some() || deadline.is_over() {
             return Ok(result);
         }
-        let targets = self
-            .node
-            .layer(operation.layer)
-            .initiator
-            .awaited(operation.id);
+        let targets = self.node.layer(operation.layer).awaited(operation.id);
         let targets = targets.unwrap_or_default();
         self.node.watch(&targets, true)?;
         let result = self.node.await_result(operation, deadline);
@@ -441,5 +479,46 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
             limit: self.limit,
         }
         .into()
+    }
+}
+
+/// One-sided operations apart from the others of the node: [`Remote::context`].
+///
+/// A fence or quiet of a context covers only operations that were begun on it: those of others
+/// neither hold it up nor report their failures here. A node has up to 255 contexts.
+///
+/// Dropping a context gives up the operations that were begun and not waited for. Those without a
+/// result are still applied, and their failures are not reported.
+pub struct RemoteContext<'a, N: RemoteNode = Node> {
+    remote: Remote<'a, N>,
+}
+
+impl<N: RemoteNode> std::fmt::Debug for RemoteContext<'_, N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteContext")
+            .field("remote", &self.remote)
+            .finish()
+    }
+}
+
+impl<'a, N: RemoteNode> Deref for RemoteContext<'a, N> {
+    type Target = Remote<'a, N>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.remote
+    }
+}
+
+impl<N: RemoteNode> Drop for RemoteContext<'_, N> {
+    fn drop(&mut self) {
+        let Remote { node, contexts, .. } = &self.remote;
+        for (layer, context) in contexts.iter().enumerate() {
+            // In the child of a fork a thread may hold the lock for ever that does not exist there.
+            if node.check_open().is_ok() {
+                node.layer(layer).close_context(*context);
+                // Nothing is sent if the node is closed meanwhile.
+                _ = node.send_requests(layer);
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::common::{LONG, builder, introduce, pair, shared_pair};
+use std::net::UdpSocket;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -186,6 +187,81 @@ fn threads_of_a_shared_node_operate_at_the_same_time() {
         let sum = region.atomic(0, Width::Bits64, AtomicOp::Fetch).unwrap();
         assert_eq!(sum, 4 * EACH);
     }
+}
+
+/// Node 9, which the node knows and where nobody answers.
+fn nobody() -> (NodeId, UdpSocket) {
+    (NodeId(9), UdpSocket::bind("127.0.0.1:0").unwrap())
+}
+
+#[test]
+fn contexts_wait_and_fail_apart_from_each_other() {
+    fn use_contexts(remote: &Remote<'_, impl RemoteNode>, handle: &RemoteRegion, region: &Region) {
+        let [failing, waiting, third] = [(); 3].map(|()| remote.context().unwrap());
+        let lost = RemoteRegion {
+            node: NodeId(9),
+            ..*handle
+        };
+        waiting.put(&lost, 0, "nobody takes it").unwrap();
+        failing.put(handle, 60, "behind the end").unwrap();
+        third.put(handle, 0, "third").unwrap();
+        remote.put(handle, 8, "node").unwrap();
+        third.fence(handle.node).unwrap();
+        third.quiet().unwrap();
+        remote.quiet().unwrap();
+        let mut there = [0; 12];
+        region.read(0, &mut there).unwrap();
+        assert_eq!(&there, b"third\0\0\0node");
+        let add = AtomicOp::Add(1);
+        let begun = third.begin_fetch_atomic(handle, 16, Width::Bits64, add);
+        assert_eq!(
+            remote.wait(begun.unwrap()).unwrap(),
+            Some(0),
+            "whoever asks"
+        );
+        let failed = failing.quiet().unwrap_err();
+        assert_eq!(kind(failed), RemoteErrorKind::OutOfBounds);
+        failing.quiet().unwrap();
+        let begun = third.begin_fetch_atomic(handle, 16, Width::Bits64, add);
+        third.put(handle, 24, "last").unwrap();
+        drop(third);
+        assert!(matches!(
+            remote.wait(begun.unwrap()),
+            Err(RemoteFailure::Taken)
+        ));
+        while region.read(24, &mut there[..4]).is_ok() && &there[..4] != b"last" {
+            remote.fetch_add(handle, 32, 1).unwrap();
+        }
+        // Those that are closed can be opened again, once all of them is applied.
+        for _ in 0..3 {
+            let mut all: Vec<_> = (0..253).map_while(|_| remote.context().ok()).collect();
+            remote.fetch_add(handle, 32, 1).unwrap();
+            all.extend(remote.context().ok());
+            assert!(all.len() >= 252, "{}", all.len());
+            let none = remote.context().unwrap_err();
+            assert!(none.to_string().contains("255"), "{none}");
+            drop(all);
+        }
+    }
+    let limit = Duration::from_millis(200);
+    with_target(64, |a, handle, region| {
+        let (id, socket) = nobody();
+        a.add_peer(id, socket.local_addr().unwrap()).unwrap();
+        use_contexts(&a.remote().limit(LONG), handle, region);
+        let context = a.remote().limit(limit).context().unwrap();
+        let lost = RemoteRegion {
+            node: id,
+            ..*handle
+        };
+        context.put(&lost, 0, "nobody takes it").unwrap();
+        let late = context.quiet().unwrap_err();
+        assert!(matches!(late, RemoteFailure::Node(Error::TimedOut { .. })));
+    });
+    with_shared_nodes(64, |a, handle, region| {
+        let (id, socket) = nobody();
+        a.add_peer(id, socket.local_addr().unwrap()).unwrap();
+        use_contexts(&a.remote().limit(LONG), handle, region);
+    });
 }
 
 /// Memory of the program at an odd address, which is as long as the node's region lives.
