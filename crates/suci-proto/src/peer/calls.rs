@@ -9,9 +9,11 @@ use crate::types::{ChannelId, MessageNumber, SessionNumber, Source};
 impl Peer {
     /// Returns the next reply, with this peer.
     pub(crate) fn next_reply(&mut self, shared: &mut Shared) -> Option<(&mut Self, Message)> {
+        if !self.has_reply() {
+            return None;
+        }
+        self.before_taking();
         let message = self.session.inbox.pop_reply()?;
-        self.read = true;
-        self.pass_large_memory_on();
         self.count_received(1, message.payload.received(), &mut shared.counters);
         Some((self, message))
     }

@@ -400,7 +400,6 @@ impl Peer {
         shared: &mut Shared,
         each: &mut impl FnMut(SessionNumber, Message),
     ) -> usize {
-        self.read = true;
         // Usually no session has ended.
         if self.events.ends() > 0
             && let Some((session, message)) = self.next_of_ended(shared)
@@ -408,7 +407,7 @@ impl Peer {
             each(session, message);
             return 1;
         }
-        self.pass_large_memory_on();
+        self.before_taking();
         let session = self.session.number;
         let inbox = &mut self.session.inbox;
         let popped = inbox.pop_some(most, &mut |message| each(session, message));
@@ -426,10 +425,11 @@ impl Peer {
         Some((session, message))
     }
 
-    /// Before a message is taken: the memory that it frees goes to the peer that waited longest;
-    /// the sender's next large message queues, too.
+    /// Notes that a message of the present session is about to be taken. The memory that it frees
+    /// goes to the peer that waited longest: the next large message of this peer queues, too.
     #[inline]
-    pub(crate) fn pass_large_memory_on(&mut self) {
+    pub(super) fn before_taking(&mut self) {
+        self.read = true;
         if self.session.inbox.large_held() > 0 {
             self.session.inbox.set_large_budget(0);
         }
@@ -441,13 +441,12 @@ impl Peer {
         channel: ChannelId,
         shared: &mut Shared,
     ) -> Option<(SessionNumber, Message)> {
-        self.read = true;
         if let Some((session, message, freed)) = self.events.next_message_on(channel) {
             self.keep_for_groups(session, freed, shared);
             self.list_events(shared);
             return Some((session, message));
         }
-        self.pass_large_memory_on();
+        self.before_taking();
         let message = self.session.inbox.pop_on(channel)?;
         if self.session.inbox.has_finished() {
             self.list_events(shared);

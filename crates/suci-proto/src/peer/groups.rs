@@ -85,9 +85,8 @@ impl Peer {
         if !self.session.inbox.has_message_of_group(channel) {
             return None;
         }
-        self.pass_large_memory_on();
+        self.before_taking();
         let message = self.session.inbox.pop_of_group(channel)?;
-        self.read = true;
         Some((self.session.number, message))
     }
 

@@ -20,13 +20,17 @@ impl Peer {
         };
         let left = self.next_of_remains(is_next, shared);
         let (session, message) = left.or_else(|| {
-            let inbox = &mut self.session.inbox;
             let message = match only {
-                Some(channel) => inbox.pop_active_on(channel),
-                None => inbox.pop_active(),
+                Some(channel) if self.session.inbox.has_active_on(channel) => {
+                    self.before_taking();
+                    self.session.inbox.pop_active_on(channel)
+                }
+                None if self.session.inbox.has_active() => {
+                    self.before_taking();
+                    self.session.inbox.pop_active()
+                }
+                _ => None,
             }?;
-            self.read = true;
-            self.pass_large_memory_on();
             Some((self.session.number, message))
         })?;
         self.count_received(1, message.payload.received(), &mut shared.counters);
@@ -41,12 +45,11 @@ impl Peer {
 
     /// Returns the next message about one-sided operations.
     pub(crate) fn next_remote(&mut self, shared: &mut Shared) -> Option<(Source, Message)> {
-        if self.remote_held {
+        if !self.has_remote() {
             return None;
         }
+        self.before_taking();
         let message = self.session.inbox.pop_remote()?;
-        self.read = true;
-        self.pass_large_memory_on();
         self.count_received(1, message.payload.received(), &mut shared.counters);
         let from = Source {
             node: self.node,

@@ -186,3 +186,39 @@ fn a_layer_is_asked_again_once_it_handled_a_message() {
     }
     assert_eq!(came, [0, 1, 2]);
 }
+
+/// Memory for large messages goes to the peer that waited longest, not to the next message of the
+/// peer whose message was taken just now.
+#[test]
+fn f22_large_active_messages_of_peers_are_received_in_turn() {
+    let mut world = World::new(3);
+    let config = Config {
+        placement: PlacedBy::new(Arc::new(Nowhere)),
+        // Half of it is for large messages: room for one.
+        memory: 1 << 20,
+        max_message: 1 << 19,
+        ..Config::default()
+    };
+    world.set_up_server(2, BUFFER, config);
+    let send = |world: &mut World, from: usize| {
+        let outgoing = Outgoing {
+            channel: ChannelId::ACTIVE,
+            payload: vec![7; 300_000].into(),
+            ..message(b"")
+        };
+        world.engines[from]
+            .send(world.now, id(2), outgoing)
+            .unwrap();
+        world.run(SECOND);
+    };
+    for from in [0, 0, 0, 1] {
+        send(&mut world, from);
+    }
+    let mut came = Vec::new();
+    for _ in 0..4 {
+        let (from, _) = world.engines[2].recv_active().unwrap();
+        came.push(from.node);
+        world.run(SECOND);
+    }
+    assert_eq!(came, [id(0), id(1), id(0), id(0)]);
+}

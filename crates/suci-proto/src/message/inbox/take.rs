@@ -53,17 +53,13 @@ impl Inbox {
             return None;
         }
         let index = self.find(channel)?;
-        let (mut freed, mut popped) = (Freed::default(), None);
         let channel = self.channels.get_mut(index)?;
-        channel.pop(1, &mut self.accounts, &mut freed, &mut |message| {
-            popped = Some(message);
-        });
+        let (message, freed) = channel.pop_one(&mut self.accounts)?;
         if !channel.is_ready() {
             self.ready.remove(index);
         }
-        self.decided += u64::from(popped.is_some());
-        self.free(index, freed);
-        popped
+        self.on_taken(index, freed);
+        Some(message)
     }
 
     /// Returns the next complete message on a channel of a group. Taking it frees memory credit.
@@ -71,20 +67,16 @@ impl Inbox {
         if !self.has_message_of_group(channel) {
             return None;
         }
-        let place = self.find(channel)?;
-        let (mut freed, mut popped) = (Freed::default(), None);
-        let incoming = self.channels.get_mut(place)?;
-        incoming.pop(1, &mut self.accounts, &mut freed, &mut |message| {
-            popped = Some(message);
-        });
+        let index = self.find(channel)?;
+        let incoming = self.channels.get_mut(index)?;
+        let (message, freed) = incoming.pop_one(&mut self.accounts)?;
         if !incoming.is_ready()
             && let Some(lists) = &mut self.for_layers
         {
             lists.groups.remove(&channel);
         }
-        self.decided += u64::from(popped.is_some());
-        self.free(place, freed);
-        popped
+        self.on_taken(index, freed);
+        Some(message)
     }
 
     /// Returns the next complete message about one-sided operations: in order per channel, channels
@@ -137,24 +129,18 @@ impl Inbox {
     /// Returns the next message of a channel that was unlisted just now.
     fn pop_handled(&mut self, id: ChannelId) -> Option<Message> {
         let index = self.find(id)?;
-        let (mut freed, mut popped) = (Freed::default(), None);
         let channel = self.channels.get_mut(index)?;
         channel.listed.handled = false;
-        channel.pop(1, &mut self.accounts, &mut freed, &mut |message| {
-            popped = Some(message);
-        });
-        if popped.is_some() {
-            self.decided += 1;
-            self.list_ready(index);
-            if id.carries_active_messages() {
-                self.judge_for_layer(index);
-            } else {
-                self.for_layers.get_or_insert_default().handled = Some(id);
-            }
-            self.took_reply |= id.may_use_reserve();
-            self.free(index, freed);
+        let (message, freed) = channel.pop_one(&mut self.accounts)?;
+        self.list_ready(index);
+        if id.carries_active_messages() {
+            self.judge_for_layer(index);
+        } else {
+            self.for_layers.get_or_insert_default().handled = Some(id);
         }
-        popped
+        self.took_reply |= id.may_use_reserve();
+        self.on_taken(index, freed);
+        Some(message)
     }
 
     /// Returns true if [`pop_remote`](Self::pop_remote) returns a message.
@@ -169,6 +155,13 @@ impl Inbox {
     pub fn has_active(&self) -> bool {
         let lists = self.for_layers.as_ref();
         lists.is_some_and(|lists| !lists.active.is_empty())
+    }
+
+    /// Returns true if [`pop_active_on`](Self::pop_active_on) returns a message.
+    #[must_use]
+    pub fn has_active_on(&self, channel: ChannelId) -> bool {
+        let lists = self.for_layers.as_ref();
+        lists.is_some_and(|lists| lists.active.contains(&channel))
     }
 
     /// Grants memory for the message that waits on a channel of a group, once there is some.
@@ -210,24 +203,25 @@ impl Inbox {
 
     /// Returns the next complete reply, in order per channel. Taking it frees memory credit.
     pub fn pop_reply(&mut self) -> Option<Message> {
-        while let Some(&index) = self.replies.front() {
-            let (mut freed, mut popped) = (Freed::default(), None);
+        while let Some(index) = self.replies.pop_front() {
             let channel = self.channels.get_mut(index)?;
-            channel.pop(1, &mut self.accounts, &mut freed, &mut |message| {
-                popped = Some(message);
-            });
+            let popped = channel.pop_one(&mut self.accounts);
             // One reply at a time, channels in round robin.
-            self.replies.pop_front();
             channel.listed.reply = false;
             self.list_ready(index);
-            if popped.is_some() {
-                self.decided += 1;
+            if let Some((message, freed)) = popped {
                 self.took_reply = true;
-                self.free(index, freed);
-                return popped;
+                self.on_taken(index, freed);
+                return Some(message);
             }
         }
         None
+    }
+
+    /// Counts a message that was taken out of the channel at `index`, and credits what it `freed`.
+    fn on_taken(&mut self, index: usize, freed: Freed) {
+        self.decided += 1;
+        self.free(index, freed);
     }
 
     /// Returns true if the program can take a message.

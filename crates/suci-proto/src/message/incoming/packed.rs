@@ -74,4 +74,15 @@ impl IncomingChannel {
         self.consume(freed.charge);
         popped
     }
+    /// Takes the next message, if it is complete. Returns it with what it frees.
+    pub(in crate::message) fn pop_one(
+        &mut self,
+        accounts: &mut Accounts,
+    ) -> Option<(Message, Freed)> {
+        let (mut freed, mut popped) = (Freed::default(), None);
+        self.pop(1, accounts, &mut freed, &mut |message| {
+            popped = Some(message)
+        });
+        Some((popped?, freed))
+    }
 }
