@@ -165,12 +165,6 @@ impl ChannelId {
         self.0 & 0xff00_0000 == REMOTE
     }
 
-    /// Returns the channel on which the one-sided operations of this one are answered.
-    #[must_use]
-    pub const fn remote_replies(self) -> Self {
-        Self(REMOTE_REPLIES | (self.0 & 0x00ff_ffff))
-    }
-
     /// Returns true if it carries answers to one-sided operations.
     #[must_use]
     pub const fn carries_remote_replies(self) -> bool {
