@@ -23,12 +23,13 @@ const REFRESH_REPEAT: Duration = Duration::from_millis(1_250);
 /// RESPONSE, CLOSE) now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlAllowance {
-    /// Within the limit: any size.
-    Free,
-    /// Beyond it: at most [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes of UDP payload.
-    Small,
-    /// Not before this instant.
-    No(Instant),
+    /// The packet is within the limit and may have any size.
+    WithinLimit,
+    /// The packet is in the reserve beyond the limit: at most
+    /// [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes of UDP payload.
+    Reserve,
+    /// Even the reserve is used up: no packet before this instant.
+    NotBefore(Instant),
 }
 
 /// The credit that one peer gave us for one connection.
@@ -180,14 +181,14 @@ impl SendCredit {
     #[must_use]
     pub fn may_send_control(&self, number: PacketNumber, now: Instant) -> ControlAllowance {
         if self.may_send_data(number, now) {
-            return ControlAllowance::Free;
+            return ControlAllowance::WithinLimit;
         }
         if !self.is_beyond_reserve(number, now) {
-            return ControlAllowance::Small;
+            return ControlAllowance::Reserve;
         }
         match self.beyond_at.map(|at| at + CREDIT_LAPSE) {
-            Some(at) if now < at => ControlAllowance::No(at),
-            _ => ControlAllowance::Small,
+            Some(at) if now < at => ControlAllowance::NotBefore(at),
+            _ => ControlAllowance::Reserve,
         }
     }
 

@@ -43,7 +43,7 @@ impl Engine {
             return None;
         }
         if !peer.has_group_message() {
-            self.members.remove(key);
+            self.with_group_messages.remove(key);
         }
         let (session, message) = received?;
         self.dirty.add(key);
@@ -56,7 +56,7 @@ impl Engine {
     /// Drops all messages on a channel of a group, also those that come later: the group is over,
     /// and its number is not used again.
     pub fn end_group(&mut self, channel: ChannelId) {
-        self.over.insert(channel);
+        self.ended_groups.insert(channel);
         for key in self.peers.keys() {
             self.touch(key);
         }
@@ -65,7 +65,7 @@ impl Engine {
     /// Returns true after [`end_group`](Self::end_group).
     #[must_use]
     pub fn is_group_over(&self, channel: ChannelId) -> bool {
-        self.over.contains(&channel)
+        self.ended_groups.contains(&channel)
     }
 
     /// Notes that a peer has messages of groups, and drops those of groups that are over.
@@ -74,23 +74,23 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        for channel in &self.over {
+        for channel in &self.ended_groups {
             while peer.next_of_group(*channel, &mut self.shared).is_some() {
                 // The peer must be told its new credit.
                 self.dirty.add(key);
             }
         }
         if peer.has_group_message() {
-            self.members.add(key);
+            self.with_group_messages.add(key);
         } else {
-            self.members.remove(key);
+            self.with_group_messages.remove(key);
         }
     }
 
     /// Returns true if a message of a group waits.
     #[must_use]
     pub fn has_group_message(&self) -> bool {
-        !self.members.is_empty()
+        !self.with_group_messages.is_empty()
     }
 
     /// Notes that a wait for a message of `node` began or, if it is not `awaited` any more, ended.

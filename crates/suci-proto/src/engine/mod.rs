@@ -108,9 +108,9 @@ pub struct Engine {
     /// Peers with messages for the program, one message at a time.
     readable: Scheduler,
     /// Peers with messages of groups.
-    members: Scheduler,
-    /// Channels of groups that are over: what comes there is dropped.
-    over: BTreeSet<ChannelId>,
+    with_group_messages: Scheduler,
+    /// Channels of groups that ended: messages that come there are dropped.
+    ended_groups: BTreeSet<ChannelId>,
     /// Peers with messages about one-sided operations, one message at a time.
     remote: Scheduler,
     /// The peer whose message about one-sided operations was taken last.
@@ -189,8 +189,8 @@ impl Engine {
             dirty: Scheduler::default(),
             ranks: Ranks::default(),
             readable: Scheduler::default(),
-            members: Scheduler::default(),
-            over: BTreeSet::new(),
+            with_group_messages: Scheduler::default(),
+            ended_groups: BTreeSet::new(),
             remote: Scheduler::default(),
             remote_taken: None,
             active: Scheduler::default(),
@@ -292,7 +292,7 @@ impl Engine {
         if peer.has_active() {
             self.active.add(key);
         }
-        if of_group || !self.members.is_empty() {
+        if of_group || !self.with_group_messages.is_empty() {
             self.on_group_message(key);
         }
         if reply {

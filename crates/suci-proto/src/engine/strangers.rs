@@ -93,7 +93,7 @@ impl Engine {
             self.dirty.forget(key);
             self.readable.forget(key);
             self.answered.forget(key);
-            self.members.forget(key);
+            self.with_group_messages.forget(key);
             self.remote.forget(key);
             self.active.forget(key);
             let Some(mut peer) = self.peers.remove(key) else {

@@ -21,7 +21,7 @@ use super::answer::{Answer, IncomingInfo};
 use super::assembly::budgeted;
 use super::finished::Finished;
 use super::incoming::{
-    Accounts, Announcement, AnnouncementState, Freed, IdleIncoming, IncomingChannel, RtsOrder,
+    Accounts, Announcement, AnnouncementState, ColdIncoming, Freed, IncomingChannel, RtsOrder,
     planted_consumption,
 };
 use super::packed_queue::PackedQueueCache;
@@ -84,7 +84,7 @@ pub struct Inbox {
     channels: Slab<IncomingChannel>,
     by_id: BTreeMap<ChannelId, usize>,
     /// Open channels that are idle and of which only a few numbers are kept.
-    cold: BTreeMap<ChannelId, IdleIncoming>,
+    cold: BTreeMap<ChannelId, ColdIncoming>,
     /// The newest RTS of each cold channel, if the program refused it.
     refusals: BTreeMap<ChannelId, Announcement>,
     /// Channels that the peer finished and whose messages the program took.
@@ -149,13 +149,13 @@ impl Inbox {
             session_window: limits.session_window,
             large_budget: limits.max_large,
             accounts: Accounts {
-                known: 0,
+                charged: 0,
                 taken: 0,
                 session_limit: limits.session_window,
                 large: 0,
                 complete: 0,
                 unfinished: 0,
-                owed: 0,
+                unfinished_bytes: 0,
                 places: Places::default(),
                 pool,
                 chunk: Chunk::default(),
@@ -326,7 +326,7 @@ impl Inbox {
                     self.list_answer(index);
                 }
                 if let Some(index) = self.find(channel) {
-                    self.cool(index);
+                    self.cool_down(index);
                 }
             }
             SentFrame::MaxChannel { channel } => {
@@ -352,7 +352,7 @@ impl Inbox {
     /// sent as lost ([`on_lost`](Self::on_lost)).
     pub fn poll_answer(&mut self) -> Option<Answer> {
         while let Some(channel) = self.answers.pop_front() {
-            let answer = self.say(channel, |channel| {
+            let answer = self.take_answer(channel, |channel| {
                 channel.listed.answer = false;
                 channel.answer()
             });
@@ -364,7 +364,7 @@ impl Inbox {
             return Some(self.announce_channels());
         }
         while let Some(channel) = self.updates.pop_front() {
-            let update = self.say(channel, |channel| {
+            let update = self.take_answer(channel, |channel| {
                 channel.listed.update = false;
                 Some(channel.announce())
             });
@@ -436,7 +436,7 @@ impl Inbox {
     #[must_use]
     pub fn session_limit_due(&self, told: u64) -> bool {
         let moved = self.accounts.session_limit.saturating_sub(told);
-        let left = told.saturating_sub(self.accounts.known);
+        let left = told.saturating_sub(self.accounts.charged);
         let urgent = self.took_reply && left < 2 * REPLY_RESERVE;
         moved > 0 && (urgent || moved >= self.session_window / 4)
     }
@@ -465,7 +465,7 @@ impl Inbox {
     #[must_use]
     pub fn memory_used(&self) -> u64 {
         self.accounts
-            .known
+            .charged
             .saturating_sub(self.accounts.taken)
             .saturating_add(self.accounts.large)
     }
@@ -484,8 +484,8 @@ impl Inbox {
 
     /// Returns the part of [`large_held`](Self::large_held) that is for incomplete messages.
     #[must_use]
-    pub fn large_owed(&self) -> u64 {
-        self.accounts.owed
+    pub fn unfinished_bytes(&self) -> u64 {
+        self.accounts.unfinished_bytes
     }
 
     /// Returns the bytes that the first waiting large message counts in the budget.
@@ -513,7 +513,7 @@ impl Inbox {
             return Some(index);
         }
         let Some(&index) = self.by_id.get(&channel) else {
-            return self.thaw(channel);
+            return self.restore(channel);
         };
         self.recent = Some((channel, index));
         Some(index)

@@ -1,11 +1,11 @@
 //! One channel of the inbox: its order, its memory credit, and the answer to its RTS.
 
 mod accounts;
-mod idle;
+mod cold;
 mod packed;
 
 pub(super) use accounts::{Accounts, Freed};
-pub(super) use idle::IdleIncoming;
+pub(super) use cold::ColdIncoming;
 
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::{Assembly, Charging, Description, Fault, budgeted};
@@ -72,7 +72,7 @@ pub(super) struct IncomingChannel {
     /// Number of settled slots at the front.
     settled: usize,
     /// Memory credit charged so far for the channel's messages, taken ones included.
-    known: u64,
+    charged: u64,
     /// Memory credit of the messages that the program took.
     consumed: u64,
     /// Memory credit that may be in use at once.
@@ -81,7 +81,7 @@ pub(super) struct IncomingChannel {
     limit: u64,
     announcement: Option<Announcement>,
     /// The channel was cold, and the messages that it granted before are forgotten.
-    thawed: bool,
+    was_cold: bool,
     /// The number of its messages, once its sender finished it.
     end: Option<MessageNumber>,
     pub(super) listed: Listed,
@@ -100,12 +100,12 @@ impl IncomingChannel {
             base: 0,
             slots: VecDeque::new(),
             settled: 0,
-            known: 0,
+            charged: 0,
             consumed: 0,
             window,
             limit,
             announcement: None,
-            thawed: false,
+            was_cold: false,
             end: None,
             listed: Listed::default(),
         }
@@ -164,12 +164,12 @@ impl IncomingChannel {
     /// Charges `more`. Returns false and changes nothing if that exceeds the credit.
     #[must_use]
     fn charge(&mut self, more: u64, accounts: &mut Accounts) -> bool {
-        let channel = self.known.saturating_add(more);
-        let session = accounts.known.saturating_add(more);
+        let channel = self.charged.saturating_add(more);
+        let session = accounts.charged.saturating_add(more);
         let fits = channel <= self.limit && session <= accounts.session_limit;
         if fits {
-            self.known = channel;
-            accounts.known = session;
+            self.charged = channel;
+            accounts.charged = session;
         }
         fits
     }
@@ -505,7 +505,7 @@ impl IncomingChannel {
             };
         }
         let Some(index) = self.index_of(rts.message) else {
-            return match self.thawed {
+            return match self.was_cold {
                 true if self.announcement.is_none() => Ok(RtsOrder::Stale),
                 _ => Err(self.contradiction(rts.message)),
             };
@@ -616,7 +616,8 @@ impl IncomingChannel {
             }
             if ours {
                 accounts.large = accounts.large.saturating_add(budgeted(total));
-                accounts.owed = accounts.owed.saturating_add(budgeted(total));
+                accounts.unfinished_bytes =
+                    accounts.unfinished_bytes.saturating_add(budgeted(total));
             }
         }
         self.announcement = Some(Announcement {

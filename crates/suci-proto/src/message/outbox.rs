@@ -16,7 +16,7 @@ mod push;
 pub use push::NoRoom;
 
 use super::finished::Finished;
-use super::outgoing::{Block, Fin, IdleOutgoing, OutgoingChannel, Status};
+use super::outgoing::{Block, ColdOutgoing, Fin, OutgoingChannel, Status};
 use super::segment::Filling;
 use super::send_queue::SendBufferCaches;
 use super::{ByClass, Completion, Held, Queued, WantedRoom, to_usize};
@@ -86,7 +86,7 @@ pub struct Outbox {
     /// The channel used last, since most calls are about it.
     recent: Option<(ChannelId, Opened)>,
     /// Open channels that are idle and of which only a few numbers are kept.
-    cold: BTreeMap<ChannelId, IdleOutgoing>,
+    cold: BTreeMap<ChannelId, ColdOutgoing>,
     /// A position above those of all messages of cold channels. A restored channel begins here: a
     /// packet that was declared lost may still be acknowledged, and must not name new bytes.
     cold_end: u64,
@@ -261,7 +261,7 @@ impl Outbox {
         {
             self.activate(index);
         }
-        self.cool(index);
+        self.cool_down(index);
         Ok(())
     }
 
@@ -317,7 +317,7 @@ impl Outbox {
             }
             self.scheduler.drop_front();
             self.park(index, status);
-            self.cool(index);
+            self.cool_down(index);
         }
         None
     }
@@ -471,7 +471,7 @@ impl Outbox {
     /// refused or cancelled.
     #[must_use]
     pub fn delivered(&self, channel: ChannelId) -> u64 {
-        let cold = || self.cold.get(&channel).map_or(0, IdleOutgoing::number);
+        let cold = || self.cold.get(&channel).map_or(0, ColdOutgoing::number);
         let channel = self.get(channel);
         channel.map_or_else(cold, OutgoingChannel::delivered)
     }
@@ -490,7 +490,7 @@ impl Outbox {
     #[must_use]
     pub fn room(&self, channel: ChannelId) -> u64 {
         let session = self.send_limits().room_on(channel);
-        let cold = || self.cold.get(&channel).map(IdleOutgoing::room);
+        let cold = || self.cold.get(&channel).map(ColdOutgoing::room);
         let room = self.get(channel).map(OutgoingChannel::room).or_else(cold);
         room.unwrap_or(self.channel_limit).min(session)
     }
@@ -522,7 +522,7 @@ impl Outbox {
     fn look_up(&mut self, channel: ChannelId) -> Option<Opened> {
         let index = match self.by_id.get(&channel) {
             Some(index) => *index,
-            None => self.thaw(channel)?,
+            None => self.restore(channel)?,
         };
         Some(self.remember(channel, index))
     }

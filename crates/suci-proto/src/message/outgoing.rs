@@ -106,7 +106,7 @@ pub(super) struct OutgoingChannel {
 
 /// The numbers kept of a channel that has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct IdleOutgoing {
+pub(super) struct ColdOutgoing {
     /// The number of the next message.
     number: SplitU64,
     used: SplitU64,
@@ -114,7 +114,7 @@ pub(super) struct IdleOutgoing {
     room: u32,
 }
 
-impl IdleOutgoing {
+impl ColdOutgoing {
     /// Returns the number of the next message.
     pub(super) fn number(&self) -> MessageNumber {
         self.number.whole()
@@ -148,19 +148,19 @@ impl OutgoingChannel {
 
     /// Returns the channel as it was before it became idle. Its next message has this position,
     /// which none of its messages had.
-    pub(super) fn thawed(id: ChannelId, idle: IdleOutgoing, position: u64) -> Self {
-        let (number, used) = (idle.number(), idle.used.whole());
+    pub(super) fn from_cold(id: ChannelId, cold: ColdOutgoing, position: u64) -> Self {
+        let (number, used) = (cold.number(), cold.used.whole());
         Self {
             queue: SendQueue::at(number, position),
             charged: number,
             used,
-            ..Self::new(id, used.saturating_add(idle.room()))
+            ..Self::new(id, used.saturating_add(cold.room()))
         }
     }
 
     /// Returns the numbers to keep of the channel while it is idle.
-    pub(super) fn frozen(&self) -> IdleOutgoing {
-        IdleOutgoing {
+    pub(super) fn to_cold(&self) -> ColdOutgoing {
+        ColdOutgoing {
             number: SplitU64::of(self.queue.end_number()),
             used: SplitU64::of(self.used),
             room: u32::try_from(self.room()).unwrap_or(u32::MAX),

@@ -1,10 +1,10 @@
 //! Building packets: selects the content of the next packet, and decides whether it may be sent.
 //!
-//! A packet carries, in this order: acknowledgement, credit, control, then data until it is full.
-//! Data is limited by the congestion window, the pacer, socket credit, the program's steering
-//! function and its rate cap; the outbox itself applies memory credit. Control frames need socket
-//! credit, which has a reserve for them. Ack-eliciting ones are also bounded in number
-//! ([`Connection::may_elicit`]).
+//! A packet carries, in this order: acknowledgement, credit, control frames, then messages until it
+//! is full. Messages are limited by the congestion window, the pacer, socket credit, the program's
+//! steering function and its rate cap; the outbox itself applies memory credit. Control frames need
+//! socket credit, which has a reserve for them. Ack-eliciting packets without messages are also
+//! bounded in number ([`Connection::may_elicit`]).
 
 mod control;
 mod data;
@@ -70,27 +70,26 @@ pub(crate) enum Built {
 #[derive(Clone, Copy, Debug)]
 struct Permit {
     number: PacketNumber,
-    /// Largest size.
+    /// Largest size in bytes.
     size: usize,
     /// The packet may carry messages.
     data: bool,
-    /// The packet is within the limit of socket credit, not in the reserve beyond it, so it may
-    /// carry control frames of any kind.
-    free: bool,
-    /// The number of packets that may follow this one, if it follows a packet of messages alone at
-    /// the same `now`: then it, too, carries messages alone. `None` if all conditions were checked
-    /// for this packet.
+    /// The packet is within the limit of socket credit. It may carry control frames of any kind. A
+    /// packet beyond the limit, in the reserve, may not.
+    within_limit: bool,
+    /// Set if the packet carries messages only, because the packet before it in the train did
+    /// ([`Connected::permit_to_follow`]): the number of such packets that may follow this one.
     more: Option<u64>,
 }
 
 /// The newest packet of a train.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
-    /// Its length. The packets behind it have the same length, except the last.
+    /// Its length in bytes. The packets behind it have the same length, except the last.
     len: usize,
-    /// As [`Contents::plain`].
-    plain: bool,
-    /// Number of packets that may follow it if it is plain. `None` until
+    /// As [`Contents::messages_only`].
+    messages_only: bool,
+    /// The number of packets with messages only that may follow it. `None` until
     /// [`Connected::permit_to_follow`] has counted them.
     more: Option<u64>,
 }
@@ -107,9 +106,9 @@ struct Contents {
     ping: bool,
     /// Some frames that wait did not fit into it.
     leaves_some: bool,
-    /// It contains messages, perhaps padding or a PING at its end, and no other frame; and no other
+    /// It contains messages, perhaps padding or a PING at its end, and no other frame. No other
     /// frame waited.
-    plain: bool,
+    messages_only: bool,
 }
 
 impl Peer {
@@ -303,7 +302,7 @@ impl Connected<'_> {
             }
             newest = Some(Newest {
                 len,
-                plain: contents.plain,
+                messages_only: contents.messages_only,
                 more: permit.more,
             });
         }
@@ -388,7 +387,7 @@ impl Connected<'_> {
             number,
             size,
             data: true,
-            free: true,
+            within_limit: true,
             more: None,
         })
     }
@@ -398,13 +397,13 @@ impl Connected<'_> {
         let connection = &mut *self.connection;
         let number = connection.numbers.peek()?;
         let memory_due = || connection.memory_due(&self.session.inbox, self.is_over);
-        let (size, free) = match connection.credit.may_send_control(number, now) {
-            ControlAllowance::Free => (connection.mtu.current(), true),
-            ControlAllowance::Small if connection.wants_beyond(now) || memory_due() => {
+        let (size, within_limit) = match connection.credit.may_send_control(number, now) {
+            ControlAllowance::WithinLimit => (connection.mtu.current(), true),
+            ControlAllowance::Reserve if connection.wants_beyond(now) || memory_due() => {
                 (limits::CONTROL_PACKET, false)
             }
-            ControlAllowance::Small => return None,
-            ControlAllowance::No(until) => {
+            ControlAllowance::Reserve => return None,
+            ControlAllowance::NotBefore(until) => {
                 connection.control_at = Some(until);
                 return None;
             }
@@ -413,7 +412,7 @@ impl Connected<'_> {
             number,
             size,
             data: false,
-            free,
+            within_limit,
             more: None,
         })
     }
@@ -439,13 +438,13 @@ impl Connected<'_> {
             self.write_control(now, permit, train, &mut frames, &mut contents, shared);
             contents.control = contents.eliciting && !permit.data;
         }
-        let control_only = train.packet_len();
+        let before_messages = train.packet_len();
         let mut closed = false;
         if permit.data {
             let written = write_data(&mut self.session.outbox, permit.size, train, &mut frames);
             self.connection.traffic.bytes_resent += written.resent;
             closed = written.closed;
-            contents.data = train.packet_len() > control_only;
+            contents.data = train.packet_len() > before_messages;
             contents.eliciting |= contents.data;
         }
         // A PING that was to accompany messages is not sent without them.
@@ -462,15 +461,15 @@ impl Connected<'_> {
             }
             let len = train.finish_packet(!shared.config.payload_checksum);
             // A path that drops marked packets must not take the few numbers beyond the limit.
-            if contents.eliciting && permit.free {
+            if contents.eliciting && permit.within_limit {
                 train.set_ecn(mark);
             }
             let numbers = permit.number..=permit.number;
             self.record(now, numbers, len, contents, &frames, shared);
-            contents.plain = control_only == PLAIN_OVERHEAD && !contents.leaves_some;
+            contents.messages_only = before_messages == PLAIN_OVERHEAD && !contents.leaves_some;
             #[cfg(test)]
             {
-                contents.plain &= !shared.one_by_one;
+                contents.messages_only &= !shared.one_by_one;
             }
             Some(len)
         };

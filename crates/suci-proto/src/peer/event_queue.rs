@@ -429,7 +429,7 @@ impl Peer {
     /// goes to the peer that waited longest: the next large message of this peer queues, too.
     #[inline]
     pub(super) fn before_taking(&mut self) {
-        self.read = true;
+        self.took_messages = true;
         if self.session.inbox.large_held() > 0 {
             self.session.inbox.set_large_budget(0);
         }

@@ -25,7 +25,8 @@ impl Peer {
             && self.lingering.is_none()
             && self.attempt.is_none()
             && self.accepted.is_none();
-        let untold = self.ack_waits || self.has_listed_events || self.read || self.has_untold();
+        let untold =
+            self.ack_waits || self.has_listed_events || self.took_messages || self.has_untold();
         let steered = self.steering.is_some();
         let waiting = self.is_waiting() || self.session.promise.is_waiting();
         if !quiet || untold || steered || waiting {

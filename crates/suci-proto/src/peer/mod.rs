@@ -125,7 +125,7 @@ pub(crate) struct Peer {
     /// The peer announced that its engine does not run while its program computes.
     unattended: bool,
     /// The program took messages since the last output.
-    read: bool,
+    took_messages: bool,
     /// One side has no slot for the other now, so the connection must wait.
     put_off: bool,
     /// Messages of groups that the last session with such messages left.
@@ -177,7 +177,7 @@ impl Peer {
             traffic: Traffic::default(),
             waits: WaitClock::default(),
             unattended: false,
-            read: false,
+            took_messages: false,
             put_off: false,
             layer_remains: None,
             remote_held: false,
@@ -317,7 +317,7 @@ impl Peer {
     /// output.
     #[inline(always)]
     pub(super) fn renew_memory(&mut self, shared: &mut Shared) {
-        if core::mem::take(&mut self.read)
+        if core::mem::take(&mut self.took_messages)
             && self.session.promise.window > 0
             && self.session.is_established()
             && shared.memory.grow(&mut self.session.promise)
@@ -337,7 +337,7 @@ impl Peer {
         let held = inbox.large_held();
         let wanted = inbox.large_wanted().filter(|_| able);
         let promise = &mut self.session.promise;
-        let stalled = if able { 0 } else { inbox.large_owed() };
+        let stalled = if able { 0 } else { inbox.unfinished_bytes() };
         shared.memory.set_stalled(promise, stalled);
         if wanted.is_none() && held == promise.large && !promise.is_waiting() {
             return;

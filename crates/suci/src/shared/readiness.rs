@@ -44,7 +44,7 @@ impl Readiness {
         self.state.swap(SIGNALLED, Ordering::AcqRel);
     }
 
-    /// Clears the descriptor after a reader found nothing. `hush` makes it unreadable, and `enter`
+    /// Clears the descriptor after a reader found nothing. `read` makes it unreadable, and `enter`
     /// registers it to be woken by the next arrival. If something `waits` by then, it is signalled
     /// again.
     pub(crate) fn clear(

@@ -242,7 +242,7 @@ impl World {
             || pair.credit.return_is_urgent()
             || pair.credit.refresh_due(pair.next, now);
         let chatter = self.random.below(200) == 0;
-        if (ping || chatter) && !matches!(control, ControlAllowance::No(_)) {
+        if (ping || chatter) && !matches!(control, ControlAllowance::NotBefore(_)) {
             self.transmit(index, false, ping);
         }
     }

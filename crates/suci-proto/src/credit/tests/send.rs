@@ -29,24 +29,33 @@ fn the_first_grant_counts_from_the_first_number() {
 #[test]
 fn f21_control_passes_a_closed_window_in_small_packets() {
     let mut credit = sender(9, 2);
-    assert_eq!(credit.may_send_control(9, at(1)), ControlAllowance::Free);
-    assert_eq!(credit.may_send_control(10, at(1)), ControlAllowance::Small);
-    assert_eq!(credit.may_send_control(11, at(1)), ControlAllowance::Small);
+    assert_eq!(
+        credit.may_send_control(9, at(1)),
+        ControlAllowance::WithinLimit
+    );
+    assert_eq!(
+        credit.may_send_control(10, at(1)),
+        ControlAllowance::Reserve
+    );
+    assert_eq!(
+        credit.may_send_control(11, at(1)),
+        ControlAllowance::Reserve
+    );
     credit.on_sent(10, at(5), false);
     credit.on_sent(11, at(7), false);
     assert_eq!(
         credit.may_send_control(12, at(8)),
-        ControlAllowance::No(at(7 + L))
+        ControlAllowance::NotBefore(at(7 + L))
     );
     assert_eq!(
         credit.may_send_control(12, at(7 + L)),
-        ControlAllowance::Small,
+        ControlAllowance::Reserve,
         "one each L"
     );
     credit.on_sent(12, at(7 + L), false);
     assert_eq!(
         credit.may_send_control(13, at(8 + L)),
-        ControlAllowance::No(at(7 + 2 * L))
+        ControlAllowance::NotBefore(at(7 + 2 * L))
     );
 }
 
@@ -56,16 +65,19 @@ fn control_within_the_limit_does_not_delay_control_beyond_it() {
     credit.on_sent(9, at(5), false);
     assert_eq!(
         credit.may_send_control(10, at(6)),
-        ControlAllowance::Small,
+        ControlAllowance::Reserve,
         "the first each L"
     );
     credit.on_sent(10, at(6), false);
     assert_eq!(
         credit.may_send_control(11, at(7)),
-        ControlAllowance::No(at(6 + L))
+        ControlAllowance::NotBefore(at(6 + L))
     );
     assert!(credit.on_grant(offer(0, 20, 0), at(8)));
-    assert_eq!(credit.may_send_control(11, at(8)), ControlAllowance::Free);
+    assert_eq!(
+        credit.may_send_control(11, at(8)),
+        ControlAllowance::WithinLimit
+    );
 }
 
 #[test]
@@ -77,23 +89,32 @@ fn a_generation_only_rises() {
         "an older announcement came later"
     );
     assert_eq!(credit.limit(), 20);
-    assert_eq!(credit.may_send_control(23, at(1)), ControlAllowance::Small);
+    assert_eq!(
+        credit.may_send_control(23, at(1)),
+        ControlAllowance::Reserve
+    );
     credit.on_sent(23, at(1), false);
     assert!(matches!(
         credit.may_send_control(24, at(1)),
-        ControlAllowance::No(_)
+        ControlAllowance::NotBefore(_)
     ));
     assert!(
         !credit.on_grant(offer(0, 20, 1), at(1)),
         "nothing more for data"
     );
     assert!(
-        matches!(credit.may_send_control(22, at(1)), ControlAllowance::No(_)),
+        matches!(
+            credit.may_send_control(22, at(1)),
+            ControlAllowance::NotBefore(_)
+        ),
         "the smaller"
     );
     assert!(!credit.on_grant(offer(0, 20, 7), at(1)));
     assert!(
-        matches!(credit.may_send_control(22, at(1)), ControlAllowance::No(_)),
+        matches!(
+            credit.may_send_control(22, at(1)),
+            ControlAllowance::NotBefore(_)
+        ),
         "not back"
     );
 }
@@ -103,7 +124,10 @@ fn a_higher_generation_replaces_even_downwards() {
     let mut credit = sender(100, 2);
     assert!(credit.on_grant(offer(1, 50, 4), at(1)));
     assert_eq!((credit.generation(), credit.limit()), (1, 50));
-    assert_eq!(credit.may_send_control(54, at(1)), ControlAllowance::Small);
+    assert_eq!(
+        credit.may_send_control(54, at(1)),
+        ControlAllowance::Reserve
+    );
     assert!(
         !credit.on_grant(offer(0, 200, 9), at(1)),
         "an ended generation"
@@ -125,13 +149,13 @@ fn lapses_l_after_the_newest_acked_packet_was_sent() {
     // Numbers for control now begin behind those sent, not behind the limit granted.
     assert_eq!(
         credit.may_send_control(2, at(100 + L)),
-        ControlAllowance::Small
+        ControlAllowance::Reserve
     );
     credit.on_sent(1, at(100 + L), false);
     credit.on_sent(2, at(100 + L), false);
     assert_eq!(
         credit.may_send_control(3, at(101 + L)),
-        ControlAllowance::No(at(100 + 2 * L)),
+        ControlAllowance::NotBefore(at(100 + 2 * L)),
         "the reserve is used up"
     );
 }
@@ -184,7 +208,7 @@ fn f19_a_grant_after_a_lapse_lets_one_answer_go_at_once() {
     credit.on_sent(4, at(L), true);
     credit.on_return_sent(at(L));
     credit.on_sent(5, at(L), true);
-    let silent = ControlAllowance::No(at(2 * L));
+    let silent = ControlAllowance::NotBefore(at(2 * L));
     assert_eq!(credit.may_send_control(6, at(L + 5)), silent);
     assert!(!credit.on_grant(offer(0, 5, 2), at(L + 5)));
     assert_eq!(
@@ -195,9 +219,9 @@ fn f19_a_grant_after_a_lapse_lets_one_answer_go_at_once() {
     assert!(!credit.on_grant(offer(0, 40, 2), at(L + 6)), "no data");
     assert!(credit.return_due(at(L + 6)).is_some(), "the RETURN again");
     let answer = credit.may_send_control(6, at(L + 6));
-    assert_eq!(answer, ControlAllowance::Small);
+    assert_eq!(answer, ControlAllowance::Reserve);
     credit.on_sent(6, at(L + 6), false);
-    let silent = ControlAllowance::No(at(2 * L + 6));
+    let silent = ControlAllowance::NotBefore(at(2 * L + 6));
     assert_eq!(credit.may_send_control(7, at(L + 7)), silent, "only one");
 }
 
@@ -230,7 +254,7 @@ fn reclaim_is_answered_each_time_and_ends_the_generation() {
     assert_eq!(credit.return_due(at(2)), Some(answer));
     assert!(!credit.may_send_data(2, at(2)));
     assert_eq!(credit.limit(), 1, "frozen at what was sent");
-    assert_eq!(credit.may_send_control(2, at(2)), ControlAllowance::Small);
+    assert_eq!(credit.may_send_control(2, at(2)), ControlAllowance::Reserve);
     credit.on_return_sent(at(2));
     assert!(!credit.return_is_urgent());
     assert!(
@@ -391,7 +415,7 @@ fn f15_numbers_near_their_end() {
     assert!(!credit.may_send_data(u64::MAX, at(1)));
     assert!(matches!(
         credit.may_send_control(u64::MAX, at(1)),
-        ControlAllowance::No(_)
+        ControlAllowance::NotBefore(_)
     ));
     credit.on_reclaim(u64::MAX, at(1));
     assert_eq!(
@@ -425,7 +449,7 @@ fn each_grant_of_an_ended_generation_is_answered_by_at_most_one_packet() {
         credit.on_return_sent(at(number));
         let next = credit.may_send_control(number + 1, at(number));
         assert!(
-            number < 4 || matches!(next, ControlAllowance::No(_)),
+            number < 4 || matches!(next, ControlAllowance::NotBefore(_)),
             "{number}"
         );
         assert!(!credit.return_is_urgent(), "{number}");
@@ -437,7 +461,7 @@ fn each_grant_of_an_ended_generation_is_answered_by_at_most_one_packet() {
         assert!(!credit.on_grant(offer(0, u64::MAX, 2), at(number)));
         assert!(credit.return_is_urgent() && !credit.may_send_data(number + 1, at(number)));
         let next = credit.may_send_control(number + 1, at(number));
-        assert_eq!(next, ControlAllowance::Small);
+        assert_eq!(next, ControlAllowance::Reserve);
     }
 }
 
@@ -445,12 +469,12 @@ fn each_grant_of_an_ended_generation_is_answered_by_at_most_one_packet() {
 fn a_reserve_that_never_arrived_is_not_used() {
     let mut credit = sender(9, 60);
     credit.on_reclaim(1, at(1));
-    assert_eq!(credit.may_send_control(1, at(1)), ControlAllowance::Small);
+    assert_eq!(credit.may_send_control(1, at(1)), ControlAllowance::Reserve);
     credit.on_sent(0, at(1), false);
     credit.on_sent(1, at(1), false);
     assert!(matches!(
         credit.may_send_control(2, at(1)),
-        ControlAllowance::No(_)
+        ControlAllowance::NotBefore(_)
     ));
 }
 
@@ -459,10 +483,13 @@ fn a_live_grant_counts_control_from_its_limit() {
     let mut credit = sender(9, 2);
     credit.on_sent(10, at(1), true);
     assert!(credit.on_grant(offer(0, 20, 2), at(1)));
-    assert_eq!(credit.may_send_control(22, at(2)), ControlAllowance::Small);
+    assert_eq!(
+        credit.may_send_control(22, at(2)),
+        ControlAllowance::Reserve
+    );
     assert!(matches!(
         credit.may_send_control(23, at(2)),
-        ControlAllowance::No(_)
+        ControlAllowance::NotBefore(_)
     ));
 }
 

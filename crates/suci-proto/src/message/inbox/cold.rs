@@ -10,10 +10,10 @@ use crate::types::ChannelId;
 impl Inbox {
     /// Restores the full state of a cold channel.
     #[inline(never)]
-    pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
+    pub(super) fn restore(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
         let announcement = self.refusals.remove(&id);
-        let index = self.insert_channel(IncomingChannel::thawed(
+        let index = self.insert_channel(IncomingChannel::from_cold(
             id,
             cold,
             announcement,
@@ -46,17 +46,17 @@ impl Inbox {
 
     /// Makes a channel cold if it is idle and more than [`WARM`] channels have full state.
     #[inline]
-    pub(super) fn cool(&mut self, index: usize) {
-        if self.channels.len() > WARM && self.freeze(index) {
-            self.tidy();
+    pub(super) fn cool_down(&mut self, index: usize) {
+        if self.channels.len() > WARM && self.make_cold(index) {
+            self.compact();
         }
     }
 
     /// Makes a channel cold. Returns false if it has something to do.
-    pub(super) fn freeze(&mut self, index: usize) -> bool {
+    pub(super) fn make_cold(&mut self, index: usize) -> bool {
         let listed = self.ready.is_listed(index);
         let channel = self.channels.get(index).filter(|_| !listed);
-        let Some(cold) = channel.and_then(IncomingChannel::frozen) else {
+        let Some(cold) = channel.and_then(IncomingChannel::to_cold) else {
             return false;
         };
         if let Some(channel) = self.vacate(index) {
@@ -70,19 +70,19 @@ impl Inbox {
     }
 
     /// Returns the answer that a channel has for the peer. Afterwards the channel may become cold.
-    pub(super) fn say(
+    pub(super) fn take_answer(
         &mut self,
         id: ChannelId,
         say: impl FnOnce(&mut IncomingChannel) -> Option<Answer>,
     ) -> Option<Answer> {
         let index = self.find(id)?;
         let answer = self.channels.get_mut(index).and_then(say);
-        self.cool(index);
+        self.cool_down(index);
         answer
     }
 
     /// Compacts the slab of channels. Indices change, so no caller may hold one.
-    pub(super) fn tidy(&mut self) {
+    pub(super) fn compact(&mut self) {
         let (channels, by_id) = (&mut self.channels, &mut self.by_id);
         let Some(moved) =
             compaction::compact(channels, by_id, &mut self.ready, IncomingChannel::id)

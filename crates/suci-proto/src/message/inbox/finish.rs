@@ -78,7 +78,7 @@ impl Inbox {
     pub(super) fn leave_if_over(&mut self, index: usize) {
         match self.channels.get(index) {
             Some(channel) if channel.is_over() => self.retire(index),
-            _ => self.cool(index),
+            _ => self.cool_down(index),
         }
     }
 
@@ -97,7 +97,7 @@ impl Inbox {
             if len64(self.untold.ranges()) > self.max_channels {
                 self.untold.pop_first_range();
             }
-            self.tidy();
+            self.compact();
         }
     }
 

@@ -33,10 +33,10 @@ impl Inbox {
         self.updates = Default::default();
         self.incoming = Default::default();
         let indices: Vec<usize> = self.by_id.values().copied().collect();
-        let frozen = indices.into_iter().all(|index| self.freeze(index));
-        if frozen {
+        let all_cold = indices.into_iter().all(|index| self.make_cold(index));
+        if all_cold {
             (self.channels, self.by_id, self.ready) = Default::default();
         }
-        frozen
+        all_cold
     }
 }

@@ -243,7 +243,7 @@ impl Inbox {
     #[must_use]
     pub fn full_beside(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
         let accounts = &self.accounts;
-        let left = accounts.session_limit.saturating_sub(accounts.known);
+        let left = accounts.session_limit.saturating_sub(accounts.charged);
         // The peer waits at the present limit, and the longest message without RTS
         // finds no room.
         if self.blocked_at != Some(accounts.session_limit) || left >= 2 * REPLY_RESERVE {
@@ -256,7 +256,7 @@ impl Inbox {
         if own.is_some_and(IncomingChannel::has_begun) || ready.is_empty() {
             return None;
         }
-        Some((accounts.known.saturating_sub(accounts.taken), ready))
+        Some((accounts.charged.saturating_sub(accounts.taken), ready))
     }
 
     /// Returns true if [`pop_reply`](Self::pop_reply) returns a reply.

@@ -9,8 +9,8 @@ use crate::message::slot::{Slot, SlotCache};
 /// Session credit on the receiver's side, and the budget of large messages.
 #[derive(Debug)]
 pub(in crate::message) struct Accounts {
-    /// Charges of all messages known in this session, received ones included.
-    pub(in crate::message) known: u64,
+    /// Charges of all messages that began in this session, taken ones included.
+    pub(in crate::message) charged: u64,
     /// Charges of the messages that the program took.
     pub(in crate::message) taken: u64,
     pub(in crate::message) session_limit: u64,
@@ -21,7 +21,7 @@ pub(in crate::message) struct Accounts {
     /// Large messages that were permitted and are incomplete.
     pub(in crate::message) unfinished: u64,
     /// The part of `large` that belongs to incomplete messages.
-    pub(in crate::message) owed: u64,
+    pub(in crate::message) unfinished_bytes: u64,
     pub(in crate::message) places: Places,
     pub(in crate::message) pool: Pool,
     pub(in crate::message) chunk: Chunk,
@@ -49,7 +49,7 @@ impl Accounts {
     pub(super) fn on_assembled(&mut self, assembly: Box<Assembly>) -> Slot {
         if assembly.charging != Charging::Unannounced {
             self.unfinished = self.unfinished.saturating_sub(1);
-            self.owed = self.owed.saturating_sub(assembly.budgeted());
+            self.unfinished_bytes = self.unfinished_bytes.saturating_sub(assembly.budgeted());
         }
         if assembly.is_lent() {
             self.chunk.take_back();

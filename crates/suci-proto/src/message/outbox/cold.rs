@@ -13,9 +13,9 @@ use crate::types::ChannelId;
 impl Outbox {
     /// Restores the full state of a cold channel.
     #[inline(never)]
-    pub(super) fn thaw(&mut self, id: ChannelId) -> Option<usize> {
+    pub(super) fn restore(&mut self, id: ChannelId) -> Option<usize> {
         let cold = self.cold.remove(&id)?;
-        let channel = OutgoingChannel::thawed(id, cold, self.cold_end);
+        let channel = OutgoingChannel::from_cold(id, cold, self.cold_end);
         Some(self.insert_channel(channel))
     }
 
@@ -31,14 +31,14 @@ impl Outbox {
 
     /// Makes a channel cold if it is idle and more than [`WARM`] channels have full state.
     #[inline]
-    pub(super) fn cool(&mut self, index: usize) {
+    pub(super) fn cool_down(&mut self, index: usize) {
         if self.channels.len() > WARM {
-            self.freeze(index);
+            self.make_cold(index);
         }
     }
 
     /// Makes a channel cold. Returns false if it has something to do.
-    pub(super) fn freeze(&mut self, index: usize) -> bool {
+    pub(super) fn make_cold(&mut self, index: usize) -> bool {
         let idle = !self.scheduler.is_listed(index)
             && self
                 .channels
@@ -46,13 +46,13 @@ impl Outbox {
                 .is_some_and(OutgoingChannel::is_idle);
         if let Some(channel) = idle.then(|| self.vacate(index)).flatten() {
             self.cold_end = self.cold_end.max(channel.queue.end());
-            self.cold.insert(channel.id(), channel.frozen());
+            self.cold.insert(channel.id(), channel.to_cold());
         }
         idle
     }
 
     /// Compacts the slab of channels. Indices change, so no caller may hold one.
-    pub(super) fn tidy(&mut self) {
+    pub(super) fn compact(&mut self) {
         let (channels, by_id) = (&mut self.channels, &mut self.by_id);
         let Some(moved) =
             compaction::compact(channels, by_id, &mut self.scheduler, OutgoingChannel::id)
@@ -84,11 +84,11 @@ impl Outbox {
         self.completions = Default::default();
         self.caches = Default::default();
         let indices: Vec<usize> = self.by_id.values().copied().collect();
-        let frozen = indices.into_iter().all(|index| self.freeze(index));
-        if frozen {
+        let all_cold = indices.into_iter().all(|index| self.make_cold(index));
+        if all_cold {
             (self.channels, self.by_id, self.scheduler) = Default::default();
         }
-        frozen && self.channel_parked == 0 && self.answer_parked == 0
+        all_cold && self.channel_parked == 0 && self.answer_parked == 0
     }
 }
 

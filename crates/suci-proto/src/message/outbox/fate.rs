@@ -62,7 +62,7 @@ impl Outbox {
             SentFrame::Rts { message, .. } => channel.rts_lost(message, true),
             _ => {
                 self.report(index);
-                self.cool(index);
+                self.cool_down(index);
                 return;
             }
         }
@@ -73,7 +73,7 @@ impl Outbox {
     pub(super) fn release(&mut self, index: usize, released: Released) {
         if released.messages == 0 {
             // Even an acknowledgement that releases nothing may leave the channel idle.
-            self.cool(index);
+            self.cool_down(index);
             return;
         }
         let Some(channel) = self.channels.get_mut(index) else {
@@ -92,8 +92,8 @@ impl Outbox {
             self.activate(index);
         } else if empty {
             self.list_fin(index);
-            self.cool(index);
-            self.tidy();
+            self.cool_down(index);
+            self.compact();
         }
     }
 }

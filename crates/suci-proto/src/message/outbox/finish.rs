@@ -113,7 +113,7 @@ impl Outbox {
                 self.priorities.remove(&requests);
             }
             self.finished.insert(id);
-            self.tidy();
+            self.compact();
         }
     }
 

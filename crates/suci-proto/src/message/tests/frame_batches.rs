@@ -256,7 +256,7 @@ impl Both {
                 inbox.memory_used(),
                 inbox.received(),
                 inbox.large_held(),
-                inbox.large_owed(),
+                inbox.unfinished_bytes(),
                 inbox.large_wanted(),
             );
             let flags = (

@@ -123,12 +123,12 @@ impl Connected<'_> {
     ) {
         let closing = self.connection.pending.close;
         let close = closing.then(|| self.close_frame(shared)).flatten();
-        contents.leaves_some |= !permit.free || (closing && close.is_none());
+        contents.leaves_some |= !permit.within_limit || (closing && close.is_none());
         let connection = &mut *self.connection;
         let answers = connection.has_answers(self.session, self.is_over);
         let ends = connection.tells_ends(&self.session.outbox);
         let suspension = connection.suspension_due(self.session, self.is_over);
-        let suspension = suspension.filter(|_| permit.free);
+        let suspension = suspension.filter(|_| permit.within_limit);
         if !permit.data && !connection.may_elicit() {
             contents.leaves_some = true;
             return;
@@ -166,7 +166,7 @@ impl Connected<'_> {
                 break;
             }
         }
-        if permit.free
+        if permit.within_limit
             && !self.is_over
             && let Some((number, mode)) = connection.modes.due()
             && (permit.data || connection.modes.is_urgent())
@@ -177,7 +177,7 @@ impl Connected<'_> {
         {
             connection.modes.on_sent();
         }
-        if permit.free && !self.is_over {
+        if permit.within_limit && !self.is_over {
             write_answers(self.session, ends, &mut put);
         }
     }

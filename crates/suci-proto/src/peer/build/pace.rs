@@ -1,5 +1,5 @@
-//! Limits of bytes in flight and of the rate: congestion window, pacer and the program's
-//! controller.
+//! Limits of bytes in flight and of the rate: congestion window, pacer and the program's steering
+//! function.
 
 use crate::peer::Connection;
 use crate::time::Instant;

@@ -1,8 +1,9 @@
 //! Packets that follow a packet of messages in its train.
 //!
 //! A packet that carried messages and nothing else shows that no acknowledgement, credit or answer
-//! was due. At the same `now` that holds for the packets after it, too, until one must carry a
-//! PING, skip a number, or pass a limit. [`Connected::permit_to_follow`] counts them once.
+//! was due. Nothing becomes due at the same `now`, so the next packets also carry messages only,
+//! until one must carry a PING, skip a number, or pass a limit. [`Connected::permit_to_follow`]
+//! counts these packets once.
 //!
 //! If the packet carried a piece of a large message, and no lost bytes wait, the channel keeps its
 //! turn in the round robin until its quantum is used or the message ends. So the full packets up to
@@ -25,7 +26,7 @@ impl Connected<'_> {
     /// this one may, too: it skips no number, need not carry a PING, and passes no limit.
     pub(super) fn permit_to_follow(&mut self, now: Instant, newest: Newest) -> Option<Permit> {
         let outbox = &mut self.session.outbox;
-        if !newest.plain || !outbox.has_sendable() || outbox.has_blocked_channels() {
+        if !newest.messages_only || !outbox.has_sendable() || outbox.has_blocked_channels() {
             return None;
         }
         let outranked = outbox.is_outranked();
@@ -52,7 +53,7 @@ impl Connected<'_> {
             number,
             size: newest.len,
             data: true,
-            free: true,
+            within_limit: true,
             more: Some(count.checked_sub(1)?),
         })
     }

@@ -113,7 +113,8 @@ impl Connected<'_> {
         if !connection.may_elicit() {
             return false;
         }
-        if let ControlAllowance::No(until) = connection.credit.may_send_control(number, now) {
+        if let ControlAllowance::NotBefore(until) = connection.credit.may_send_control(number, now)
+        {
             // No other control packet may be sent then either. The challenge is first when it may,
             // since the path may be dead.
             connection.control_at = Some(until);

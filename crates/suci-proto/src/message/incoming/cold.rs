@@ -1,4 +1,4 @@
-//! Idle and finished channels of the inbox, and the idle state of the session's accounts.
+//! Cold and finished channels of the inbox, and the memory that the accounts of an idle peer free.
 
 use super::{
     Accounts, Announcement, AnnouncementState, Chunk, IncomingChannel, Listed, PackedQueueCache,
@@ -9,7 +9,7 @@ use crate::types::{ChannelId, MessageNumber, ProtocolError};
 
 /// The numbers kept of a cold channel. A refused RTS is kept elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::message) struct IdleIncoming {
+pub(in crate::message) struct ColdIncoming {
     /// The number of the next message.
     base: SplitU64,
     /// Memory credit that its messages took, all of which is free again.
@@ -21,7 +21,7 @@ pub(in crate::message) struct IdleIncoming {
 impl Accounts {
     /// Frees memory if no granted message is incomplete or untaken. Returns true if it did.
     pub(in crate::message) fn shrink(&mut self) -> bool {
-        let expected = self.large != 0 || self.unfinished != 0 || self.owed != 0;
+        let expected = self.large != 0 || self.unfinished != 0 || self.unfinished_bytes != 0;
         let nothing = !expected && !self.chunk.is_lent();
         if nothing {
             self.chunk = Chunk::default();
@@ -55,7 +55,7 @@ impl IncomingChannel {
     }
 
     /// Returns the numbers to keep, if the channel has no message and no answer to send.
-    pub(in crate::message) fn frozen(&self) -> Option<IdleIncoming> {
+    pub(in crate::message) fn to_cold(&self) -> Option<ColdIncoming> {
         let no_messages = self.packed.is_empty() && self.slots.is_empty();
         let Listed {
             answer,
@@ -64,11 +64,11 @@ impl IncomingChannel {
             handled,
         } = self.listed;
         let told = !(answer || update || reply || handled);
-        let idle = no_messages && told && self.end.is_none() && self.known == self.consumed;
-        let room = u32::try_from(self.limit.saturating_sub(self.known)).ok()?;
-        idle.then_some(IdleIncoming {
+        let idle = no_messages && told && self.end.is_none() && self.charged == self.consumed;
+        let room = u32::try_from(self.limit.saturating_sub(self.charged)).ok()?;
+        idle.then_some(ColdIncoming {
             base: SplitU64::of(self.base),
-            used: SplitU64::of(self.known),
+            used: SplitU64::of(self.charged),
             room,
         })
     }
@@ -82,9 +82,9 @@ impl IncomingChannel {
     }
 
     /// Restores a cold channel. Its window is the present one, and granted messages are forgotten.
-    pub(in crate::message) fn thawed(
+    pub(in crate::message) fn from_cold(
         id: ChannelId,
-        cold: IdleIncoming,
+        cold: ColdIncoming,
         announcement: Option<Announcement>,
         window: u64,
     ) -> Self {
@@ -92,10 +92,10 @@ impl IncomingChannel {
         let limit = used.saturating_add(cold.room.into());
         Self {
             base: cold.base.whole(),
-            known: used,
+            charged: used,
             consumed: used,
             announcement,
-            thawed: true,
+            was_cold: true,
             ..Self::new(id, limit, window)
         }
     }
