@@ -67,16 +67,16 @@ impl<'a> Batch<'a> {
         to: NodeId,
         message: impl Into<OutgoingMessage>,
     ) -> Result<MessageNumber, Error> {
-        let draft = message.into();
+        let message = message.into();
         let mut last = None;
-        if let Some(small) = draft.as_small() {
+        if let Some(small) = message.as_small() {
             if let Some(number) = self.follow(to, &small) {
                 return Ok(number);
             }
             last = Last::of(to, &small);
         }
-        draft.check()?;
-        self.accept(last, |driver| driver.push(to, draft))
+        message.check()?;
+        self.accept(last, |driver| driver.push(to, message))
     }
 
     /// Accepts a copy of `bytes` on channel 0.

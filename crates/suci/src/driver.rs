@@ -209,7 +209,7 @@ impl Driver {
     /// Runs a full cycle: takes input (as much as [`Driver::drain`] takes at once), runs timers
     /// that are due, and sends as much as one output may.
     pub(crate) fn run_cycle(&mut self) -> Result<(), Error> {
-        self.last_poll.bulk = true;
+        self.last_poll.expects_many = true;
         self.step(true).map(drop)
     }
 
@@ -235,7 +235,7 @@ impl Driver {
     pub(crate) fn input_if_stale(&mut self) -> Result<(), Error> {
         self.read_clock();
         if self.is_stale() {
-            self.last_poll.bulk = true;
+            self.last_poll.expects_many = true;
             self.input(true)?;
             if self.engine.has_output() && !self.tx_incomplete {
                 self.tx_incomplete = true;
@@ -286,7 +286,7 @@ impl Driver {
         }
         if self.is_due() {
             if !self.last_poll.drained {
-                self.last_poll.bulk = true;
+                self.last_poll.expects_many = true;
                 self.drain(Follows::Timers)?;
             }
             self.engine.handle_timeout(self.now);
@@ -366,10 +366,10 @@ impl Driver {
         self.await_input(deadline)?;
         if exposed {
             if !self.last_poll.drained {
-                self.last_poll.bulk = true;
+                self.last_poll.expects_many = true;
                 self.poll_socket()?;
             }
-        } else if !self.last_poll.bulk && self.engine.defer_output(self.now) {
+        } else if !self.last_poll.expects_many && self.engine.defer_output(self.now) {
             return Ok(());
         }
         self.output().map(drop)

@@ -91,9 +91,9 @@ pub enum Error {
          user header"
     )]
     Reserved {
-        /// The setting of the draft that is reserved.
+        /// The setting of the message that is reserved.
         what: &'static str,
-        /// The operation that the draft was for: a call or a reply.
+        /// The operation that the message was for: a call or a reply.
         of: &'static str,
     },
     /// A message is no request, so that no caller waits for a reply.
@@ -628,8 +628,11 @@ mod tests {
     /// The error gives the message back, and `unwrap` prints it.
     #[test]
     fn an_error_shows_the_beginning_of_its_message() {
-        let draft = OutgoingMessage::new(vec![7; 1 << 20]).tag(3);
-        let shown = format!("{:?}", Error::would_block(NodeId(1), draft.into_outgoing()));
+        let message = OutgoingMessage::new(vec![7; 1 << 20]).tag(3);
+        let shown = format!(
+            "{:?}",
+            Error::would_block(NodeId(1), message.into_outgoing())
+        );
         assert!(shown.len() < 1_000, "{}", shown.len());
         assert!(shown.contains("tag: 3"), "{shown}");
         assert!(shown.contains(r#"\x07".. of 1048576 bytes"#), "{shown}");

@@ -56,11 +56,11 @@ impl Message {
         self.kind == Kind::REQUEST
     }
 
-    /// A draft of the reply to this request: send it to [`Message::from`](Message#structfield.from)
-    /// by any call that sends. It goes on the request's channel, whatever the draft says, but
-    /// beside the messages there: a reply waits for none of them. A draft's payload, user header,
-    /// kind and notification are free, its tag is not. The caller gets the first reply. Its library
-    /// drops and counts later replies, and replies to a call that is over
+    /// Makes `with` the reply to this request. Send the reply to
+    /// [`Message::from`](Message#structfield.from) by any call that sends. It goes on the request's
+    /// channel, whatever channel `with` names, but waits for no message there. `with` may have a
+    /// payload, a user header, a kind and a notification, but no tag. The caller gets the first
+    /// reply. Its library drops and counts later replies, and replies to a call that is over
     /// ([`Counters::late_replies`](crate::Counters)).
     ///
     /// ```
@@ -83,17 +83,17 @@ impl Message {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotARequest`]; [`Error::Reserved`] if the draft has a tag.
+    /// [`Error::NotARequest`]; [`Error::Reserved`] if `with` has a tag.
     pub fn reply(&self, with: impl Into<OutgoingMessage>) -> Result<OutgoingMessage, Error> {
         if !self.is_request() {
             return Err(Error::NotARequest(self.from));
         }
-        let mut draft = with.into();
-        draft.check_unused("the tag", draft.outgoing.tag != 0, "a reply")?;
-        draft.outgoing.channel = self.channel.replies();
-        draft.outgoing.tag = self.tag;
-        draft.replies = true;
-        Ok(draft)
+        let mut reply = with.into();
+        reply.check_unused("the tag", reply.outgoing.tag != 0, "a reply")?;
+        reply.outgoing.channel = self.channel.replies();
+        reply.outgoing.tag = self.tag;
+        reply.replies = true;
+        Ok(reply)
     }
 
     pub(crate) fn new(from: Source, message: suci_proto::Message) -> Self {
@@ -121,14 +121,14 @@ impl Message {
 /// A message to be sent: a payload, and other values for the receiver.
 ///
 /// Anything that becomes [`Bytes`] without copying (`Bytes`, `Vec<u8>`, `String`, `&'static str`)
-/// is a draft on channel 0 by itself.
+/// becomes a message on channel 0 by itself.
 ///
 /// ```
 /// use suci::{ChannelId, OutgoingMessage};
-/// let draft = OutgoingMessage::new("hello").channel(ChannelId(3)).tag(9).notify(1);
-/// # let _ = draft;
+/// let message = OutgoingMessage::new("hello").channel(ChannelId(3)).tag(9).notify(1);
+/// # let _ = message;
 /// ```
-#[must_use = "a draft is not sent before it is given to `send`, `call` or the like"]
+#[must_use = "a message is not sent before it is given to `send`, `call` or the like"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
     outgoing: Outgoing,
@@ -193,21 +193,21 @@ impl OutgoingMessage {
         self
     }
 
-    /// Cancels the message if none of it was sent `within` this time after it was accepted: it
-    /// never will be then, and the queue has its room again. With [`OutgoingMessage::notify`],
+    /// Cancels the message if none of it was sent `within` this time after it was accepted. A
+    /// cancelled message is never sent, and the queue has its room again. With [`OutgoingMessage::notify`],
     /// [`Event::NotDelivered`](crate::Event::NotDelivered) says so with the reason
     /// [`EXPIRED`](crate::EXPIRED). A message that the peer is asked about first
     /// ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked. The
     /// time runs on while there is no connection, and while the session is suspended. A message
-    /// that is sent in time may arrive at any time later. Messages of a burst
-    /// may wait for one another for 2 ms: a shorter time may cancel one that could have been sent.
+    /// that is sent in time may arrive at any time later. Messages of a burst may wait for one
+    /// another for 2 ms: a shorter time may cancel one that could have been sent.
     /// `Duration::ZERO` cancels always.
     ///
     /// ```
     /// use std::time::Duration;
     /// use suci::OutgoingMessage;
-    /// let draft = OutgoingMessage::new("temperature 21").deadline(Duration::from_secs(1));
-    /// # let _ = draft;
+    /// let message = OutgoingMessage::new("temperature 21").deadline(Duration::from_secs(1));
+    /// # let _ = message;
     /// ```
     pub fn deadline(mut self, within: Duration) -> Self {
         self.outgoing.deadline = Some(within);
@@ -261,7 +261,7 @@ impl OutgoingMessage {
         self.outgoing.payload.len()
     }
 
-    /// Makes a draft of a message that comes back; it was checked when it was made.
+    /// Restores a message that the engine gave back. It was checked when it was made.
     pub(crate) fn from_outgoing(outgoing: Outgoing) -> Self {
         let replies = outgoing.channel.carries_replies();
         Self { outgoing, replies }

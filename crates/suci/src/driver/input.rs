@@ -50,13 +50,14 @@ pub(super) enum Follows {
     Timers,
 }
 
-/// The result of the last poll of the socket.
+/// The result of the last poll of the socket, and what the next one expects.
 pub(super) struct LastPoll {
     /// Time at which it began.
     pub(super) at: Instant,
-    /// Many datagrams arrive, so the next poll asks for several at once. Otherwise it takes one and
-    /// hands it on first.
-    pub(super) bulk: bool,
+    /// The next poll asks for several datagrams at once. Otherwise it takes one and hands it on
+    /// first. A poll that found several sets it, and so does a step for which a late first message
+    /// matters less than a system call for each datagram.
+    pub(super) expects_many: bool,
     /// It left nothing in the socket, as far as is known.
     pub(super) drained: bool,
     /// It ended early: more datagrams wait.
@@ -73,7 +74,7 @@ impl LastPoll {
     pub(super) const fn new(now: Instant) -> Self {
         Self {
             at: now,
-            bulk: false,
+            expects_many: false,
             drained: false,
             cut_short: false,
             drained_at: now,
@@ -101,7 +102,7 @@ impl Driver {
         let began = self.now;
         self.check_charge();
         let unread = self.has_message();
-        let mut ask = if self.last_poll.bulk { BULK } else { 1 };
+        let mut ask = if self.last_poll.expects_many { BULK } else { 1 };
         self.last_poll.at = began;
         self.last_poll.cut_short = false;
         self.last_poll.newest = None;
@@ -120,7 +121,7 @@ impl Driver {
             }
             ask = BULK;
         }
-        self.last_poll.bulk = total > 1;
+        self.last_poll.expects_many = total > 1;
         if self.last_poll.drained {
             self.last_poll.drained_at = began;
         }
@@ -130,7 +131,7 @@ impl Driver {
         if let Some(cross_shard) = &mut self.cross_shard {
             cross_shard.wake();
         }
-        if self.last_poll.bulk {
+        if self.last_poll.expects_many {
             self.read_clock();
         }
         Ok(())

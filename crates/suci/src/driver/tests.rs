@@ -682,7 +682,7 @@ fn long_poll(a: &mut Driver, script: &Mutex<Script>, follows: Follows, lasts: Du
     let before = a.engine.counters().datagrams_in;
     let now = a.read_clock();
     a.engine.begin_cycle(now);
-    a.last_poll.bulk = true;
+    a.last_poll.expects_many = true;
     script.lock().unwrap().slowness = lasts;
     a.drain(follows).unwrap();
     script.lock().unwrap().slowness = Duration::ZERO;
@@ -713,7 +713,7 @@ fn a_poll_ends_when_the_program_has_something_to_do() {
             for _ in 0..unread {
                 let now = a.read_clock();
                 a.engine.begin_cycle(now);
-                a.last_poll.bulk = false;
+                a.last_poll.expects_many = false;
                 a.drain(Follows::Output).unwrap();
                 assert!(a.engine.has_message());
             }
@@ -743,7 +743,7 @@ fn a_round_trip_ends_no_earlier_than_its_acknowledgement_arrived() {
             b.run_cycle().unwrap();
             a.now = began;
             a.engine.begin_cycle(began);
-            a.last_poll.bulk = true;
+            a.last_poll.expects_many = true;
             a.drain(Follows::Output).unwrap();
             until(&mut a, &mut b, |a, _| a.is_flushed());
             let stats = a.engine.peer_stats(NodeId(1)).unwrap();

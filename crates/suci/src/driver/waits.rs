@@ -16,7 +16,7 @@ impl Driver {
     pub(super) fn await_input(&mut self, deadline: Deadline) -> Result<(), Error> {
         self.coalescer.on_wait();
         if self.is_unfinished() {
-            self.last_poll.bulk = true;
+            self.last_poll.expects_many = true;
             return self.input(true);
         }
         match self.next_step(deadline) {
@@ -71,7 +71,7 @@ impl Driver {
             wakes.on_signalled();
         }
         let slept = self.read_clock().since(before);
-        self.last_poll.bulk = ready.input && slept < AT_ONCE;
+        self.last_poll.expects_many = ready.input && slept < AT_ONCE;
         Ok(ready)
     }
 
@@ -81,7 +81,7 @@ impl Driver {
         self.sleeps += 1;
         sys::sleep_for(TIMED_SLEEP);
         let woke = self.read_clock();
-        self.last_poll.bulk = true;
+        self.last_poll.expects_many = true;
         self.input(true)?;
         // Datagrams that are still in the socket arrived later than all that were taken.
         let newest = match self.last_poll.drained {
@@ -103,8 +103,8 @@ impl Driver {
         self.waiter.on_receive(got.map(|_| slept));
         let got = got.unwrap_or(0);
         // A datagram that was already there is often followed by more.
-        self.last_poll.bulk = got > 1 || (got > 0 && slept < AT_ONCE);
-        if self.last_poll.bulk {
+        self.last_poll.expects_many = got > 1 || (got > 0 && slept < AT_ONCE);
+        if self.last_poll.expects_many {
             self.drain(Follows::Output)?;
         }
         self.expire()

@@ -27,7 +27,7 @@ impl Node {
     /// later calls reach. A peer that is lost by its silence alone may answer again: that ends no
     /// call, and new calls wait.
     ///
-    /// The draft's channel, payload and user header are free; its tag, kind and token are the
+    /// The message may have a channel, a payload and a user header. Its tag, kind and token are the
     /// library's.
     ///
     /// # Errors

@@ -132,7 +132,7 @@ impl Gate {
         Some(reason)
     }
 
-    /// The thread says which side suspended the session. Who waits for room looks again.
+    /// The thread says which side suspended the session. Threads that wait for room look again.
     pub(crate) fn set_suspended(&self, by: Option<Side>) {
         let word = match by {
             None => 0,

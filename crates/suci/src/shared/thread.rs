@@ -28,7 +28,7 @@ use suci_proto::{Event, Filter, Outgoing, SendError};
 /// Most commands taken in one driver cycle. All that wait when the node closes fit into one cycle.
 /// So many small messages take 20 ms, during which nothing is acknowledged. With a bound of one
 /// ring's length, threads that send small messages without a pause sent a quarter fewer.
-const MAX_DATAGRAMS: usize = 16 * COMMANDS;
+const MAX_COMMANDS: usize = 16 * COMMANDS;
 
 /// Gates of forgotten nodes that are kept in any case.
 const SPARE_GATES: usize = 64;
@@ -200,14 +200,14 @@ impl Worker {
         }
     }
 
-    /// Executes commands of the handles, [`MAX_DATAGRAMS`] at most, and takes their one-sided
+    /// Executes commands of the handles, [`MAX_COMMANDS`] at most, and takes their one-sided
     /// operations. Returns how much there was to do.
     fn take_commands(&mut self) -> usize {
         let mut count = 0;
         // A command that comes after this line may still be taken below. `urgent` then stays set,
         // and the next poll ends early, once.
         self.ending.shard().urgent.store(false, Ordering::Relaxed);
-        while count < MAX_DATAGRAMS
+        while count < MAX_COMMANDS
             && let Some(command) = self.ending.shard().commands.pop()
         {
             count += 1;

@@ -115,10 +115,10 @@ impl Inner {
         let mut command_room = Registration::new(&shard.command_room);
         move |cx| {
             for entered in [false, true] {
-                let Some(draft) = message.take() else {
+                let Some(taken) = message.take() else {
                     return Poll::Ready(Ok(R::default()));
                 };
-                match send(draft) {
+                match send(taken) {
                     Err(Error::WouldBlock { message: back, .. }) => *message = Some(*back),
                     done => return Poll::Ready(done),
                 }
@@ -174,7 +174,8 @@ impl Inner {
         taken
     }
 
-    /// Does the same as `take`, for a call that may leave a trace even if it finds nothing.
+    /// As [`take`](Self::take), but leaves the node's descriptor readable: a call that wants certain
+    /// messages may find none although others wait.
     fn take_any<T>(
         &self,
         next: &AtomicUsize,
