@@ -194,14 +194,14 @@ impl OutgoingMessage {
     }
 
     /// Cancels the message if none of it was sent `within` this time after it was accepted. A
-    /// cancelled message is never sent, and the queue has its room again. With [`OutgoingMessage::notify`],
-    /// [`Event::NotDelivered`](crate::Event::NotDelivered) says so with the reason
-    /// [`EXPIRED`](crate::EXPIRED). A message that the peer is asked about first
+    /// cancelled message is never sent, and the queue has its room again. With
+    /// [`OutgoingMessage::notify`], [`Event::NotDelivered`](crate::Event::NotDelivered) says so
+    /// with the reason [`EXPIRED`](crate::EXPIRED). A message that the peer is asked about first
     /// ([`rts_threshold`](crate::NodeBuilder::rts_threshold)) counts as sent once it was asked. The
     /// time runs on while there is no connection, and while the session is suspended. A message
     /// that is sent in time may arrive at any time later. Messages of a burst may wait for one
-    /// another for 2 ms: a shorter time may cancel one that could have been sent.
-    /// `Duration::ZERO` cancels always.
+    /// another for 2 ms: a shorter time may cancel one that could have been sent. `Duration::ZERO`
+    /// cancels always.
     ///
     /// ```
     /// use std::time::Duration;

@@ -321,7 +321,7 @@ impl Assembly {
     fn reserve(&mut self, pool: &Pool, chunk: Option<&mut Chunk>) {
         let len = to_usize(self.total.unwrap_or(self.reach));
         if self.buffer.is_none() && self.total.is_some() {
-            self.buffer = chunk.and_then(|chunk| chunk.lend(pool, len));
+            self.buffer = chunk.and_then(|chunk| chunk.reserve(pool, len));
         }
         if self
             .buffer
@@ -347,8 +347,8 @@ impl Assembly {
     }
 
     /// Returns true if its bytes are in a chunk.
-    pub(super) fn is_lent(&self) -> bool {
-        self.buffer.as_ref().is_some_and(Buffer::is_shared)
+    pub(super) fn is_in_chunk(&self) -> bool {
+        self.buffer.as_ref().is_some_and(Buffer::is_in_chunk)
     }
 
     /// Copies bytes `range` of the message from `part`.

@@ -318,8 +318,8 @@ impl IncomingChannel {
             && let Some(Slot::Pieces(assembly)) = self.slots.get_mut(index)
             && let Place::Named(memory) = accounts.places.find(self.id, number, assembly)
         {
-            if assembly.is_lent() {
-                accounts.chunk.take_back();
+            if assembly.is_in_chunk() {
+                accounts.chunk.on_completed();
             }
             assembly.supply(memory);
         }

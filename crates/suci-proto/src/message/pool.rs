@@ -243,7 +243,7 @@ impl Buffer {
     }
 
     /// Returns true if it is a part of a chunk.
-    pub(super) fn is_shared(&self) -> bool {
+    pub(super) fn is_in_chunk(&self) -> bool {
         matches!(self.memory, Storage::Shared(_))
     }
 
@@ -312,7 +312,7 @@ pub(super) struct Chunk {
     space: BytesMut,
     size: usize,
     /// True while one message in it is incomplete.
-    lent: bool,
+    has_incomplete: bool,
     /// Bytes of all chunks ever allocated.
     #[cfg(test)]
     pub(super) allocated: usize,
@@ -334,13 +334,13 @@ impl Chunk {
         self.space.split().freeze()
     }
 
-    /// Returns memory for a message of `len` bytes that arrives in pieces. Returns `None` if the
+    /// Reserves memory for a message of `len` bytes that arrives in pieces. Returns `None` if the
     /// message is too long or another one is incomplete.
-    pub(super) fn lend(&mut self, pool: &Pool, len: usize) -> Option<Buffer> {
-        if self.lent || len > CHUNKED {
+    pub(super) fn reserve(&mut self, pool: &Pool, len: usize) -> Option<Buffer> {
+        if self.has_incomplete || len > CHUNKED {
             return None;
         }
-        self.lent = true;
+        self.has_incomplete = true;
         self.make_room(pool, len);
         let rest = self.space.split_off(len);
         Some(Buffer {
@@ -350,13 +350,13 @@ impl Chunk {
     }
 
     /// Returns true if a message in it is incomplete.
-    pub(super) fn is_lent(&self) -> bool {
-        self.lent
+    pub(super) fn has_incomplete(&self) -> bool {
+        self.has_incomplete
     }
 
-    /// Notes that the incomplete message was completed.
-    pub(super) fn take_back(&mut self) {
-        self.lent = false;
+    /// Notes that the incomplete message is complete, or moved to other memory.
+    pub(super) fn on_completed(&mut self) {
+        self.has_incomplete = false;
     }
 
     #[inline]

@@ -174,8 +174,8 @@ impl Inner {
         taken
     }
 
-    /// As [`take`](Self::take), but leaves the node's descriptor readable: a call that wants certain
-    /// messages may find none although others wait.
+    /// As [`take`](Self::take), but leaves the node's descriptor readable: a call that wants
+    /// certain messages may find none although others wait.
     fn take_any<T>(
         &self,
         next: &AtomicUsize,

@@ -51,8 +51,8 @@ impl Accounts {
             self.unfinished = self.unfinished.saturating_sub(1);
             self.unfinished_bytes = self.unfinished_bytes.saturating_sub(assembly.budgeted());
         }
-        if assembly.is_lent() {
-            self.chunk.take_back();
+        if assembly.is_in_chunk() {
+            self.chunk.on_completed();
         }
         self.complete = self.complete.saturating_add(1);
         let (slot, blank) = Slot::assembled(assembly);

@@ -22,7 +22,7 @@ impl Accounts {
     /// Frees memory if no granted message is incomplete or untaken. Returns true if it did.
     pub(in crate::message) fn shrink(&mut self) -> bool {
         let expected = self.large != 0 || self.unfinished != 0 || self.unfinished_bytes != 0;
-        let nothing = !expected && !self.chunk.is_lent();
+        let nothing = !expected && !self.chunk.has_incomplete();
         if nothing {
             self.chunk = Chunk::default();
             self.blank = None;

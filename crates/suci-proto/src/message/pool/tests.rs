@@ -148,20 +148,20 @@ fn a_message_in_pieces_has_a_place_in_a_chunk() {
     let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
     let before = chunk.copy(&pool, &[], &[1; 100]);
     for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
-        let mut buffer = chunk.lend(&pool, 300).unwrap();
+        let mut buffer = chunk.reserve(&pool, 300).unwrap();
         let mut beside = Vec::new();
         for piece in order {
             assert!(buffer.write(100 * piece, &[10 + piece as u8; 100]));
             beside.push(chunk.copy(&pool, &[], &[9; 100]));
         }
         assert!(!buffer.write(201, &[0; 100]) && !buffer.write(usize::MAX, &[0; 100]));
-        assert!(buffer.is_shared() && buffer.resize(300));
+        assert!(buffer.is_in_chunk() && buffer.resize(300));
         assert_eq!(buffer.front(usize::MAX).len(), 300);
         let message = buffer.freeze();
         let expected = [[10; 100], [11; 100], [12; 100]].concat();
         assert_eq!(message, expected, "{order:?}");
         assert!(beside.iter().all(|bytes| bytes[..] == [9; 100]));
-        chunk.take_back();
+        chunk.on_completed();
     }
     assert_eq!(before[..], [1; 100]);
 }
@@ -169,13 +169,16 @@ fn a_message_in_pieces_has_a_place_in_a_chunk() {
 #[test]
 fn f03_a_chunk_lends_one_place_at_a_time_and_none_to_a_long_message() {
     let (mut chunk, pool) = (Chunk::default(), Pool::new(0));
-    assert!(chunk.lend(&pool, CHUNKED + 1).is_none());
-    let first = chunk.lend(&pool, CHUNKED);
-    assert!(first.is_some() && chunk.lend(&pool, 1).is_none());
+    assert!(chunk.reserve(&pool, CHUNKED + 1).is_none());
+    let first = chunk.reserve(&pool, CHUNKED);
+    assert!(first.is_some() && chunk.reserve(&pool, 1).is_none());
     drop(first);
-    assert!(chunk.lend(&pool, 1).is_none(), "it did not become complete");
-    chunk.take_back();
-    assert!(chunk.lend(&pool, 1).is_some());
+    assert!(
+        chunk.reserve(&pool, 1).is_none(),
+        "it did not become complete"
+    );
+    chunk.on_completed();
+    assert!(chunk.reserve(&pool, 1).is_some());
 }
 
 /// Memory that tells when it is dropped.
