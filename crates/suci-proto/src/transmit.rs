@@ -224,28 +224,28 @@ impl Train {
         }
     }
 
-    /// Adds the packets that `run` describes. They carry the pieces of the last body that follow
+    /// Adds the packets that `next` describes. They carry the pieces of the last body that follow
     /// the piece in the newest packet. Their heads are its head with other numbers, offsets and
     /// checksums. Returns false and changes nothing if the newest packet is not one head and one
     /// piece of a body.
-    pub(crate) fn follow(&mut self, run: &Following) -> bool {
-        let Some((like, body)) = self.newest().filter(|(h, _)| run.lead <= h.len as usize) else {
+    pub(crate) fn follow(&mut self, next: &Following) -> bool {
+        let Some((like, body)) = self.newest().filter(|(h, _)| next.lead <= h.len as usize) else {
             return false;
         };
-        let Some(mut template) = HeaderTemplate::new(self.bytes_of(like), run.lead, run.offset)
+        let Some(mut template) = HeaderTemplate::new(self.bytes_of(like), next.lead, next.offset)
         else {
             return false;
         };
         let bytes = self.bodies.last().map(Bytes::as_ref).unwrap_or_default();
         let (head, first) = (template.len(), self.head.len());
-        let end = first + head * run.count;
+        let end = first + head * next.count;
         self.head.resize(end + HeaderTemplate::ROOM, 0);
-        self.pieces.reserve(2 * run.count);
-        self.segments.reserve(run.count);
-        let (mut at, mut offset, mut number) = (first, run.offset, run.number);
-        for _ in 0..run.count {
+        self.pieces.reserve(2 * next.count);
+        self.segments.reserve(next.count);
+        let (mut at, mut offset, mut number) = (first, next.offset, next.number);
+        for _ in 0..next.count {
             let start = offset as usize;
-            let carried = bytes.get(start..start + run.len).unwrap_or_default();
+            let carried = bytes.get(start..start + next.len).unwrap_or_default();
             let stamped = template.stamp(number, offset, carried);
             // The next head overwrites the meaningless bytes behind this one.
             if let Some(target) = self.head.get_mut(at..at + HeaderTemplate::ROOM) {
@@ -253,7 +253,7 @@ impl Train {
             }
             self.segments.push(Segment {
                 piece: self.pieces.len() as u32,
-                len: (head + run.len) as u32,
+                len: (head + next.len) as u32,
             });
             self.pieces.push(SourceRange {
                 source: 0,
@@ -262,11 +262,11 @@ impl Train {
             });
             self.pieces.push(SourceRange {
                 source: body.source,
-                len: run.len as u32,
+                len: next.len as u32,
                 start,
             });
             at += head;
-            offset += run.len as u64;
+            offset += next.len as u64;
             number = number.saturating_add(1);
         }
         self.head.truncate(end);
@@ -417,14 +417,14 @@ impl<'a> Transmit<'a> {
             .copied()
             .peekable();
         core::iter::from_fn(move || {
-            let mut run = pieces.next()?;
+            let mut slice = pieces.next()?;
             // Head pieces of neighbouring packets touch: one slice serves them all.
-            while let Some(next) = pieces
-                .next_if(|p| p.source == run.source && p.start == run.start + run.len as usize)
-            {
-                run.len += next.len;
+            while let Some(next) = pieces.next_if(|p| {
+                p.source == slice.source && p.start == slice.start + slice.len as usize
+            }) {
+                slice.len += next.len;
             }
-            Some(train.bytes_of(run))
+            Some(train.bytes_of(slice))
         })
     }
 

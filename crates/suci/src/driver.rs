@@ -73,7 +73,7 @@ pub(crate) struct Driver {
     now: Instant,
     stamps: Stamps,
     /// The largest number of segments that a train may have.
-    segments: usize,
+    max_segments: usize,
     /// Decides how the program's waits are done.
     pub(crate) waiter: Waiter,
     last_poll: LastPoll,
@@ -89,8 +89,8 @@ pub(crate) struct Driver {
     held_up: bool,
     /// Another thread asks this one to end its input or output, since something urgent waits.
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// A message that the program put back. The next receiving call takes it first.
-    head: Option<Message>,
+    /// A message that the program returned. The next receiving call takes it first.
+    returned: Option<Message>,
     /// The IDs of the program's requests.
     pub(crate) call_ids: CallIds,
     /// The way to the other shards of the node, if there are any.
@@ -129,7 +129,7 @@ impl Driver {
     pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>, places: Arc<Places>) -> Self {
         let now = Clock.now();
         Self {
-            segments: backend.capabilities().max_segments,
+            max_segments: backend.capabilities().max_segments,
             waiter: Waiter::new(backend.capabilities().block_limit),
             last_poll: LastPoll::new(now),
             sleeps: 0,
@@ -142,7 +142,7 @@ impl Driver {
             tx_incomplete: false,
             held_up: false,
             interrupt: Arc::default(),
-            head: None,
+            returned: None,
             call_ids: CallIds::default(),
             cross_shard: None,
             launcher: None,
@@ -273,12 +273,12 @@ impl Driver {
 
     fn poll_socket(&mut self) -> Result<(), Error> {
         self.drain(Follows::Output)?;
-        self.expire()
+        self.after_poll()
     }
 
-    /// Runs the timers that are due, hands on reports and notices, and carries on operations of
-    /// groups.
-    fn expire(&mut self) -> Result<(), Error> {
+    /// Does what follows a poll of the socket: hands on reports and notices, runs the timers that
+    /// are due, and carries on operations of groups.
+    fn after_poll(&mut self) -> Result<(), Error> {
         self.take_reports();
         let due = |launcher: &Launcher| launcher.is_due(self.now);
         if self.launcher.as_ref().is_some_and(due) || !self.notices.is_empty() {
@@ -385,7 +385,7 @@ impl Driver {
     }
 
     fn has_message(&self) -> bool {
-        self.head.is_some() || self.engine.has_message()
+        self.returned.is_some() || self.engine.has_message()
     }
 
     /// Accepts the first announced message of at most `room` bytes that waits for a decision, into

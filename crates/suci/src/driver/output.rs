@@ -16,9 +16,9 @@ use suci_proto::{TX_BUDGET, Transmit, TransmitResult};
 const FEW: usize = 8;
 
 impl Driver {
-    /// Sends all that may be sent, or the first part of it: then it is
-    /// [`tx_incomplete`](Self::tx_incomplete), and the next cycle is due at once. Returns whether
-    /// anything was sent, which takes time.
+    /// Serves the one-sided operations that arrived, then sends all that may be sent. If it stops
+    /// before, it is [`tx_incomplete`](Self::tx_incomplete), and the next cycle is due at once.
+    /// Returns whether anything was sent, which takes time.
     pub(super) fn output(&mut self) -> Result<bool, Error> {
         if self.remote_waits || self.engine.has_remote_input() {
             self.serve_remote();
@@ -139,7 +139,9 @@ impl Driver {
                     self.want_write = true;
                     break;
                 }
-                TransmitResult::NoGso => self.segments = self.backend.capabilities().max_segments,
+                TransmitResult::NoGso => {
+                    self.max_segments = self.backend.capabilities().max_segments
+                }
                 _ => {}
             }
             if self.engine.has_output() {
@@ -155,7 +157,7 @@ impl Driver {
 
     fn transmit_one(&mut self) -> Result<Option<TransmitResult>, Error> {
         let now = self.now;
-        let Some(transmit) = self.engine.poll_transmit(now, self.segments) else {
+        let Some(transmit) = self.engine.poll_transmit(now, self.max_segments) else {
             return Ok(None);
         };
         let sent = send(&mut *self.backend, &mut self.spill, &transmit)

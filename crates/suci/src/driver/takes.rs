@@ -42,8 +42,8 @@ impl Driver {
     /// Takes the next message.
     pub(crate) fn take_message(&mut self) -> Option<Message> {
         // Mostly there is none. Taking `None` would move as many bytes as a message has.
-        if self.head.is_some() {
-            return self.head.take();
+        if self.returned.is_some() {
+            return self.returned.take();
         }
         let (from, message) = self.engine.recv()?;
         self.waiter.on_taken(1);
@@ -54,7 +54,7 @@ impl Driver {
     pub(crate) fn take_messages(&mut self, most: usize, messages: &mut Vec<Message>) -> usize {
         let before = messages.len();
         if most > 0 {
-            messages.extend(self.head.take());
+            messages.extend(self.returned.take());
         }
         loop {
             let left = most.saturating_sub(messages.len() - before);
@@ -118,11 +118,9 @@ impl Driver {
     /// Takes the next message that `wanted` admits. Fails if there is none, `wanted` admits only
     /// one peer, and the session with that peer ended since the program last heard of such an end.
     pub(crate) fn take_from(&mut self, wanted: Filter) -> Option<Result<Message, Error>> {
-        if let Some(head) = self
-            .head
-            .take_if(|head| wanted.admits(head.from, head.channel))
-        {
-            return Some(Ok(head));
+        let is_wanted = |message: &mut Message| wanted.admits(message.from, message.channel);
+        if let Some(message) = self.returned.take_if(is_wanted) {
+            return Some(Ok(message));
         }
         if let Some((from, message)) = self.engine.recv_from(wanted) {
             self.waiter.on_taken(1);
@@ -175,13 +173,13 @@ impl Driver {
 
     /// Puts a message back: it is the next one.
     pub(crate) fn put_back(&mut self, message: Message) {
-        self.head = Some(message);
+        self.returned = Some(message);
     }
 
     /// Takes the next event. The engine counts a message that was put back as taken; the end of its
     /// session waits for it here.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        let held = self.head.as_ref().map(Message::source);
+        let held = self.returned.as_ref().map(Message::source);
         self.engine.poll_event_beside(held)
     }
 

@@ -396,7 +396,7 @@ fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
     let arrived = b.engine.counters().datagrams_in;
     script.lock().unwrap().attempts.clear();
     script.lock().unwrap().room = Some(2);
-    a.segments = 1;
+    a.max_segments = 1;
     let payload = vec![7; 6_000];
     a.push(NodeId(1), payload.clone().into()).unwrap();
     let attempts = || script.lock().unwrap().attempts.len();

@@ -107,6 +107,6 @@ impl Driver {
         if self.last_poll.expects_many {
             self.drain(Follows::Output)?;
         }
-        self.expire()
+        self.after_poll()
     }
 }

@@ -354,10 +354,12 @@ impl SharedNode {
 
     // ---- sending
 
-    /// Accepts a message if there is room for it. Its events name its token; its number is told by
-    /// them, too. If the session is closing, or has too many channels, one of them says so
-    /// ([`UNNUMBERED`](crate::UNNUMBERED)), and until it has room among those that wait the message
-    /// keeps its own in the queue: take events, meanwhile too if you wait.
+    /// Accepts a message if there is room for it. The message gets its number later: events about
+    /// the message name the number and the token. If the session is closing or has too many
+    /// channels, the event [`NotDelivered`](crate::Event::NotDelivered) says so, with the number
+    /// [`UNNUMBERED`](crate::UNNUMBERED). Until that event finds room among the events that wait
+    /// for the program, the message takes room in the queue. So take events, also while you wait
+    /// for room.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] gives the message back, and the event

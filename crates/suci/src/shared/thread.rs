@@ -51,9 +51,9 @@ pub(super) struct Worker {
     /// The groups whose operations this thread carries on.
     pub(super) groups: ServedGroups,
     /// The peers and channels of the messages that were handed over just now.
-    heads: Vec<(NodeId, ChannelId)>,
+    delivered_from: Vec<(NodeId, ChannelId)>,
     /// The last field, so that everything else is gone when all callers hear of the end.
-    ending: ThreadGuard,
+    guard: ThreadGuard,
 }
 
 /// The result of closing.
@@ -144,8 +144,8 @@ impl Worker {
             replies_left: false,
             calls: OpenCalls::default(),
             groups: ServedGroups::default(),
-            heads: Vec::new(),
-            ending: ThreadGuard {
+            delivered_from: Vec::new(),
+            guard: ThreadGuard {
                 inner,
                 index,
                 left: None,
@@ -155,23 +155,23 @@ impl Worker {
 
     /// The thread's body.
     pub(super) fn run(mut self) {
-        self.ending.inner.serve_here();
+        self.guard.inner.serve_here();
         let result = self.serve();
         if result.is_err() {
             self.leave();
         }
         let Self {
-            driver, mut ending, ..
+            driver, mut guard, ..
         } = self;
-        ending.left = Some((driver, result));
+        guard.left = Some((driver, result));
     }
 
     /// Serves until a handle closes the node. Returns the result of closing.
     fn serve(&mut self) -> Result<Closed, Error> {
         let mut poll = true;
         loop {
-            if self.ending.index == 0 {
-                self.ending.inner.forward_wake();
+            if self.guard.index == 0 {
+                self.guard.inner.forward_wake();
             }
             let commands = self.take_commands();
             if commands > 0 {
@@ -188,12 +188,12 @@ impl Worker {
             // Sending brought an event: a step more is due. It is in any case if something was left
             // to be sent.
             let heard = self.driver.send_rest()?;
-            if self.ending.shard().closing.load(Ordering::Acquire) {
+            if self.guard.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
             let active = commands > 0 || self.driver.engine.counters().datagrams_in != before;
             if active {
-                let wait = self.ending.inner.fixed.wait;
+                let wait = self.guard.inner.fixed.wait;
                 self.driver.waiter.begin(wait, Awaited::Progress);
             }
             poll = offered || heard || self.driver.polls() || self.sleep()?;
@@ -206,9 +206,9 @@ impl Worker {
         let mut count = 0;
         // A command that comes after this line may still be taken below. `urgent` then stays set,
         // and the next poll ends early, once.
-        self.ending.shard().urgent.store(false, Ordering::Relaxed);
+        self.guard.shard().urgent.store(false, Ordering::Relaxed);
         while count < MAX_COMMANDS
-            && let Some(command) = self.ending.shard().commands.pop()
+            && let Some(command) = self.guard.shard().commands.pop()
         {
             count += 1;
             match command {
@@ -220,7 +220,7 @@ impl Worker {
             }
         }
         if count > 0 {
-            self.ending.shard().command_room.wake();
+            self.guard.shard().command_room.wake();
         }
         // Requests that come after this line may be sent now; the next call then finds none.
         if self.ending.shard().take_remote_asked() {
@@ -232,7 +232,7 @@ impl Worker {
     }
 
     fn accept(&mut self, to: NodeId, class: u8, message: Outgoing, answer: Option<CallAnswer>) {
-        let account = open_account(&mut self.accounts, &mut self.open, &self.ending, to);
+        let account = open_account(&mut self.accounts, &mut self.open, &self.guard, to);
         let size = Held::of(&message);
         account.held.change(class, |held| held.plus(size));
         account.kept.change(class, |kept| kept.plus(size));
@@ -329,14 +329,14 @@ impl Worker {
         self.tell_suspensions();
         let mut delivered = false;
         // A thread that waits for events hears of announced messages by these.
-        let hears = self.ending.inner.event_ready.0.has_any();
+        let hears = self.guard.inner.event_ready.0.has_any();
         // Asked before their events are handed over, told after the messages that are there.
         let engine = &mut self.driver.engine;
         let announced: Vec<_> = std::iter::from_fn(|| engine.poll_unanswered()).collect();
         loop {
             self.deliver_events(0);
             self.left_over = self.driver.engine.has_message();
-            let shard = self.ending.shard();
+            let shard = self.guard.shard();
             // Asked before a message is taken, since the end of its session would not wait for it
             // any more.
             if self.left_over && !shard.has_room() {
@@ -350,28 +350,31 @@ impl Worker {
             let Some(message) = self.driver.take_message() else {
                 break;
             };
-            self.heads.push((message.from, message.channel));
+            self.delivered_from.push((message.from, message.channel));
             shard.deliver(message);
             delivered = true;
         }
         if !(hears || announced.is_empty()) {
-            self.ending.shard().unanswered.announce(announced);
+            self.guard.shard().unanswered.announce(announced);
             delivered = true;
         }
         self.deliver_wanted();
-        if delivered || !self.heads.is_empty() {
-            self.ending.inner.message_ready.0.wake();
-            let heads = &self.heads;
-            let concerns = |filter: Filter| heads.iter().any(|head| filter.admits(head.0, head.1));
-            self.ending.shard().wants.wake_those(concerns);
-            self.heads.clear();
+        if delivered || !self.delivered_from.is_empty() {
+            self.guard.inner.message_ready.0.wake();
+            let delivered = &self.delivered_from;
+            let concerns = |filter: Filter| {
+                let mut delivered = delivered.iter();
+                delivered.any(|(node, channel)| filter.admits(*node, *channel))
+            };
+            self.guard.shard().wants.wake_those(concerns);
+            self.delivered_from.clear();
         }
     }
 
     /// Hands over messages that calls wait for, although the program does not take those before:
     /// one message for each call.
     fn deliver_wanted(&mut self) {
-        let shard = self.ending.shard();
+        let shard = self.guard.shard();
         if !self.left_over {
             return;
         }
@@ -380,7 +383,7 @@ impl Worker {
                 return;
             }
             if let Some(message) = self.driver.take_wanted(wanted) {
-                self.heads.push((message.from, message.channel));
+                self.delivered_from.push((message.from, message.channel));
                 shard.deliver(message);
             }
         }
@@ -397,7 +400,7 @@ impl Worker {
         let mut balanced = None;
         let mut ended = Vec::new();
         {
-            let shard = self.ending.shard();
+            let shard = self.guard.shard();
             let after = shard.delivered().wrapping_add(left);
             let mut events = lock(&shard.events);
             while let Some(event) = engine.poll_event() {
@@ -441,10 +444,10 @@ impl Worker {
                 shard.compact(&mut events, engine);
             }
         }
-        self.ending.inner.event_ready.0.wake();
+        self.guard.inner.event_ready.0.wake();
         if !ended.is_empty() {
             let concerns = |filter: Filter| filter.node().is_some_and(|node| ended.contains(&node));
-            self.ending.shard().wants.wake_those(concerns);
+            self.guard.shard().wants.wake_those(concerns);
         }
         if came {
             self.forget_strangers();
@@ -455,7 +458,7 @@ impl Worker {
     /// nodes that it knows. So each new node pays for a forgotten one.
     fn forget_strangers(&mut self) {
         let engine = &self.driver.engine;
-        let shard = self.ending.shard();
+        let shard = self.guard.shard();
         if shard.gates().len() <= 2 * engine.peer_count() + SPARE_GATES {
             return;
         }
@@ -468,7 +471,7 @@ impl Worker {
     fn tell_suspensions(&mut self) {
         let engine = &mut self.driver.engine;
         while let Some(node) = engine.poll_suspension() {
-            let gate = self.ending.shard().gate_or_new(node);
+            let gate = self.guard.shard().gate_or_new(node);
             gate.set_suspended(engine.suspended_by(node));
         }
     }
@@ -482,12 +485,12 @@ impl Worker {
     /// last thing that wakes it. Returns whether the engine took something: then one more step is
     /// due.
     fn settle(&mut self, most: usize) -> bool {
-        for node in self.ending.shard().take_room_asked() {
+        for node in self.guard.shard().take_room_asked() {
             let (accounts, open) = (&mut self.accounts, &mut self.open);
-            open_account(accounts, open, &self.ending, node).to_tell_room = true;
+            open_account(accounts, open, &self.guard, node).to_tell_room = true;
         }
         let Self {
-            ending,
+            guard,
             driver,
             accounts,
             refused_left,
@@ -507,22 +510,22 @@ impl Worker {
             if account.refused.is_empty() {
                 account.balance(node, &driver.engine);
             } else {
-                let shard = ending.shard();
+                let shard = guard.shard();
                 let mut events = lock(&shard.events);
                 *refused_left |= account.tell_refused(node, shard.delivered(), &mut events, most);
                 account.balance(node, &driver.engine);
                 drop(events);
-                ending.inner.event_ready.0.wake();
+                guard.inner.event_ready.0.wake();
             }
             if core::mem::take(&mut account.to_wake) {
                 account.gate.room.wake();
             }
             if account.to_tell_room {
-                let shard = ending.shard();
+                let shard = guard.shard();
                 let mut events = lock(&shard.events);
                 account.tell_room(node, shard.delivered(), &mut events);
                 drop(events);
-                ending.inner.event_ready.0.wake();
+                guard.inner.event_ready.0.wake();
             }
             account.open = !account.is_settled();
             account.open
@@ -533,7 +536,7 @@ impl Worker {
     /// Sleeps until something may have happened. Returns whether to poll the socket.
     fn sleep(&mut self) -> Result<bool, Error> {
         let Self {
-            ending,
+            guard,
             driver,
             left_over,
             refused_left,
@@ -541,7 +544,7 @@ impl Worker {
             calls,
             ..
         } = self;
-        let shard = ending.shard();
+        let shard = guard.shard();
         let idle = || {
             let starved = shard.starved.load(Ordering::Relaxed);
             let refill = *left_over && (!starved || shard.wants.has_fresh())
@@ -555,7 +558,7 @@ impl Worker {
         };
         let due = calls.next_due().map(|at| at.since(driver.read_clock()));
         let due = due.map_or(Deadline::NEVER, Deadline::after);
-        let ready = ending.park(driver, due, idle)?;
+        let ready = guard.park(driver, due, idle)?;
         Ok(ready.is_none_or(|ready| ready.input || !ready.signalled))
     }
 
@@ -564,14 +567,14 @@ impl Worker {
         // No handle gets past its check any more: this is all.
         self.take_commands();
         self.settle(EVENTS);
-        let patience = match lock(&self.ending.inner.life).phase {
+        let patience = match lock(&self.guard.inner.life).phase {
             Phase::Closing(patience) => patience,
             Phase::Open => std::time::Duration::ZERO,
         };
-        let ending = &self.ending;
+        let guard = &self.guard;
         let closed = self.driver.close_with(patience, |driver, deadline| {
-            ending.park(driver, deadline, || ending.shard().forwarded.is_empty())?;
-            ending.inner.forward_wake();
+            guard.park(driver, deadline, || guard.shard().forwarded.is_empty())?;
+            guard.inner.forward_wake();
             driver.run_cycle()
         });
         self.leave();
@@ -593,19 +596,19 @@ impl Worker {
             };
             rest.push(message);
         }
-        self.ending.shard().leave(rest);
-        self.ending.inner.message_ready.0.wake();
-        self.ending.shard().wants.wake();
+        self.guard.shard().leave(rest);
+        self.guard.inner.message_ready.0.wake();
+        self.guard.shard().wants.wake();
     }
 
     /// Forwards datagrams that come to this socket for others, until they have closed too, and goes
     /// on answering peers.
     fn stand_by(&mut self) {
-        let ending = &self.ending;
-        ending.say_closed();
-        let idle = || ending.shard().forwarded.is_empty() && !ending.inner.all_closed();
-        while !ending.inner.all_closed() {
-            let slept = ending.park(&mut self.driver, Deadline::NEVER, idle);
+        let guard = &self.guard;
+        guard.say_closed();
+        let idle = || guard.shard().forwarded.is_empty() && !guard.inner.all_closed();
+        while !guard.inner.all_closed() {
+            let slept = guard.park(&mut self.driver, Deadline::NEVER, idle);
             // The result of closing stands, even if the socket fails now.
             if slept.is_err() || self.driver.run_cycle().is_err() {
                 return;
@@ -633,12 +636,12 @@ impl Worker {
 fn open_account<'a>(
     accounts: &'a mut BTreeMap<NodeId, Account>,
     open: &mut Vec<NodeId>,
-    ending: &ThreadGuard,
+    guard: &ThreadGuard,
     node: NodeId,
 ) -> &'a mut Account {
     let account = accounts
         .entry(node)
-        .or_insert_with(|| Account::new(ending.shard().gate_or_new(node)));
+        .or_insert_with(|| Account::new(guard.shard().gate_or_new(node)));
     if !core::mem::replace(&mut account.open, true) {
         open.push(node);
     }

@@ -10,7 +10,7 @@ impl Worker {
     /// Gives the callers the results of their calls, as many replies as there is room for, and ends
     /// the calls whose time is over.
     pub(super) fn end_calls(&mut self) {
-        let (shard, engine) = (self.ending.shard(), &mut self.driver.engine);
+        let (shard, engine) = (self.guard.shard(), &mut self.driver.engine);
         loop {
             self.replies_left = engine.has_call();
             let has_room = shard.has_reply_room();
@@ -52,7 +52,7 @@ impl Worker {
                 let _ = answer.give(Err(error));
             }
         }
-        if self.ending.shard().cancelled.swap(false, Ordering::Acquire) {
+        if self.guard.shard().cancelled.swap(false, Ordering::Acquire) {
             let unwanted = self.calls.unwanted();
             unwanted
                 .into_iter()

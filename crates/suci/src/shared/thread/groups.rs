@@ -16,7 +16,7 @@ impl Worker {
         let (sent, advanced) = groups.progress(self);
         self.groups = groups;
         for group in advanced {
-            self.ending.inner.wake_others(&group, self.ending.index);
+            self.guard.inner.wake_others(&group, self.guard.index);
         }
         sent
     }
@@ -28,12 +28,12 @@ impl Carrier for Worker {
     }
 
     fn serves(&self, node: NodeId) -> bool {
-        owner(node, self.ending.inner.shards.len()) == self.ending.index
+        owner(node, self.guard.inner.shards.len()) == self.guard.index
     }
 
     /// The message counts in the peer's gate, as those of the program do.
     fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error> {
-        let gate = self.ending.shard().gate(to);
+        let gate = self.guard.shard().gate(to);
         let gate = gate.filter(|gate| !gate.is_removed());
         let gate = gate.ok_or(Error::UnknownPeer(to))?;
         let (class, size) = (gate.class_of(message.channel), Held::of(&message));
@@ -44,7 +44,7 @@ impl Carrier for Worker {
         match &offered {
             Ok(_) => {
                 let (accounts, open) = (&mut self.accounts, &mut self.open);
-                let account = open_account(accounts, open, &self.ending, to);
+                let account = open_account(accounts, open, &self.guard, to);
                 account.held.change(class, |held| held.plus(size));
             }
             Err(_) => gate.credit(class, size),
