@@ -111,13 +111,14 @@ pub struct Lan {
     base: Option<f64>,
     round: LanRound,
     /// Least time on the path in the round before.
-    before: Option<f64>,
+    least_before: Option<f64>,
     losses: Losses,
     /// Queueing delay of the last round, in seconds.
-    last: Option<f64>,
+    last_queue: Option<f64>,
     rates: Rates,
-    /// Part of the target that the buffer was seen to hold; a higher target is useless.
-    part: f64,
+    /// The part of the whole target to aim at. A buffer that was seen to hold less makes a higher
+    /// target useless.
+    target_part: f64,
     /// Cuts since the delay was last near the target, and the window when it was last below.
     futile: u32,
     window_before: f64,
@@ -148,7 +149,7 @@ struct LanRound {
 #[derive(Debug)]
 enum LanPhase {
     /// Delay decides.
-    Alone,
+    ByDelay,
     /// Our own packets drain; then `window` applies again.
     Draining { window: f64, rounds: u32 },
     /// Another flow fills the queue: CUBIC decides.
@@ -166,14 +167,14 @@ impl Lan {
             slow_start: true,
             base: None,
             round: LanRound::default(),
-            before: None,
+            least_before: None,
             losses: Losses::default(),
             rates: Rates::default(),
-            part: 1.0,
-            last: None,
+            target_part: 1.0,
+            last_queue: None,
             futile: 0,
             window_before: window,
-            phase: LanPhase::Alone,
+            phase: LanPhase::ByDelay,
             drained_at: None,
             before_loss: None,
             answered: None,
@@ -194,7 +195,7 @@ impl Lan {
 
     /// Returns the queueing delay to aim at, in seconds.
     fn target(&self) -> f64 {
-        self.target_of(self.part, self.rates.highest())
+        self.target_of(self.target_part, self.rates.recent())
     }
 
     /// Returns the target for this part of the whole (Swift section 3.5), on a link of this rate,
@@ -214,7 +215,7 @@ impl Lan {
     /// Returns the least window after a cut: the highest delivery rate times the base delay and
     /// half the target. Less than rate times base delay in flight leaves the path idle.
     fn floor(&self, base: f64, target: f64) -> f64 {
-        self.rates.highest() * (base + target / 2.0)
+        self.rates.recent() * (base + target / 2.0)
     }
 
     /// Cuts the window by the excess delay as in Swift section 3.2: in proportion, and bounded.
@@ -222,7 +223,7 @@ impl Lan {
         let part = (BETA * (queue - target) / (base + queue)).min(MAX_DECREASE);
         let floor = self.floor(base, target).min(self.window);
         // A starved flow must not mistake its own rate for the link's.
-        let far = FAR * self.target_of(self.part, self.rates.known());
+        let far = FAR * self.target_of(self.target_part, self.rates.of_link());
         if queue <= far {
             self.futile = 0;
         } else {
@@ -250,7 +251,7 @@ impl Lan {
             *rounds -= 1;
             if *rounds == 0 {
                 let window = *window;
-                self.phase = LanPhase::Alone;
+                self.phase = LanPhase::ByDelay;
                 self.set_window(window);
                 self.round.settling = true;
             }
@@ -272,11 +273,11 @@ impl Lan {
             self.grow(queue, target);
             self.drain_if_due(now, base, queue);
         }
-        self.last = Some(queue);
+        self.last_queue = Some(queue);
     }
 
     fn drain_if_due(&mut self, now: Instant, base: f64, queue: f64) {
-        let fell = self.last.is_some_and(|last| queue < FALL * last);
+        let fell = self.last_queue.is_some_and(|last| queue < FALL * last);
         let every = if fell { DRAIN_AGAIN } else { DRAIN_EVERY };
         let rounds = if fell { DRAIN_ROUNDS / 4 } else { DRAIN_ROUNDS };
         let every = (base * f64::from(rounds)).max(every.as_secs_f64());
@@ -285,7 +286,7 @@ impl Lan {
             return;
         }
         self.drained_at = Some(now);
-        self.part = (2.0 * self.part).min(1.0);
+        self.target_part = (2.0 * self.target_part).min(1.0);
         self.phase = LanPhase::Draining {
             window: self.window,
             rounds: 2,
@@ -302,9 +303,9 @@ impl Lan {
     /// probe found the queue gone.
     fn end_competitive_round(&mut self, now: Instant, least: Option<f64>) {
         self.rates.next_round();
-        // Use the whole target, not `part` of it: other `Lan` flows, which lost nothing, keep a
-        // queue up to the whole.
-        let (target, base) = (self.target_of(1.0, self.rates.highest()), self.base);
+        // Aim at the whole target, not `target_part` of it: other `Lan` flows, which lost nothing,
+        // keep a queue up to the whole.
+        let (target, base) = (self.target_of(1.0, self.rates.recent()), self.base);
         let LanPhase::CompetitiveMode(competitive) = &mut self.phase else {
             return;
         };
@@ -319,8 +320,8 @@ impl Lan {
         }
         competitive.probing -= 1;
         if least - base <= target {
-            let window = (self.rates.highest() * (base + target)).min(self.window);
-            self.phase = LanPhase::Alone;
+            let window = (self.rates.recent() * (base + target)).min(self.window);
+            self.phase = LanPhase::ByDelay;
             self.futile = 0;
             self.drained_at = Some(now);
             self.set_window(window);
@@ -373,7 +374,7 @@ impl Lan {
         let many = self.losses.exceed(event.in_flight as f64 + lost, self.mtu);
         let mut floor = 0.0;
         if let Some(base) = self.base {
-            let least = self.round.least.or(self.before);
+            let least = self.round.least.or(self.least_before);
             let queue = least.map_or(0.0, |least| least - base);
             let target = self.target();
             if !many && queue < NEAR * target {
@@ -381,7 +382,7 @@ impl Lan {
             }
             // A buffer overflowed at this delay: a higher target is useless.
             let held = BELOW_LOSS * queue / target;
-            self.part = (self.part * held.clamp(LEAST_PART, 1.0)).max(LEAST_PART);
+            self.target_part = (self.target_part * held.clamp(LEAST_PART, 1.0)).max(LEAST_PART);
             if !many {
                 floor = self.floor(base, self.target());
             }
@@ -421,7 +422,7 @@ impl Controller for Lan {
         {
             let ended = core::mem::take(&mut self.round);
             self.round.began = Some(now);
-            self.before = ended.least;
+            self.least_before = ended.least;
             self.losses.end_round(self.mtu);
             if let LanPhase::CompetitiveMode(_) = self.phase {
                 self.end_competitive_round(now, ended.least);
@@ -448,7 +449,7 @@ impl Controller for Lan {
                 };
                 self.set_window(window);
             }
-            LanPhase::Alone if self.slow_start && used && !self.round.settling => {
+            LanPhase::ByDelay if self.slow_start && used && !self.round.settling => {
                 self.double(sample.bytes);
             }
             _ => {}

@@ -94,10 +94,7 @@ impl Engine {
     /// can be taken at once.
     #[inline]
     fn recv_some(&mut self, most: usize, each: &mut impl FnMut(Source, Message)) -> usize {
-        let peers = &self.peers;
-        let class_of = |key| peers.active(key)?.session.inbox.next_class();
-        let urgent = self.ranks.receiving.front(&self.readable, class_of);
-        let mut urgent = urgent.map(|(key, _)| key);
+        let mut urgent = self.urgent_received().map(|(key, _)| key);
         while let Some(key) = urgent.or_else(|| self.readable.front()) {
             let in_order = urgent.take().is_none();
             let Some(peer) = self.peers.get_mut(key) else {

@@ -46,10 +46,6 @@ impl Urgent {
     }
 
     /// Returns true if no peer is urgent.
-    fn is_empty(&self) -> bool {
-        self.scheduler.is_empty()
-    }
-
     /// Lists the peer here if `class`, of the channel that has something, is above `own`, its own
     /// class.
     #[inline]
@@ -108,11 +104,25 @@ impl Urgent {
 }
 
 impl Engine {
-    /// Returns the peer whose turn it is: an urgent one, or the next in order.
-    pub(super) fn next_peer(&mut self) -> Option<usize> {
+    /// Returns the first urgent peer with messages to send, and the class of its next message.
+    #[inline]
+    fn urgent_to_send(&mut self) -> Option<(usize, u8)> {
         let peers = &self.peers;
         let class_of = |key| peers.active(key)?.session.outbox.next_class();
-        let urgent = self.ranks.sending.front(&self.dirty, class_of);
+        self.ranks.sending.front(&self.dirty, class_of)
+    }
+
+    /// Returns the first urgent peer with messages for the program, and the class of the next one.
+    #[inline]
+    pub(super) fn urgent_received(&mut self) -> Option<(usize, u8)> {
+        let peers = &self.peers;
+        let class_of = |key| peers.active(key)?.session.inbox.next_class();
+        self.ranks.receiving.front(&self.readable, class_of)
+    }
+
+    /// Returns the peer whose turn it is: an urgent one, or the next in order.
+    pub(super) fn next_peer(&mut self) -> Option<usize> {
+        let urgent = self.urgent_to_send();
         self.ranks.turn = urgent.map(|(_, class)| class);
         urgent.map_or_else(|| self.dirty.front(), |(key, _)| Some(key))
     }
@@ -122,38 +132,21 @@ impl Engine {
     /// transmits.
     pub(super) fn message_outranks_output(&mut self) -> bool {
         let to_send = self.dirty.front_class();
-        let class = self.next_class_received();
+        let urgent = self.urgent_received();
+        let class = urgent.map_or(self.readable.front_class(), |(_, class)| Some(class));
         to_send.is_some() && class > to_send && class > self.next_class_to_send()
     }
 
     /// Returns true if an urgent channel has something to send that comes before the data of all
     /// other peers.
     pub fn has_urgent_output(&mut self) -> bool {
-        !self.ranks.sending.is_empty() && self.next_class_to_send() > self.dirty.front_class()
-    }
-
-    /// Returns the class of the next message for the program.
-    fn next_class_received(&mut self) -> Option<u8> {
-        let in_order = self.readable.front_class();
-        if self.ranks.receiving.is_empty() {
-            return in_order;
-        }
-        let peers = &self.peers;
-        let class_of = |key| peers.active(key)?.session.inbox.next_class();
-        let urgent = self.ranks.receiving.front(&self.readable, class_of);
-        urgent.map_or(in_order, |(_, class)| Some(class))
+        self.next_class_to_send() > self.dirty.front_class()
     }
 
     /// Returns the class of the next message to send.
     fn next_class_to_send(&mut self) -> Option<u8> {
-        let in_order = self.dirty.front_class();
-        if self.ranks.sending.is_empty() {
-            return in_order;
-        }
-        let peers = &self.peers;
-        let class_of = |key| peers.active(key)?.session.outbox.next_class();
-        let urgent = self.ranks.sending.front(&self.dirty, class_of);
-        urgent.map_or(in_order, |(_, class)| Some(class))
+        let urgent = self.urgent_to_send();
+        urgent.map_or(self.dirty.front_class(), |(_, class)| Some(class))
     }
 
     /// Ends the turn of the current peer, which can do nothing with it.

@@ -41,12 +41,12 @@ impl Rates {
 
     /// Returns the highest rate of the last seconds, which estimates the link's: other flows may
     /// leave less now.
-    pub(super) fn known(&self) -> f64 {
+    pub(super) fn of_link(&self) -> f64 {
         self.known[0].max(self.known[1])
     }
 
     /// Returns the highest rate of the last rounds.
-    pub(super) fn highest(&self) -> f64 {
+    pub(super) fn recent(&self) -> f64 {
         self.rounds.iter().fold(0.0, |a, b| a.max(*b))
     }
 }
@@ -62,9 +62,9 @@ mod tests {
             let mut rates = Rates::default();
             rates.add(began, 100.0);
             rates.add(began + Duration::from_secs(seconds), 1.0);
-            assert_eq!(rates.known(), known, "{seconds} s later");
+            assert_eq!(rates.of_link(), known, "{seconds} s later");
             (0..RATE_ROUNDS).for_each(|_| rates.next_round());
-            assert_eq!(rates.highest(), 0.0);
+            assert_eq!(rates.recent(), 0.0);
         }
         let mut rates = Rates::default();
         for second in 0..20 {
@@ -73,8 +73,8 @@ mod tests {
                 20.0 - second as f64,
             );
         }
-        assert_eq!(rates.known(), 20.0);
+        assert_eq!(rates.of_link(), 20.0);
         rates.add(Instant::from_nanos(1) + Duration::from_secs(20), 0.5);
-        assert_eq!(rates.known(), 10.0);
+        assert_eq!(rates.of_link(), 10.0);
     }
 }
