@@ -223,7 +223,7 @@ impl Worker {
             self.guard.shard().command_room.wake();
         }
         // Requests that come after this line may be sent now; the next call then finds none.
-        if self.ending.shard().take_remote_asked() {
+        if self.guard.shard().take_remote_asked() {
             self.driver.read_clock();
             self.driver.serve_remote();
             count += 1;
