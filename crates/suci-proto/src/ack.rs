@@ -186,7 +186,7 @@ impl Received {
     }
 
     /// Appends an ACK frame of at most `room` bytes to `buf`, with the highest range and as many
-    /// others as fit, first those that changed since they were last sent. Returns the highest
+    /// others as fit. Ranges that changed since they were last sent go first. Returns the highest
     /// number that it acknowledges. No acknowledgement waits afterwards. Returns `None` and appends
     /// nothing if no packet was received or not even one range fits.
     pub fn write_ack(

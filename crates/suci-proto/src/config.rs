@@ -59,9 +59,9 @@ pub struct Config {
     /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on
     /// paths that carry them (loopback, jumbo frames), but the socket buffer is shared out in
     /// packets of the size that a peer may send. So each peer is allowed the size that its path
-    /// carries, or the next smaller one of 65,507, 32,740, 16,356, 8,972 and 4,068 of which half of
-    /// the buffer holds 128, and 8 for each known peer, or else 1,472 (Ethernet). It is also 1,472
-    /// if the system does not know the packet size of a route.
+    /// carries, or a smaller one of 65,507, 32,740, 16,356, 8,972 and 4,068: the largest of which
+    /// half of the buffer holds 128 packets, and 8 for each known peer. Otherwise it is 1,472
+    /// (Ethernet). It is also 1,472 if the system does not know the packet size of a route.
     pub max_datagram: usize,
     /// CRC32C over the payload too, not only over the header; default true.
     pub payload_checksum: bool,

@@ -3,9 +3,9 @@
 //! The wheel of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", 1987, scheme 7): eight
 //! levels of 64 slots, the lowest of 65 us, the highest reaching the end of time. Two things differ
 //! from the text book. A slot is a small binary heap instead of a list, so that
-//! [`TimerWheel::next`] is exact at every distance and [`TimerWheel::expire`] is ordered; the usual
-//! wheel rounds, which would wake an idle process too early or too late. And the wheel turns only
-//! in `expire`, by the time that passed: an hour costs as much as a tick.
+//! [`TimerWheel::next`] is exact at every distance and [`TimerWheel::expire`] is ordered. (The
+//! usual wheel rounds times, and would wake an idle process too early or too late.) The wheel turns
+//! only in `expire`, by the time that passed: an hour costs as much as a tick.
 //!
 //! A plain heap over all keys was rejected: re-arming is by far the commonest operation, and in a
 //! wheel it touches only the few timers that share a slot.

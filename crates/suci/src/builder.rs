@@ -252,10 +252,10 @@ impl NodeBuilder {
     }
 
     /// Whether the node keeps its counters in a file in memory, where `suci stat` and `suci top`
-    /// see them: 100 KiB in `$XDG_RUNTIME_DIR/suci`, `/dev/shm/suci-UID` or `/tmp/suci-UID`, the
-    /// first that is no disk, for this user alone, removed when the node is closed. Default: yes;
-    /// where no file can be made there is none, which is no error. See
-    /// [`statistics`](crate::statistics).
+    /// see them. The file has 100 KiB and is for this user alone. It is in `$XDG_RUNTIME_DIR/suci`,
+    /// `/dev/shm/suci-UID` or `/tmp/suci-UID`, the first that is no disk, and goes away when the
+    /// node is closed. Default: yes; where no file can be made there is none, which is no error.
+    /// See [`statistics`](crate::statistics).
     #[must_use]
     pub fn statistics(mut self, on: bool) -> Self {
         self.no_statistics = !on;

@@ -100,9 +100,9 @@ pub fn size() -> Result<Option<u32>, Error> {
     }
 }
 
-/// The address book, if the environment tells it. It must have an entry for `own`, a node whose ID
-/// the environment tells as well, and for all others: a node missing in the books, or one that does
-/// not know all others, would wait until it gives up.
+/// The address book, if the environment tells it. It must have an entry for `own`, the node whose
+/// ID the environment tells, and for all others. A node that is missing in the books, or does not
+/// know all others, would wait until it gives up.
 pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
     let Some(path) = value(BOOK)? else {
         return Ok(None);

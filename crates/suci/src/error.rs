@@ -168,11 +168,10 @@ pub enum Error {
         /// The channel.
         channel: ChannelId,
     },
-    /// The peer lets no more channels be opened. How many it lets a node have follows from its
-    /// memory ([`NodeBuilder::memory`](crate::NodeBuilder::memory)): one for each 128 B of the
-    /// window that it promised the session, at least 1,024 and at most 65,536. Finished channels
-    /// whose numbers do not follow one another count, too: each gap is as much to remember as a
-    /// channel.
+    /// The peer lets no more channels be opened. It lets a node have one for each 128 B of the
+    /// window that it promised the session, at least 1,024 and at most 65,536. The window follows
+    /// from its [`NodeBuilder::memory`](crate::NodeBuilder::memory). Finished channels whose
+    /// numbers do not follow one another count, too: each gap is as much to remember as a channel.
     #[error(
         "{open} channels to node {to} are open, as many as it allows: finish those that are done, \
          number new ones upwards without gaps, or raise memory at node {to}"
@@ -306,9 +305,9 @@ pub enum Error {
         /// The longest that is taken without the program's consent, in bytes.
         limit: u64,
     },
-    /// Nothing can come on the channel for which the program waits: other messages of the peer, on
-    /// channels from which the program takes nothing, fill the memory for the session
-    /// ([`NodeBuilder::memory`](crate::NodeBuilder::memory) is shared by all sessions).
+    /// Nothing can come on the channel for which the program waits. Messages of the peer on other
+    /// channels, from which the program takes nothing, fill the memory for the session. All
+    /// sessions share [`NodeBuilder::memory`](crate::NodeBuilder::memory).
     #[error(
         "node {from} can send nothing on channel {}: {bytes} bytes that it sent on {} fill the memory for its session; \
          receive those first, or raise memory",

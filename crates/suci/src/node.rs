@@ -45,11 +45,11 @@ pub type Accepted<T = MessageNumber> = (NodeId, Result<T, Error>);
 /// 500 us transmitting and at most about 1 ms reading the socket. Both come on top of a call's time
 /// limit. Output that is left goes with the next call, or the helper sends it within about 2 ms.
 ///
-/// If no call read the socket for 200 us, a call that reads a setting or a statistic reads the
-/// socket, and a call that changes something reads the socket, runs timers and transmits. Calls of
-/// the first kind transmit only if the node is [`unattended`](crate::NodeBuilder::unattended), or
-/// if the program waits on its descriptor. Every call may fail with [`Error::Forked`] in the child
-/// of a fork and with [`Error::Closed`] after [`Node::close`].
+/// If no call read the socket for 200 us, the next call reads it. A call that changes something
+/// then also runs timers and transmits. A call that only reads a setting or a statistic transmits
+/// only if the node is [`unattended`](crate::NodeBuilder::unattended), or if the program waits on
+/// its descriptor. Every call may fail with [`Error::Forked`] in the child of a fork and with
+/// [`Error::Closed`] after [`Node::close`].
 ///
 /// Dropping a node closes it with a patience of one second.
 pub struct Node {
@@ -214,13 +214,13 @@ impl Node {
     /// Messages of a burst leave together. After 32 sends in quick succession (each began within 5
     /// us of the end of the one before; the first after a wait does not count) the next messages
     /// wait for the program's next call. They leave when a call waits, finds no message, or changes
-    /// anything; or with a send that comes 20 us after the first of them, or with which they reach
-    /// 1 MiB. If the program stays away, the helper sends them within 2 ms, and the program must
-    /// then make twice as many quick sends before anything waits again. A program that knows the
-    /// end of a burst says so by a [`batch`](Node::batch), or by [`poll`](Node::poll) with no time
-    /// to wait. Messages to a peer that prefers [`Response`](crate::Mode) never wait, nor do those
-    /// of a node that is [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the
-    /// program waits on.
+    /// anything. They also leave with a send that comes 20 us after the first of them, or with
+    /// which they reach 1 MiB. If the program stays away, the helper sends them within 2 ms, and
+    /// the program must then make twice as many quick sends before anything waits again. A program
+    /// that knows the end of a burst says so by a [`batch`](Node::batch), or by
+    /// [`poll`](Node::poll) with no time to wait. Messages to a peer that prefers
+    /// [`Response`](crate::Mode) never wait, nor do those of a node that is
+    /// [`unattended`](crate::NodeBuilder::unattended) or whose descriptor the program waits on.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] and [`Error::Unread`] give the message back; [`Error::UnknownPeer`],
@@ -346,8 +346,8 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Closed`] when closed and everything that had arrived was taken.
-    /// [`Error::NeedsAnswer`] if no message is there and one waits that only an answer of the
-    /// program lets come: once for each, so that the next call receives from others.
+    /// [`Error::NeedsAnswer`] if no message is there and an announced one waits for the program's
+    /// answer. Each is told once, so that the next call receives from others.
     pub fn recv(&mut self) -> Result<Message, Error> {
         until_some(|| self.recv_within(None))
     }

@@ -95,8 +95,8 @@ impl Peer<'_> {
 
     /// Sets how urgent a channel is beside other channels of the peer, in both directions. If its
     /// class is higher than that of the peer ([`PeerOptions::priority`]), it counts as that class
-    /// beside other peers, too: its messages wait for one train at most, whatever is queued for
-    /// other peers.
+    /// beside other peers, too. Its messages then wait for one train at most, whatever is queued
+    /// for other peers.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Channels`], [`Error::ReservedChannel`].
@@ -277,8 +277,9 @@ impl Peer<'_> {
         }
     }
 
-    /// How many messages of a channel, from its first in this session, the peer's library holds,
-    /// its program refused, or this one cancelled and the peer knows that.
+    /// How many messages of a channel, from its first in this session, are resolved: the peer's
+    /// library holds them, its program refused them, or this program cancelled them and the peer
+    /// knows that.
     ///
     /// # Errors
     /// [`Error::Forked`], [`Error::Closed`].
@@ -287,8 +288,9 @@ impl Peer<'_> {
     }
 
     /// Bytes that the peer would take now as one message on `channel`, if nothing were queued
-    /// before it ([`Peer::queue_len`]): as far as its kernel's buffer and its library's memory are
-    /// known to have room. 0 while it is not up. Sending takes more than that; it waits here then.
+    /// before it ([`Peer::queue_len`]). It is the known room in its kernel's buffer or in its
+    /// library's memory, whichever is less. 0 while it is not up. Sending takes more than that; it
+    /// waits here then.
     ///
     /// # Errors
     /// [`Error::Forked`], [`Error::Closed`].

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 struct ReceivedSpan {
     start: PacketNumber,
     end: PacketNumber,
-    /// An ACK frame whose largest number is below this may lack a part of the span: a late packet
-    /// joined the span when the highest number received was one below this.
+    /// An ACK frame whose largest number is below this may lack a part of the span. When a late
+    /// packet joined the span, the highest number received was one below this.
     reported_from: PacketNumber,
     /// An ACK frame contained the whole span. Never true of the last span, which grows.
     reported: bool,

@@ -25,8 +25,8 @@
 //! random, and a window that shrinks for each keeps almost nothing in flight on a fast path. Here a
 //! loss is answered if
 //!
-//! * more was lost than BBR version 3 tolerates ([`Losses`]): that detects a buffer too small to
-//!   cause delay, since a window that grows into it loses its growth, an eighth;
+//! * more was lost than BBR version 3 tolerates ([`Losses`]). That detects a buffer too small to
+//!   cause delay: a window that grows into such a buffer loses its growth, an eighth;
 //! * or there was a queue: a quarter of the target ([`NEAR`]). Nearer to the target the window
 //!   grows so little that an overflow would stay below the threshold. But then the window stays
 //!   above the product of rate and base delay (as BBR's short-term bound stays above the delivered
@@ -51,8 +51,9 @@ const TARGET: f64 = 1.0e-3;
 const SCALING: f64 = 1.5e-3;
 const SCALING_FROM: f64 = 4.0;
 const SCALING_TO: f64 = 4_096.0;
-/// Packets that may wait on any link, since on a slow one a single packet takes a millisecond; but
-/// for at most this time, since a starved flow must not mistake its own rate for the link's.
+/// Packets that may wait on any link: on a slow one a single packet takes a millisecond. They may
+/// wait for at most [`TARGET_MOST`], since a starved flow must not mistake its own rate for the
+/// link's.
 const TARGET_PACKETS: f64 = 2.0;
 const TARGET_MOST: f64 = 7.0e-3;
 /// Part of the excess by which the window shrinks, and the most that it shrinks at once (Swift
@@ -64,8 +65,8 @@ const AFTER_MARK: f64 = 0.8;
 const AFTER_LOSS: f64 = 0.7;
 /// Part of the target from which on a queue may be the cause of even a few losses.
 const NEAR: f64 = 0.25;
-/// Without any queue the window grows by this part in a round beside the one packet, less as the
-/// delay nears the target: the link has become faster, or slow start ended too early.
+/// Without any queue the window grows by this part in a round, beside the one packet: the link has
+/// become faster, or slow start ended too early. The part falls as the delay nears the target.
 const GROWTH: f64 = 1.0 / 8.0;
 /// Samples that make a round's least delay trustworthy enough to end slow start.
 const SAMPLES: u32 = 3;

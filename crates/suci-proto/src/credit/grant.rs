@@ -282,9 +282,9 @@ impl Grant {
     }
 
     /// Returns true if a CREDIT is worth a packet of its own: the peer sent BLOCKED, or half the
-    /// share was used before another packet could carry the CREDIT (a reply usually goes earlier,
-    /// and costs no packet). Packets that need no acknowledgement (ACKs, other CREDITs) never make
-    /// it due: two small grants would renew each other forever.
+    /// share was used before another packet carried the CREDIT. (A reply usually goes earlier, and
+    /// costs no packet.) Packets that need no acknowledgement (ACKs, other CREDITs) never make it
+    /// due: two small grants would renew each other forever.
     #[must_use]
     pub fn update_due(&self) -> bool {
         let Some(announced) = self.announced else {

@@ -6,10 +6,10 @@
 //! share is held back, because that many packets may still arrive late.
 //!
 //! A grant belongs to a *generation*, within which it only rises. A generation ends when its sender
-//! RETURNs it (asked by RECLAIM, or by itself once it has lapsed) or by a lapse at the receiver;
-//! later grants of an ended generation are ignored. The sender's lapse always comes first: it
-//! counts L from when it *sent* the newest acknowledged packet, the receiver 2L from when it
-//! *drained* its last, so every packet sent before the sender's lapse had L to arrive.
+//! RETURNs it (asked by RECLAIM, or by itself once it has lapsed) or by a lapse at the receiver.
+//! Later grants of an ended generation are ignored. The sender's lapse always comes first. The
+//! sender counts L from when it *sent* the newest acknowledged packet, the receiver 2L from when it
+//! *drained* its last. So every packet sent before the sender's lapse had L to arrive.
 //!
 //! Control packets may go `control` numbers beyond the limit, at most
 //! [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes each, so that acks, probes and BLOCKED
@@ -42,9 +42,9 @@ const CONTROL_MIN: u64 = 2;
 pub struct SocketCredit {
     /// The generation that this grant belongs to; a higher one replaces it.
     pub generation: u64,
-    /// Highest packet number for data. In INIT and ACCEPT it counts from the first packet
-    /// number of its reader (0: just that one), which the writer of INIT does not know yet;
-    /// the two readings agree for a reader that starts at 0, as all but tests do.
+    /// Highest packet number for data. In INIT and ACCEPT it counts from the first packet number of
+    /// its reader (0: only that packet), since the writer of INIT does not know that number yet.
+    /// The first number is 0 except in tests.
     pub limit: PacketNumber,
     /// How many numbers beyond the limit control packets may use.
     pub control: u64,

@@ -103,8 +103,9 @@ struct Returning {
 impl SendCredit {
     /// Starts with the grant from INIT or ACCEPT, for packet numbers from `first`.
     ///
-    /// `answered`: when we sent the packet that this grant answers (INIT's sending time; for the
-    /// grant in INIT the time in the cookie it brought back), since the grant is no younger.
+    /// `answered` is when we sent the packet that this grant answers, since the grant is no
+    /// younger: INIT's sending time or, for the grant in INIT, the time in the cookie that it
+    /// brought back.
     #[must_use]
     pub fn new(first: PacketNumber, initial: impl Into<SocketCredit>, answered: Instant) -> Self {
         let initial = initial.into();
@@ -349,9 +350,9 @@ impl SendCredit {
             .is_some_and(|returning| (returning.reclaimed || returning.binds) && !returning.sent)
     }
 
-    /// Binds packets from now on to at most `size` bytes of UDP payload, fewer than so far, and
-    /// gives the grant back: the next one is of more packets, since each is charged less. Does
-    /// nothing and returns false if there is no grant to give back.
+    /// Binds packets from now on to at most `size` bytes of UDP payload, fewer than so far. Gives
+    /// the grant back: the next one has more packets, since each is charged less. Does nothing and
+    /// returns false if there is no grant to give back.
     pub fn bind(&mut self, size: usize, now: Instant) -> bool {
         if self.lapsed(now) {
             return false;
@@ -387,9 +388,9 @@ impl SendCredit {
         }
     }
 
-    /// Returns true if the next packet should elicit an acknowledgement even if it has no other
-    /// reason to (a PING beside an ACK): a node that sends only ACKs is never acknowledged, so its
-    /// grant would run out or lapse under a steady stream.
+    /// Returns true if the next packet should elicit an acknowledgement for the grant's sake, by a
+    /// PING beside an ACK. A node that sends only ACKs is never acknowledged, so its grant would
+    /// run out or lapse under a steady stream.
     #[must_use]
     pub fn refresh_due(&self, next: PacketNumber, now: Instant) -> bool {
         let stale = now >= self.acked_sent_at + CREDIT_LAPSE / 2;
@@ -452,9 +453,9 @@ impl SendCredit {
     }
 
     /// Returns true if the packet `number` should [report](Self::report_low_reserve) that the
-    /// reserve is low. Returns false while the answer to the last report may be under way: a packet
-    /// with BLOCKED is acknowledged, so two ends whose reserves are low would answer each other
-    /// without end.
+    /// reserve is low. Returns false while the answer to the last report may be under way. A packet
+    /// with BLOCKED is acknowledged, so two ends whose reserves are low would otherwise answer each
+    /// other without end.
     #[must_use]
     pub fn reserve_report_due(&self, number: PacketNumber, now: Instant) -> bool {
         let answered = |reported: PacketNumber| self.limit_end > reported;

@@ -80,10 +80,10 @@ pub struct Overcommitted {
     pub control_budget: u64,
 }
 
-/// Returns the bytes of a data part of `budget` bytes that are kept for INITs: half of the reserve
-/// and a packet for unknown nodes, in whole packets, at most the reserve. At least one packet if
-/// the budget holds two: without it, peers that have all credit would keep new peers from free
-/// slots.
+/// Returns the bytes that are kept for INITs, out of a data part of `budget` bytes: half of the
+/// reserve and a packet for unknown nodes, in whole packets, at most the reserve. At least one
+/// packet if the budget holds two: without it, peers that have all credit would keep new peers from
+/// free slots.
 const fn init_reserve(budget: u64) -> u64 {
     let reserve = reserve(budget);
     let packets = reserve / 2 / DATA_CHARGE + 1;
@@ -426,9 +426,9 @@ impl Shares {
     }
 
     /// Registers a connection that replaces `old`. The old grant hands its control reserve over,
-    /// and keeps its data on the books until it is [released](Self::release): once the first packet
-    /// of the new connection was drained, no more of the old one comes. `None` if `old` was
-    /// replaced before.
+    /// and keeps its data on the books until it is [released](Self::release). That is when the
+    /// first packet of the new connection was drained: no more of the old one comes then. `None` if
+    /// `old` was replaced before.
     pub fn replace(
         &mut self,
         old: &mut Grant,

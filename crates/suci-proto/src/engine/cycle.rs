@@ -77,9 +77,9 @@ impl Engine {
         keys.into_iter().for_each(|key| self.touch(key));
     }
 
-    /// Returns true if the program may get its message before [`Engine::poll_transmit`] is called:
-    /// a message is there, and only an acknowledgement waits to be sent, which the program's answer
-    /// may carry. [`Engine::poll_transmit`] must then be called before the driver sleeps, since it
+    /// Returns true if the program may get its message before [`Engine::poll_transmit`] is called.
+    /// A message is there, and only an acknowledgement waits to be sent: the program's answer may
+    /// carry it. [`Engine::poll_transmit`] must then be called before the driver sleeps, since it
     /// sets [`Engine::next_timeout`].
     pub fn defer_output(&mut self, now: Instant) -> bool {
         let shared = &self.shared;

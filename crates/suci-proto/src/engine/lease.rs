@@ -38,11 +38,11 @@ impl Lease {
 }
 
 impl Engine {
-    /// Lends room for messages like the last one that was accepted for `node` on this channel, if
-    /// that was a small message without a header, like the one before it, and messages need not
-    /// leave at once ([`Mode::Response`]). The lease accepts the messages that
-    /// [`Engine::send_small`] would. Give it [back](Self::give_back) before any other call of the
-    /// engine, which only then knows of these messages.
+    /// Lends room for messages like the last one that was accepted for `node` on this channel.
+    /// Returns `None` unless that was a small message without a header, like the one before it.
+    /// Returns `None` also if messages must leave at once ([`Mode::Response`]). The lease accepts
+    /// the messages that [`Engine::send_small`] would. Give it [back](Self::give_back) before any
+    /// other call of the engine, which only then knows of these messages.
     pub fn lend(&mut self, node: NodeId, channel: ChannelId) -> Option<Lease> {
         let peer = self.sending_peer(node).ok()?.peer;
         if peer.options.mode == Mode::Response {

@@ -27,9 +27,9 @@ impl Engine {
         self.shared.log.is_on()
     }
 
-    /// Returns the next log record. Call it in each cycle until there is none: at most 256 records
-    /// wait, and at most 1,000 are made in each second, 100 of them about packets that anyone may
-    /// have sent. [`LogRecord::Suppressed`] tells how many were left out.
+    /// Returns the next log record. Call it in each cycle until there is none. At most 256 records
+    /// wait. At most 1,000 are made in each second, 100 of them about packets that anyone may have
+    /// sent. [`LogRecord::Suppressed`] tells how many were left out.
     pub fn poll_log(&mut self) -> Option<LogRecord> {
         self.shared.log.poll(self.last_run)
     }

@@ -36,10 +36,10 @@ impl Engine {
         None
     }
 
-    /// Returns an announced message ([`Event::Incoming`]) whose event the program did not take,
-    /// once: for a receiving call that finds no message, since only an answer of the program lets
-    /// this one come. The event stays. With it comes the session, whose end withdraws the
-    /// announcement.
+    /// Returns an announced message ([`Event::Incoming`]) whose event the program did not take.
+    /// Each is returned once. It is for a receiving call that finds no message: only the program's
+    /// answer lets the announced one come. The event stays. With it comes the session, whose end
+    /// withdraws the announcement.
     pub fn poll_unanswered(&mut self) -> Option<(SessionNumber, Event)> {
         // Usually there is none.
         if self.shared.unreported == 0 {
@@ -186,9 +186,9 @@ impl Engine {
         Some((Source { node, session }, message))
     }
 
-    /// Returns whether other messages of a peer fill the memory for its session, so that no message
-    /// can come that `wanted` admits before the program takes some of them. Returns how many bytes
-    /// these count, and the channels on which the program can take some. `None` if `wanted` admits
+    /// Returns a value if other messages of a peer fill the memory for its session: no message that
+    /// `wanted` admits can come before the program takes some of them. The value is how many bytes
+    /// they count, and the channels on which the program can take some. `None` if `wanted` admits
     /// more than one peer or channel.
     #[must_use]
     pub fn full_beside(&self, wanted: Filter) -> Option<(u64, Vec<ChannelId>)> {
@@ -196,8 +196,8 @@ impl Engine {
         self.active_peer(node)?.session.inbox.full_beside(channel)
     }
 
-    /// Returns why the newest session with `node` ended, if the program was told neither by an
-    /// event nor by this: a program that waits for its messages should not wait on. The event
+    /// Returns why the newest session with `node` ended, if neither an event nor this function told
+    /// the program. A program that waits for messages of that session should not wait on. The event
     /// stays.
     pub fn take_unheard_end(&mut self, node: NodeId) -> Option<EndReason> {
         // An idle peer has nothing to tell.

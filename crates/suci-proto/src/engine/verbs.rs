@@ -470,9 +470,9 @@ impl Engine {
         self.flush
     }
 
-    /// Returns true if [`Engine::poll_transmit`] found messages, since the last call of this
-    /// function, that cannot be sent yet: they wait for an answer of their peer, for a timer or for
-    /// room in the socket. A driver must take input and run timers meanwhile.
+    /// Returns true if [`Engine::poll_transmit`] found messages that cannot be sent yet: they wait
+    /// for an answer of their peer, for a timer or for room in the socket. Each call tells of the
+    /// time since the one before. A driver must take input and run timers meanwhile.
     pub fn take_found_waiting(&mut self) -> bool {
         core::mem::take(&mut self.shared.found_waiting)
     }

@@ -16,10 +16,10 @@ const INLINE: usize = 32;
 /// The payload of a received message. Programs read it as a slice, or keep, send and share it as
 /// [`Bytes`].
 ///
-/// A payload of up to 32 bytes is stored here and holds no other memory, unless it was received
-/// into a buffer of its own (one that the program supplied, or that of an announced message).
-/// A longer payload is [`Bytes`], whose clones share the memory without a copy. A program that
-/// forwards a short payload should copy it (`Node::send_copy`): the conversion to [`Bytes`]
+/// A payload of up to 32 bytes is stored here and holds no other memory. The exceptions were
+/// received into a buffer of their own: one that the program supplied, or that of an announced
+/// message. A longer payload is [`Bytes`], whose clones share the memory without a copy. A program
+/// that forwards a short payload should copy it (`Node::send_copy`): the conversion to [`Bytes`]
 /// allocates.
 #[derive(Clone)]
 pub struct Data(Repr);

@@ -310,8 +310,8 @@ impl IncomingChannel {
             .flatten())
     }
 
-    /// Has the bytes of message `index` go to memory that its layer names, if it names some and
-    /// each earlier message was taken or placed in such memory.
+    /// Directs the bytes of message `index` to memory that its layer names. Does nothing if the
+    /// layer names none, or if an earlier message was neither taken nor placed in such memory.
     #[inline(never)]
     fn place(&mut self, index: usize, number: MessageNumber, accounts: &mut Accounts) {
         if self.is_next_to_place(index)

@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// Names memory for messages that begin.
 ///
 /// A message is asked about once: when the piece with its length and description arrives or, if it
-/// is announced, before it is permitted; in both cases once all earlier messages of its channel
-/// were taken, or go to memory that was named for them. So bytes get ahead of those of an earlier
-/// message only if the layer names memory for both. A message that came in one packet is not
-/// asked about.
+/// is announced, before it is permitted. In both cases all earlier messages of its channel were
+/// taken, or go to memory that was named for them. So bytes get ahead of those of an earlier
+/// message only if the layer names memory for both. A message that came in one packet is not asked
+/// about.
 pub trait Placement: Send + Sync {
     /// Decides where the bytes of a message go as they come. Must not block. The message may belong
     /// to a session that began after one whose end the layer has not heard of yet.

@@ -411,8 +411,8 @@ impl SendQueue {
     }
 
     /// Returns the message that is being sent, and the range of its bytes that were never sent.
-    /// Returns `None` unless packets refer to its payload, it was sent up to position `end`,
-    /// `start` lies behind its first byte, and no byte of the queue is lost.
+    /// Returns `None` unless packets refer to its payload, `start` lies behind its first byte, it
+    /// was sent up to position `end`, and no byte of the queue is lost.
     pub(super) fn rest(&self, start: u64, end: u64) -> Option<(MessageNumber, Range<u64>)> {
         let segment = self.segments.get(self.unsent)?;
         let total = segment.total();

@@ -309,9 +309,9 @@ impl Connected<'_> {
         last
     }
 
-    /// Returns true if the packets just built require more that no timer covers: a path probe,
-    /// which is sent only while packets are in flight, or a new connection because the packet
-    /// numbers are used up.
+    /// Returns true if the packets just built require another train, for which no timer is set: a
+    /// path probe, which is sent only while packets are in flight, or the handshake of a new
+    /// connection if the packet numbers are used up.
     fn has_more_by_itself(&self, now: Instant) -> bool {
         self.path_probe_due(now).is_some() || self.connection.numbers.peek().is_none()
     }

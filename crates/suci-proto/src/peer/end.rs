@@ -108,8 +108,8 @@ impl Peer {
     }
 }
 
-/// The remains of a session: for the program the messages that had arrived, the reason of its end,
-/// and one outcome for each message of the program's own; and what had arrived for others.
+/// The remains of a session. The program gets the messages that had arrived, the reason of the end,
+/// and one outcome for each message of its own. Calls and layers get the other messages.
 struct Remains {
     ended_session: EndedSession,
     replies: Vec<Message>,

@@ -185,10 +185,11 @@ impl Life {
         }
     }
 
-    /// Returns when the peer counts as lost, if nothing is heard meanwhile: the silence timeout
-    /// after something began to wait for it or, before it ever answered, after the first HELLO. The
-    /// peer must have been asked twice, and had half of the timeout to answer the second question:
-    /// without credit to ask, silence shows nothing, and a single question may be lost.
+    /// Returns when the peer counts as lost, if nothing is heard meanwhile. The silence timeout
+    /// counts from when something began to wait for the peer or, before it ever answered, from the
+    /// first HELLO. The peer must have been asked twice, and had half of the timeout to answer the
+    /// second question: without credit to ask, silence shows nothing, and a single question may be
+    /// lost.
     fn lost_at(&self, limits: SilenceLimits) -> Option<Instant> {
         let (since, may_be_dead) = match self.link {
             Link::Up => (self.silent_since(), true),
@@ -200,10 +201,10 @@ impl Life {
         earlier(dead, since.and_then(|at| self.silent_at(at, limits)))
     }
 
-    /// Returns when the peer counts as dead, if nothing is heard meanwhile: this machine's kernel
-    /// reports that its port is closed, or its launcher that its process has ended, and a question
-    /// stayed unanswered for `closed_port` afterwards. Whether anything waits for the peer does not
-    /// matter.
+    /// Returns when the peer counts as dead, if nothing is heard meanwhile. This machine's kernel
+    /// reported that its port is closed, or its launcher that its process has ended. The peer is
+    /// dead when a question then stays unanswered for `closed_port`. Whether anything waits for the
+    /// peer does not matter.
     fn dead_at(&self, closed_port: Duration) -> Option<Instant> {
         let (closed, asked) = self.closed_since.zip(self.asked)?;
         Some(closed.max(asked) + closed_port)

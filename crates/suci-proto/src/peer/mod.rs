@@ -423,9 +423,9 @@ impl Peer {
             })
     }
 
-    /// Returns the address of an attempt: the path while the link is up, otherwise, by `index`, one
-    /// of the book's addresses, the address where the peer was last heard, and the address where it
-    /// was heard before another process with its ID replaced it.
+    /// Returns the address of an attempt. While the link is up, that is the path. Otherwise `index`
+    /// selects one of several: the book's addresses, then the address where the peer was last
+    /// heard, then the address where it was heard before another process with its ID replaced it.
     pub(super) fn candidate_address(&self, index: usize) -> Option<SocketAddr> {
         if let Some(connection) = &self.connection
             && self.life.link() == Link::Up

@@ -542,7 +542,7 @@ impl Peer {
 
     /// Returns the time when the INIT that `accept` answers was made. An error if `accept` answers
     /// no INIT of ours, belongs to an earlier session, or comes from another address than the INIT
-    /// went to: that address was not proved, and packets would go there.
+    /// went to. Packets would go to that address, which was not proved.
     fn made_init_for(
         &self,
         from: SocketAddr,

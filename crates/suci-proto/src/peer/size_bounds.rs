@@ -13,9 +13,9 @@ const MOST: usize = 4;
 pub(crate) struct SizeBounds(Vec<(PacketNumber, usize)>);
 
 impl SizeBounds {
-    /// Returns true if packets of `size` bytes may be charged for that size from now on, of a peer
-    /// whose packets have `most` bytes otherwise: not if they would be charged no less than now,
-    /// nor once there are too many bounds to keep.
+    /// Returns true if packets of at most `size` bytes may be charged for that size from now on.
+    /// The peer's packets have at most `most` bytes otherwise. Returns false if the charge would
+    /// not fall, or if too many bounds are kept already.
     pub(crate) fn admit(&self, size: usize, most: usize) -> bool {
         let now = self.0.last().map_or(most, |(_, size)| *size);
         self.0.len() < MOST && data_charge(size) < data_charge(now)

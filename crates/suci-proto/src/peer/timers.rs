@@ -120,9 +120,9 @@ impl Peer {
     }
 
     /// Returns when a peer that was not heard for a while is next asked for a sign of life: a peer
-    /// that streamed, a watched idle peer, or one for which something waits. In those cases often
-    /// no packet in flight elicits an answer (while waiting for credit, for the answer to an RTS,
-    /// for the rest of a large message), or probes are rare.
+    /// that streamed, a watched idle peer, or one for which something waits. Often no packet in
+    /// flight elicits an answer then: something waits for credit, for the answer to an RTS, or for
+    /// the rest of a large message. Or probes are rare.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         let none_elicits = !connection.recovery.has_eliciting_in_flight();
@@ -350,9 +350,9 @@ impl Peer {
         }
     }
 
-    /// Returns true if no process can receive the waiting messages: the process that has the
-    /// session has ended, or the peer's last process closed its node before this session began, and
-    /// no other was heard since.
+    /// Returns true if no process can receive the waiting messages. Either the process that has the
+    /// session has ended, or the peer's last process closed its node before this session began; and
+    /// no other process was heard since.
     fn is_out_of_reach(&self) -> bool {
         self.life.is_dead() || (self.life.has_left() && !self.session.is_established())
     }

@@ -52,9 +52,9 @@ impl Peer {
         self.book.contains(from) || [self.last_source, self.path_address()].contains(&Some(from))
     }
 
-    /// Returns true if the peer can be forgotten, if it is in no queue of the engine: it is not in
-    /// the book, was silent for `silence`, has nothing waiting, and the program set nothing for it.
-    /// Untaken events prevent that unless `events` is set.
+    /// Returns true if the peer can be forgotten, unless it is in a queue of the engine. Such a
+    /// peer is not in the book, was silent for `silence`, has nothing waiting, and the program set
+    /// nothing for it. Untaken events prevent that unless `events` is set.
     pub(crate) fn is_forgettable(
         &self,
         now: Instant,
@@ -122,10 +122,10 @@ impl Peer {
         self.life.put_off(now);
     }
 
-    /// Returns true if a HELLO from `from` is a sign of life of the peer: without a connection on
-    /// which it could be heard, it may have no room for us while there is some here. Anyone can
-    /// forge such a HELLO, so if we do not call the peer, it counts only until `give_up_after` has
-    /// passed.
+    /// Returns true if a HELLO from `from` is a sign of life of the peer. A peer without a
+    /// connection gives no other sign: it may have no room for us while there is some here. Anyone
+    /// can forge such a HELLO, so if we do not call the peer, it counts only until `give_up_after`
+    /// has passed.
     pub(crate) fn lives_by_hello(&self, now: Instant, from: SocketAddr) -> bool {
         let waited_for = now < self.life.last_heard() + self.options.give_up_after;
         self.connection.is_none()
@@ -134,10 +134,9 @@ impl Peer {
             && (waited_for || self.attempt.is_some())
     }
 
-    /// Returns the time without a packet from the peer after which it counts as idle, if its last
-    /// exchange is over: as many messages were sent as received, all are acknowledged, and a next
-    /// message would have come within a probe timeout. `None` if the peer or our program may still
-    /// send something.
+    /// Returns how long the peer must be silent to count as idle: one probe timeout, in which a
+    /// next message would have come. `None` unless the last exchange is over: as many messages were
+    /// sent as received, and all are acknowledged.
     pub(crate) fn counts_as_idle_after(&self) -> Option<Duration> {
         let sent = self.session.outbox.accepted();
         let answered = sent > 0 && sent == self.session.inbox.received();

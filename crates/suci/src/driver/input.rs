@@ -28,7 +28,7 @@ pub(super) const MIN_DATAGRAMS: usize = 8 * BULK;
 pub(super) const BULK: usize = 8;
 
 /// How long a poll of the socket goes on although the program has a message to take, or although
-/// all datagrams that were there when it began are taken. It must end: while packets arrive about
+/// all datagrams that were there when it began are taken. It must end. While packets arrive about
 /// as fast as they are taken, the socket is never empty, and a peer that sent a request would wait
 /// for its reply until the others pause.
 pub(super) const MIN_POLL_TIME: Duration = Duration::from_micros(50);
@@ -209,10 +209,10 @@ impl Driver {
 
     /// Whether the poll that began at `began` has lasted long enough.
     ///
-    /// If output follows, it lasts up to 1 ms: less if a thread interrupts, or once the program has
-    /// a message and had none before: a program that leaves messages `unread` waits for none, and
-    /// each of its polls would end at once. If timers follow, it ends when everything is taken that
-    /// was there as it began.
+    /// A poll before output lasts up to 1 ms. It ends earlier if a thread interrupts, or once the
+    /// program has a message and had none before. (A program that leaves messages `unread` waits
+    /// for none, and each of its polls would end at once.) A poll before timers ends when
+    /// everything is taken that was there as it began.
     fn is_long(&self, began: Instant, follows: Follows, unread: bool, late: bool) -> bool {
         let (enough, most) = match follows {
             Follows::Output => {

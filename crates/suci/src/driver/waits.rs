@@ -44,8 +44,9 @@ impl Driver {
         self.waiter.sleep(conditions)
     }
 
-    /// Pauses for a moment and returns true if the wait polls still, false if it should sleep: for
-    /// a thread that also waits for other things than the socket.
+    /// Carries out the next step of a thread that also waits for other things than the socket.
+    /// Pauses for a moment and returns true if the wait still polls; returns false if it should
+    /// sleep.
     pub(crate) fn polls(&mut self) -> bool {
         let now = self.read_clock();
         let step = self.waiter.poll(now);

@@ -1,9 +1,9 @@
 //! Datagrams that came to the socket of another shard than their peer's.
 //!
-//! The kernel chooses the socket by the same byte (`suci_net::udp::Udp::into_group`), so that there
-//! are hardly any: those that come while the sockets are opened, or in the middle of a train whose
-//! first datagram names another shard. They are carried over by the owner's bounded ring, since
-//! only the owner knows their connection.
+//! The kernel chooses the socket by the same byte (`suci_net::udp::Udp::into_group`), so there are
+//! hardly any. Some come while the sockets are opened, others in the middle of a train whose first
+//! datagram names another shard. They go to the owner by its bounded ring, since only the owner
+//! knows their connection.
 
 use super::shard::{Shard, owner};
 use crate::launcher::Notice;

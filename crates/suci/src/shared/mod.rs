@@ -363,8 +363,8 @@ impl SharedNode {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] gives the message back, and the event
-    /// [`Event::Writable`](crate::Event::Writable) says when there is room: once for all messages
-    /// of a class that were not taken, even if the program sent one of them meanwhile.
+    /// [`Event::Writable`](crate::Event::Writable) says when there is room. One event answers all
+    /// messages of a class that were not taken, even if the program sent one of them meanwhile.
     /// [`Error::UnknownPeer`] and others say what is wrong.
     pub fn send(&self, to: NodeId, message: impl Into<OutgoingMessage>) -> Result<(), Error> {
         let sent = self.inner.send(to, message.into());

@@ -46,9 +46,9 @@ impl SharedNode {
     /// Blocks until a message arrives.
     ///
     /// # Errors
-    /// As [`SharedNode::try_recv`]. [`Error::NeedsAnswer`] if no message is there and one waits
-    /// that only an answer of the program lets come: once for each, so that the next call receives
-    /// from others, and not where a call waits for events at the same time.
+    /// As [`SharedNode::try_recv`]. [`Error::NeedsAnswer`] if no message is there and an announced
+    /// one waits for the program's answer. Each is told once, so that the next call receives from
+    /// others; and none while a call waits for events, which tell of it, too.
     pub fn recv(&self) -> Result<Message, Error> {
         self.inner.wait(self.inner.receiving(&self.round_robin))
     }

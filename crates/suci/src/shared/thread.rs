@@ -480,10 +480,10 @@ impl Worker {
     /// `most` wait for the program, tells the gates of failures without a handed-over event, and
     /// credits them with messages that are acknowledged or ended.
     ///
-    /// It comes after the engine's step, as the last thing before the thread sleeps: the source of
-    /// room (an acknowledgement, the peer that resumes, an event that was handed over) may be the
-    /// last thing that wakes it. Returns whether the engine took something: then one more step is
-    /// due.
+    /// It comes after the engine's step, as the last thing before the thread sleeps. An
+    /// acknowledgement, a peer that resumes, or an event that was handed over makes room, and may
+    /// be the last thing that wakes the thread. Returns whether the engine took something: then one
+    /// more step is due.
     fn settle(&mut self, most: usize) -> bool {
         for node in self.guard.shard().take_room_asked() {
             let (accounts, open) = (&mut self.accounts, &mut self.open);
@@ -616,8 +616,8 @@ impl Worker {
         }
     }
 
-    /// Refuses the messages that the closed engine never took: each has its event, and the result
-    /// of closing counts it, unless the program could hear of it before.
+    /// Refuses the messages that the closed engine never took. Each has its event, and counts in
+    /// the result of closing unless the program could hear of it before.
     fn refuse_deferred(&mut self, closed: Result<(), Error>) -> Result<(), Error> {
         let deferred = |(&node, account): (&NodeId, &Account)| {
             let count = account.deferred.len() + account.refused.len();

@@ -285,8 +285,9 @@ impl Inner {
         gate.map_or(0, |gate| gate.ends_told())
     }
 
-    /// The next message that `wanted` admits: ready with an error when there will be none, or when
-    /// there is none and the session with the only peer ended, of whose ends `known` are known.
+    /// Takes the next message that `wanted` admits. Ready with an error when there will be none. If
+    /// `wanted` admits a single peer, ready with an error also when there is none and more sessions
+    /// with that peer ended than the `known` ones.
     pub(super) fn take_from(
         &self,
         round_robin: &RoundRobin,

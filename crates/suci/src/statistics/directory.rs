@@ -16,9 +16,9 @@ pub(super) fn user() -> u32 {
 }
 
 /// Returns the directories in which a process of this user puts its files; it takes the first that
-/// is possible. They are in memory only: write-back to a disk would hold the process up now and
-/// then, and where it copies on write (btrfs) a store into blocks that were allocated before still
-/// needs new ones, so that it ends the process by SIGBUS once the disk is full.
+/// is possible. They are in memory only. Write-back to a disk would hold the process up now and
+/// then. A file system that copies on write (btrfs) needs new blocks also for stores into allocated
+/// ones: once the disk is full, such a store ends the process by SIGBUS.
 pub(super) fn own() -> Vec<PathBuf> {
     let name = format!("suci-{}", user());
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

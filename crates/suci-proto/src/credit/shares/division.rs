@@ -114,8 +114,8 @@ impl Shares {
         }
     }
 
-    /// Returns the share that this peer should have, in packets. A satisfied peer keeps its share;
-    /// but while others are unsatisfied, it keeps no more than it would get if it were unsatisfied,
+    /// Returns the share that this peer should have, in packets. A satisfied peer keeps its share.
+    /// While others are unsatisfied, it keeps no more than it would get if it were unsatisfied too,
     /// or an even part if that is more.
     pub(super) fn target(&self, grant: &Grant) -> u64 {
         let demand = grant.need.demand;
@@ -200,8 +200,8 @@ impl Shares {
         packets(each, grant.charge()).min(IDLE_PACKETS)
     }
 
-    /// Returns the packets for a peer that has none: a part of the free ones, at least one if one
-    /// is free, and no more than an even part while others wait or are expected.
+    /// Returns the packets for a peer that has none: a part of the free ones, but at least one if
+    /// one is free. While others wait or are expected, the peer gets no more than an even part.
     pub(super) fn room_for_newcomer(&self, booked: u64, charge: u64) -> u64 {
         let free = self.free();
         let first = (free / FIRST_PART).min(charge.saturating_mul(FIRST_PACKETS));

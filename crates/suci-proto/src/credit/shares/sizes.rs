@@ -43,8 +43,8 @@ pub fn data_charge(max_datagram: usize) -> u64 {
 
 impl Shares {
     /// Returns the largest UDP payload, of at most `most` bytes, that one of `peers` peers should
-    /// be allowed: the largest of which the budget holds 128, and 8 for each peer; otherwise
-    /// Ethernet's size, also if the result is only a little larger than that.
+    /// be allowed. It is the largest size of which the budget holds 128 packets, and 8 for each
+    /// peer. It is Ethernet's size if there is none, or if the result is only a little larger.
     #[must_use]
     pub fn datagram_for(&self, most: usize, peers: usize) -> usize {
         let packets = FEWEST_PACKETS.max(FEWEST_EACH.saturating_mul(peers as u64));

@@ -237,9 +237,9 @@ impl Inbox {
         index.is_some_and(|index| self.ready.is_listed(index))
     }
 
-    /// Returns a value if untaken messages fill the session's memory, so that the peer can begin no
-    /// message on `channel` and has begun none there: the bytes that these messages count, and the
-    /// channels on which the program can take some.
+    /// Returns a value if untaken messages fill the session's memory, and the peer has begun no
+    /// message on `channel` and can begin none. The value is the bytes that these messages count,
+    /// and the channels on which the program can take some.
     #[must_use]
     pub fn full_beside(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
         let accounts = &self.accounts;
