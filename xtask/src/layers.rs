@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("suci-sim", &["suci-proto", "suci-layers"]),
     ("suci-capi", &["suci"]),
     ("suci-cli", &["suci"]),
+    ("suci-shmem", &["suci"]),
     ("suci-python", &["suci"]),
     ("suci-prolog", &["suci"]),
     ("tableau", &["suci"]),

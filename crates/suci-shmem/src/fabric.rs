@@ -1,0 +1,524 @@
+//! Memory of all processes: each lends its heap and its variables, and the others put, get, and
+//! change it.
+
+use crate::fatal;
+use crate::memory::Span;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use suci::group::{Group, GroupError};
+use suci::remote::{
+    AtomicOp, Layout, OutOfRegion, Region, RegionError, RegionId, Remote, RemoteFailure,
+    RemoteRegion, Rights, Signal, SignalUpdate, Width,
+};
+use suci::{Bytes, NodeId, SharedNode};
+
+/// Segments of symmetric memory: the heap and the variables.
+const SEGMENTS: usize = 2;
+
+/// Longer puts go in pieces, so that the copy of the data stays small.
+const LONGEST_PUT: usize = 4 << 20;
+
+/// Most elements of one strided operation, a limit of [`Layout::strided`].
+const MAX_ELEMENTS: usize = 65_536;
+
+/// Most bytes that one strided get returns, a limit of the targets.
+const LONGEST_REPLY: usize = 1 << 20;
+
+/// Words that each process tells the others of each segment.
+const WORDS: usize = 3;
+
+/// The symmetric memory of all processes.
+pub(crate) struct Fabric {
+    pub(crate) node: SharedNode,
+    pub(crate) me: usize,
+    pub(crate) size: usize,
+    spans: [Span; SEGMENTS],
+    /// Dropping them withdraws the memory.
+    regions: [Region; SEGMENTS],
+    /// The handles of each process's segments, by process; none for a segment of another length,
+    /// whose process runs another program.
+    handles: Vec<[Option<RemoteRegion>; SEGMENTS]>,
+}
+
+/// A place in symmetric memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    segment: usize,
+    offset: u64,
+}
+
+/// The distance of elements in bytes at both ends of a strided copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strides {
+    /// At the destination.
+    pub(crate) dest: usize,
+    /// At the source.
+    pub(crate) source: usize,
+}
+
+impl Fabric {
+    /// Lends this process's memory, and learns of that of the others. Blocks until all do so.
+    pub(crate) fn join(
+        node: SharedNode,
+        world: &mut Group,
+        spans: [Span; SEGMENTS],
+    ) -> Result<Self, JoinError> {
+        let rights = Rights::READ | Rights::WRITE | Rights::ATOMIC;
+        let lend = |span: Span| {
+            // SAFETY: both segments stay mapped until the process ends, and a program that uses
+            // them beside others' operations does so by the rules of OpenSHMEM: with atomic
+            // operations, or after synchronising.
+            unsafe { node.lend_region(span.first(), span.length, rights) }
+        };
+        let regions = [lend(spans[0])?, lend(spans[1])?];
+        let mut own = Vec::new();
+        for (region, span) in regions.iter().zip(spans) {
+            let handle = region.handle();
+            own.extend([handle.region.0.into(), handle.key, span.length as u64]);
+        }
+        let all = world.allgather(&mut node.clone(), &own)?;
+        let handles = all.chunks_exact(own.len()).zip(0..);
+        let handles = handles
+            .map(|(words, id)| handles_of(words, NodeId(id), spans))
+            .collect();
+        Ok(Self {
+            me: world.rank(),
+            size: world.size(),
+            node,
+            spans,
+            regions,
+            handles,
+        })
+    }
+
+    fn remote(&self) -> Remote<'_, SharedNode> {
+        // A process that does not answer ends the wait by the silence timeout.
+        self.node.remote().limit(Duration::MAX)
+    }
+
+    fn place(&self, address: usize, length: usize) -> Option<Place> {
+        let mut spans = self.spans.iter().enumerate();
+        spans.find_map(|(segment, span)| {
+            let offset = span.offset(address, length)? as u64;
+            Some(Place { segment, offset })
+        })
+    }
+
+    /// Whether an address is symmetric, and the memory of `pe` there is lent.
+    pub(crate) fn is_accessible(&self, address: usize, pe: usize) -> bool {
+        let handles = self.handles.get(pe);
+        self.place(address, 1)
+            .and_then(|place| handles?.get(place.segment)?.as_ref())
+            .is_some()
+    }
+
+    /// The place of bytes at an address. Ends the program if they are not symmetric.
+    pub(crate) fn place_of(&self, address: usize, length: usize) -> Place {
+        let Some(place) = self.place(address, length) else {
+            fatal!(
+                "{length} bytes at {address:#x} are not symmetric: pass memory of shmem_malloc(), \
+                 or a global or static variable of the program"
+            );
+        };
+        place
+    }
+
+    /// The region and the offset of `length` bytes that are at `address` in this process.
+    fn at(&self, pe: usize, address: usize, length: usize) -> (&RemoteRegion, u64) {
+        let place = self.place_of(address, length);
+        (self.region(pe, place), place.offset)
+    }
+
+    /// The region of a place at a process.
+    fn region(&self, pe: usize, place: Place) -> &RemoteRegion {
+        let handle = self.handles.get(pe);
+        let handle = handle.and_then(|handles| handles.get(place.segment)?.as_ref());
+        let Some(handle) = handle else {
+            fatal!(
+                "PE {pe} does not exist, or has other variables than this one, PE {}: start the \
+                 same program everywhere, or use memory of shmem_malloc()",
+                self.me
+            );
+        };
+        handle
+    }
+
+    // ---- puts and gets
+
+    /// Copies `bytes` to `dest` at `pe`. The bytes may change when this returns.
+    ///
+    /// # Safety
+    /// At this process itself, `dest` points to as many bytes that may be written.
+    pub(crate) unsafe fn put(&self, pe: usize, dest: *mut u8, bytes: &[u8]) {
+        if pe == self.me {
+            // SAFETY: the caller's promise; the places may overlap.
+            unsafe { bytes.as_ptr().copy_to(dest, bytes.len()) };
+            return;
+        }
+        // Nothing may be put anywhere.
+        if bytes.is_empty() {
+            return;
+        }
+        let (to, offset) = self.at(pe, dest.expose_provenance(), bytes.len());
+        let offsets = (offset..).step_by(LONGEST_PUT);
+        for (piece, offset) in bytes.chunks(LONGEST_PUT).zip(offsets) {
+            check(self.remote().put(to, offset, Bytes::copy_from_slice(piece)));
+        }
+    }
+
+    /// As [`put`](Self::put), and then updates the signal word.
+    ///
+    /// # Safety
+    /// As `put`, and for the word, too.
+    pub(crate) unsafe fn put_signal(
+        &self,
+        pe: usize,
+        dest: *mut u8,
+        bytes: &[u8],
+        signal: *mut u64,
+        update: SignalUpdate,
+    ) {
+        let at = self.place(dest.expose_provenance(), bytes.len());
+        let word = self.place(signal.expose_provenance(), 8);
+        if pe != self.me
+            && bytes.len() <= LONGEST_PUT
+            && let (Some(at), Some(word)) = (at, word)
+            && at.segment == word.segment
+        {
+            let (to, offset) = self.at(pe, dest.expose_provenance(), bytes.len());
+            let signal = Signal {
+                offset: word.offset,
+                update,
+            };
+            let bytes = Bytes::copy_from_slice(bytes);
+            check(self.remote().put_signal(to, offset, bytes, signal));
+            return;
+        }
+        let op = match update {
+            SignalUpdate::Set(value) => AtomicOp::Set(value),
+            SignalUpdate::Add(value) => AtomicOp::Add(value),
+        };
+        // SAFETY: the caller's promises. The target applies both in this order.
+        unsafe {
+            self.put(pe, dest, bytes);
+            self.atomic(pe, signal.cast(), Width::Bits64, op);
+        }
+    }
+
+    /// Copies bytes at `source` of `pe` to `into`.
+    ///
+    /// # Safety
+    /// At this process itself, `source` points to as many bytes that may be read.
+    pub(crate) unsafe fn get(&self, pe: usize, source: *const u8, into: *mut u8, length: usize) {
+        if pe == self.me {
+            // SAFETY: the caller's promise; the places may overlap.
+            unsafe { source.copy_to(into, length) };
+            return;
+        }
+        if length == 0 {
+            return;
+        }
+        let (from, offset) = self.at(pe, source.expose_provenance(), length);
+        // SAFETY: the caller's promise, who lends these bytes for the time of the call.
+        let into = unsafe { std::slice::from_raw_parts_mut(into, length) };
+        check(self.remote().get(from, offset, into));
+    }
+
+    /// Copies `count` elements of `element` bytes to `dest` at `pe`.
+    ///
+    /// # Safety
+    /// `source` points to elements at this distance, `dest` at this process itself, too.
+    pub(crate) unsafe fn put_strided(
+        &self,
+        pe: usize,
+        (dest, source): (*mut u8, *const u8),
+        strides: Strides,
+        (element, count): (usize, usize),
+    ) {
+        if pe == self.me {
+            // SAFETY: the caller's promise.
+            unsafe { copy_strided((dest, source), strides, (element, count)) };
+            return;
+        }
+        let mut done = 0;
+        while done < count {
+            let now = (count - done).min(MAX_ELEMENTS);
+            let mut bytes = vec![0; element * now];
+            let packed = Strides {
+                dest: element,
+                source: strides.source,
+            };
+            // SAFETY: the elements are among those that the caller promises; the buffer has as
+            // many.
+            unsafe {
+                let source = source.add(done * strides.source);
+                copy_strided((bytes.as_mut_ptr(), source), packed, (element, now));
+            }
+            let dest = dest.wrapping_add(done * strides.dest);
+            let (to, layout) = self.layout(pe, dest, strides.dest, (element, now));
+            check(self.remote().put_layout(to, layout, bytes, None));
+            done += now;
+        }
+    }
+
+    /// Copies `count` elements of `element` bytes at `source` of `pe` to `dest`.
+    ///
+    /// # Safety
+    /// `dest` points to elements at this distance, `source` at this process itself, too.
+    pub(crate) unsafe fn get_strided(
+        &self,
+        pe: usize,
+        (dest, source): (*mut u8, *const u8),
+        strides: Strides,
+        (element, count): (usize, usize),
+    ) {
+        if pe == self.me {
+            // SAFETY: the caller's promise.
+            unsafe { copy_strided((dest, source), strides, (element, count)) };
+            return;
+        }
+        let most = MAX_ELEMENTS.min(LONGEST_REPLY / element);
+        let mut done = 0;
+        while done < count {
+            let now = (count - done).min(most);
+            let source = source.wrapping_add(done * strides.source);
+            let (from, layout) = self.layout(pe, source, strides.source, (element, now));
+            let mut bytes = vec![0; element * now];
+            check(self.remote().get_layout(from, layout, &mut bytes));
+            let packed = Strides {
+                dest: strides.dest,
+                source: element,
+            };
+            // SAFETY: the elements are among those that the caller promises; the buffer has as
+            // many.
+            unsafe {
+                let dest = dest.add(done * strides.dest);
+                copy_strided((dest, bytes.as_ptr()), packed, (element, now));
+            }
+            done += now;
+        }
+    }
+
+    /// The region and the layout of elements at `address`.
+    fn layout(
+        &self,
+        pe: usize,
+        address: *const u8,
+        stride: usize,
+        (element, count): (usize, usize),
+    ) -> (&RemoteRegion, Layout) {
+        let length = stride.saturating_mul(count.saturating_sub(1)) + element;
+        let (region, offset) = self.at(pe, address.expose_provenance(), length);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        match Layout::strided(offset, element as u64, stride as u64, count) {
+            Ok(layout) => (region, layout),
+            Err(error) => fatal!("{error}: pass strides of 1 or more"),
+        }
+    }
+
+    // ---- atomic operations
+
+    /// Applies an atomic operation without a result.
+    ///
+    /// # Safety
+    /// At this process itself, `at` points to an integer of this width.
+    pub(crate) unsafe fn atomic(&self, pe: usize, at: *mut u8, width: Width, op: AtomicOp) {
+        if pe == self.me {
+            // SAFETY: the caller's promise.
+            unsafe { local_atomic(at, width, op) };
+            return;
+        }
+        let (to, offset) = self.integer(pe, at, width);
+        check(self.remote().atomic(to, offset, width, op));
+    }
+
+    /// Applies an atomic operation, and returns the integer before.
+    ///
+    /// # Safety
+    /// As [`atomic`](Self::atomic).
+    pub(crate) unsafe fn fetch_atomic(
+        &self,
+        pe: usize,
+        at: *mut u8,
+        width: Width,
+        op: AtomicOp,
+    ) -> u64 {
+        if pe == self.me {
+            // SAFETY: the caller's promise.
+            return unsafe { local_atomic(at, width, op) };
+        }
+        let (to, offset) = self.integer(pe, at, width);
+        check(self.remote().fetch_atomic(to, offset, width, op))
+    }
+
+    fn integer(&self, pe: usize, at: *const u8, width: Width) -> (&RemoteRegion, u64) {
+        let bytes = usize::try_from(width.bytes()).unwrap_or(8);
+        self.at(pe, at.expose_provenance(), bytes)
+    }
+
+    // ---- by place, for programs in Rust
+
+    /// The address of a place in this process.
+    pub(crate) fn pointer(&self, place: Place) -> *mut u8 {
+        let span = self.spans.get(place.segment);
+        let offset = usize::try_from(place.offset).unwrap_or(usize::MAX);
+        span.map_or(std::ptr::null_mut(), |span| span.pointer(offset).cast())
+    }
+
+    /// Writes to this process's memory, while others may use it.
+    pub(crate) fn write(&self, place: Place, at: usize, bytes: &[u8]) {
+        check_local(self.local(place).write(place.offset + at as u64, bytes));
+    }
+
+    /// Reads this process's memory, while others may use it.
+    pub(crate) fn read(&self, place: Place, at: usize, into: &mut [u8]) {
+        check_local(self.local(place).read(place.offset + at as u64, into));
+    }
+
+    fn local(&self, place: Place) -> &Region {
+        let [heap, variables] = &self.regions;
+        match place.segment {
+            0 => heap,
+            _ => variables,
+        }
+    }
+
+    pub(crate) fn put_at(&self, pe: usize, place: Place, at: usize, bytes: Vec<u8>) {
+        let (to, offset) = (self.region(pe, place), place.offset + at as u64);
+        check(self.remote().put(to, offset, bytes));
+    }
+
+    pub(crate) fn get_at(&self, pe: usize, place: Place, at: usize, into: &mut [u8]) {
+        let (from, offset) = (self.region(pe, place), place.offset + at as u64);
+        check(self.remote().get(from, offset, into));
+    }
+
+    pub(crate) fn fetch_atomic_at(
+        &self,
+        pe: usize,
+        place: Place,
+        at: usize,
+        width: Width,
+        op: AtomicOp,
+    ) -> u64 {
+        let offset = place.offset + at as u64;
+        match pe == self.me {
+            true => check_local(self.local(place).atomic(offset, width, op)),
+            false => check(
+                self.remote()
+                    .fetch_atomic(self.region(pe, place), offset, width, op),
+            ),
+        }
+    }
+
+    // ---- order
+
+    /// Orders the operations at each process.
+    pub(crate) fn fence(&self) {
+        for pe in (0..self.size).filter(|pe| *pe != self.me) {
+            check(self.remote().fence(node(pe)));
+        }
+    }
+
+    /// Blocks until all operations at all processes were applied.
+    pub(crate) fn quiet(&self) {
+        check(self.remote().quiet());
+    }
+}
+
+/// Why a process could not join the others.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JoinError {
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    #[error(transparent)]
+    Group(#[from] GroupError),
+}
+
+/// The node of a process.
+pub(crate) fn node(pe: usize) -> NodeId {
+    NodeId(u32::try_from(pe).unwrap_or(u32::MAX))
+}
+
+fn handles_of(
+    words: &[u64],
+    node: NodeId,
+    spans: [Span; SEGMENTS],
+) -> [Option<RemoteRegion>; SEGMENTS] {
+    let mut handles = [None; SEGMENTS];
+    let segments = words.chunks_exact(WORDS).zip(spans);
+    for (handle, (words, span)) in handles.iter_mut().zip(segments) {
+        let [region, key, length] = words else {
+            continue;
+        };
+        let region = u32::try_from(*region).ok();
+        let region = region.filter(|_| *length == span.length as u64);
+        *handle = region.map(|region| RemoteRegion {
+            node,
+            region: RegionId(region),
+            key: *key,
+        });
+    }
+    handles
+}
+
+/// Ends the program if an operation failed: OpenSHMEM has no errors of operations.
+fn check<T>(result: Result<T, RemoteFailure>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => fatal!("{error}"),
+    }
+}
+
+fn check_local<T>(result: Result<T, OutOfRegion>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => fatal!("{error}"),
+    }
+}
+
+/// Copies elements that lie apart.
+///
+/// # Safety
+/// Both pointers point to `count` elements of `element` bytes at these distances.
+unsafe fn copy_strided(
+    (mut dest, mut source): (*mut u8, *const u8),
+    strides: Strides,
+    (element, count): (usize, usize),
+) {
+    for _ in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { source.copy_to(dest, element) };
+        dest = dest.wrapping_add(strides.dest);
+        source = source.wrapping_add(strides.source);
+    }
+}
+
+/// Applies an atomic operation of the processor.
+///
+/// # Safety
+/// `at` points to an integer of this width, which is used atomically alone meanwhile.
+unsafe fn local_atomic(at: *mut u8, width: Width, op: AtomicOp) -> u64 {
+    if !at
+        .addr()
+        .is_multiple_of(usize::from(width.bytes() == 8) * 4 + 4)
+    {
+        fatal!("the integer at {at:p} is not aligned: atomic operations need that");
+    }
+    match width {
+        Width::Bits32 => {
+            // SAFETY: the caller's promise; it is aligned.
+            let integer = unsafe { AtomicU32::from_ptr(at.cast()) };
+            let change = |before: u32| u32::try_from(op.apply(before.into(), width)).ok();
+            let done = integer.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+            done.unwrap_or_else(|before| before).into()
+        }
+        Width::Bits64 => {
+            // SAFETY: the caller's promise; it is aligned.
+            let integer = unsafe { AtomicU64::from_ptr(at.cast()) };
+            let change = |before| Some(op.apply(before, width));
+            let done = integer.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+            done.unwrap_or_else(|before| before)
+        }
+    }
+}

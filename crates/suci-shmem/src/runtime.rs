@@ -1,0 +1,373 @@
+//! The one runtime of a process: from `shmem_init` to `shmem_finalize`.
+
+use crate::end::{self, Watcher};
+use crate::fabric::{Fabric, JoinError, node};
+use crate::fatal;
+use crate::heap::Heap;
+use crate::memory::{self, Span};
+use crate::settings;
+use crate::team::{ActiveSet, Members, TEAM_NUMBERS, Team, active_set_number};
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+use suci::group::{BitOr, Group, GroupError};
+use suci::{AddressBook, Node, NodeId, SharedNode, env};
+
+/// Handles of the teams and contexts that always exist, as in `shmem.h`.
+pub(crate) const TEAM_WORLD: usize = 1;
+pub(crate) const TEAM_SHARED: usize = 2;
+pub(crate) const CTX_DEFAULT: usize = 1;
+
+/// How long `shmem_finalize` waits until all others have everything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bits of the numbers that teams of this process have.
+type Numbers = [u64; TEAM_NUMBERS / 64];
+
+/// The state that the functions of OpenSHMEM share.
+pub(crate) struct Runtime {
+    pub(crate) fabric: Fabric,
+    pub(crate) world: Arc<Team>,
+    heap_span: Span,
+    heap: Mutex<Heap>,
+    /// Teams by handle.
+    teams: RwLock<BTreeMap<usize, Arc<Team>>>,
+    /// Teams of contexts by handle, each with its own handle.
+    contexts: RwLock<BTreeMap<usize, (usize, Arc<Team>)>>,
+    active_sets: Mutex<BTreeMap<ActiveSet, Arc<Team>>>,
+    numbers: Mutex<Numbers>,
+    /// `SHMEM_THREAD_…`
+    pub(crate) threads: AtomicI32,
+    watcher: Watcher,
+}
+
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+
+/// Why there is no runtime.
+#[derive(Debug, thiserror::Error)]
+enum InitError {
+    #[error(transparent)]
+    Node(#[from] suci::Error),
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    #[error(transparent)]
+    Size(#[from] settings::WrongSize),
+    #[error(
+        "no address space for a symmetric heap of {bytes} bytes ({source}): set SHMEM_SYMMETRIC_SIZE to less"
+    )]
+    Heap {
+        bytes: usize,
+        source: std::io::Error,
+    },
+    #[error("the program's variables were not found: link it by oshcc")]
+    Variables,
+}
+
+/// The runtime, which `shmem_init` began. Ends the program if there is none.
+pub(crate) fn runtime() -> &'static Runtime {
+    match RUNTIME.get() {
+        Some(runtime) => runtime,
+        None => fatal!("call shmem_init() first"),
+    }
+}
+
+/// The runtime, if there is one.
+pub(crate) fn started() -> Option<&'static Runtime> {
+    RUNTIME.get()
+}
+
+/// Begins; a second call does nothing. Blocks until all processes do so. Ends the program if that
+/// fails.
+pub(crate) fn init(threads: c_int) {
+    if RUNTIME.get().is_some() {
+        return;
+    }
+    match Runtime::begin(threads) {
+        Ok(runtime) => {
+            if RUNTIME.set(runtime).is_ok() {
+                end::at_exit();
+            }
+        }
+        Err(error) => fatal!("{error}"),
+    }
+}
+
+fn open() -> Result<(SharedNode, u32), suci::Error> {
+    let builder = match env::id()? {
+        Some(_) => Node::builder(),
+        // Started by no launcher: alone.
+        None => {
+            let listen = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+            let builder = Node::builder().id(NodeId(0)).listen(listen);
+            builder.book(AddressBook::new())
+        }
+    };
+    let size = match env::id()? {
+        Some(_) => env::size()?.unwrap_or(1),
+        None => 1,
+    };
+    Ok((builder.open_threads(1)?, size))
+}
+
+impl Runtime {
+    fn begin(threads: c_int) -> Result<Self, InitError> {
+        let bytes = settings::heap_size()?;
+        let (node, size) = open()?;
+        if node.id() == NodeId(0) {
+            settings::print(bytes);
+        }
+        let heap_span =
+            memory::map_heap(bytes).map_err(|source| InitError::Heap { bytes, source })?;
+        let variables = memory::variables().ok_or(InitError::Variables)?;
+        let watcher = Watcher::start(node.clone());
+        let members: Vec<_> = (0..size).map(NodeId).collect();
+        let mut group = Group::new(&node, 0, &members)?;
+        let fabric = Fabric::join(node, &mut group, [heap_span, variables])?;
+        let world = Arc::new(Team::of_group(group));
+        // No process has memory in common with another one.
+        let alone = Members {
+            start: fabric.me.cast_signed(),
+            stride: 1,
+            size: 1,
+        };
+        let shared = Arc::new(Team::new(alone, 0, 0, 0));
+        let teams = [(TEAM_WORLD, Arc::clone(&world)), (TEAM_SHARED, shared)];
+        let context = (TEAM_WORLD, Arc::clone(&world));
+        let mut numbers = Numbers::default();
+        numbers[0] = 1;
+        Ok(Self {
+            fabric,
+            world,
+            heap_span,
+            heap: Mutex::new(Heap::new(bytes)),
+            teams: RwLock::new(teams.into()),
+            contexts: RwLock::new([(CTX_DEFAULT, context)].into()),
+            active_sets: Mutex::default(),
+            numbers: Mutex::new(numbers),
+            threads: AtomicI32::new(threads),
+            watcher,
+        })
+    }
+
+    /// Ends; a second call does nothing. Blocks until all processes do so, and everything is
+    /// applied.
+    pub(crate) fn finalize(&self) {
+        if self.watcher.expect_ends() {
+            self.barrier_all();
+            // A process that does not confirm in time has all that it needs: it was in the barrier.
+            let _ = self.fabric.node.close(PATIENCE);
+        }
+    }
+
+    /// Ends without the others, which are told by the end of the sessions.
+    pub(crate) fn abandon(&self) {
+        if self.watcher.expect_ends() {
+            let _ = self.fabric.node.close(Duration::from_secs(1));
+        }
+    }
+
+    pub(crate) fn node(&self) -> &SharedNode {
+        &self.fabric.node
+    }
+
+    /// Completes all operations and waits for all processes.
+    pub(crate) fn barrier_all(&self) {
+        self.fabric.quiet();
+        self.sync(&self.world);
+    }
+
+    /// Waits for the members of a team.
+    pub(crate) fn sync(&self, team: &Team) {
+        if team.members.size > 1 {
+            team.run(self.node(), |group, node| group.barrier(node));
+        }
+    }
+
+    // ---- memory
+
+    /// Allocates a block; null if there is no room. All processes do so alike.
+    pub(crate) fn allocate(&self, length: usize, alignment: usize) -> *mut u8 {
+        let at = lock(&self.heap).allocate(length, alignment);
+        let pointer = at.map(|at| self.heap_span.pointer(at).cast());
+        self.barrier_all();
+        pointer.unwrap_or(std::ptr::null_mut())
+    }
+
+    /// Frees a block.
+    pub(crate) fn free(&self, pointer: *mut u8) {
+        self.barrier_all();
+        if !lock(&self.heap).free(self.heap_offset(pointer)) {
+            fatal!("no block begins at {pointer:p}: pass what shmem_malloc() returned");
+        }
+    }
+
+    /// The length of a block.
+    pub(crate) fn length(&self, pointer: *mut u8) -> usize {
+        let length = lock(&self.heap).length(self.heap_offset(pointer));
+        length.unwrap_or_else(|| {
+            fatal!("no block begins at {pointer:p}: pass what shmem_malloc() returned")
+        })
+    }
+
+    fn heap_offset(&self, pointer: *mut u8) -> usize {
+        let offset = self.heap_span.offset(pointer.addr(), 0);
+        offset.unwrap_or(usize::MAX)
+    }
+
+    // ---- teams
+
+    /// A team by its handle; nothing if there is none.
+    pub(crate) fn find_team(&self, handle: usize) -> Option<Arc<Team>> {
+        let teams = self.teams.read().unwrap_or_else(PoisonError::into_inner);
+        teams.get(&handle).map(Arc::clone)
+    }
+
+    /// An active set. Ends the program if its arguments make no sense.
+    pub(crate) fn active_set(&self, start: c_int, log: c_int, size: c_int) -> Arc<Team> {
+        let world = self.fabric.size;
+        let found = ActiveSet::new(world, start, log, size)
+            .and_then(|set| Some((set, set.members().rank(self.fabric.me)?)));
+        let Some((set, rank)) = found else {
+            fatal!(
+                "PE_start {start}, logPE_stride {log}, PE_size {size} is no active set of {world} \
+                 processes that has PE {}",
+                self.fabric.me
+            );
+        };
+        let mut sets = lock(&self.active_sets);
+        let team = sets.entry(set).or_insert_with(|| {
+            let Some(number) = active_set_number(world, set) else {
+                fatal!("active sets work among up to 1,000 processes: use a team");
+            };
+            Arc::new(Team::new(set.members(), rank, number, 0))
+        });
+        Arc::clone(team)
+    }
+
+    /// Agrees with the members of a team on a number for new teams of some of them. There is none
+    /// if the members have too many teams.
+    pub(crate) fn agree_on_number(&self, parent: &Team, count: usize) -> Option<usize> {
+        let mut used = *lock(&self.numbers);
+        if parent.members.size > 1 {
+            parent.run(self.node(), |group, node| {
+                group.allreduce(node, &mut used, BitOr)
+            });
+        }
+        let is_free = |number: usize| bit(&used, number) == Some(false);
+        (0..TEAM_NUMBERS).find(|first| (0..count).all(|number| is_free(first + number)))
+    }
+
+    /// Makes a team that this process is a member of. Returns its handle.
+    pub(crate) fn add_team(&self, team: Team) -> usize {
+        let mut numbers = lock(&self.numbers);
+        if let Some(word) = numbers.get_mut(team.number / 64) {
+            *word |= 1 << (team.number % 64);
+        }
+        let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
+        let handle = (TEAM_SHARED + 1..).find(|handle| !teams.contains_key(handle));
+        let handle = handle.unwrap_or(usize::MAX);
+        teams.insert(handle, Arc::new(team));
+        handle
+    }
+
+    /// Ends a team and its contexts. Blocks until all members do so.
+    pub(crate) fn destroy_team(&self, handle: usize) {
+        if handle == TEAM_WORLD || handle == TEAM_SHARED {
+            return;
+        }
+        let Some(team) = self.find_team(handle) else {
+            return;
+        };
+        // Its number can be used again once all members are past its last operation.
+        self.sync(&team);
+        let mut contexts = self
+            .contexts
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        contexts.retain(|_, (of, _)| *of != handle);
+        let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
+        teams.remove(&handle);
+        if let Some(word) = lock(&self.numbers).get_mut(team.number / 64) {
+            *word &= !(1 << (team.number % 64));
+        }
+    }
+
+    // ---- contexts
+
+    /// Makes a context of a team. Returns its handle.
+    pub(crate) fn add_context(&self, of: usize) -> Option<usize> {
+        let team = self.find_team(of)?;
+        let mut contexts = self
+            .contexts
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let handle = (CTX_DEFAULT + 1..).find(|handle| !contexts.contains_key(handle))?;
+        contexts.insert(handle, (of, team));
+        Some(handle)
+    }
+
+    /// Ends a context, whose operations complete first.
+    pub(crate) fn destroy_context(&self, handle: usize) {
+        if handle != CTX_DEFAULT {
+            self.fabric.quiet();
+            let mut contexts = self
+                .contexts
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            contexts.remove(&handle);
+        }
+    }
+
+    /// The team of a context by its handle, and the team's.
+    pub(crate) fn context(&self, handle: usize) -> Option<(usize, Arc<Team>)> {
+        let contexts = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
+        contexts.get(&handle).cloned()
+    }
+
+    /// The process that a number names in a context. Ends the program if there is none.
+    pub(crate) fn pe(&self, context: usize, pe: c_int) -> usize {
+        let rank = usize::try_from(pe).unwrap_or(usize::MAX);
+        if context == CTX_DEFAULT {
+            if rank < self.fabric.size {
+                return rank;
+            }
+            fatal!(
+                "there is no PE {pe}: name one from 0 to {}",
+                self.fabric.size - 1
+            );
+        }
+        let Some((_, team)) = self.context(context) else {
+            fatal!("the context {context:#x} does not exist: pass one of shmem_ctx_create()");
+        };
+        team.members.pe(rank).unwrap_or_else(|| {
+            let last = team.members.size - 1;
+            fatal!("there is no PE {pe} in the context's team: name one from 0 to {last}")
+        })
+    }
+
+    // ---- the end
+
+    /// Ends all processes with a status.
+    pub(crate) fn exit_all(&self, status: c_int) -> ! {
+        self.watcher.expect_ends();
+        let others = (0..self.fabric.size).filter(|pe| *pe != self.fabric.me);
+        end::exit_all(self.node(), others.map(node), status)
+    }
+
+    pub(crate) fn set_threads(&self, threads: c_int) {
+        self.threads.store(threads, Ordering::Relaxed);
+    }
+}
+
+fn bit(numbers: &Numbers, number: usize) -> Option<bool> {
+    let word = numbers.get(number / 64)?;
+    Some(word >> (number % 64) & 1 != 0)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

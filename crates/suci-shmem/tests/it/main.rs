@@ -1,0 +1,5 @@
+//! Programs in C that use OpenSHMEM, and the header.
+
+mod header;
+mod programs;
+mod toolchain;

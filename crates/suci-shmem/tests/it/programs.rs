@@ -1,0 +1,123 @@
+//! Runs of programs.
+
+use crate::toolchain::{compile, oshrun, output, run, texts};
+use std::process::Command;
+
+const C: &[&str] = &["-std=c11", "-pedantic"];
+const CPP: &[&str] = &["-x", "c++", "-std=c++17"];
+
+#[test]
+fn each_function_does_what_the_specification_says() {
+    let program = compile("basics.c", "oshcc", "gcc", C);
+    for count in [1, 2, 4, 5] {
+        run(&mut oshrun(&program, count, &[]));
+    }
+    // Alone, without a launcher.
+    run(&mut Command::new(&program));
+}
+
+#[test]
+fn other_compilers_and_languages_take_the_headers() {
+    for (wrapper, compiler, flags) in [
+        ("oshc++", "g++", CPP),
+        ("oshcc", "clang", C),
+        ("oshc++", "clang++", CPP),
+        ("oshcc", "gcc", &["-std=c99", "-fPIE", "-pie"]),
+        ("oshcc", "gcc", &["-std=c11", "-no-pie", "-O2"]),
+    ] {
+        let program = compile("basics.c", wrapper, compiler, flags);
+        run(&mut oshrun(&program, 3, &[]));
+    }
+}
+
+#[test]
+fn examples_of_the_specification_do_what_it_says() {
+    let program = compile("examples.c", "oshcc", "gcc", C);
+    for count in [1, 3, 4] {
+        run(&mut oshrun(&program, count, &[]));
+    }
+}
+
+#[test]
+fn nothing_is_lost_where_packets_are() {
+    let faults = ["--faults", "loss=0.03,dup=0.01,reorder=0.02,seed=3"];
+    for source in ["basics.c", "examples.c"] {
+        let program = compile(source, "oshcc", "gcc", C);
+        run(&mut oshrun(&program, 4, &faults));
+    }
+}
+
+#[test]
+fn threads_of_a_process_use_the_library_at_the_same_time() {
+    let program = compile("threads.c", "oshcc", "gcc", &["-std=gnu11", "-pthread"]);
+    run(&mut oshrun(&program, 3, &[]));
+}
+
+#[test]
+fn a_process_that_dies_ends_the_others_with_a_message() {
+    let program = compile("ends.c", "oshcc", "gcc", C);
+    let mut command = oshrun(&program, 3, &[]);
+    let ended = output(command.arg("die"));
+    let (_, err) = texts(&ended);
+    // The first to notice tells the other one, which may have noticed by then.
+    let told = err.contains("PE 1 died") && err.contains("this process ends, too");
+    assert!(!ended.status.success() && told, "{err}");
+}
+
+#[test]
+fn shmem_global_exit_ends_all_with_its_status() {
+    let program = compile("ends.c", "oshcc", "gcc", C);
+    let ended = output(oshrun(&program, 4, &[]).arg("succeed"));
+    assert!(ended.status.success(), "{:?}", texts(&ended));
+    let ended = output(oshrun(&program, 4, &[]).arg("exit"));
+    assert_eq!(ended.status.code(), Some(42), "{:?}", texts(&ended));
+    // Earlier output is there, though other processes were inside of calls.
+    assert_eq!(texts(&ended).0.matches("begins").count(), 4);
+}
+
+#[test]
+fn a_program_that_does_not_finalize_is_finalized() {
+    let program = compile("ends.c", "oshcc", "gcc", C);
+    run(oshrun(&program, 3, &[]).arg("forget"));
+}
+
+#[test]
+fn misuse_is_told() {
+    let program = compile("ends.c", "oshcc", "gcc", C);
+    for (misuse, told) in [
+        ("early", "shmem: call shmem_init() first"),
+        ("pe", "PE 1: there is no PE 9: name one from 0 to 1"),
+        ("local", "are not symmetric: pass memory of shmem_malloc()"),
+    ] {
+        let ended = output(oshrun(&program, 2, &[]).arg(misuse));
+        let (_, err) = texts(&ended);
+        assert!(
+            !ended.status.success() && err.contains(told),
+            "{misuse}: {err}"
+        );
+    }
+    let program = compile("basics.c", "oshcc", "gcc", C);
+    let ended = output(oshrun(&program, 1, &[]).env("SHMEM_SYMMETRIC_SIZE", "much"));
+    assert!(texts(&ended).1.contains("SHMEM_SYMMETRIC_SIZE is much"));
+}
+
+#[test]
+fn a_profiling_library_takes_the_place_of_functions() {
+    let program = compile("profile.c", "oshcc", "gcc", C);
+    let said = run(&mut oshrun(&program, 2, &[]));
+    assert_eq!(said.matches("3 puts\n").count(), 2, "{said}");
+}
+
+#[test]
+fn a_program_in_rust_uses_the_same_memory() {
+    // Cargo builds the examples of a crate with its tests.
+    let program = std::env::current_exe().unwrap();
+    let built = program.ancestors().nth(2).unwrap();
+    for count in [1, 3] {
+        let said = run(&mut oshrun(&built.join("examples/ring"), count, &[]));
+        assert_eq!(
+            said,
+            format!("{count} processes counted to {}\n", 100 * count)
+        );
+    }
+}
