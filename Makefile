@@ -41,7 +41,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak evaluate-suci evaluate-dse
+.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -166,6 +166,14 @@ doc: setup-rust ## The API documentation, in target/doc
 ladders: setup-rust setup-host ## Goodput over emulated links from step to step, beside TCP's (20 minutes); plots in target/ladders
 	@echo "== ladders: goodput from step to step (fewer: cargo xtask ladders --quick)"
 	$(XTASK) ladders
+
+# A clone of github.com/openshmem-org/tests-sos, and faults of the network (loss=0.03).
+TESTS  ?= tests-sos
+FAULTS ?=
+
+conformance-shmem: setup-rust ## The public unit tests of OpenSHMEM in TESTS (a clone of tests-sos); FAULTS=loss=0.03 loses packets
+	@echo "== conformance-shmem: tests of OpenSHMEM with 2 and 4 processes"
+	$(XTASK) conformance-shmem '$(TESTS)' $(if $(ONLY),--only '$(ONLY)') $(if $(FAULTS),--faults '$(FAULTS)')
 
 evaluate-suci: setup-rust setup-host ## The evaluations of the Suci papers on the classic C interface (6 minutes); results in examples/classic
 	@echo "== evaluate-suci: between namespaces of 10 and 100 Mbit/s, and without a limit"

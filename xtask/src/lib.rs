@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod ci;
+pub mod conformance;
 pub mod demo;
 pub mod distance;
 pub mod emulator;

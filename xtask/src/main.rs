@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
-    Result, bench, ci, demo, evaluate, faults, fuzz, guards, ladders, layers, mutants, planted,
-    prolog, prose, show, soak, tableau,
+    Result, bench, ci, conformance, demo, evaluate, faults, fuzz, guards, ladders, layers, mutants,
+    planted, prolog, prose, show, soak, tableau,
 };
 
 /// The project's own chores.
@@ -113,6 +113,20 @@ enum Chore {
         #[arg(long)]
         quick: bool,
     },
+    /// The public unit tests of OpenSHMEM, each with 2 and 4 processes
+    ConformanceShmem {
+        /// A clone of github.com/openshmem-org/tests-sos
+        tests: std::path::PathBuf,
+        /// Only tests whose names contain this
+        #[arg(long)]
+        only: Option<String>,
+        /// Faults of the network, as `suci run --faults` takes them: loss=0.03
+        #[arg(long)]
+        faults: Option<String>,
+        /// One JSON object for each test
+        #[arg(long)]
+        json: bool,
+    },
     /// Two namespaces with a cable between them, to try things in, until Ctrl-C
     Pair {
         /// Share of packets to drop each way, 0 to 1
@@ -147,6 +161,17 @@ fn run(chore: Chore) -> Result<()> {
         }),
         Chore::Soak { rounds } => soak::run(rounds),
         Chore::Tableau { rounds } => tableau::evaluate(rounds),
+        Chore::ConformanceShmem {
+            tests,
+            only,
+            faults,
+            json,
+        } => conformance::shmem(conformance::Choice {
+            tests: &tests,
+            only: only.as_deref(),
+            faults: faults.as_deref(),
+            json,
+        }),
         Chore::Evaluate { system, quick } => evaluate::run(&system, quick),
         Chore::Pair { loss, rate } => pair(loss, rate),
     }
