@@ -3,6 +3,7 @@
 use crate::congestion::ControllerChoice;
 use crate::limits;
 use crate::message::PlacedBy;
+use crate::security::Security;
 use crate::time::Duration;
 use crate::wire::Mode;
 
@@ -63,7 +64,10 @@ pub struct Config {
     /// half of the buffer holds 128 packets, and 8 for each known peer. Otherwise it is 1,472
     /// (Ethernet). It is also 1,472 if the system does not know the packet size of a route.
     pub max_datagram: usize,
-    /// CRC32C over the payload too, not only over the header; default true.
+    /// Protection of packets; default [`Security::Plain`]. Both ends of a connection need the same.
+    pub security: Security,
+    /// CRC32C over the payload too, not only over the header; default true. Sealed packets have no
+    /// CRC.
     pub payload_checksum: bool,
     /// Announce that the engine does not run while the program computes: peers then report this
     /// node as quiet, not lost, and never give it up; default false.
@@ -100,6 +104,7 @@ impl Default for Config {
             accept: AcceptPolicy::Book,
             max_peers: 16_384,
             max_datagram: limits::JUMBO_DATAGRAM,
+            security: Security::default(),
             payload_checksum: true,
             unattended: false,
             keep_alive: false,

@@ -39,6 +39,7 @@ pub mod ranges;
 mod rate_cap;
 pub mod recovery;
 mod scheduler;
+pub mod security;
 mod steer;
 pub mod time;
 pub mod timer;

@@ -82,6 +82,14 @@ pub const LONGEST_ACK_DELAY: Duration = Duration::from_secs(10);
 /// Longest Noise message in a handshake packet, in bytes.
 pub const MAX_SEALED: usize = 1_024;
 
+/// Packets that may be sealed in one key phase. With AES-GCM that gives an attacker an advantage of
+/// at most 2^-57 for packets of [`JUMBO_DATAGRAM`] bytes and 2^-51 for the longest ones (blocks^2 /
+/// 2^129, RFC 9001 appendix B).
+pub const PHASE_PACKETS: u64 = 1 << 27;
+
+/// Longest time of a key phase, from its first packet.
+pub const PHASE_TIME: Duration = Duration::from_secs(600);
+
 /// How long a cookie is valid.
 pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
 

@@ -1,0 +1,365 @@
+//! A toy cipher for tests and the simulator, which remembers every key and number it sealed under.
+//!
+//! It is deterministic and not secure. It detects what a real cipher detects: changed bytes, other
+//! keys, another header or number.
+
+use super::{
+    AEAD_TAG, ConnectionKeys, HandshakeError, Handshakes, Initiator, NotAuthentic, Open, Responder,
+    Seal,
+};
+use crate::types::PacketNumber;
+use crate::wire::HEADER;
+use core::hash::Hasher;
+use siphasher::sip::SipHasher24;
+use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of a handshake message: an ephemeral and a tag.
+const MESSAGE: usize = 8 + AEAD_TAG;
+
+#[derive(Debug, Default)]
+struct Record {
+    /// Numbers sealed under each key.
+    sealed: HashMap<u64, HashSet<PacketNumber>>,
+    repeats: Vec<(u64, PacketNumber)>,
+    ephemerals: u64,
+    handshakes: u64,
+    phases: u64,
+}
+
+/// The record of all sealing in a run. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct SealLedger(Arc<Mutex<Record>>);
+
+impl SealLedger {
+    fn with<R>(&self, f: impl FnOnce(&mut Record) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the pairs of key and number that were used a second time; there must be none.
+    #[must_use]
+    pub fn repeats(&self) -> Vec<(u64, PacketNumber)> {
+        self.with(|record| record.repeats.clone())
+    }
+
+    /// Returns how many packets were sealed.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        self.with(|record| record.sealed.values().map(HashSet::len).sum())
+    }
+
+    /// Returns how many handshakes responders answered.
+    #[must_use]
+    pub fn handshakes(&self) -> u64 {
+        self.with(|record| record.handshakes)
+    }
+
+    /// Returns how many times a sender moved to its next key phase.
+    #[must_use]
+    pub fn phases(&self) -> u64 {
+        self.with(|record| record.phases)
+    }
+
+    /// Notes that `number` is sealed under `key`.
+    fn seals(&self, key: u64, number: PacketNumber) {
+        self.with(|record| {
+            if !record.sealed.entry(key).or_default().insert(number) {
+                record.repeats.push((key, number));
+            }
+        });
+    }
+
+    /// Returns an ephemeral that was never returned before.
+    fn ephemeral(&self) -> u64 {
+        let count = self.with(|record| {
+            record.ephemerals = record.ephemerals.wrapping_add(1);
+            record.ephemerals
+        });
+        mix(count, b"ephemeral")
+    }
+}
+
+fn mix(key: u64, bytes: &[u8]) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(key, 0);
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+fn tag(key: u64, number: u64, pieces: &[&[u8]]) -> [u8; AEAD_TAG] {
+    let mut hasher = SipHasher128::new_with_keys(key, number);
+    for piece in pieces {
+        hasher.write_u64(piece.len() as u64);
+        hasher.write(piece);
+    }
+    hasher.finish128().as_bytes()
+}
+
+/// Makes toy handshakes under one or several cluster keys.
+#[derive(Clone, Debug)]
+pub struct RecordingHandshakes {
+    ledger: SealLedger,
+    keys: Arc<Mutex<Vec<u64>>>,
+}
+
+impl RecordingHandshakes {
+    /// Makes handshakes under `keys`, the newest first, and records them in `ledger`.
+    #[must_use]
+    pub fn new(ledger: SealLedger, keys: &[u64]) -> Self {
+        let keys = Arc::new(Mutex::new(keys.to_vec()));
+        Self { ledger, keys }
+    }
+
+    /// Replaces the keys.
+    pub fn set_keys(&self, keys: &[u64]) {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys.to_vec();
+    }
+
+    fn keys(&self) -> Vec<u64> {
+        let keys = self.keys.lock();
+        keys.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Fills `message` with an ephemeral and the tag under `key` over it and `context`.
+fn write(key: u64, ephemeral: u64, context: &[u8], message: &mut [u8]) {
+    let ephemeral = ephemeral.to_le_bytes();
+    let tag = tag(key, 0, &[&ephemeral, context]);
+    let bytes = ephemeral.into_iter().chain(tag);
+    message
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, byte)| *to = byte);
+}
+
+/// Returns the ephemeral in `message`, if its tag fits.
+fn read(key: u64, context: &[u8], message: &[u8]) -> Option<u64> {
+    let (ephemeral, rest) = message.split_first_chunk()?;
+    (rest == tag(key, 0, &[ephemeral, context])).then(|| u64::from_le_bytes(*ephemeral))
+}
+
+/// The secrets of both directions, from the initiator's.
+fn split(key: u64, ephemerals: [u64; 2]) -> [u64; 2] {
+    let secret = ephemerals
+        .iter()
+        .fold(key, |key, ephemeral| mix(key, &ephemeral.to_le_bytes()));
+    [mix(secret, b"to responder"), mix(secret, b"to initiator")]
+}
+
+impl Handshakes for RecordingHandshakes {
+    fn message_len(&self) -> usize {
+        MESSAGE
+    }
+
+    fn initiate(
+        &self,
+        turn: u32,
+        context: &[u8],
+        message: &mut [u8],
+    ) -> Result<Box<dyn Initiator>, HandshakeError> {
+        let keys = self.keys();
+        let key = (turn as usize).checked_rem(keys.len());
+        let key = key.and_then(|at| keys.get(at).copied());
+        let key = key.ok_or(HandshakeError::Unavailable)?;
+        let ephemeral = self.ledger.ephemeral();
+        write(key, ephemeral, context, message);
+        Ok(Box::new(Half {
+            ledger: self.ledger.clone(),
+            key,
+            ephemeral,
+        }))
+    }
+
+    fn respond(
+        &self,
+        context: &[u8],
+        message: &[u8],
+    ) -> Result<Box<dyn Responder>, HandshakeError> {
+        let fits = |key| Some((key, read(key, context, message)?));
+        let (key, ephemeral) =
+            (self.keys().into_iter().find_map(fits)).ok_or(HandshakeError::WrongKey)?;
+        Ok(Box::new(Half {
+            ledger: self.ledger.clone(),
+            key,
+            ephemeral,
+        }))
+    }
+}
+
+/// A handshake whose first message was made or read.
+struct Half {
+    ledger: SealLedger,
+    key: u64,
+    /// The initiator's ephemeral.
+    ephemeral: u64,
+}
+
+impl Half {
+    fn keys(&self, seals: u64, opens: u64) -> ConnectionKeys {
+        let ledger = self.ledger.clone();
+        ConnectionKeys {
+            seal: Box::new(Sealer { ledger, key: seals }),
+            open: Box::new(Opener { key: opens }),
+        }
+    }
+}
+
+impl Initiator for Half {
+    fn finish(&mut self, context: &[u8], message: &[u8]) -> Result<ConnectionKeys, HandshakeError> {
+        let under = mix(self.key, &self.ephemeral.to_le_bytes());
+        let theirs = read(under, context, message).ok_or(HandshakeError::WrongKey)?;
+        let [seals, opens] = split(self.key, [self.ephemeral, theirs]);
+        Ok(self.keys(seals, opens))
+    }
+}
+
+impl Responder for Half {
+    fn answer(
+        self: Box<Self>,
+        context: &[u8],
+        message: &mut [u8],
+    ) -> Result<ConnectionKeys, HandshakeError> {
+        let ours = self.ledger.ephemeral();
+        self.ledger.with(|record| record.handshakes += 1);
+        let under = mix(self.key, &self.ephemeral.to_le_bytes());
+        write(under, ours, context, message);
+        let [opens, seals] = split(self.key, [self.ephemeral, ours]);
+        Ok(self.keys(seals, opens))
+    }
+}
+
+/// Changes `bytes` in place; a second call with the same key and number undoes it.
+fn crypt(key: u64, number: PacketNumber, bytes: &mut [u8]) {
+    let pad = mix(key, &number.to_le_bytes()).to_le_bytes();
+    bytes
+        .iter_mut()
+        .zip(pad.into_iter().cycle())
+        .for_each(|(byte, pad)| *byte ^= pad);
+}
+
+struct Sealer {
+    ledger: SealLedger,
+    key: u64,
+}
+
+impl Seal for Sealer {
+    fn seal(
+        &mut self,
+        number: PacketNumber,
+        header: &[u8; HEADER],
+        body: &[&[u8]],
+        sealed: &mut [u8],
+    ) {
+        self.ledger.seals(self.key, number);
+        let Some(len) = sealed.len().checked_sub(AEAD_TAG) else {
+            return;
+        };
+        let (text, end) = sealed.split_at_mut(len);
+        let bytes = body.iter().flat_map(|piece| piece.iter());
+        text.iter_mut()
+            .zip(bytes)
+            .for_each(|(to, byte)| *to = *byte);
+        crypt(self.key, number, text);
+        end.copy_from_slice(&tag(self.key, number, &[header, text]));
+    }
+
+    fn next(&self) -> Box<dyn Seal> {
+        self.ledger.with(|record| record.phases += 1);
+        Box::new(Self {
+            ledger: self.ledger.clone(),
+            key: mix(self.key, b"next"),
+        })
+    }
+}
+
+struct Opener {
+    key: u64,
+}
+
+impl Open for Opener {
+    fn open(
+        &self,
+        number: PacketNumber,
+        header: &[u8; HEADER],
+        body: &mut [u8],
+    ) -> Result<(), NotAuthentic> {
+        let len = body.len().checked_sub(AEAD_TAG).ok_or(NotAuthentic)?;
+        let (text, end) = body.split_at_mut(len);
+        if end != tag(self.key, number, &[header, text]) {
+            return Err(NotAuthentic);
+        }
+        crypt(self.key, number, text);
+        Ok(())
+    }
+
+    fn next(&self) -> Box<dyn Open> {
+        Box::new(Self {
+            key: mix(self.key, b"next"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: [u8; HEADER] = [7; HEADER];
+
+    /// Makes the keys of both ends of a connection.
+    fn ends(ledger: &SealLedger) -> (ConnectionKeys, ConnectionKeys) {
+        let makes = RecordingHandshakes::new(ledger.clone(), &[1, 2]);
+        let (mut first, mut second) = ([0; MESSAGE], [0; MESSAGE]);
+        let mut initiator = makes.initiate(1, b"init", &mut first).unwrap();
+        let responder = makes.respond(b"init", &first).unwrap();
+        let theirs = responder.answer(b"accept", &mut second).unwrap();
+        assert!(initiator.finish(b"other", &second).is_err());
+        (initiator.finish(b"accept", &second).unwrap(), theirs)
+    }
+
+    #[test]
+    fn what_one_end_seals_the_other_opens() {
+        let ledger = SealLedger::default();
+        let (mut ours, theirs) = ends(&ledger);
+        let mut sealed = [0; 5 + AEAD_TAG];
+        ours.seal.seal(3, &HEAD, &[b"ab", b"cde"], &mut sealed);
+        assert_ne!(sealed[..5], *b"abcde");
+        for (number, header) in [(4, HEAD), (3, [8; HEADER])] {
+            let mut copy = sealed;
+            assert!(theirs.open.open(number, &header, &mut copy).is_err());
+        }
+        let mut copy = sealed;
+        theirs.open.open(3, &HEAD, &mut copy).unwrap();
+        assert_eq!(copy[..5], *b"abcde");
+        let mut copy = sealed;
+        assert!(theirs.open.next().open(3, &HEAD, &mut copy).is_err());
+        ours.seal
+            .next()
+            .seal(3, &HEAD, &[], &mut sealed[..AEAD_TAG]);
+        let open = theirs.open.next();
+        open.open(3, &HEAD, &mut sealed[..AEAD_TAG]).unwrap();
+        assert_eq!((ledger.repeats(), ledger.phases()), (vec![], 1));
+    }
+
+    #[test]
+    fn other_keys_do_not_fit() {
+        let ledger = SealLedger::default();
+        let of = |key| RecordingHandshakes::new(ledger.clone(), &[key]);
+        let mut message = [0; MESSAGE];
+        of(1).initiate(0, b"init", &mut message).unwrap();
+        assert!(of(2).respond(b"init", &message).is_err());
+        assert!(of(1).respond(b"INIT", &message).is_err());
+        assert!(of(1).respond(b"init", &message).is_ok());
+    }
+
+    #[test]
+    fn a_second_use_is_recorded() {
+        let ledger = SealLedger::default();
+        let (mut ours, _) = ends(&ledger);
+        let mut sealed = [0; AEAD_TAG];
+        for number in [5, 6, 5] {
+            ours.seal.seal(number, &HEAD, &[], &mut sealed);
+        }
+        assert_eq!(ledger.repeats().len(), 1);
+        assert_eq!(ledger.packets(), 2);
+    }
+}
