@@ -240,7 +240,7 @@ impl World {
         let train: Vec<_> = wire.drain(..count).collect();
         let arrival = self.arrival(side);
         let engine = &mut self.sides[side].engine;
-        engine.handle_train(self.now, &arrival, segment, &train.concat());
+        engine.handle_train(self.now, &arrival, segment, &mut train.concat());
         train
             .into_iter()
             .for_each(|packet| self.remember(side, Some(packet)));
@@ -327,7 +327,7 @@ impl World {
         let arrival = self.arrival(side);
         self.sides[side]
             .engine
-            .handle_datagram(self.now, &arrival, packet);
+            .handle_datagram(self.now, &arrival, &mut packet.to_vec());
     }
 
     /// Time passes, and both drivers wake up when they have to.

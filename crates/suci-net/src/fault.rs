@@ -419,7 +419,7 @@ impl<B: Backend> Backend for Fault<B> {
         self.send_faulty(train)
     }
 
-    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> io::Result<usize> {
         self.flush()?;
         self.inner.recv(max, sink)
     }

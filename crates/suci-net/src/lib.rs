@@ -332,13 +332,14 @@ pub trait Backend: Send {
     /// means that the backend is unusable.
     fn send(&mut self, train: &Train<'_>) -> io::Result<SendOutcome>;
 
-    /// Drains: hands at most `max` datagrams to `sink`, as slices borrowed for the call. Those that
+    /// Drains: hands at most `max` datagrams to `sink`, as slices borrowed for the call, which may
+    /// change them (a sealed packet is decrypted in place). Those that
     /// the kernel joined come together ([`Meta::datagrams`]) and are never torn apart, so the last
     /// group may exceed `max`. Returns how many; 0 means that nothing is there. Never blocks.
     ///
     /// # Errors
     /// Only if the backend is unusable: reports of the network are counted and swallowed.
-    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize>;
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> io::Result<usize>;
 
     /// [`recv`](Self::recv) of one group that sleeps if nothing is there, for at most
     /// [`Capabilities::block_limit`], or until a signal. It is one system call, where waiting and
@@ -349,7 +350,10 @@ pub trait Backend: Send {
     ///
     /// # Errors
     /// As `recv`.
-    fn recv_blocking(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<Option<usize>> {
+    fn recv_blocking(
+        &mut self,
+        sink: &mut dyn FnMut(&Meta, &mut [u8]),
+    ) -> io::Result<Option<usize>> {
         let count = self.recv(1, sink)?;
         Ok((count > 0).then_some(count))
     }
@@ -409,11 +413,14 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
         (**self).send(train)
     }
 
-    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> io::Result<usize> {
         (**self).recv(max, sink)
     }
 
-    fn recv_blocking(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<Option<usize>> {
+    fn recv_blocking(
+        &mut self,
+        sink: &mut dyn FnMut(&Meta, &mut [u8]),
+    ) -> io::Result<Option<usize>> {
         (**self).recv_blocking(sink)
     }
 

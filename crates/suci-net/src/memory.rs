@@ -338,12 +338,12 @@ impl Backend for Memory {
         self.reports.pop()
     }
 
-    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> io::Result<usize> {
         self.counters.recv_calls += 1;
         // Numbered from 0 to one less than the inboxes there.
         self.place.inboxes[self.number].take(max, &mut self.taken);
         let count = self.taken.len();
-        for packet in self.taken.drain(..) {
+        for mut packet in self.taken.drain(..) {
             let arrived = packet.at.duration_since(UNIX_EPOCH).ok();
             sink(
                 &Meta {
@@ -353,7 +353,7 @@ impl Backend for Memory {
                     arrived,
                     segment: packet.bytes.len(),
                 },
-                &packet.bytes,
+                &mut packet.bytes,
             );
             self.counters.bytes_received += packet.bytes.len() as u64;
         }

@@ -196,13 +196,13 @@ impl Backend for UdpPortable {
         Ok(outcome)
     }
 
-    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> io::Result<usize> {
         let (mut count, mut errors) = (0, 0);
         while count < max && errors < MAX_RECV_ERRORS {
             self.counters.recv_calls += 1;
             match self.socket.recv_from(&mut self.slot) {
                 Ok((len, from)) => {
-                    let bytes = self.slot.get(..len).unwrap_or_default();
+                    let bytes = self.slot.get_mut(..len).unwrap_or_default();
                     let meta = Meta {
                         to: None,
                         from: unmapped(from),

@@ -556,7 +556,7 @@ fn recv_stops_at_its_limit_and_says_when_nothing_is_left() {
                     .unwrap()
                     .readable
             );
-            let mut sink = |_: &Meta, bytes: &[u8]| taken.extend_from_slice(bytes);
+            let mut sink = |_: &Meta, bytes: &mut [u8]| taken.extend_from_slice(bytes);
             counts.push(world.b.recv(max, &mut sink).unwrap());
         }
         assert_eq!(counts, [3, 1, 6], "{}", world.name);
@@ -596,7 +596,7 @@ fn a_receive_that_blocks_takes_one_group_and_tells_when_there_was_none() {
     for mut world in worlds() {
         let mut taken = Vec::new();
         let mut receive = |world: &mut World| {
-            let mut sink = |_: &Meta, bytes: &[u8]| taken.extend_from_slice(bytes);
+            let mut sink = |_: &Meta, bytes: &mut [u8]| taken.extend_from_slice(bytes);
             world.b.recv_blocking(&mut sink).unwrap()
         };
         let begun = Instant::now();

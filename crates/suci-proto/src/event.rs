@@ -297,6 +297,10 @@ pub enum RefusedReason {
     NoSocketCreditHere,
     /// This node has no memory for another session.
     NoMemoryHere,
+    /// The nodes have different cluster keys.
+    Key,
+    /// This node cannot make keys now: its library or the system's randomness failed.
+    NoKeysHere,
     /// Our incarnation or epoch was retired there.
     Stale,
     /// No common protocol version.
@@ -322,6 +326,7 @@ impl From<RefusedCode> for RefusedReason {
             RefusedCode::NoMemory => Self::NoMemory,
             RefusedCode::TooManyPeers => Self::TooManyPeers,
             RefusedCode::Unread => Self::Unread,
+            RefusedCode::Key => Self::Key,
             RefusedCode::Other(code) => Self::Other(code),
         }
     }
@@ -350,6 +355,13 @@ impl fmt::Display for RefusedReason {
                 "another node answers there: see that both ends name it alike in their books"
             }
             Self::Mode => "one side is sealed and the other plain: open both alike",
+            Self::Key => {
+                "it has another cluster key: give both the same key file, or copy the file that was \
+                 rotated last to the other"
+            }
+            Self::NoKeysHere => {
+                "this node cannot make keys now: see if the system gives random bytes"
+            }
             Self::NoSocketCredit => {
                 "its receive buffer has no room for another connection: raise its recv_buffer and \
                  net.core.rmem_max there, or wait until others have gone"

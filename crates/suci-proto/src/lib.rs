@@ -56,7 +56,7 @@ pub use counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
     CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, MemberState,
-    OptionsError, PeerError, RemoteInput, RouteQuery, SendError, TX_BUDGET, Undelivered,
+    OptionsError, PeerError, RemoteInput, Renewal, RouteQuery, SendError, TX_BUDGET, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,

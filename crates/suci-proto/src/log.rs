@@ -184,6 +184,12 @@ pub enum DropReason {
     OtherAddress,
     /// An ACCEPT of a session that is over.
     OldSession,
+    /// A sealed packet or an ACCEPT that was changed, forged, or is under another key.
+    NotAuthentic,
+    /// An ACCEPT of a plain node to a sealed one, or the reverse.
+    OtherMode,
+    /// An INIT that cannot be answered, because this node cannot make keys now.
+    NoKeys,
 }
 
 impl fmt::Display for DropReason {
@@ -203,6 +209,9 @@ impl fmt::Display for DropReason {
             Self::Unsolicited => "answers nothing that this node asked",
             Self::OtherAddress => "comes from another address than INIT went to",
             Self::OldSession => "belongs to a session that is over",
+            Self::NotAuthentic => "not authentic: changed, forged, or under another key",
+            Self::OtherMode => "one side is sealed, the other plain",
+            Self::NoKeys => "this node cannot make keys now",
         })
     }
 }

@@ -4,10 +4,14 @@
 //! which is referenced and not copied. All packets but the last have the same length, so that the
 //! kernel can cut the train itself (UDP_SEGMENT). A train lives until the socket has taken it: if
 //! the socket is full, the same train is sent later.
+//!
+//! A sealed train is encrypted once, when it is complete, from these pieces into one block, which is
+//! sent. A train that is sent again is not sealed again.
 
 use crate::event::Unreachable;
+use crate::security::{AEAD_TAG, Sealing};
 use crate::types::{Ecn, PacketNumber};
-use crate::wire::{Crc, HeaderTemplate, PLAIN_OVERHEAD, checksum};
+use crate::wire::{Crc, HeaderTemplate, PLAIN_OVERHEAD, checksum, tail};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 
@@ -28,11 +32,17 @@ impl From<SocketAddr> for Destination {
 /// One contiguous part of a packet's bytes.
 #[derive(Clone, Copy, Debug)]
 struct SourceRange {
-    /// 0: the head block; n: body n - 1.
+    /// 0: the head block; n: body n - 1; [`SEALED`]: the sealed block.
     source: u32,
     len: u32,
     start: usize,
 }
+
+/// The source of the bytes of a sealed train.
+const SEALED: u32 = u32::MAX;
+
+/// Pieces of a packet that are sealed without a list of their own: most have a head and a body.
+const FEW_PIECES: usize = 8;
 
 /// A packet of the train.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +89,11 @@ pub(crate) struct Train {
     pieces: Vec<SourceRange>,
     segments: Vec<Segment>,
     open: Option<OpenPacket>,
+    /// Bytes at the end of each packet that only sealing writes: 0 in plain trains.
+    tag: usize,
+    /// The packets of a sealed train. It keeps its length from train to train, since bytes beyond a
+    /// train mean nothing.
+    sealed: Vec<u8>,
     /// Segments already taken.
     sent: usize,
     copied: u64,
@@ -101,8 +116,15 @@ impl Train {
         self.pieces.clear();
         self.segments.clear();
         self.open = None;
+        self.tag = 0;
         self.sent = 0;
         self.copied = 0;
+    }
+
+    /// Keeps room for a tag at the end of each packet. [`seal`](Self::seal) must follow when the
+    /// train is complete.
+    pub(crate) const fn will_be_sealed(&mut self) {
+        self.tag = AEAD_TAG;
     }
 
     /// Marks all packets of the train.
@@ -116,7 +138,7 @@ impl Train {
         self.open = Some(OpenPacket {
             head_start,
             first_piece: self.pieces.len(),
-            len: 0,
+            len: self.tag,
             flushed: head_start,
         });
     }
@@ -194,16 +216,19 @@ impl Train {
 
     /// Closes the packet: fills its checksum in and counts it as a segment. Returns its length.
     ///
-    /// `header_only` leaves the rest of the packet to the UDP checksum.
+    /// `header_only` leaves the rest of the packet to the UDP checksum. A packet that will be sealed
+    /// has no checksum.
     pub(crate) fn finish_packet(&mut self, header_only: bool) -> usize {
         self.flush_head();
         let Some(open) = self.open.take() else {
             return 0;
         };
-        let value = self.checksum(open, header_only);
-        let field = open.head_start + CHECKSUM;
-        if let Some(target) = self.head.get_mut(field..field + 4) {
-            target.copy_from_slice(&value.to_le_bytes());
+        if self.tag == 0 {
+            let value = self.checksum(open, header_only);
+            let field = open.head_start + CHECKSUM;
+            if let Some(target) = self.head.get_mut(field..field + 4) {
+                target.copy_from_slice(&value.to_le_bytes());
+            }
         }
         self.segments.push(Segment {
             piece: open.first_piece as u32,
@@ -232,8 +257,8 @@ impl Train {
         let Some((like, body)) = self.newest().filter(|(h, _)| next.lead <= h.len as usize) else {
             return false;
         };
-        let Some(mut template) = HeaderTemplate::new(self.bytes_of(like), next.lead, next.offset)
-        else {
+        let (head, tag) = (self.bytes_of(like), self.tag);
+        let Some(mut template) = HeaderTemplate::new(head, next.lead, next.offset, tag > 0) else {
             return false;
         };
         let bytes = self.bodies.last().map(Bytes::as_ref).unwrap_or_default();
@@ -253,7 +278,7 @@ impl Train {
             }
             self.segments.push(Segment {
                 piece: self.pieces.len() as u32,
-                len: (head + next.len) as u32,
+                len: (head + next.len + tag) as u32,
             });
             self.pieces.push(SourceRange {
                 source: 0,
@@ -308,9 +333,77 @@ impl Train {
         let range = piece.start..piece.start + piece.len as usize;
         let source = match piece.source.checked_sub(1) {
             None => self.head.as_slice(),
-            Some(n) => self.bodies.get(n as usize).map_or(&[][..], |b| b.as_ref()),
+            Some(n) => match self.bodies.get(n as usize) {
+                Some(body) => body.as_ref(),
+                None => self.sealed.as_slice(),
+            },
         };
         source.get(range).unwrap_or_default()
+    }
+
+    /// Seals all packets of a train that [`will_be_sealed`](Self::will_be_sealed). Encrypting is the
+    /// only copy of their bytes.
+    pub(crate) fn seal(&mut self, sealing: &mut Sealing) {
+        if self.tag == 0 {
+            return;
+        }
+        let len = self.len();
+        let mut sealed = core::mem::take(&mut self.sealed);
+        if sealed.len() < len {
+            sealed.resize(len, 0);
+        }
+        let mut rest = sealed.get_mut(..len).unwrap_or_default();
+        for (at, segment) in self.segments.iter().enumerate() {
+            let behind = self.segments.get(at.saturating_add(1));
+            let end = behind.map_or(self.pieces.len(), |next| next.piece as usize);
+            let pieces = self.pieces.get(segment.piece as usize..end);
+            let Some(packet) = rest.split_off_mut(..segment.len as usize) else {
+                break;
+            };
+            self.seal_packet(pieces.unwrap_or_default(), packet, sealing);
+            if rest.is_empty() {
+                sealing.note_tail(tail(packet));
+            }
+        }
+        self.sealed = sealed;
+        self.send_sealed();
+    }
+
+    /// Seals the packet of these pieces into `sealed`.
+    fn seal_packet(&self, pieces: &[SourceRange], sealed: &mut [u8], sealing: &mut Sealing) {
+        let Some((first, bodies)) = pieces.split_first() else {
+            return;
+        };
+        let Some((header, head)) = self.bytes_of(*first).split_first_chunk() else {
+            return;
+        };
+        let mut few = [&[][..]; FEW_PIECES];
+        let slices = core::iter::once(head).chain(bodies.iter().map(|p| self.bytes_of(*p)));
+        match few.get_mut(..pieces.len()) {
+            Some(few) => {
+                few.iter_mut()
+                    .zip(slices)
+                    .for_each(|(to, slice)| *to = slice);
+                sealing.seal(header, few, sealed);
+            }
+            None => sealing.seal(header, &slices.collect::<Vec<_>>(), sealed),
+        }
+    }
+
+    /// Replaces the pieces by those of the sealed block, one for each packet.
+    fn send_sealed(&mut self) {
+        self.pieces.clear();
+        let mut start = 0;
+        for (at, segment) in self.segments.iter_mut().enumerate() {
+            segment.piece = at as u32;
+            self.pieces.push(SourceRange {
+                source: SEALED,
+                len: segment.len,
+                start,
+            });
+            start += segment.len as usize;
+        }
+        self.bodies.clear();
     }
 
     /// Ends the open packet and appends its bytes to `out` instead of making it a segment.
@@ -402,7 +495,11 @@ impl<'a> Transmit<'a> {
     /// Returns the most slices that [`slices`](Self::slices) yields.
     #[must_use]
     pub fn pieces(&self) -> usize {
-        self.pieces.len()
+        match self.train.tag {
+            0 => self.pieces.len(),
+            // The sealed block is one slice.
+            _ => 1,
+        }
     }
 
     /// Returns the bytes in order, in as few slices as possible. A segment's end need not fall on a

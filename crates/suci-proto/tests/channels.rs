@@ -112,13 +112,13 @@ impl Pair {
     }
 
     /// Runs a cycle of an engine with the packets that came.
-    fn turn(&mut self, side: usize, came: Vec<Vec<u8>>) {
+    fn turn(&mut self, side: usize, mut came: Vec<Vec<u8>>) {
         let mut out = Vec::new();
         let arrives = self.now + Duration::from_micros(20);
         let (received, finished) = self.with(side, |engine, now| {
             engine.begin_cycle(now);
             let (from, ecn, at) = (address(1 - side), Ecn::NotEct, now);
-            for packet in &came {
+            for packet in &mut came {
                 engine.handle_datagram(
                     now,
                     &Arrival {

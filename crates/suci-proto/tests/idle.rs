@@ -165,7 +165,7 @@ impl Net {
         self.messages += turn(spoke, self.now, |_, packet| out.push(packet));
         self.due.extend(spoke.next_timeout().map(|at| (at, slot)));
         let (from, at) = (address(NodeId(slot as u32 + 1)), self.now);
-        for packet in out {
+        for mut packet in out {
             self.hub(|hub, now| {
                 let ecn = Ecn::NotEct;
                 hub.handle_datagram(
@@ -176,7 +176,7 @@ impl Net {
                         at,
                         ecn,
                     },
-                    &packet,
+                    &mut packet,
                 );
             });
         }
@@ -186,7 +186,7 @@ impl Net {
     fn run(&mut self, span: Duration) {
         let end = self.now + span;
         loop {
-            while let Some((to, packet)) = self.flying.pop_front() {
+            while let Some((to, mut packet)) = self.flying.pop_front() {
                 let SocketAddr::V4(v4) = to else { continue };
                 let slot = (v4.ip().to_bits() & 0xff_ffff) as usize - 1;
                 let (from, at, ecn) = (address(HUB), self.now, Ecn::NotEct);
@@ -201,7 +201,7 @@ impl Net {
                                 at,
                                 ecn,
                             },
-                            &packet,
+                            &mut packet,
                         );
                     });
                 }

@@ -118,7 +118,7 @@ impl Spoke {
                 ecn: Ecn::NotEct,
             };
             self.engine
-                .handle_datagram(now, &arrival, &buffer[..length]);
+                .handle_datagram(now, &arrival, &mut buffer[..length]);
         }
         self.engine.handle_timeout(now);
         while let Some((_, message)) = self.engine.recv() {

@@ -212,7 +212,7 @@ impl Pair {
 
     /// Runs a driver cycle, unless nothing arrived and nothing is due.
     fn turn(&mut self, host: usize) {
-        let arrived = std::mem::take(&mut self.wires[host]);
+        let mut arrived = std::mem::take(&mut self.wires[host]);
         let (now, engine) = (self.now, &mut self.engines[host]);
         let is_due = |engine: &Engine| engine.next_timeout().is_some_and(|at| at <= now);
         if arrived.is_empty() && !is_due(engine) {
@@ -226,7 +226,7 @@ impl Pair {
         };
         let deferred = of(host, || {
             engine.begin_cycle(now);
-            for (segment, train) in &arrived {
+            for (segment, train) in &mut arrived {
                 engine.handle_train(now, &arrival, *segment, train);
             }
             if is_due(engine) {

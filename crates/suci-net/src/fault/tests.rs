@@ -396,7 +396,7 @@ impl Backend for Narrow {
         })
     }
 
-    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> io::Result<usize> {
         self.inner.recv(max, sink)
     }
 

@@ -175,7 +175,7 @@ fn byte_4_names_the_endpoint_of_a_group() {
     assert_eq!(from.send(&short).unwrap(), SendOutcome::Sent(1));
     for (place, endpoint) in group.iter_mut().enumerate() {
         let mut got = Vec::new();
-        let sink = &mut |_: &Meta, bytes: &[u8]| got.extend(bytes.get(4).copied());
+        let sink = &mut |_: &Meta, bytes: &mut [u8]| got.extend(bytes.get(4).copied());
         let count = endpoint.recv(1_000, sink).unwrap();
         let all: Vec<u8> = (0..=255).filter(|b| usize::from(*b) % 3 == place).collect();
         assert_eq!(got, all);

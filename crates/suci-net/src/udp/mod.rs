@@ -236,7 +236,11 @@ impl Udp {
         }
     }
 
-    fn recv_once(&mut self, empty: Empty, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<Got> {
+    fn recv_once(
+        &mut self,
+        empty: Empty,
+        sink: &mut dyn FnMut(&Meta, &mut [u8]),
+    ) -> io::Result<Got> {
         let mut from = RawAddr::empty();
         self.counters.recv_calls += 1;
         let fd = self.socket.as_fd();
@@ -309,7 +313,7 @@ impl Udp {
         &mut self,
         arrival: sys::Arrival,
         from: &RawAddr,
-        sink: &mut dyn FnMut(&Meta, &[u8]),
+        sink: &mut dyn FnMut(&Meta, &mut [u8]),
     ) -> usize {
         let said = cmsg::parse(
             self.control
@@ -317,7 +321,7 @@ impl Udp {
                 .get(..self.control.len)
                 .unwrap_or_default(),
         );
-        let held = self.slot.get(..arrival.len).unwrap_or(&self.slot);
+        let length = arrival.len.min(self.slot.len());
         let segment = said.segment.unwrap_or(arrival.len).max(1);
         let expected = match segment < arrival.len {
             true => arrival.len.div_ceil(segment),
@@ -336,18 +340,19 @@ impl Udp {
             segment,
         };
         // Only the last of a train may be short, and only if nothing was cut off behind it.
-        let (bytes, count) = if held.len() == arrival.len {
-            (held, expected)
+        let (length, count) = if length == arrival.len {
+            (length, expected)
         } else {
-            let count = held.len() / segment;
-            (held.get(..count * segment).unwrap_or_default(), count)
+            let count = length / segment;
+            (count * segment, count)
         };
+        let bytes = self.slot.get_mut(..length).unwrap_or_default();
         if count > 0 {
             sink(&meta, bytes);
         }
         self.counters.truncated += expected.saturating_sub(count) as u64;
         self.counters.datagrams_received += count as u64;
-        self.counters.bytes_received += bytes.len() as u64;
+        self.counters.bytes_received += length as u64;
         self.counters.trains_received += u64::from(expected > 1);
         count
     }
@@ -397,7 +402,7 @@ impl Backend for Udp {
         Ok(outcome)
     }
 
-    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> io::Result<usize> {
         let (mut count, mut errors) = (0, 0);
         if self.unread_reports {
             self.take_reports();
@@ -412,7 +417,10 @@ impl Backend for Udp {
         Ok(count)
     }
 
-    fn recv_blocking(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<Option<usize>> {
+    fn recv_blocking(
+        &mut self,
+        sink: &mut dyn FnMut(&Meta, &mut [u8]),
+    ) -> io::Result<Option<usize>> {
         Ok(match self.recv_once(Empty::Sleep, sink)? {
             Got::Datagrams(some) => Some(some),
             Got::Report => Some(0),

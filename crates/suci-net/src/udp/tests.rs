@@ -190,12 +190,12 @@ fn a_receive_that_blocks_takes_what_is_there_or_comes_and_ends_without_anything(
         "{limit:?}"
     );
     let calls = b.counters().recv_calls;
-    let mut nothing = |_: &Meta, _: &[u8]| panic!("nothing was sent");
+    let mut nothing = |_: &Meta, _: &mut [u8]| panic!("nothing was sent");
     assert_eq!(b.recv_blocking(&mut nothing).unwrap(), None);
     let text = [IoSlice::new(b"there")];
     let sent = a.send(&train(b.local_addr(), 5, &text)).unwrap();
     assert_eq!(sent, SendOutcome::Sent(1));
-    let mut there = |_: &Meta, bytes: &[u8]| assert_eq!(bytes, b"there");
+    let mut there = |_: &Meta, bytes: &mut [u8]| assert_eq!(bytes, b"there");
     assert_eq!(b.recv_blocking(&mut there).unwrap(), Some(1));
     let calls = b.counters().recv_calls - calls;
     assert_eq!((calls, b.counters().wait_calls), (2, 0));
@@ -205,7 +205,7 @@ fn a_receive_that_blocks_takes_what_is_there_or_comes_and_ends_without_anything(
         std::thread::sleep(3 * limit);
         a.send(&train(to, 5, &[IoSlice::new(b"later")]))
     });
-    let mut later = |_: &Meta, bytes: &[u8]| assert_eq!(bytes, b"later");
+    let mut later = |_: &Meta, bytes: &mut [u8]| assert_eq!(bytes, b"later");
     while b.recv_blocking(&mut later).unwrap().is_none() {}
     assert_eq!(sender.join().unwrap().unwrap(), SendOutcome::Sent(1));
 }
@@ -213,7 +213,7 @@ fn a_receive_that_blocks_takes_what_is_there_or_comes_and_ends_without_anything(
 /// A caller that takes such a thing for an empty socket believes that nothing waits behind it.
 #[test]
 fn a_receive_that_blocks_tells_what_it_does_not_hand_on_from_nothing() {
-    let mut nothing = |_: &Meta, _: &[u8]| panic!("nothing that could be handed on");
+    let mut nothing = |_: &Meta, _: &mut [u8]| panic!("nothing that could be handed on");
     let mut a = open(&UdpOptions::default());
     let mut narrow = open(&UdpOptions {
         recv_slot: 100,

@@ -2,6 +2,7 @@
 //! replaces.
 
 use super::Engine;
+use super::sealed::{Opened, write_message};
 use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
@@ -9,6 +10,7 @@ use crate::event::{LostCause, RefusedReason};
 use crate::handshake::{AttemptPhase, Backlog, Claim, InitRoom, Trust, Wait};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
+use crate::security::{ConnectionKeys, HandshakeError, Initiator, Security};
 use crate::time::Instant;
 use crate::transmit::Train;
 use crate::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
@@ -20,11 +22,13 @@ use std::net::SocketAddr;
 
 /// A packet that arrived: of the handshake, or the first one of a train.
 #[derive(Clone, Copy)]
-pub(super) struct ArrivedPacket<'a> {
-    pub(super) now: Instant,
-    pub(super) arrival: &'a Arrival,
-    pub(super) header: &'a Header,
-    pub(super) body: &'a [u8],
+pub(crate) struct ArrivedPacket<'a> {
+    pub(crate) now: Instant,
+    pub(crate) arrival: &'a Arrival,
+    pub(crate) header: &'a Header,
+    pub(crate) body: &'a [u8],
+    /// All bytes of a handshake packet.
+    pub(crate) datagram: &'a [u8],
 }
 
 /// The sender of a HELLO, as far as we know it.
@@ -125,9 +129,52 @@ pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
     })
 }
 
-/// Returns the INIT of an attempt, with frames that ride on it.
-pub(crate) fn init(shared: &Shared, number: u64, token: u64, init: &Init<'_>) -> Vec<u8> {
-    build(shared, PacketType::Init, number, token, |b| init.put(b))
+/// Returns the INIT of an attempt, with frames that ride on it or, in sealed mode, with message 1 of
+/// a handshake under the key that `turn` selects.
+///
+/// # Errors
+/// No message can be made now.
+pub(crate) fn init(
+    shared: &Shared,
+    number: u64,
+    token: u64,
+    turn: u32,
+    init: &mut Init<'_>,
+) -> Result<(Vec<u8>, Option<Box<dyn Initiator>>), HandshakeError> {
+    let Security::Sealed(makes) = &shared.config.security else {
+        let bytes = build(shared, PacketType::Init, number, token, |b| init.put(b));
+        return Ok((bytes, None));
+    };
+    let len = makes.message_len();
+    init.params.sealed = Some(vec![0; len]);
+    let mut bytes = build(shared, PacketType::Init, number, token, |b| init.put(b));
+    let initiator = write_message(&mut bytes, len, |context, message| {
+        makes.initiate(turn, context, message)
+    })?;
+    seal(&mut bytes);
+    Ok((bytes, Some(initiator)))
+}
+
+/// Returns the ACCEPT that answers an INIT with this token, and the keys of a sealed connection.
+fn accept(
+    shared: &Shared,
+    number: u64,
+    token: u64,
+    accept: &mut Accept,
+    opened: Opened,
+) -> Result<(Vec<u8>, Option<ConnectionKeys>), HandshakeError> {
+    let (Security::Sealed(makes), Some(responder)) = (&shared.config.security, opened) else {
+        let bytes = build(shared, PacketType::Accept, number, token, |b| accept.put(b));
+        return Ok((bytes, None));
+    };
+    let len = makes.message_len();
+    accept.params.sealed = Some(vec![0; len]);
+    let mut bytes = build(shared, PacketType::Accept, number, token, |b| accept.put(b));
+    let keys = write_message(&mut bytes, len, |context, message| {
+        responder.answer(context, message)
+    })?;
+    seal(&mut bytes);
+    Ok((bytes, Some(keys)))
 }
 
 /// Builds an UNKNOWN: a hint that `cause` belongs to no connection here.
@@ -165,6 +212,23 @@ impl Engine {
             self.shared.reply(arrival.origin(), bytes);
         } else {
             self.shared.reply_to_anyone(arrival.origin(), bytes);
+        }
+    }
+
+    /// Refuses an INIT of the other mode or under another key. If it came from where a known node
+    /// is, and this node has no connection with it, the program is told, too: neither side may get
+    /// further.
+    fn refuse_init(&mut self, packet: &ArrivedPacket<'_>, init: &Init<'_>, code: RefusedCode) {
+        self.shared.counters.handshake_rejected += 1;
+        self.turn_away(packet, init.target, code, Trust::Stranger);
+        let from = packet.arrival.from;
+        let Some(key) = self.peer_key(NodeId(packet.header.index)) else {
+            return;
+        };
+        let expected = |peer: &Peer| peer.connection.is_none() && peer.may_be_at(from);
+        if self.peers.get(key).is_some_and(expected) {
+            let reason = RefusedReason::from(code);
+            self.update(key, |peer, shared| peer.tell_refused(reason, shared));
         }
     }
 
@@ -450,6 +514,10 @@ impl Engine {
         if let Some(code) = self.entry_refusal(now, arrival.from, node, init.target) {
             return self.turn_away(packet, init.target, code, Trust::Stranger);
         }
+        let opened = match self.open_init(&init, packet.datagram) {
+            Ok(opened) => opened,
+            Err(code) => return self.refuse_init(packet, &init, code),
+        };
         let key = match self.peer_key(node) {
             Some(key) => key,
             None => self.insert_stranger(now, node, arrival.from.ip()),
@@ -457,7 +525,7 @@ impl Engine {
         // If strangers may connect, removed nodes may, too.
         self.removed.remove(&node);
         self.expect_newcomers(now);
-        match self.admit(key, packet, &init, made) {
+        match self.admit(key, packet, &init, made, opened) {
             Ok(()) if trust == Trust::Stranger => self.shared.admission_queue.leave(None),
             Ok(()) => {}
             Err(NoEntry::Ignored(reason)) => self.reject(packet, reason),
@@ -481,6 +549,7 @@ impl Engine {
         packet: &ArrivedPacket<'_>,
         init: &Init<'_>,
         made: Instant,
+        opened: Opened,
     ) -> Result<(), NoEntry> {
         let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
         let Some(peer) = self.peers.get_mut(key) else {
@@ -522,7 +591,7 @@ impl Engine {
         if stranger && self.shared.shares.room_for_strangers() == 0 {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
-        Self::let_in(peer, packet, init, made, &mut self.shared)
+        Self::let_in(peer, packet, init, made, opened, &mut self.shared)
     }
 
     /// Makes the connection, answers with ACCEPT and takes the data that came with INIT.
@@ -531,6 +600,7 @@ impl Engine {
         packet: &ArrivedPacket<'_>,
         init: &Init<'_>,
         made: Instant,
+        opened: Opened,
         shared: &mut Shared,
     ) -> Result<(), NoEntry> {
         let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
@@ -550,7 +620,7 @@ impl Engine {
         let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
         let local = peer.new_end(shared);
         let first = beginning.numbers.first();
-        let accept = Accept {
+        let mut answer = Accept {
             target: peer.node,
             incarnation: shared.identity.incarnation,
             peer_incarnation: init.incarnation,
@@ -560,9 +630,12 @@ impl Engine {
             grant: peer.first_grant(&mut beginning),
             params: peer.params(beginning.max_datagram, shared),
         };
-        let bytes = build(shared, PacketType::Accept, first, header.tag, |b| {
-            accept.put(b)
-        });
+        let Ok((bytes, keys)) = accept(shared, first, header.tag, &mut answer, opened) else {
+            // The initiator repeats its INIT.
+            shared.free_index(local.index);
+            shared.shares.release(&mut beginning.grant);
+            return Err(NoEntry::Ignored(DropReason::NoKeys));
+        };
         peer.newest_cookie = Some(made);
         peer.accepted = Some(Box::new(Accepted {
             token: header.tag,
@@ -582,6 +655,7 @@ impl Engine {
             answered: made,
             first: header.number,
             address: arrival.origin(),
+            keys,
         };
         peer.connect(now, agreement, beginning, shared);
         if same_epoch && !init.ride.is_empty() {
@@ -593,7 +667,7 @@ impl Engine {
 
     /// Handles ACCEPT: the connection is made.
     pub(super) fn on_accept(&mut self, packet: &ArrivedPacket<'_>) {
-        let (now, arrival, header, body) = (packet.now, packet.arrival, packet.header, packet.body);
+        let (header, body) = (packet.header, packet.body);
         let (Ok(accept), Some(key)) = (Accept::read(body), self.active_key(header)) else {
             return self.reject(packet, DropReason::Unsolicited);
         };
@@ -601,7 +675,7 @@ impl Engine {
             && accept.peer_incarnation == self.shared.identity.incarnation;
         let shared = &mut self.shared;
         let taken = match self.peers.get_mut(key).filter(|_| ours) {
-            Some(peer) => peer.on_accept(now, arrival.from, header, &accept, shared),
+            Some(peer) => peer.on_accept(packet, &accept, shared),
             None => Err(DropReason::Unsolicited),
         };
         match taken {
@@ -620,6 +694,8 @@ impl Engine {
             return self.reject(packet, DropReason::Unsolicited);
         };
         let key = peer.key;
+        // While keys are rotated, the present connection goes on until another key fits.
+        let is_rotating = refused.code == RefusedCode::Key && peer.connection.is_some();
         if !peer.on_refused(now, header.tag, refused.code, &mut self.shared) {
             return self.reject(packet, DropReason::Unsolicited);
         }
@@ -628,8 +704,10 @@ impl Engine {
         if reason.is_for_now() {
             peer.put_off(now);
         }
-        peer.life.note_cause(LostCause::Refused(reason));
-        peer.tell_refused(reason, &mut self.shared);
+        if !is_rotating {
+            peer.life.note_cause(LostCause::Refused(reason));
+            peer.tell_refused(reason, &mut self.shared);
+        }
         self.touch(key);
     }
 

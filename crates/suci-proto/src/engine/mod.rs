@@ -21,6 +21,7 @@ mod memory;
 mod paths;
 mod peers;
 mod recv;
+mod sealed;
 mod shared;
 mod steering;
 mod strangers;
@@ -36,13 +37,15 @@ pub use layers::RemoteInput;
 pub use lease::Lease;
 pub use links::OptionsError;
 pub use paths::RouteQuery;
+pub use sealed::Renewal;
 pub use shared::Identity;
 pub use unreachable::Undelivered;
 pub use verbs::{IncomingError, PeerError, SendError};
 
-pub(crate) use handshake::init as init_packet;
+pub(crate) use handshake::{ArrivedPacket, init as init_packet};
 pub(crate) use memory::Promise;
 pub(crate) use paths::Paths;
+pub(crate) use sealed::finish_handshake;
 pub(crate) use shared::Shared;
 
 use crate::addresses::Addresses;
@@ -61,7 +64,6 @@ use crate::transmit::{Train, Transmit, TransmitResult};
 use crate::types::{ChannelId, NodeId};
 use crate::waits::WaitReason;
 use crate::wire::{self, ContiguousPackets, PacketType};
-use handshake::ArrivedPacket;
 use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -303,20 +305,30 @@ impl Engine {
     // ---- handlers
 
     /// Takes one datagram. An invalid datagram is counted or, if an authentic peer is at fault,
-    /// ends that peer's session; it is never an error of ours.
-    pub fn handle_datagram(&mut self, now: Instant, arrival: &Arrival, bytes: &[u8]) {
+    /// ends that peer's session; it is never an error of ours. Sealed packets are decrypted in
+    /// `bytes`.
+    pub fn handle_datagram(&mut self, now: Instant, arrival: &Arrival, bytes: &mut [u8]) {
         self.handle_train(now, arrival, bytes.len(), bytes);
     }
 
     /// Takes datagrams of one sender that arrived together. Each has `segment` bytes; the last one
     /// may be shorter. The effect is that of one [`handle_datagram`](Self::handle_datagram) for
     /// each, but datagrams that carry messages take less time.
-    pub fn handle_train(&mut self, now: Instant, arrival: &Arrival, segment: usize, bytes: &[u8]) {
+    pub fn handle_train(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        segment: usize,
+        bytes: &mut [u8],
+    ) {
         let segment = segment.max(1);
         let datagrams = bytes.len().div_ceil(segment).max(1);
         self.shared.counters.datagrams_in += datagrams as u64;
         self.shared.counters.bytes_in += bytes.len() as u64;
-        let mut rest = bytes;
+        if self.shared.config.security.is_sealed() {
+            return self.take_sealed_train(now, arrival, segment, bytes);
+        }
+        let mut rest = &*bytes;
         loop {
             let (datagram, behind) = rest.split_at(segment.min(rest.len()));
             rest = self.take_first(now, arrival, datagram, behind);
@@ -347,6 +359,7 @@ impl Engine {
             arrival,
             header: &header,
             body,
+            datagram,
         };
         match header.kind {
             PacketType::Data => {
@@ -375,7 +388,12 @@ impl Engine {
         let Some((key, peer)) = addressed else {
             let end = End { index, tag };
             let early = key.is_some_and(|key| self.on_early_data(now, key, end, header.number));
-            self.hint_unknown(packet, early);
+            self.shared.counters.unknown_connection += 1;
+            let reason = match early {
+                true => DropReason::BeforeAccept,
+                false => DropReason::UnknownConnection,
+            };
+            self.hint_unknown(packet, reason);
             return;
         };
         peer.release_previous(&mut self.shared);
@@ -396,20 +414,15 @@ impl Engine {
         self.touch(key);
     }
 
-    /// Sends UNKNOWN to the sender of a packet for an unknown connection, at a bounded rate. Sends
-    /// nothing if the packet is `early`: the connection is known once ACCEPT comes.
-    fn hint_unknown(&mut self, packet: &ArrivedPacket<'_>, early: bool) {
-        self.shared.counters.unknown_connection += 1;
-        let reason = match early {
-            true => DropReason::BeforeAccept,
-            false => DropReason::UnknownConnection,
-        };
+    /// Logs the drop of a packet of no connection, and sends UNKNOWN to its sender, at a bounded rate.
+    /// Sends nothing if the packet came before ACCEPT, after which its connection is known.
+    fn hint_unknown(&mut self, packet: &ArrivedPacket<'_>, reason: DropReason) {
         self.log_dropped(packet, reason);
         let second = packet.now.as_nanos() / 1_000_000_000;
         if self.hints.0 != second {
             self.hints = (second, 0);
         }
-        if self.hints.1 < HINTS_PER_SECOND && !early {
+        if self.hints.1 < HINTS_PER_SECOND && reason != DropReason::BeforeAccept {
             self.hints.1 += 1;
             self.shared.counters.unknown_sent += 1;
             let bytes = handshake::unknown(&self.shared, packet.header);

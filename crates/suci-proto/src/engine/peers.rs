@@ -89,6 +89,13 @@ impl Peers {
         (expected == end).then(|| self.get_mut(key)).flatten()
     }
 
+    /// Returns the peer as it is, if its connection is sealed and has this local index.
+    pub(super) fn sealed(&self, key: usize, index: u32) -> Option<&Peer> {
+        let connection = self.get(key)?.connection.as_ref()?;
+        let addressed = connection.local.index == index && connection.sealing.is_some();
+        addressed.then(|| self.get(key)).flatten()
+    }
+
     /// Returns the peer, if it is active.
     #[inline]
     pub(super) fn active(&self, key: usize) -> Option<&Peer> {

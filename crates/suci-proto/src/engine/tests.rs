@@ -202,7 +202,7 @@ impl World {
             at: self.now,
         };
         if let Some(engine) = self.engines.get_mut(packet.to) {
-            engine.handle_datagram(self.now, &arrival, &packet.bytes);
+            engine.handle_datagram(self.now, &arrival, &mut packet.bytes.clone());
             engine.audit(self.now).unwrap();
         }
     }

@@ -19,11 +19,15 @@ use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
 use crate::recovery::{SentFrame, SentKind};
+use crate::security::{Readiness, Sealing};
 use crate::time::{Duration, Instant, nanos};
-use crate::transmit::Train;
+use crate::transmit::{Destination, Train};
 use crate::types::{Ecn, PacketNumber};
 use crate::waits::WaitReason;
-use crate::wire::{CrcScope, Header, Mode, PLAIN_OVERHEAD, PacketType, put_header};
+use crate::wire::{
+    CrcScope, HEADER, Header, Mode, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, SealedHeader,
+    put_header,
+};
 use core::ops::RangeInclusive;
 pub(super) use data::write_data;
 
@@ -124,6 +128,11 @@ impl Peer {
         shared: &mut Shared,
     ) -> Built {
         let mut built = self.build_train(now, max_segments, outranked, train, shared);
+        if let Some(connection) = &mut self.connection
+            && let Some(sealing) = &mut connection.sealing
+        {
+            train.seal(sealing);
+        }
         let over = |connection: &Connection| connection.grant.is_over();
         if self.connection.as_deref().is_some_and(over) && self.lingering.is_none() {
             match built {
@@ -161,6 +170,7 @@ impl Peer {
         self.life.set_waiting(now, waiting);
         if let Some(mut connected) = self.connected() {
             connected.connection.control_at = None;
+            connected.connection.prepare_keys(now);
             if connected.build_path_validation(now, train, shared)
                 || connected.build_path_probe(now, train, shared)
             {
@@ -242,7 +252,7 @@ impl Connected<'_> {
         connection.paced_until = None;
         connection.capped_until = None;
         connection.reserve = 0;
-        train.begin(connection.destination(), Ecn::NotEct);
+        connection.begin_train(connection.destination(), Ecn::NotEct, train);
     }
 
     /// Fills `train` with as many packets of one size as may be sent. Returns true if nothing is
@@ -449,7 +459,8 @@ impl Connected<'_> {
         }
         // A PING that was to accompany messages is not sent without them.
         let lone_ping = permit.data && !contents.data && !ping_due;
-        let least = PLAIN_OVERHEAD + if lone_ping { PING } else { 0 };
+        let overhead = self.connection.overhead();
+        let least = overhead + if lone_ping { PING } else { 0 };
         let empty = train.packet_len() <= least;
         let len = if empty {
             train.abort_packet();
@@ -466,7 +477,7 @@ impl Connected<'_> {
             }
             let numbers = permit.number..=permit.number;
             self.record(now, numbers, len, contents, &frames, shared);
-            contents.messages_only = before_messages == PLAIN_OVERHEAD && !contents.leaves_some;
+            contents.messages_only = before_messages == overhead && !contents.leaves_some;
             #[cfg(test)]
             {
                 contents.messages_only &= !shared.one_by_one;
@@ -557,12 +568,56 @@ impl Connected<'_> {
 }
 
 impl Connection {
+    /// Returns the bytes of each packet beside its frames.
+    #[inline]
+    pub(super) fn overhead(&self) -> usize {
+        match self.sealing {
+            None => PLAIN_OVERHEAD,
+            Some(_) => SEALED_OVERHEAD,
+        }
+    }
+
+    /// Begins a train of this connection's packets.
+    fn begin_train(&self, to: Destination, ecn: Ecn, train: &mut Train) {
+        train.begin(to, ecn);
+        if self.sealing.is_some() {
+            train.will_be_sealed();
+        }
+    }
+
+    /// Chooses the key of the next train, and stops sending if none may be used: the connection is
+    /// then replaced.
+    fn prepare_keys(&mut self, now: Instant) {
+        let (Some(sealing), Some(number)) = (&mut self.sealing, self.numbers.peek()) else {
+            return;
+        };
+        match sealing.prepare(now, number, limits::MAX_SEGMENTS) {
+            Readiness::Ready => {}
+            Readiness::Begins => self.pending.ping = true,
+            Readiness::UsedUp => self.numbers.use_up(),
+        }
+    }
+
     fn write_header(&self, number: PacketNumber, train: &mut Train, shared: &Shared) {
+        if let Some(sealing) = &self.sealing {
+            let header = self.sealed_header(number, sealing);
+            return train.head().extend_from_slice(&header);
+        }
         let scope = match shared.config.payload_checksum {
             true => CrcScope::Datagram,
             false => CrcScope::Header,
         };
         put_header(train.head(), &self.header(number, scope));
+    }
+
+    fn sealed_header(&self, number: PacketNumber, sealing: &Sealing) -> [u8; HEADER] {
+        let (index, phase) = (self.remote.index, sealing.phase());
+        SealedHeader {
+            index,
+            number,
+            phase,
+        }
+        .bytes()
     }
 
     fn header(&self, number: PacketNumber, scope: CrcScope) -> Header {

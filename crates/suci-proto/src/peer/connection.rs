@@ -16,6 +16,7 @@ use crate::log::{Log, LogRecord};
 use crate::pacer::Pacer;
 use crate::pmtu::PathMtu;
 use crate::recovery::Recovery;
+use crate::security::{ConnectionKeys, Sealing};
 use crate::steer::Decision;
 use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
@@ -89,6 +90,11 @@ impl Numbers {
         self.skip_at.saturating_sub(self.next).saturating_sub(1)
     }
 
+    /// Uses no number any more: the connection is replaced.
+    pub(crate) fn use_up(&mut self) {
+        self.next = PacketNumber::MAX;
+    }
+
     /// Plans to skip the number after the next `count`.
     #[cfg(test)]
     pub(crate) fn skip_after(&mut self, count: u64) {
@@ -125,6 +131,8 @@ pub(crate) struct Agreement {
     pub(crate) first: PacketNumber,
     /// The peer's address, and the address of this host that it called.
     pub(crate) address: Destination,
+    /// The keys of a sealed connection.
+    pub(crate) keys: Option<ConnectionKeys>,
 }
 
 /// How long our acknowledgements wait for a packet that carries them.
@@ -141,6 +149,8 @@ pub(crate) struct AckSettings {
 pub(crate) struct Connection {
     pub(crate) local: End,
     pub(crate) remote: End,
+    /// The keys; `None` in plain mode.
+    pub(crate) sealing: Option<Box<Sealing>>,
     pub(crate) params: Params,
     pub(crate) path: Path,
     pub(crate) mtu: PathMtu,
@@ -258,6 +268,7 @@ impl Connection {
             answered,
             first,
             address,
+            keys,
         } = agreement;
         let grant_of_peer = grant;
         let Beginning {
@@ -276,6 +287,7 @@ impl Connection {
         let mut connection = Self {
             local,
             remote,
+            sealing: keys.map(|keys| Box::new(Sealing::new(keys))),
             path: Path::new(address),
             congestion: controller.make(size),
             pacer: Pacer::new(now, size),

@@ -4,16 +4,18 @@ use super::Peer;
 use super::begin::channels_beside;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
 use crate::credit::DrainedKind;
-use crate::engine::{Promise, Shared, init_packet};
+use crate::engine::{ArrivedPacket, Promise, Shared, finish_handshake, init_packet};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::handshake::{AttemptPhase, Opening};
 use crate::limits::COOKIE_LIFETIME;
 use crate::log::{DropReason, LogRecord};
 use crate::recovery::Sink;
+use crate::security::{ConnectionKeys, Initiator, Security};
 use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
 use crate::types::{Epoch, Incarnation, NodeId, PacketNumber};
-use crate::wire::{self, Header, Init, RefusedCode};
+use crate::wire::{self, Header, Init, Params, RefusedCode};
+use core::fmt;
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 
@@ -29,6 +31,8 @@ pub(crate) struct Attempt {
     cookie: Option<(wire::Cookie, Instant)>,
     /// The offer of our INIT, once INIT is made.
     offer: Option<Offer>,
+    /// Number of handshakes in a row that the peer refused because its key is another one.
+    key_turn: u32,
 }
 
 /// The content of our INIT.
@@ -43,6 +47,17 @@ struct Offer {
     /// on.
     promise: Option<Promise>,
     sent_at: Instant,
+    handshake: Handshake,
+}
+
+/// The state of a handshake after message 1; `None` in plain mode.
+struct Handshake(Option<Box<dyn Initiator>>);
+
+/// Leaves the keys out.
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handshake")
+    }
 }
 
 /// An accepted INIT of the peer: the answer to it and to its repetitions.
@@ -70,6 +85,7 @@ impl Attempt {
             address_index: 0,
             cookie: None,
             offer: None,
+            key_turn: 0,
         }
     }
 
@@ -112,6 +128,12 @@ impl Peer {
     pub(crate) fn offers(&self, end: End) -> bool {
         let offer = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
         offer.is_some_and(|offer| offer.local == end)
+    }
+
+    /// As [`offers`](Self::offers), of sealed packets, which have no tag.
+    pub(crate) fn offers_index(&self, index: u32) -> bool {
+        let offer = self.attempt.as_ref().and_then(|a| a.offer.as_ref());
+        offer.is_some_and(|offer| offer.local.index == index)
     }
 
     /// Handles the packet `number` of the connection that our INIT offers, which came before
@@ -178,7 +200,14 @@ impl Peer {
             | RefusedCode::Version => attempt.address_index + 1,
             _ => attempt.address_index,
         };
+        let key_turn = match code {
+            RefusedCode::Key => attempt.key_turn.wrapping_add(1),
+            _ => 0,
+        };
         self.try_later(now, address_index, shared);
+        if let Some(attempt) = &mut self.attempt {
+            attempt.key_turn = key_turn;
+        }
         // Other refusals may answer a repeated HELLO of the attempt, whose INIT may still be
         // accepted.
         if code == RefusedCode::DuplicateNode
@@ -208,12 +237,23 @@ impl Peer {
         }
     }
 
-    fn discard(&mut self, mut offer: Offer, shared: &mut Shared) {
+    fn discard(&mut self, offer: Offer, shared: &mut Shared) {
+        self.put_back(offer.local, offer.beginning, offer.promise, shared);
+    }
+
+    /// Gives back what an INIT took, and requeues the data on it.
+    fn put_back(
+        &mut self,
+        local: End,
+        mut beginning: Beginning,
+        promise: Option<Promise>,
+        shared: &mut Shared,
+    ) {
         let mut ride = Ride { peer: self };
-        offer.beginning.recovery.drop_all(&mut ride);
-        shared.free_index(offer.local.index);
-        shared.shares.release(&mut offer.beginning.grant);
-        shared.memory.release(offer.promise.unwrap_or_default());
+        beginning.recovery.drop_all(&mut ride);
+        shared.free_index(local.index);
+        shared.shares.release(&mut beginning.grant);
+        shared.memory.release(promise.unwrap_or_default());
     }
 
     /// Handles COOKIE from `from`: makes INIT due.
@@ -299,7 +339,11 @@ impl Peer {
             params.max_channels = channels_beside(*window);
         }
         let grant = self.first_grant(&mut beginning);
-        let ride = self.ride(now, cookie.incarnation, &mut beginning);
+        // Message 1 of a handshake has no forward secrecy, and anybody can replay it: nothing rides.
+        let ride = match shared.config.security {
+            Security::Plain => self.ride(now, cookie.incarnation, &mut beginning),
+            Security::Sealed(_) => Vec::new(),
+        };
         if !ride.is_empty() {
             self.session.ride_to(cookie.incarnation, epoch, now);
         }
@@ -307,7 +351,7 @@ impl Peer {
             return false;
         };
         let first = beginning.numbers.first();
-        let init = Init {
+        let mut init = Init {
             target: self.node,
             incarnation: shared.identity.incarnation,
             peer_incarnation: cookie.incarnation,
@@ -319,7 +363,16 @@ impl Peer {
             params,
             ride: &ride,
         };
-        let bytes = init_packet(shared, first, attempt.opening.token(), &init);
+        let (token, turn) = (attempt.opening.token(), attempt.key_turn);
+        let made = init_packet(shared, first, token, turn, &mut init);
+        let (bytes, handshake) = match made {
+            Ok((bytes, initiator)) => (bytes, Handshake(initiator)),
+            Err(_) => {
+                self.put_back(local, beginning, promise, shared);
+                self.postpone(now, RefusedCode::Key, shared);
+                return false;
+            }
+        };
         if let Some(round_trip) = attempt.opening.cookie_came(now, bytes) {
             beginning.recovery.set_initial_rtt(round_trip);
         }
@@ -333,6 +386,7 @@ impl Peer {
             epoch,
             promise,
             sent_at: now,
+            handshake,
         });
         true
     }
@@ -346,6 +400,7 @@ impl Peer {
         self.put_off(now);
         let reason = match code {
             RefusedCode::NoMemory => RefusedReason::NoMemoryHere,
+            RefusedCode::Key => RefusedReason::NoKeysHere,
             _ => RefusedReason::NoSocketCreditHere,
         };
         self.log_refused(now, reason, shared);
@@ -562,16 +617,31 @@ impl Peer {
         }
     }
 
+    /// Reads the handshake message of an ACCEPT that answers our INIT. An error if it is not
+    /// authentic, or of the other mode.
+    fn finish_handshake(
+        &mut self,
+        params: &Params,
+        datagram: &[u8],
+    ) -> Result<Option<ConnectionKeys>, DropReason> {
+        let offer = self.attempt.as_mut().and_then(|a| a.offer.as_mut());
+        let Handshake(initiator) = &mut offer.ok_or(DropReason::Unsolicited)?.handshake;
+        match initiator {
+            None => finish_handshake(None, params, datagram),
+            Some(initiator) => finish_handshake(Some(&mut **initiator), params, datagram),
+        }
+    }
+
     /// Handles ACCEPT. An error if it does not fit our INIT.
     pub(crate) fn on_accept(
         &mut self,
-        now: Instant,
-        from: SocketAddr,
-        header: &Header,
+        packet: &ArrivedPacket<'_>,
         accept: &wire::Accept,
         shared: &mut Shared,
     ) -> Result<(), DropReason> {
+        let (now, from, header) = (packet.now, packet.arrival.from, packet.header);
         let made = self.made_init_for(from, header, accept)?;
+        let keys = self.finish_handshake(&accept.params, packet.datagram)?;
         shared.log.add(now, || LogRecord::Received {
             packet: header.kind,
             peer: self.node,
@@ -626,6 +696,7 @@ impl Peer {
             answered: sent_at,
             first: header.number,
             address: from.into(),
+            keys,
         };
         self.connect(now, agreement, beginning, shared);
         Ok(())
@@ -662,11 +733,13 @@ impl Peer {
         self.open(now, token);
     }
 
-    /// Returns true if packets that carry `tag` belong to the connection in use.
+    /// Returns true if packets that carry `tag` belong to the connection in use. In sealed mode,
+    /// `tag` is the end of a packet.
     pub(crate) fn is_current_tag(&self, tag: u64) -> bool {
-        self.connection
-            .as_ref()
-            .is_some_and(|c| c.remote.tag == tag)
+        self.connection.as_ref().is_some_and(|c| match &c.sealing {
+            None => c.remote.tag == tag,
+            Some(sealing) => sealing.sent_lately(tag),
+        })
     }
 }
 

@@ -93,7 +93,7 @@ impl Peer {
                 .heard_from(arrival.from, || shared.random(), now);
         }
         let elsewhere = !connection.path.leads_to(&arrival.from);
-        let most = connection.longest(number);
+        let (most, overhead) = (connection.longest(number), connection.overhead());
         let mut effects = Effects {
             elsewhere: elsewhere.then_some(arrival.from),
             arrived: arrival.at,
@@ -104,7 +104,7 @@ impl Peer {
         let payload = packets.payload();
         let waiting = packets.rest().len();
         // The packets that follow are as long as the first, or shorter.
-        let outcome = match payload.len() + wire::PLAIN_OVERHEAD > most {
+        let outcome = match payload.len() + overhead > most {
             true => Err(ProtocolError::Limit("a datagram longer than agreed")),
             false => self.take_frames(now, number, payload, &mut effects, shared),
         };
@@ -112,7 +112,7 @@ impl Peer {
             self.session.inbox.on_contiguous(packets);
         }
         let numbers = number..=packets.number();
-        let bytes = payload.len() + wire::PLAIN_OVERHEAD + waiting - packets.rest().len();
+        let bytes = payload.len() + overhead + waiting - packets.rest().len();
         self.note_received(now, arrival, numbers, bytes, &effects, shared);
         match outcome {
             Err(error) => self.fail(now, error, shared),
@@ -303,6 +303,11 @@ impl Peer {
         effects.close_acked |= fate.close_acked;
         effects.emptied |= waited && self.session.outbox.is_empty();
         effects.acked |= summary.newly_acked_bytes > 0;
+        if let Some(sealing) = &mut connection.sealing
+            && let Some(range) = ack.ranges().next()
+        {
+            sealing.on_acked(*range.end());
+        }
         connection.on_ack_summary(now, in_flight, &summary, shared);
         let round_trip = connection.recovery.rtt().min();
         self.session.outbox.set_round_trip(round_trip);

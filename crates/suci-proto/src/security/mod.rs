@@ -15,8 +15,10 @@
 //! Messages are never made twice: a repeated INIT or ACCEPT repeats the bytes. Dropping a value of
 //! these traits must erase its keys. `Debug` output must not show any.
 
+mod phases;
 mod recording;
 
+pub(crate) use phases::{Readiness, Sealing};
 #[doc(hidden)]
 pub use recording::{RecordingHandshakes, SealLedger};
 

@@ -7,8 +7,9 @@ use super::crc;
 use super::frag::Frag;
 use super::frame::kind::FRAG;
 use super::frame::{PacketPart, frames};
-use super::header::{CHECKSUM, NUMBER, PLAIN_OVERHEAD, TAGGED};
+use super::header::{CHECKSUM, HEADER, NUMBER, PLAIN_OVERHEAD, TAGGED};
 use super::reader::Reader;
+use crate::security::AEAD_TAG;
 use crate::types::{ChannelId, MessageNumber, PacketNumber};
 use core::ops::Range;
 
@@ -32,6 +33,8 @@ pub(crate) struct ContiguousPackets<'a> {
     next: Option<Continuation>,
     /// Datagrams not taken yet.
     rest: &'a [u8],
+    /// The packets were sealed. All of them were opened in place, so all are authentic.
+    sealed: bool,
 }
 
 /// Reads a piece of a message, neither its first nor its last, that fills all of `payload`.
@@ -68,7 +71,17 @@ impl<'a> ContiguousPackets<'a> {
     /// Starts from `packet`, which is authentic and has the number `number`. All datagrams in
     /// `rest` but the last are as long as it.
     pub(crate) fn new(number: PacketNumber, packet: &'a [u8], rest: &'a [u8]) -> Self {
-        let payload = packet.get(PLAIN_OVERHEAD..).unwrap_or_default();
+        Self::like(number, packet, rest, false)
+    }
+
+    /// Starts from `packet`, which was sealed. It and all of `rest` were opened in place.
+    pub(crate) fn opened(number: PacketNumber, packet: &'a [u8], rest: &'a [u8]) -> Self {
+        Self::like(number, packet, rest, true)
+    }
+
+    #[inline(always)]
+    fn like(number: PacketNumber, packet: &'a [u8], rest: &'a [u8], sealed: bool) -> Self {
+        let payload = body_of(packet, sealed).unwrap_or_default();
         Self {
             like: packet,
             payload,
@@ -79,6 +92,7 @@ impl<'a> ContiguousPackets<'a> {
                 _ => Continuation::behind(payload),
             },
             rest,
+            sealed,
         }
     }
 
@@ -110,7 +124,8 @@ impl<'a> ContiguousPackets<'a> {
     /// Returns the bytes of the next packet, if its header follows that of the newest.
     fn peek(&self) -> Option<&'a [u8]> {
         let packet = self.rest.get(..self.like.len().min(self.rest.len()))?;
-        is_next(self.like, packet, self.number.checked_add(1)?).then_some(packet)
+        let number = self.number.checked_add(1)?;
+        is_next(self.like, packet, number, self.sealed).then_some(packet)
     }
 
     /// Moves behind the next packet.
@@ -123,11 +138,12 @@ impl<'a> ContiguousPackets<'a> {
     /// long as the one before, and the piece has at most `most` bytes.
     pub(crate) fn next_piece(&mut self, most: u64) -> Option<&'a [u8]> {
         let packet = self.peek().filter(|p| p.len() == self.like.len())?;
-        let piece = lone_piece(packet.get(PLAIN_OVERHEAD..)?)?;
+        let piece = lone_piece(body_of(packet, self.sealed)?)?;
+        let sealed = self.sealed;
         let next = self.next.as_mut()?;
         let continues = (piece.channel, piece.message, piece.offset)
             == (next.channel, next.message, next.offset);
-        if !continues || piece.data.len() as u64 > most || !is_intact(packet) {
+        if !continues || piece.data.len() as u64 > most || !is_intact(packet, sealed) {
             return None;
         }
         // Change state only after all checks passed.
@@ -140,14 +156,14 @@ impl<'a> ContiguousPackets<'a> {
     /// messages. [`take`](Self::take) takes it.
     pub(crate) fn read_messages(&self, messages: &mut Messages<'a>) -> Option<&'a [u8]> {
         let packet = self.peek()?;
-        let payload = packet.get(PLAIN_OVERHEAD..).unwrap_or_default();
-        (messages.read(payload) && is_intact(packet)).then_some(packet)
+        let payload = body_of(packet, self.sealed).unwrap_or_default();
+        (messages.read(payload) && is_intact(packet, self.sealed)).then_some(packet)
     }
 
     /// Takes `packet`, the next packet, as a whole.
     pub(crate) fn take(&mut self, packet: &'a [u8]) {
         self.like = packet;
-        self.next = Continuation::behind(packet.get(PLAIN_OVERHEAD..).unwrap_or_default());
+        self.next = Continuation::behind(body_of(packet, self.sealed).unwrap_or_default());
         self.advance(packet);
     }
 
@@ -162,15 +178,30 @@ impl<'a> ContiguousPackets<'a> {
     }
 }
 
-/// Returns true if the header of `packet` has this number, and otherwise equals that of `like`,
-/// except for the checksum.
-fn is_next(like: &[u8], packet: &[u8], number: PacketNumber) -> bool {
-    let same = |range: Range<usize>| packet.get(range.clone()) == like.get(range);
-    let numbered = packet.get(NUMBER) == Some(&number.to_le_bytes());
-    numbered && same(0..NUMBER.start) && same(TAGGED)
+/// Returns the body of a packet.
+#[inline(always)]
+fn body_of(packet: &[u8], sealed: bool) -> Option<&[u8]> {
+    match sealed {
+        false => packet.get(PLAIN_OVERHEAD..),
+        true => packet.get(HEADER..packet.len().checked_sub(AEAD_TAG)?),
+    }
 }
 
-fn is_intact(packet: &[u8]) -> bool {
+/// Returns true if the header of `packet` has this number, and otherwise equals that of `like`,
+/// except for the checksum.
+#[inline]
+fn is_next(like: &[u8], packet: &[u8], number: PacketNumber, sealed: bool) -> bool {
+    let same = |range: Range<usize>| packet.get(range.clone()) == like.get(range);
+    let numbered = packet.get(NUMBER) == Some(&number.to_le_bytes());
+    numbered && same(0..NUMBER.start) && (sealed || same(TAGGED))
+}
+
+/// Returns true if the checksum is right. A packet that was opened has none.
+#[inline]
+fn is_intact(packet: &[u8], sealed: bool) -> bool {
+    if sealed {
+        return true;
+    }
     let checksum = packet.get(CHECKSUM).map(|field| Reader::new(field).u32());
     checksum == Some(Ok(crc::expected(packet)))
 }

@@ -241,6 +241,8 @@ pub enum RefusedCode {
     TooManyPeers,
     /// Messages of earlier sessions are unread.
     Unread,
+    /// The handshake is under a key that the refuser does not accept.
+    Key,
     /// A reason that this version does not know.
     Other(u64),
 }
@@ -260,6 +262,7 @@ impl RefusedCode {
             8 => Self::NoMemory,
             9 => Self::TooManyPeers,
             10 => Self::Unread,
+            11 => Self::Key,
             other => Self::Other(other),
         }
     }
@@ -278,6 +281,7 @@ impl RefusedCode {
             Self::NoMemory => 8,
             Self::TooManyPeers => 9,
             Self::Unread => 10,
+            Self::Key => 11,
             Self::Other(other) => other,
         }
     }

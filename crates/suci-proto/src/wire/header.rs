@@ -1,8 +1,9 @@
-//! The 28 bytes that every plain packet starts with.
+//! The 28 bytes that every packet starts with, except sealed DATA: that has the first 16 of them.
 
 use super::crc;
 use super::reader::Reader;
 use crate::limits::VERSION;
+use crate::security::AEAD_TAG;
 use core::fmt;
 use core::ops::Range;
 
@@ -19,9 +20,12 @@ pub(super) const CHECKSUM: Range<usize> = 24..28;
 /// Bytes of a plain packet beside its frames: header, tag, CRC32C.
 pub const PLAIN_OVERHEAD: usize = CHECKSUM.end;
 /// Bytes of a sealed packet beside its frames: header, AEAD tag.
-pub const SEALED_OVERHEAD: usize = HEADER + 16;
+pub const SEALED_OVERHEAD: usize = HEADER + AEAD_TAG;
 
 const HEADER_ONLY: u8 = 0b100;
+
+/// Bits of the flags that hold the key phase.
+const PHASE: u8 = 0b11;
 
 const _: () = {
     assert!(HEADER + TAG == CHECKSUM.start && CHECKSUM.end - CHECKSUM.start == 4);
@@ -164,24 +168,7 @@ pub fn open(datagram: &[u8]) -> Result<(Header, &[u8]), HeaderError> {
 /// Reads and checks the fields; returns the checksum as found, too.
 fn read(r: &mut Reader<'_>) -> Result<(Header, u32), HeaderError> {
     let short = |_| HeaderError::Short;
-    let first = r.u8().map_err(short)?;
-    let flags = r.u8().map_err(short)?;
-    let path = r.u16().map_err(short)?;
-    if first >> 4 != VERSION {
-        return Err(HeaderError::Version(first >> 4));
-    }
-    let kind = PacketType::from_wire(first & 0xf).ok_or(HeaderError::Type(first & 0xf))?;
-    let allowed = if kind == PacketType::Data {
-        HEADER_ONLY
-    } else {
-        0
-    };
-    if flags & !allowed != 0 {
-        return Err(HeaderError::Flags(flags));
-    }
-    if path != 0 {
-        return Err(HeaderError::Path(path));
-    }
+    let (kind, flags) = read_type(r, HEADER_ONLY)?;
     let header = Header {
         kind,
         scope: if flags & HEADER_ONLY == 0 {
@@ -194,6 +181,105 @@ fn read(r: &mut Reader<'_>) -> Result<(Header, u32), HeaderError> {
         tag: r.u64().map_err(short)?,
     };
     Ok((header, r.u32().map_err(short)?))
+}
+
+/// Reads and checks type, flags and path; `data_flags` are those that DATA may carry. Returns type
+/// and flags.
+#[inline(always)]
+fn read_type(r: &mut Reader<'_>, data_flags: u8) -> Result<(PacketType, u8), HeaderError> {
+    let short = |_| HeaderError::Short;
+    let first = r.u8().map_err(short)?;
+    let flags = r.u8().map_err(short)?;
+    let path = r.u16().map_err(short)?;
+    if first >> 4 != VERSION {
+        return Err(HeaderError::Version(first >> 4));
+    }
+    let kind = PacketType::from_wire(first & 0xf).ok_or(HeaderError::Type(first & 0xf))?;
+    let allowed = if kind == PacketType::Data {
+        data_flags
+    } else {
+        0
+    };
+    if flags & !allowed != 0 {
+        return Err(HeaderError::Flags(flags));
+    }
+    if path != 0 {
+        return Err(HeaderError::Path(path));
+    }
+    Ok((kind, flags))
+}
+
+/// Returns true if the first byte of `datagram` names DATA, in any version.
+#[must_use]
+pub fn is_data(datagram: &[u8]) -> bool {
+    let first = datagram.first();
+    first.is_some_and(|first| first & 0xf == PacketType::Data as u8)
+}
+
+/// The header of a sealed packet. It is not authentic until the packet was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedHeader {
+    /// The receiver's connection index.
+    pub index: u32,
+    /// The packet number.
+    pub number: u64,
+    /// The key phase, modulo 4.
+    pub phase: u8,
+}
+
+impl SealedHeader {
+    /// Checks length, version, type, flags and path of a sealed DATA packet.
+    ///
+    /// # Errors
+    /// The first check that failed, in the order above.
+    pub fn read(datagram: &[u8]) -> Result<Self, HeaderError> {
+        if datagram.len() < SEALED_OVERHEAD {
+            return Err(HeaderError::Short);
+        }
+        let mut r = Reader::new(datagram);
+        let short = |_| HeaderError::Short;
+        let (kind, flags) = read_type(&mut r, PHASE)?;
+        if kind != PacketType::Data {
+            return Err(HeaderError::Type(kind as u8));
+        }
+        Ok(Self {
+            phase: flags & PHASE,
+            index: r.u32().map_err(short)?,
+            number: r.u64().map_err(short)?,
+        })
+    }
+
+    /// Returns the 16 bytes of the header.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        let fixed = [VERSION << 4 | PacketType::Data as u8, self.phase & PHASE];
+        let (index, number) = (self.index.to_le_bytes(), self.number.to_le_bytes());
+        let all = fixed.into_iter().chain([0; 2]).chain(index).chain(number);
+        bytes.iter_mut().zip(all).for_each(|(to, byte)| *to = byte);
+        bytes
+    }
+}
+
+/// Returns the last 8 bytes of a packet. In sealed mode UNKNOWN has those of its cause for a tag.
+#[must_use]
+pub fn tail(packet: &[u8]) -> u64 {
+    packet
+        .last_chunk()
+        .map_or(0, |tail| u64::from_le_bytes(*tail))
+}
+
+/// Returns the context of the handshake message in the last `message` bytes of an INIT or ACCEPT:
+/// the packet with zeros for the message and for the checksum.
+#[must_use]
+pub fn handshake_context(packet: &[u8], message: usize) -> Vec<u8> {
+    let mut context = packet.to_vec();
+    let kept = context.len().saturating_sub(message);
+    context.iter_mut().skip(kept).for_each(|byte| *byte = 0);
+    if let Some(checksum) = context.get_mut(CHECKSUM) {
+        checksum.fill(0);
+    }
+    context
 }
 
 /// Appends the 28 bytes of `header` with a checksum of zero; [`seal`](super::seal) or

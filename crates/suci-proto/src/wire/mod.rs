@@ -36,8 +36,8 @@ pub use handshake::{
     Accept, COOKIE, COOKIE_LEN, Cookie, HELLO_LEN, Hello, Init, Refused, RefusedCode,
 };
 pub use header::{
-    CrcScope, HEADER, Header, HeaderError, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, open,
-    peek_index, peek_tag, put_header,
+    CrcScope, HEADER, Header, HeaderError, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD,
+    SealedHeader, handshake_context, is_data, open, peek_index, peek_tag, put_header, tail,
 };
 pub use reader::{Malformed, Reader};
 pub(crate) use sequential_headers::SequentialHeaders;

@@ -21,7 +21,8 @@ pub(crate) struct HeaderTemplate {
     /// Where the offset begins, and where the head ends.
     lead: usize,
     len: usize,
-    scope: CrcScope,
+    /// The bytes that the checksum covers; `None` for packets that are sealed afterwards.
+    scope: Option<CrcScope>,
     crc: Crc,
 }
 
@@ -30,23 +31,25 @@ impl HeaderTemplate {
     pub(crate) const ROOM: usize = LONGEST;
 
     /// Makes the template of packets that equal `packet` up to `lead`. Their offsets follow there,
-    /// encoded as long as `offset`.
-    pub(crate) fn new(packet: &[u8], lead: usize, offset: u64) -> Option<Self> {
+    /// encoded as long as `offset`. Packets that are `sealed` afterwards have no checksum.
+    pub(crate) fn new(packet: &[u8], lead: usize, offset: u64, sealed: bool) -> Option<Self> {
         let (mut head, mut summed) = ([0; LONGEST], [0; LONGEST]);
         let len = lead.checked_add(varint::size(offset))?;
         // The offset is written as a whole word.
         (len < varint::MAX + lead && lead <= LONGEST - varint::MAX).then_some(())?;
-        let (kept, behind) = (packet.get(..lead)?, packet.get(CHECKSUM.end..lead)?);
-        head.get_mut(..lead)?.copy_from_slice(kept);
-        let (front, back) = summed.split_at_mut(CHECKSUM.start);
-        front.copy_from_slice(packet.get(..CHECKSUM.start)?);
-        back.get_mut(..behind.len())?.copy_from_slice(behind);
+        head.get_mut(..lead)?.copy_from_slice(packet.get(..lead)?);
+        if !sealed {
+            let behind = packet.get(CHECKSUM.end..lead)?;
+            let (front, back) = summed.split_at_mut(CHECKSUM.start);
+            front.copy_from_slice(packet.get(..CHECKSUM.start)?);
+            back.get_mut(..behind.len())?.copy_from_slice(behind);
+        }
         Some(Self {
             head,
             summed,
             lead,
             len,
-            scope: scope(packet),
+            scope: (!sealed).then(|| scope(packet)),
             crc: Crc::new(),
         })
     }
@@ -75,8 +78,11 @@ impl HeaderTemplate {
                 target.copy_from_slice(&offset);
             }
         }
+        let Some(scope) = self.scope else {
+            return &self.head;
+        };
         self.crc.reset();
-        match self.scope {
+        match scope {
             CrcScope::Header => self.crc.update(&self.summed[..CHECKSUM.start]),
             CrcScope::Datagram => {
                 let summed = end.saturating_sub(CHECKSUM.len());
@@ -145,7 +151,7 @@ mod tests {
             let lead = first.len() - body.len() - 1;
             // All offsets have one encoded length.
             let offset = 1 << (bits - 1);
-            let mut template = HeaderTemplate::new(&first, lead, offset).unwrap();
+            let mut template = HeaderTemplate::new(&first, lead, offset, false).unwrap();
             for (at, number) in numbers.into_iter().enumerate() {
                 let offset = offset + if bits % 7 == 1 { at as u64 } else { 0 };
                 let header = Header { number, ..header };

@@ -136,6 +136,10 @@ impl Params {
             last = Some(kind);
             params.apply(kind, Reader::new(list.bytes(length)?))?;
         }
+        // Its message authenticates the whole packet, at whose end it is.
+        if params.sealed.is_some() && last != Some(SEALED) {
+            return Err(Malformed("a parameter behind the handshake message"));
+        }
         Ok(params)
     }
 

@@ -179,7 +179,7 @@ impl Net {
             .iter_mut()
             .for_each(|host| host.engine.begin_cycle(now));
         let later = self.wire.split_off(&(now, u64::MAX));
-        for ((at, _), (to, (from, bytes))) in std::mem::replace(&mut self.wire, later) {
+        for ((at, _), (to, (from, mut bytes))) in std::mem::replace(&mut self.wire, later) {
             let Some(host) = (0..self.hosts.len()).find(|host| address(*host) == to) else {
                 self.astray.push((to, bytes));
                 continue;
@@ -193,7 +193,7 @@ impl Net {
             };
             self.hosts[host]
                 .engine
-                .handle_datagram(now, &arrival, &bytes);
+                .handle_datagram(now, &arrival, &mut bytes);
         }
         for host in 0..self.hosts.len() {
             let Host {

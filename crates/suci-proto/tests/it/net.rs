@@ -56,7 +56,7 @@ impl Net {
     }
 
     /// Delivers a packet that no engine made, from any address.
-    pub(crate) fn inject(&mut self, to: usize, (from, bytes): Packet) {
+    pub(crate) fn inject(&mut self, to: usize, (from, mut bytes): Packet) {
         let arrival = Arrival {
             to: None,
             from,
@@ -64,7 +64,9 @@ impl Net {
             at: self.now,
         };
         let now = self.now;
-        self.hosts[to].engine.handle_datagram(now, &arrival, &bytes);
+        self.hosts[to]
+            .engine
+            .handle_datagram(now, &arrival, &mut bytes);
         self.flush(to);
     }
 

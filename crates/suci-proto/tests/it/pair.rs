@@ -275,7 +275,7 @@ impl Pair {
             .collect();
         let from = address(1 - host);
         for key in due {
-            let (_, bytes) = self.wire.remove(&key).unwrap();
+            let (_, mut bytes) = self.wire.remove(&key).unwrap();
             let arrival = Arrival {
                 to: None,
                 from,
@@ -284,7 +284,7 @@ impl Pair {
             };
             self.hosts[host]
                 .engine
-                .handle_datagram(now, &arrival, &bytes);
+                .handle_datagram(now, &arrival, &mut bytes);
         }
         self.hosts[host].engine.handle_timeout(now);
         while self.hosts[host].reads

@@ -97,13 +97,9 @@ impl Process {
         let before = invariants::refused(&self.engine);
         let session = |engine: &Engine| sender.and_then(|node| engine.session(node));
         let present = session(&self.engine);
-        if let [packet] = train {
-            self.engine.handle_datagram(cx.now, &arrival, &packet.bytes);
-        } else {
-            let bytes: Vec<u8> = train.iter().flat_map(|p| p.bytes.iter().copied()).collect();
-            self.engine
-                .handle_train(cx.now, &arrival, first.bytes.len(), &bytes);
-        }
+        let mut bytes: Vec<u8> = train.iter().flat_map(|p| p.bytes.iter().copied()).collect();
+        self.engine
+            .handle_train(cx.now, &arrival, first.bytes.len(), &mut bytes);
         // Data belongs to the present session, unless the packet before it begins the next one.
         let session = match is_data(first) {
             true => present,
@@ -140,7 +136,7 @@ impl Process {
         let mut body = packet.bytes.slice(tap::HEADER..).to_vec();
         let Some(last) = body.last_mut() else { return };
         *last = !*last;
-        let bytes = tap::forge(
+        let mut bytes = tap::forge(
             tap::Head {
                 number: head.number + AHEAD,
                 ..head
@@ -151,7 +147,7 @@ impl Process {
         self.insider = false;
         cx.trace
             .note(cx.now, 11, format_args!("process {} is lied to", self.id));
-        self.engine.handle_datagram(cx.now, arrival, &bytes);
+        self.engine.handle_datagram(cx.now, arrival, &mut bytes);
     }
 }
 

@@ -40,7 +40,7 @@ const CHECK_EVERY: u32 = 64;
 const CHECK_AFTER: Duration = Duration::from_millis(20);
 
 /// Takes datagrams that came together.
-type Sink<'a> = &'a mut dyn FnMut(&suci_net::Meta, &[u8]);
+type Sink<'a> = &'a mut dyn FnMut(&suci_net::Meta, &mut [u8]);
 
 /// The step of the driver cycle that follows a poll of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,9 +145,12 @@ impl Driver {
         };
         for _ in 0..MAX_DATAGRAMS {
             match cross_shard.receive() {
-                Some(CrossShardMessage::Datagram { mut arrival, bytes }) => {
+                Some(CrossShardMessage::Datagram {
+                    mut arrival,
+                    mut bytes,
+                }) => {
                     arrival.at = arrived_by(&mut self.now, arrival.at);
-                    self.engine.handle_datagram(self.now, &arrival, &bytes);
+                    self.engine.handle_datagram(self.now, &arrival, &mut bytes);
                 }
                 Some(CrossShardMessage::Report(report)) => {
                     undelivered(&mut self.engine, self.now, &report)
@@ -310,7 +313,7 @@ fn hand(
     now: Instant,
     arrived: Instant,
     meta: &suci_net::Meta,
-    bytes: &[u8],
+    bytes: &mut [u8],
 ) {
     let arrival = Arrival {
         from: meta.from,
@@ -327,8 +330,8 @@ fn hand(
         .filter(|cross_shard| has_misdirected(cross_shard))
     {
         None => engine.handle_train(now, &arrival, meta.segment, bytes),
-        Some(cross_shard) => meta
-            .datagrams(bytes)
+        Some(cross_shard) => bytes
+            .chunks_mut(meta.segment.max(1))
             .for_each(|datagram| hand_or_forward(engine, cross_shard, now, &arrival, datagram)),
     }
 }
@@ -339,14 +342,14 @@ fn hand_or_forward(
     cross_shard: &mut CrossShardQueue,
     now: Instant,
     arrival: &Arrival,
-    datagram: &[u8],
+    datagram: &mut [u8],
 ) {
     let Some(owner) = cross_shard.other_owner(datagram) else {
         return engine.handle_datagram(now, arrival, datagram);
     };
     let forwarded = CrossShardMessage::Datagram {
         arrival: *arrival,
-        bytes: datagram.into(),
+        bytes: (&*datagram).into(),
     };
     let forwarded = cross_shard.forward(owner, forwarded);
     engine.on_misdirected(forwarded);

@@ -103,7 +103,7 @@ impl Backend for Moody {
     fn recv(
         &mut self,
         max: usize,
-        sink: &mut dyn FnMut(&suci_net::Meta, &[u8]),
+        sink: &mut dyn FnMut(&suci_net::Meta, &mut [u8]),
     ) -> io::Result<usize> {
         let (slowness, noise, unstamped) = {
             let mut script = self.script.lock().unwrap();
@@ -114,7 +114,7 @@ impl Backend for Moody {
             (script.slowness, script.noise, script.unstamped)
         };
         std::thread::sleep(slowness);
-        let mut hand_on = |meta: &suci_net::Meta, bytes: &[u8]| {
+        let mut hand_on = |meta: &suci_net::Meta, bytes: &mut [u8]| {
             let arrived = meta.arrived.filter(|_| !unstamped);
             sink(&suci_net::Meta { arrived, ..*meta }, bytes);
         };
@@ -125,7 +125,7 @@ impl Backend for Moody {
 
     fn recv_blocking(
         &mut self,
-        sink: &mut dyn FnMut(&suci_net::Meta, &[u8]),
+        sink: &mut dyn FnMut(&suci_net::Meta, &mut [u8]),
     ) -> io::Result<Option<usize>> {
         let mut script = self.script.lock().unwrap();
         script.blocking += 1;

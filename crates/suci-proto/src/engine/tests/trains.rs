@@ -214,10 +214,10 @@ impl Trio {
                 continue;
             };
             if self.in_trains {
-                let bytes: Vec<u8> = train.iter().flat_map(|p| p.bytes.clone()).collect();
-                engine.handle_train(self.world.now, &arrival, first.bytes.len(), &bytes);
+                let mut bytes: Vec<u8> = train.iter().flat_map(|p| p.bytes.clone()).collect();
+                engine.handle_train(self.world.now, &arrival, first.bytes.len(), &mut bytes);
             } else {
-                engine.handle_datagram(self.world.now, &arrival, &first.bytes);
+                engine.handle_datagram(self.world.now, &arrival, &mut first.bytes.clone());
             }
             engine.audit(self.world.now).unwrap();
         }

@@ -19,7 +19,7 @@ use crate::peer::connected::Connected;
 use crate::recovery::SentFrame;
 use crate::time::Instant;
 use crate::transmit::{Following, Train};
-use crate::wire::PLAIN_OVERHEAD;
+use crate::wire::{HEADER, PLAIN_OVERHEAD};
 
 impl Connected<'_> {
     /// Returns the permit of the packet behind the `newest`, if that one carried only messages and
@@ -75,7 +75,8 @@ impl Connected<'_> {
         };
         let mut rest = self.session.outbox.rest_after(&piece)?;
         // A retransmitted piece may be shorter than its packet. Its frame then has a length field.
-        let head = PLAIN_OVERHEAD + rest.head_at(start).size(0, true);
+        let overhead = self.connection.overhead();
+        let head = overhead + rest.head_at(start).size(0, true);
         if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
             return None;
         }
@@ -83,14 +84,18 @@ impl Connected<'_> {
             .min(MAX_DATAGRAM / size)
             .saturating_sub(train.segments());
         let most = usize::try_from(may_follow).unwrap_or(usize::MAX).min(room);
-        let pieces = rest.cut(size - PLAIN_OVERHEAD, most)?;
+        let pieces = rest.cut(size.saturating_sub(overhead), most)?;
         let (number, count) = (permit.number, pieces.count);
+        let header = match self.connection.sealing {
+            None => PLAIN_OVERHEAD,
+            Some(_) => HEADER,
+        };
         let following = Following {
             number,
             offset: pieces.start,
             len: pieces.len,
             count,
-            lead: PLAIN_OVERHEAD + rest.lead(),
+            lead: header + rest.lead(),
         };
         if !train.follow(&following) {
             return None;

@@ -74,11 +74,14 @@ impl Peer {
         }
     }
 
-    fn final_close(&self, code: u64) -> Option<(Destination, Vec<u8>)> {
-        let connection = self.connection.as_ref()?;
+    fn final_close(&mut self, code: u64) -> Option<(Destination, Vec<u8>)> {
+        let connection = self.connection.as_mut()?;
         let number = connection.numbers.peek()?;
         let mut bytes = Vec::with_capacity(limits::CONTROL_PACKET);
-        put_header(&mut bytes, &connection.header(number, CrcScope::Datagram));
+        match &connection.sealing {
+            None => put_header(&mut bytes, &connection.header(number, CrcScope::Datagram)),
+            Some(sealing) => bytes.extend_from_slice(&connection.sealed_header(number, sealing)),
+        }
         let sent = self.session.outbox.accepted();
         let received = self.session.inbox.received();
         Frame::Close(Close {
@@ -87,7 +90,14 @@ impl Peer {
             received,
         })
         .put(&mut bytes);
-        seal(&mut bytes);
+        match &mut connection.sealing {
+            None => seal(&mut bytes),
+            Some(sealing) => {
+                bytes = sealing.seal_alone(&bytes);
+                // No other packet may have this number.
+                connection.numbers.use_up();
+            }
+        }
         Some((connection.destination(), bytes))
     }
 }
@@ -121,7 +131,7 @@ impl Connected<'_> {
             return false;
         }
         // It is unknown if ECN marks arrive there.
-        train.begin(connection.path.beside(to), Ecn::NotEct);
+        connection.begin_train(connection.path.beside(to), Ecn::NotEct, train);
         train.begin_packet();
         connection.write_header(number, train, shared);
         if let Some((_, nonce)) = challenge {
@@ -184,7 +194,7 @@ impl Connected<'_> {
                 ecn = Ecn::Ect0;
             }
         }
-        train.begin(connection.destination(), ecn);
+        connection.begin_train(connection.destination(), ecn, train);
         train.begin_packet();
         connection.write_header(number, train, shared);
         Frame::Ping.put(train.head());

@@ -1,0 +1,271 @@
+//! Sealed mode: opening packets that came together, the handshake messages in INIT and ACCEPT, and
+//! fresh handshakes for connections whose keys may not be used any more.
+//!
+//! Nothing in a packet changes any state before the packet was opened. A packet that cannot be
+//! opened is counted, and answered as one for an unknown connection: at a limited rate by UNKNOWN.
+
+use super::Engine;
+use super::handshake::ArrivedPacket;
+use crate::arrival::Arrival;
+use crate::log::DropReason;
+use crate::peer::Peer;
+use crate::security::{ConnectionKeys, HandshakeError, Initiator, Responder, Security};
+use crate::time::Instant;
+use crate::wire::{
+    ContiguousPackets, CrcScope, Header, Init, PacketType, Params, RefusedCode, SealedHeader,
+    handshake_context, is_data, tail,
+};
+
+/// How connections get new keys: [`Engine::renew_keys`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// The present keys serve until the fresh handshake is done: after a new cluster key came.
+    Replace,
+    /// Nothing more is sealed under the present keys: this process may run a second time with them,
+    /// after a machine was restored from a snapshot.
+    StopSealing,
+    /// The present keys neither seal nor open any more: after a cluster key was taken out.
+    Revoke,
+}
+
+/// The state of a handshake whose first message this node read; `None` in plain mode.
+pub(crate) type Opened = Option<Box<dyn Responder>>;
+
+/// Returns the handshake message at the end of `datagram`, an INIT or ACCEPT with these parameters,
+/// and its context. `None` if there is none, or if frames follow it.
+fn message<'a>(params: &'a Params, ride: &[u8], datagram: &[u8]) -> Option<(&'a [u8], Vec<u8>)> {
+    let message = params.sealed.as_deref().filter(|_| ride.is_empty())?;
+    Some((message, handshake_context(datagram, message.len())))
+}
+
+/// Reads the handshake message of an ACCEPT with these parameters.
+///
+/// # Errors
+/// It does not belong to `handshake`, or has the other mode.
+pub(crate) fn finish_handshake(
+    handshake: Option<&mut dyn Initiator>,
+    params: &Params,
+    datagram: &[u8],
+) -> Result<Option<ConnectionKeys>, DropReason> {
+    match (handshake, message(params, &[], datagram)) {
+        (None, None) => Ok(None),
+        (Some(handshake), Some((message, context))) => handshake
+            .finish(&context, message)
+            .map(Some)
+            .map_err(|_| DropReason::NotAuthentic),
+        _ => Err(DropReason::OtherMode),
+    }
+}
+
+impl Engine {
+    /// As [`handle_train`](Self::handle_train), in sealed mode.
+    pub(super) fn take_sealed_train(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        segment: usize,
+        bytes: &mut [u8],
+    ) {
+        let mut rest = bytes;
+        loop {
+            let first = segment.min(rest.len());
+            let (datagram, behind) = rest.split_at(first);
+            let taken = if is_data(datagram) {
+                self.take_sealed(now, arrival, segment, rest)
+            } else {
+                rest.len() - self.take_first(now, arrival, datagram, behind).len()
+            };
+            rest = rest.get_mut(taken.max(1)..).unwrap_or_default();
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Takes the first datagrams of `bytes`, sealed packets of one connection. Returns their bytes.
+    fn take_sealed(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        segment: usize,
+        bytes: &mut [u8],
+    ) -> usize {
+        let first = segment.min(bytes.len());
+        let datagram = bytes.get(..first).unwrap_or_default();
+        let sealed = match SealedHeader::read(datagram) {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                self.on_no_packet(now, arrival.from, error);
+                return first;
+            }
+        };
+        let header = Header {
+            kind: PacketType::Data,
+            scope: CrcScope::Datagram,
+            index: sealed.index,
+            number: sealed.number,
+            tag: tail(datagram),
+        };
+        let packet = ArrivedPacket {
+            now,
+            arrival,
+            header: &header,
+            body: &[],
+            datagram: &[],
+        };
+        let key = self.shared.route(sealed.index);
+        let Some(key) = key.filter(|key| self.peers.sealed(*key, sealed.index).is_some()) else {
+            self.on_sealed_stranger(&packet, key);
+            return first;
+        };
+        let opened = self.open_packets(key, sealed.index, segment, bytes);
+        if opened == 0 {
+            self.shared.counters.bad_checksum += 1;
+            self.hint_unknown(&packet, DropReason::NotAuthentic);
+            return first;
+        }
+        self.take_opened(
+            &packet,
+            key,
+            segment,
+            bytes.get(..opened).unwrap_or_default(),
+        );
+        opened
+    }
+
+    /// Handles a packet whose index means nothing, or belongs to a connection that is being made.
+    /// Nobody can open the latter before ACCEPT came: it changes nothing.
+    fn on_sealed_stranger(&mut self, packet: &ArrivedPacket<'_>, key: Option<usize>) {
+        let peer = key.and_then(|key| self.peers.active(key));
+        let early = peer.is_some_and(|peer| peer.offers_index(packet.header.index));
+        let reason = match early {
+            true => DropReason::BeforeAccept,
+            false => DropReason::UnknownConnection,
+        };
+        self.shared.counters.unknown_connection += 1;
+        self.hint_unknown(packet, reason);
+    }
+
+    /// Opens in place the packets at the front of `bytes` that belong to the connection with this
+    /// index, up to the first that is not authentic. Returns their bytes.
+    fn open_packets(&mut self, key: usize, index: u32, segment: usize, bytes: &mut [u8]) -> usize {
+        let mut opened = 0_usize;
+        for datagram in bytes.chunks_mut(segment) {
+            let Ok(header) = SealedHeader::read(datagram) else {
+                break;
+            };
+            let peer = self
+                .peers
+                .sealed(key, index)
+                .filter(|_| header.index == index);
+            let sealing = peer.and_then(|peer| peer.connection.as_ref()?.sealing.as_deref());
+            if sealing.is_none_or(|sealing| sealing.open(&header, datagram).is_err()) {
+                break;
+            }
+            // Only an authentic packet makes its peer active.
+            if let Some(peer) = self.peers.get_mut(key)
+                && let Some(connection) = &mut peer.connection
+                && let Some(sealing) = &mut connection.sealing
+            {
+                sealing.on_opened(header.phase);
+            }
+            opened = opened.saturating_add(datagram.len());
+        }
+        opened
+    }
+
+    /// Takes the packets in `bytes`, all of them opened. The first one is `packet`.
+    fn take_opened(
+        &mut self,
+        packet: &ArrivedPacket<'_>,
+        key: usize,
+        segment: usize,
+        bytes: &[u8],
+    ) {
+        let mut rest = bytes;
+        while let Ok(header) = SealedHeader::read(rest) {
+            let (datagram, behind) = rest.split_at(segment.min(rest.len()));
+            let mut packets = ContiguousPackets::opened(header.number, datagram, behind);
+            // One of the packets may have ended the connection.
+            if self.peers.sealed(key, header.index).is_none() {
+                return self.hint_unknown(packet, DropReason::UnknownConnection);
+            }
+            let Some(peer) = self.peers.get_mut(key) else {
+                return;
+            };
+            peer.release_previous(&mut self.shared);
+            peer.receive(packet.now, packet.arrival, &mut packets, &mut self.shared);
+            self.on_received(key);
+            rest = packets.rest();
+        }
+    }
+
+    /// Reads the handshake message of an INIT, before the INIT changes any state.
+    ///
+    /// # Errors
+    /// The code of REFUSED that answers it: the other mode, or another key. That answer tells its
+    /// receiver nothing that silence would not: to guess a key of 256 bits is hopeless either way.
+    pub(super) fn open_init(
+        &self,
+        init: &Init<'_>,
+        datagram: &[u8],
+    ) -> Result<Opened, RefusedCode> {
+        let message = message(&init.params, init.ride, datagram);
+        match (&self.shared.config.security, message) {
+            (Security::Plain, _) if init.params.sealed.is_none() => Ok(None),
+            (Security::Sealed(makes), Some((message, context))) => {
+                let opened = makes.respond(&context, message);
+                opened.map(Some).map_err(|_| RefusedCode::Key)
+            }
+            _ => Err(RefusedCode::Mode),
+        }
+    }
+
+    /// Makes a fresh handshake with every connected peer, and stops using the present keys as
+    /// `renewal` says. Messages that wait or are under way are kept. Does nothing in plain mode.
+    pub fn renew_keys(&mut self, now: Instant, renewal: Renewal) {
+        if !self.shared.config.security.is_sealed() {
+            return;
+        }
+        for key in self.peers.keys() {
+            let sealed = |peer: &Peer| peer.connection.is_some() && !peer.is_itself;
+            if self.peers.get(key).is_some_and(sealed) {
+                self.update(key, |peer, shared| peer.renew_keys(now, renewal, shared));
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// As [`Engine::renew_keys`], for the connection of this peer.
+    fn renew_keys(&mut self, now: Instant, renewal: Renewal, shared: &mut super::Shared) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        if renewal != Renewal::Replace {
+            connection.numbers.use_up();
+        }
+        if renewal == Renewal::Revoke
+            && let Some(sealing) = &mut connection.sealing
+        {
+            sealing.revoke();
+        }
+        if self.lingering.is_none() {
+            // An attempt under way may have begun under a key that is no longer used.
+            self.drop_attempt(shared);
+            let token = shared.random();
+            self.open(now, token);
+        }
+    }
+}
+
+/// Fills `message`, the end of `packet`, an INIT or ACCEPT that has zeros there.
+pub(super) fn write_message<T>(
+    packet: &mut [u8],
+    message: usize,
+    write: impl FnOnce(&[u8], &mut [u8]) -> Result<T, HandshakeError>,
+) -> Result<T, HandshakeError> {
+    let context = handshake_context(packet, message);
+    let at = packet.len().saturating_sub(message);
+    write(&context, packet.get_mut(at..).unwrap_or_default())
+}
