@@ -34,6 +34,8 @@ static const struct name REFUSALS[] = {
     { "version", SUCI_REFUSAL_VERSION },
     { "narrow", SUCI_REFUSAL_NARROW },
     { "other", SUCI_REFUSAL_OTHER },
+    { "key", SUCI_REFUSAL_KEY },
+    { "no_keys_here", SUCI_REFUSAL_NO_KEYS_HERE },
     { NULL, 0 }
 };
 

@@ -187,6 +187,8 @@ fn refusal(reason: RefusedReason) -> (u32, u64) {
         RefusedReason::Version => 12,
         RefusedReason::Narrow => 13,
         RefusedReason::Other(code) => return (14, code),
+        RefusedReason::Key => 15,
+        RefusedReason::NoKeysHere => 16,
     };
     (number, 0)
 }

@@ -5,8 +5,8 @@
 //! kernel can cut the train itself (UDP_SEGMENT). A train lives until the socket has taken it: if
 //! the socket is full, the same train is sent later.
 //!
-//! A sealed train is encrypted once, when it is complete, from these pieces into one block, which is
-//! sent. A train that is sent again is not sealed again.
+//! A sealed train is encrypted once, when it is complete, from these pieces into one block, which
+//! is sent. A train that is sent again is not sealed again.
 
 use crate::event::Unreachable;
 use crate::security::{AEAD_TAG, Sealing};
@@ -216,8 +216,8 @@ impl Train {
 
     /// Closes the packet: fills its checksum in and counts it as a segment. Returns its length.
     ///
-    /// `header_only` leaves the rest of the packet to the UDP checksum. A packet that will be sealed
-    /// has no checksum.
+    /// `header_only` leaves the rest of the packet to the UDP checksum. A packet that will be
+    /// sealed has no checksum.
     pub(crate) fn finish_packet(&mut self, header_only: bool) -> usize {
         self.flush_head();
         let Some(open) = self.open.take() else {
@@ -341,8 +341,8 @@ impl Train {
         source.get(range).unwrap_or_default()
     }
 
-    /// Seals all packets of a train that [`will_be_sealed`](Self::will_be_sealed). Encrypting is the
-    /// only copy of their bytes.
+    /// Seals all packets of a train that [`will_be_sealed`](Self::will_be_sealed). Encrypting is
+    /// the only copy of their bytes.
     pub(crate) fn seal(&mut self, sealing: &mut Sealing) {
         if self.tag == 0 {
             return;

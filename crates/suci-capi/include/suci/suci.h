@@ -793,7 +793,9 @@ enum suci_refusal {
     SUCI_REFUSAL_STALE = 11,             /* The session was ended there; a new one follows. */
     SUCI_REFUSAL_VERSION = 12,           /* No common protocol version. */
     SUCI_REFUSAL_NARROW = 13,            /* The path carries no packets of 1,200 bytes. */
-    SUCI_REFUSAL_OTHER = 14              /* A reason of a later version: see `code`. */
+    SUCI_REFUSAL_OTHER = 14,             /* A reason of a later version: see `code`. */
+    SUCI_REFUSAL_KEY = 15,               /* The nodes have different cluster keys. */
+    SUCI_REFUSAL_NO_KEYS_HERE = 16       /* This node cannot make keys now. */
 };
 
 /* Why a session ended. */

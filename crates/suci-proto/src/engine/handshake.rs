@@ -129,8 +129,11 @@ pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
     })
 }
 
-/// Returns the INIT of an attempt, with frames that ride on it or, in sealed mode, with message 1 of
-/// a handshake under the key that `turn` selects.
+/// The bytes of an INIT, and in sealed mode the state of its handshake.
+pub(crate) type InitPacket = (Vec<u8>, Option<Box<dyn Initiator>>);
+
+/// Returns the INIT of an attempt, with frames that ride on it. In sealed mode it has message 1 of
+/// a handshake under the key that `turn` selects instead.
 ///
 /// # Errors
 /// No message can be made now.
@@ -140,7 +143,7 @@ pub(crate) fn init(
     token: u64,
     turn: u32,
     init: &mut Init<'_>,
-) -> Result<(Vec<u8>, Option<Box<dyn Initiator>>), HandshakeError> {
+) -> Result<InitPacket, HandshakeError> {
     let Security::Sealed(makes) = &shared.config.security else {
         let bytes = build(shared, PacketType::Init, number, token, |b| init.put(b));
         return Ok((bytes, None));

@@ -414,8 +414,8 @@ impl Engine {
         self.touch(key);
     }
 
-    /// Logs the drop of a packet of no connection, and sends UNKNOWN to its sender, at a bounded rate.
-    /// Sends nothing if the packet came before ACCEPT, after which its connection is known.
+    /// Logs the drop of a packet of no connection, and sends UNKNOWN to its sender, at a bounded
+    /// rate. Sends nothing if the packet came before ACCEPT, after which its connection is known.
     fn hint_unknown(&mut self, packet: &ArrivedPacket<'_>, reason: DropReason) {
         self.log_dropped(packet, reason);
         let second = packet.now.as_nanos() / 1_000_000_000;

@@ -57,6 +57,27 @@ pub(crate) fn finish_handshake(
     }
 }
 
+/// Returns the header of a sealed packet as that of a plain one. Its tag is the end of the packet.
+fn as_data(sealed: &SealedHeader, datagram: &[u8]) -> Header {
+    Header {
+        kind: PacketType::Data,
+        scope: CrcScope::Datagram,
+        index: sealed.index,
+        number: sealed.number,
+        tag: tail(datagram),
+    }
+}
+
+fn arrived<'a>(now: Instant, arrival: &'a Arrival, header: &'a Header) -> ArrivedPacket<'a> {
+    ArrivedPacket {
+        now,
+        arrival,
+        header,
+        body: &[],
+        datagram: &[],
+    }
+}
+
 impl Engine {
     /// As [`handle_train`](Self::handle_train), in sealed mode.
     pub(super) fn take_sealed_train(
@@ -99,20 +120,8 @@ impl Engine {
                 return first;
             }
         };
-        let header = Header {
-            kind: PacketType::Data,
-            scope: CrcScope::Datagram,
-            index: sealed.index,
-            number: sealed.number,
-            tag: tail(datagram),
-        };
-        let packet = ArrivedPacket {
-            now,
-            arrival,
-            header: &header,
-            body: &[],
-            datagram: &[],
-        };
+        let header = as_data(&sealed, datagram);
+        let packet = arrived(now, arrival, &header);
         let key = self.shared.route(sealed.index);
         let Some(key) = key.filter(|key| self.peers.sealed(*key, sealed.index).is_some()) else {
             self.on_sealed_stranger(&packet, key);
@@ -124,12 +133,8 @@ impl Engine {
             self.hint_unknown(&packet, DropReason::NotAuthentic);
             return first;
         }
-        self.take_opened(
-            &packet,
-            key,
-            segment,
-            bytes.get(..opened).unwrap_or_default(),
-        );
+        let opened_bytes = bytes.get(..opened).unwrap_or_default();
+        self.take_opened(now, arrival, key, segment, opened_bytes);
         opened
     }
 
@@ -174,28 +179,29 @@ impl Engine {
         opened
     }
 
-    /// Takes the packets in `bytes`, all of them opened. The first one is `packet`.
+    /// Takes the packets in `bytes`, all of them opened: the peer's at `key`.
     fn take_opened(
         &mut self,
-        packet: &ArrivedPacket<'_>,
+        now: Instant,
+        arrival: &Arrival,
         key: usize,
         segment: usize,
         bytes: &[u8],
     ) {
         let mut rest = bytes;
-        while let Ok(header) = SealedHeader::read(rest) {
+        while let Ok(sealed) = SealedHeader::read(rest) {
             let (datagram, behind) = rest.split_at(segment.min(rest.len()));
-            let mut packets = ContiguousPackets::opened(header.number, datagram, behind);
-            // One of the packets may have ended the connection.
-            if self.peers.sealed(key, header.index).is_none() {
-                return self.hint_unknown(packet, DropReason::UnknownConnection);
+            let mut packets = ContiguousPackets::opened(sealed.number, datagram, behind);
+            let is_there = self.peers.sealed(key, sealed.index).is_some();
+            if let Some(peer) = self.peers.get_mut(key).filter(|_| is_there) {
+                peer.release_previous(&mut self.shared);
+                peer.receive(now, arrival, &mut packets, &mut self.shared);
+                self.on_received(key);
+            } else {
+                // A packet before it ended the connection.
+                let header = as_data(&sealed, datagram);
+                self.on_sealed_stranger(&arrived(now, arrival, &header), None);
             }
-            let Some(peer) = self.peers.get_mut(key) else {
-                return;
-            };
-            peer.release_previous(&mut self.shared);
-            peer.receive(packet.now, packet.arrival, &mut packets, &mut self.shared);
-            self.on_received(key);
             rest = packets.rest();
         }
     }

@@ -15,6 +15,7 @@ mod packet_sequences;
 mod packet_sizes;
 mod peer_slots;
 mod provoked;
+mod sealed;
 mod sessions;
 mod strangers;
 mod trains;
@@ -24,6 +25,7 @@ use crate::credit::{SendCredit, SocketCredit};
 use crate::event::Event;
 use crate::limits::CREDIT_LAPSE;
 use crate::message::{SMALL, SmallOutgoing};
+use crate::security::{RecordingHandshakes, SealLedger, Security};
 use crate::time::Duration;
 use crate::types::{ChannelId, Ecn, Incarnation, Kind, MessageNumber, SessionNumber};
 use crate::wire::{CrcScope, Header, Mode};
@@ -61,6 +63,9 @@ struct World {
     seen: Vec<Packet>,
     /// UDP payload that the routes of each host carry, if its driver answers.
     routes: BTreeMap<usize, usize>,
+    /// Protection of the hosts that start; plain where there is none.
+    security: BTreeMap<usize, Security>,
+    ledger: SealLedger,
 }
 
 fn address(host: usize) -> SocketAddr {
@@ -100,6 +105,8 @@ impl World {
             starts: 0,
             seen: Vec::new(),
             routes: BTreeMap::new(),
+            security: BTreeMap::new(),
+            ledger: SealLedger::default(),
         };
         for host in 0..count {
             let engine = world.start(host, count, BUFFER);
@@ -116,6 +123,7 @@ impl World {
         };
         let config = Config {
             accept: AcceptPolicy::Anyone,
+            security: self.security.get(&host).cloned().unwrap_or_default(),
             ..Config::default()
         };
         let seed = [self.starts as u8; 32];
@@ -126,6 +134,12 @@ impl World {
                 .unwrap();
         }
         engine
+    }
+
+    /// Handshakes of a node with these cluster keys.
+    fn cluster(&self, keys: &[u64]) -> Security {
+        let makes = RecordingHandshakes::new(self.ledger.clone(), keys);
+        Security::Sealed(Arc::new(makes))
     }
 
     /// The process is killed and starts again.

@@ -339,7 +339,7 @@ impl Peer {
             params.max_channels = channels_beside(*window);
         }
         let grant = self.first_grant(&mut beginning);
-        // Message 1 of a handshake has no forward secrecy, and anybody can replay it: nothing rides.
+        // Message 1 of a handshake has no forward secrecy and can be replayed: nothing rides.
         let ride = match shared.config.security {
             Security::Plain => self.ride(now, cookie.incarnation, &mut beginning),
             Security::Sealed(_) => Vec::new(),

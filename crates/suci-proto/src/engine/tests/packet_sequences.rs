@@ -59,6 +59,7 @@ pub(super) struct Setting {
     controller: ControllerChoice,
     mode: Mode,
     payload_checksum: bool,
+    sealed: bool,
     buffer: u64,
     pub(super) mtu: usize,
     priorities: bool,
@@ -73,6 +74,7 @@ impl Setting {
             controller: ControllerChoice::Auto,
             mode: Mode::Adaptive,
             payload_checksum: true,
+            sealed: false,
             buffer: BUFFER,
             mtu: 1_472,
             priorities: false,
@@ -96,6 +98,10 @@ impl Setting {
             controller: self.controller,
             mode: self.mode,
             payload_checksum: self.payload_checksum,
+            security: match self.sealed {
+                true => world.cluster(&[1]),
+                false => Security::Plain,
+            },
             max_datagram: self.mtu,
             max_message: self.max_message,
             ack_on_poll: true,
@@ -120,17 +126,24 @@ pub(super) fn setting() -> impl Strategy<Value = Setting> {
     ];
     let buffers = prop_oneof![Just(BUFFER), Just(1 << 20)];
     let mtus = prop_oneof![3 => Just(1_472_usize), 1 => Just(1_200_usize), 1 => Just(8_972_usize)];
-    let flags = (any::<bool>(), prop::bool::weighted(0.3));
+    let flags = (
+        any::<bool>(),
+        prop::bool::weighted(0.3),
+        prop::bool::weighted(0.3),
+    );
     let longest = prop_oneof![3 => Just(Config::default().max_message), 1 => Just(50_000)];
     (controller(), modes, buffers, mtus, flags, longest).prop_map(
-        |(controller, mode, buffer, mtu, (payload_checksum, priorities), max_message)| Setting {
-            controller,
-            mode,
-            payload_checksum,
-            buffer,
-            mtu,
-            priorities,
-            max_message,
+        |(controller, mode, buffer, mtu, (payload_checksum, priorities, sealed), max_message)| {
+            Setting {
+                controller,
+                mode,
+                payload_checksum,
+                sealed,
+                buffer,
+                mtu,
+                priorities,
+                max_message,
+            }
         },
     )
 }
