@@ -66,6 +66,12 @@ pub struct Config {
     pub max_datagram: usize,
     /// Protection of packets; default [`Security::Plain`]. Both ends of a connection need the same.
     pub security: Security,
+    /// Most packets sealed in one key phase; default and most [`limits::PHASE_PACKETS`], at least
+    /// 1,024.
+    pub phase_packets: u64,
+    /// Time of a key phase; default and most [`limits::PHASE_TIME`], at least 5 s: it begins with a
+    /// PING, whose answer must not begin one at the other end, too.
+    pub phase_time: Duration,
     /// CRC32C over the payload too, not only over the header; default true. Sealed packets have no
     /// CRC.
     pub payload_checksum: bool,
@@ -105,6 +111,8 @@ impl Default for Config {
             max_peers: 16_384,
             max_datagram: limits::JUMBO_DATAGRAM,
             security: Security::default(),
+            phase_packets: limits::PHASE_PACKETS,
+            phase_time: limits::PHASE_TIME,
             payload_checksum: true,
             unattended: false,
             keep_alive: false,
@@ -202,6 +210,18 @@ impl Config {
             "max_ack_delay",
             &self.max_ack_delay,
             "at most 1 s",
+        )?;
+        check(
+            (1_024..=limits::PHASE_PACKETS).contains(&self.phase_packets),
+            "phase_packets",
+            &self.phase_packets,
+            "1,024 to 2^27",
+        )?;
+        check(
+            (5 * second..=limits::PHASE_TIME).contains(&self.phase_time),
+            "phase_time",
+            &self.phase_time,
+            "5 s to 10 min",
         )?;
         check(
             (1..=1 << 20).contains(&self.max_peers),

@@ -45,6 +45,14 @@ pub const OF_LAYERS: &[&str] = &[
 /// Faults of the engine that the simulator finds in its profile `remote`.
 pub const OF_PLACEMENT: &[&str] = &["placed-out-of-order"];
 
+/// Faults of sealed mode that the simulator finds in its profile `sealed`.
+pub const OF_SEALING: &[&str] = &[
+    "unauthentic-taken",
+    "sealed-after-restore",
+    "phase-before-ack",
+    "phase-without-key",
+];
+
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Plants the fault `name` in every engine of this process; false if there is none of that name.
@@ -61,5 +69,5 @@ pub fn active(name: &str) -> bool {
 
 fn all() -> impl Iterator<Item = &'static str> {
     let others = OF_REAL_NODES.iter().chain(OF_LAYERS).chain(OF_PLACEMENT);
-    NAMES.iter().chain(others).copied()
+    NAMES.iter().chain(others).chain(OF_SEALING).copied()
 }

@@ -37,19 +37,20 @@ pub fn audit_peers(engine: &Engine, now: Instant, peers: &[NodeId]) -> Result<()
 }
 
 /// Returns the packets that the engine dropped because it had them, or has no use for their
-/// connection.
+/// connection or, in sealed mode, for its keys.
 #[must_use]
-pub fn refused(engine: &Engine) -> u64 {
+pub fn refused(engine: &Engine, sealed: bool) -> u64 {
     let counters = engine.counters();
-    counters.duplicates + counters.unknown_connection
+    let not_authentic = if sealed { counters.bad_checksum } else { 0 };
+    counters.duplicates + counters.unknown_connection + not_authentic
 }
 
 /// Checks that a packet that came a second time was dropped and counted (F10).
 ///
 /// # Errors
 /// The packet was taken again.
-pub fn repeated(engine: &Engine, before: u64, order: u64) -> Result<(), Violation> {
-    if refused(engine) > before {
+pub fn repeated(refused: bool, order: u64) -> Result<(), Violation> {
+    if refused {
         return Ok(());
     }
     broken(

@@ -73,6 +73,8 @@ pub struct Context<'a> {
     pub audit_all: bool,
     /// True if the network is mended, and programs say their last word.
     pub mended: bool,
+    /// True if packets are sealed.
+    pub sealed: bool,
     /// Numbers the packets of the run.
     pub order: &'a mut u64,
     /// Packets that left.
@@ -614,9 +616,10 @@ impl Process {
         self.touched.extend(node.map(NodeId));
         let offered = core::mem::take(&mut self.offered);
         for (index, bytes) in train.cut().enumerate() {
+            let seen = tap::seen(&bytes, cx.sealed);
             let before = offered.iter().find(|(known, _)| *known == bytes);
             let carries = before.map_or_else(
-                || self.carried(cx, tap::target(&bytes).or(node), &bytes),
+                || self.carried(cx, tap::target(&bytes).or(node), &seen),
                 |(_, carries)| Rc::clone(carries),
             );
             // An INIT is repeated as it was.
@@ -642,11 +645,12 @@ impl Process {
                     train.to,
                     *cx.order,
                     bytes.len(),
-                    tap::Described(&bytes)
+                    tap::Described(&seen)
                 ),
             );
             cx.outbox.push(Packet {
                 bytes,
+                seen,
                 from: cx.network.address(self.host),
                 to: train.to,
                 source: self.host,

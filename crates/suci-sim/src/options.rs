@@ -179,6 +179,10 @@ pub enum Step {
     Finish(usize, usize, u32),
     /// A program decides about its traffic to another host's node.
     Decide(usize, usize, Will),
+    /// The cluster keys of a host become these, the newest first.
+    Keys(usize, Vec<u64>),
+    /// A host may have been restored from a snapshot: another one may have its keys, too.
+    Restored(usize),
 }
 
 impl Step {
@@ -237,6 +241,8 @@ pub struct Options {
     pub churn: Option<Churn>,
     /// The one-sided operations of each process, if the run has some.
     pub remote: Option<RemotePlan>,
+    /// Packets are sealed.
+    pub sealed: bool,
     /// The messages that programs send.
     pub traffic: Traffic,
     /// The network.
@@ -331,6 +337,7 @@ impl Options {
             sparse: false,
             churn: None,
             remote: None,
+            sealed: false,
             traffic: Traffic::none(),
             links: Links {
                 latency: Duration::from_micros(50),

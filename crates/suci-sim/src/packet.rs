@@ -47,6 +47,8 @@ pub struct Fate {
 pub struct Packet {
     /// UDP payload.
     pub bytes: Bytes,
+    /// The bytes that were sent, as the tap reads them: those of a sealed packet are decrypted.
+    pub seen: Bytes,
     /// Source address as the receiver sees it.
     pub from: SocketAddr,
     /// Destination address.
@@ -73,6 +75,7 @@ impl Packet {
     pub fn raw(bytes: Vec<u8>, order: u64) -> Self {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         Self {
+            seen: Bytes::new(),
             bytes: Bytes::from(bytes),
             from: nowhere,
             to: nowhere,

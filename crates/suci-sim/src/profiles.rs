@@ -5,6 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use suci_proto::limits::{PHASE_PACKETS, PHASE_TIME};
 use suci_proto::time::{Duration, nanos};
 use suci_proto::wire::Mode;
 use suci_proto::{CLASSES, Config, Priority};
@@ -12,6 +13,7 @@ use suci_proto::{CLASSES, Config, Priority};
 use crate::options::{Consume, Drive, Faults, Links, Marks, Options, RemotePlan, Step, Traffic};
 use crate::rng::Rng;
 use crate::steering;
+use crate::world::FIRST_KEY;
 use churn::{churn, vast};
 use steps::{finishes, flood, steps};
 
@@ -66,10 +68,12 @@ pub enum Profile {
     Channels,
     /// Programs read and change memory of others.
     Remote,
+    /// Packets are sealed, in a run of one of the other profiles; keys are rotated.
+    Sealed,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 22] = [
+pub const PROFILES: [(&str, Profile); 23] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -92,6 +96,7 @@ pub const PROFILES: [(&str, Profile); 22] = [
     ("vast", Profile::Vast),
     ("channels", Profile::Channels),
     ("remote", Profile::Remote),
+    ("sealed", Profile::Sealed),
 ];
 
 /// One seed in this many has 100 nodes when the seed chooses.
@@ -102,6 +107,9 @@ pub const CROWD_EVERY: u64 = 50;
 
 /// In one seed of this many a node starts hundreds of times.
 pub const CHURN_EVERY: u64 = 25;
+
+/// Key phases of sealed runs: as short as the pings that begin them should be rare.
+const SHORT_PHASE: Duration = Duration::from_secs(10);
 
 /// Number of nodes from which on no book has all others.
 const SPARSE: usize = 256;
@@ -134,10 +142,10 @@ impl Profile {
             .iter()
             .map(|(_, profile)| *profile)
             .filter(|profile| {
-                use Profile::{Big, Churn, Crowd, Default, Incast, Remote, Vast};
+                use Profile::{Big, Churn, Crowd, Default, Incast, Remote, Sealed, Vast};
                 !matches!(
                     profile,
-                    Default | Big | Incast | Crowd | Churn | Vast | Remote
+                    Default | Big | Incast | Crowd | Churn | Vast | Remote | Sealed
                 )
             })
             .collect();
@@ -170,6 +178,9 @@ impl FromStr for Profile {
 /// Returns the run of a seed.
 #[must_use]
 pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
+    if profile == Profile::Sealed {
+        return sealed(options(seed, Profile::Default, nodes));
+    }
     let mut rng = Rng::new(seed, 1);
     let profile = profile.chosen(seed, &mut rng);
     let nodes = nodes.unwrap_or_else(|| match profile {
@@ -197,6 +208,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Vast => vast(&mut run, &mut rng),
         Profile::Channels => channels(&mut run, &mut rng),
         Profile::Remote => remote(&mut run, &mut rng),
+        // Sealed runs are made of others.
         other => scripted(&mut run, other, &mut rng),
     }
     marks(&mut run, &mut Rng::new(seed, 11));
@@ -222,6 +234,47 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         .iter_mut()
         .for_each(|config| config.memory = config.memory.max(least));
     run
+}
+
+/// Seals the packets of a run, rotates its keys, and takes hosts for restored from snapshots.
+fn sealed(mut run: Options) -> Options {
+    let mut rng = Rng::new(run.seed, 12);
+    run.sealed = true;
+    for config in &mut run.configs {
+        config.phase_packets = rng.pick(&[1_024, 1_024, 5_000, PHASE_PACKETS]);
+        config.phase_time = rng.pick(&[SHORT_PHASE, SHORT_PHASE * 6, PHASE_TIME]);
+    }
+    if rng.chance(500_000) {
+        rotate(&mut run, &mut rng);
+    }
+    if rng.chance(300_000) {
+        for _ in 0..rng.range(1, 4) {
+            let at = Duration::from_nanos(rng.range(0, nanos(run.faults_for)));
+            let host = rng.index(0, run.nodes);
+            run.script.push((at, Step::Restored(host)));
+        }
+    }
+    run
+}
+
+/// Rotates the cluster key: first every host takes two, at its own time, then the new one alone. In
+/// some runs a host has another key in between, and nobody talks to it.
+fn rotate(run: &mut Options, rng: &mut Rng) {
+    let (old, new, wrong) = (FIRST_KEY, FIRST_KEY + 1, FIRST_KEY + 2);
+    let third = nanos(run.faults_for) / 3;
+    let late = |from: u64, rng: &mut Rng| Duration::from_nanos(rng.range(from, from + third));
+    for host in 0..run.nodes {
+        for (from, keys) in [(0, vec![new, old]), (third, vec![new])] {
+            run.script.push((late(from, rng), Step::Keys(host, keys)));
+        }
+    }
+    if rng.chance(300_000) {
+        let (host, from) = (rng.index(0, run.nodes), 2 * third);
+        let at = late(from, rng);
+        run.script.push((at, Step::Keys(host, vec![wrong])));
+        let until = at + (run.faults_for - at) / 2;
+        run.script.push((until, Step::Keys(host, vec![new])));
+    }
 }
 
 fn base(seed: u64, nodes: usize, profile: &'static str, rng: &mut Rng) -> Options {

@@ -25,6 +25,10 @@ pub struct Tally {
     pub contacts: u64,
     /// Messages that their senders took back.
     pub withdrawn: u64,
+    /// Handshakes and changes of key phases in sealed runs.
+    pub handshakes: u64,
+    /// See [`handshakes`](Self::handshakes).
+    pub phases: u64,
     /// Packets lost.
     pub lost: u64,
     /// Packets duplicated.

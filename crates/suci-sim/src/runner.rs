@@ -49,6 +49,9 @@ pub fn run(options: Options, print: bool) -> Outcome {
         world.mend();
         world.settle()
     });
+    let result = result.and_then(|()| world.check_sealing());
+    world.tally.handshakes = world.ledger.handshakes();
+    world.tally.phases = world.ledger.phases();
     world.tally.messages = world.oracle.delivered();
     world.tally.accepted = world.oracle.accepted_count();
     world.tally.bytes = world.oracle.bytes();

@@ -2,7 +2,7 @@
 
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Link, PeerOptions, PeerStats, Priority};
+use suci_proto::{Link, PeerOptions, PeerStats, Priority, Renewal};
 
 use crate::node::Process;
 use crate::options::{Consume, Drive, Step};
@@ -87,11 +87,36 @@ impl World {
                 });
             }
             Step::Decide(host, other, will) => self.decide(host, other, will),
+            Step::Keys(host, ref keys) => self.change_keys(host, keys),
+            Step::Restored(host) => {
+                if let Some(keys) = self.keys.get(host) {
+                    keys.restored();
+                }
+                self.renew_keys(host, Renewal::StopSealing);
+            }
             Step::Finish(host, other, channel) => self.finish_channel(host, other, channel),
             Step::Rank(host, other, channel, priority) => {
                 self.rank(host, other, channel, priority);
             }
         }
+    }
+
+    fn change_keys(&mut self, host: HostId, keys: &[u64]) {
+        let Some(of_host) = self.keys.get(host) else {
+            return;
+        };
+        let kept = of_host.keys().iter().all(|key| keys.contains(key));
+        of_host.set_keys(keys);
+        let renewal = match kept {
+            true => Renewal::Replace,
+            false => Renewal::Revoke,
+        };
+        self.renew_keys(host, renewal);
+    }
+
+    fn renew_keys(&mut self, host: HostId, renewal: Renewal) {
+        let now = self.now;
+        self.each_process(host, |process| process.engine.renew_keys(now, renewal));
     }
 
     fn finish_channel(&mut self, host: HostId, other: HostId, channel: u32) {

@@ -6,7 +6,9 @@ mod excuses;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use suci_proto::security::{RecordingHandshakes, SealLedger, Security};
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::{AcceptPolicy, Engine, Event, Identity};
@@ -32,6 +34,9 @@ const AUDIT_ALL: usize = 16;
 
 /// A process whose engine closed answers repeated CLOSEs for at most this long, as a driver does.
 const LINGER: Duration = Duration::from_millis(500);
+
+/// The cluster key with which all processes begin.
+pub(crate) const FIRST_KEY: u64 = 1;
 
 /// Something that is due.
 #[derive(Debug)]
@@ -105,6 +110,9 @@ pub struct World {
     pub(crate) hosts: Vec<Host>,
     /// One-sided operations.
     pub(crate) remote: SharedOracle,
+    /// The cluster keys of each host, and what was sealed under them.
+    pub(crate) keys: Vec<RecordingHandshakes>,
+    pub(crate) ledger: SealLedger,
     pub(crate) rng: Rng,
     pub(crate) hostile: Hostile,
     pub(crate) queue: crate::queue::Queue<Due>,
@@ -126,6 +134,9 @@ impl World {
         let nodes: Vec<u32> = (0..count).map(|host| options.node(host)).collect();
         let network = Network::new(seed, count, options.links.clone(), options.faults.clone());
         let mut rng = Rng::new(seed, 3);
+        let ledger = SealLedger::default();
+        let keys = |_| RecordingHandshakes::new(ledger.clone(), &[FIRST_KEY]);
+        let keys = (0..count).map(keys).collect();
         let hosts = (0..count)
             .map(|host| Host::new(&options, &nodes, host, &mut rng))
             .collect();
@@ -142,6 +153,8 @@ impl World {
             filter: None,
             hosts,
             remote: SharedOracle::new(options.nodes),
+            keys,
+            ledger,
             rng,
             hostile: Hostile::new(seed),
             queue: crate::queue::Queue::default(),
@@ -162,6 +175,28 @@ impl World {
         }
         world.plan();
         world
+    }
+
+    /// Checks that no number was sealed twice under one key.
+    ///
+    /// # Errors
+    /// The first one that was.
+    pub fn check_sealing(&self) -> Result<(), Failure> {
+        let repeats = self.ledger.repeats();
+        let Some((key, number)) = repeats.first() else {
+            return Ok(());
+        };
+        let text = format!(
+            "number {number} was sealed twice under key {key:x}; {} in all",
+            repeats.len()
+        );
+        Err(Failure {
+            at: self.now,
+            violation: Violation {
+                kind: Kind::Nonce,
+                text,
+            },
+        })
     }
 
     fn plan(&mut self) {
@@ -328,6 +363,9 @@ impl World {
         if self.options.sparse || self.options.clients > 0 && !self.is_client(host) {
             config.accept = AcceptPolicy::Anyone;
         }
+        if let Some(keys) = self.keys.get(host).filter(|_| self.options.sealed) {
+            config.security = Security::Sealed(Arc::new(keys.clone()));
+        }
         config
     }
 
@@ -424,6 +462,7 @@ impl World {
             interrupts: self.options.interrupts,
             audit_all: self.nodes.len() <= AUDIT_ALL,
             mended: self.mended,
+            sealed: self.options.sealed,
             order: &mut self.order,
             outbox: &mut self.outbox,
         };

@@ -9,7 +9,7 @@ use super::handshake::ArrivedPacket;
 use crate::arrival::Arrival;
 use crate::log::DropReason;
 use crate::peer::Peer;
-use crate::security::{ConnectionKeys, HandshakeError, Initiator, Responder, Security};
+use crate::security::{ConnectionKeys, HandshakeError, Initiator, Responder, Security, planted};
 use crate::time::Instant;
 use crate::wire::{
     ContiguousPackets, CrcScope, Header, Init, PacketType, Params, RefusedCode, SealedHeader,
@@ -164,7 +164,8 @@ impl Engine {
                 .sealed(key, index)
                 .filter(|_| header.index == index);
             let sealing = peer.and_then(|peer| peer.connection.as_ref()?.sealing.as_deref());
-            if sealing.is_none_or(|sealing| sealing.open(&header, datagram).is_err()) {
+            let is_open = sealing.is_some_and(|sealing| sealing.open(&header, datagram).is_ok());
+            if !is_open && !planted("unauthentic-taken") {
                 break;
             }
             // Only an authentic packet makes its peer active.
@@ -227,15 +228,15 @@ impl Engine {
         }
     }
 
-    /// Makes a fresh handshake with every connected peer, and stops using the present keys as
+    /// Makes a fresh handshake with every peer that has keys of this node or may have, and stops using the present keys as
     /// `renewal` says. Messages that wait or are under way are kept. Does nothing in plain mode.
     pub fn renew_keys(&mut self, now: Instant, renewal: Renewal) {
         if !self.shared.config.security.is_sealed() {
             return;
         }
         for key in self.peers.keys() {
-            let sealed = |peer: &Peer| peer.connection.is_some() && !peer.is_itself;
-            if self.peers.get(key).is_some_and(sealed) {
+            let has_keys = |peer: &Peer| peer.connection.is_some() || peer.has_offer();
+            if self.peers.get(key).is_some_and(has_keys) {
                 self.update(key, |peer, shared| peer.renew_keys(now, renewal, shared));
             }
         }
@@ -245,19 +246,19 @@ impl Engine {
 impl Peer {
     /// As [`Engine::renew_keys`], for the connection of this peer.
     fn renew_keys(&mut self, now: Instant, renewal: Renewal, shared: &mut super::Shared) {
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        if renewal != Renewal::Replace {
-            connection.numbers.use_up();
-        }
-        if renewal == Renewal::Revoke
-            && let Some(sealing) = &mut connection.sealing
-        {
-            sealing.revoke();
+        if let Some(connection) = &mut self.connection {
+            if renewal != Renewal::Replace && !planted("sealed-after-restore") {
+                connection.numbers.use_up();
+            }
+            if renewal == Renewal::Revoke
+                && let Some(sealing) = &mut connection.sealing
+            {
+                sealing.revoke();
+            }
         }
         if self.lingering.is_none() {
-            // An attempt under way may have begun under a key that is no longer used.
+            // An INIT under way may be under a key that is no longer used, or that another process
+            // can make, too.
             self.drop_attempt(shared);
             let token = shared.random();
             self.open(now, token);

@@ -15,6 +15,7 @@ mod special;
 use super::connected::Connected;
 use super::mode::SHORT;
 use super::{Connection, Peer};
+use crate::config::Config;
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::limits;
@@ -170,7 +171,7 @@ impl Peer {
         self.life.set_waiting(now, waiting);
         if let Some(mut connected) = self.connected() {
             connected.connection.control_at = None;
-            connected.connection.prepare_keys(now);
+            connected.connection.prepare_keys(now, &shared.config);
             if connected.build_path_validation(now, train, shared)
                 || connected.build_path_probe(now, train, shared)
             {
@@ -587,11 +588,11 @@ impl Connection {
 
     /// Chooses the key of the next train, and stops sending if none may be used: the connection is
     /// then replaced.
-    fn prepare_keys(&mut self, now: Instant) {
+    fn prepare_keys(&mut self, now: Instant, config: &Config) {
         let (Some(sealing), Some(number)) = (&mut self.sealing, self.numbers.peek()) else {
             return;
         };
-        match sealing.prepare(now, number, limits::MAX_SEGMENTS) {
+        match sealing.prepare(now, number, config) {
             Readiness::Ready => {}
             Readiness::Begins => self.pending.ping = true,
             Readiness::UsedUp => self.numbers.use_up(),

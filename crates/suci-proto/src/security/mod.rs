@@ -18,9 +18,9 @@
 mod phases;
 mod recording;
 
-pub(crate) use phases::{Readiness, Sealing};
+pub(crate) use phases::{Readiness, Sealing, planted};
 #[doc(hidden)]
-pub use recording::{RecordingHandshakes, SealLedger};
+pub use recording::{RecordingHandshakes, SealLedger, reveal};
 
 use crate::types::PacketNumber;
 use crate::wire::HEADER;

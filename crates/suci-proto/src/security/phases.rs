@@ -1,6 +1,6 @@
 //! The key phases of a connection: which key seals the next packet, which ones may open a packet.
 //!
-//! A sender moves to its next phase after [`PHASE_PACKETS`] packets or [`PHASE_TIME`]. The first
+//! A sender moves to its next phase after `Config::phase_packets` or `Config::phase_time`. The first
 //! packet of a phase holds a PING; the sender moves on only after a packet of the phase was
 //! acknowledged. So sender and receiver are never more than one phase apart, and two bits in the
 //! header tell the previous, the present and the next phase of the receiver from each other
@@ -10,7 +10,8 @@
 //! replaced, as one whose packet numbers are used up.
 
 use super::{AEAD_TAG, ConnectionKeys, NotAuthentic, Open, Seal};
-use crate::limits::{PHASE_PACKETS, PHASE_TIME};
+use crate::config::Config;
+use crate::limits;
 use crate::time::Instant;
 use crate::types::PacketNumber;
 use crate::wire::{HEADER, SealedHeader};
@@ -103,14 +104,14 @@ impl Sealing {
         self.sender.phase
     }
 
-    /// Prepares to seal at most `packets` at `now`, the first under `number`.
+    /// Prepares to seal a train at `now` whose first packet has this `number`.
     pub(crate) fn prepare(
         &mut self,
         now: Instant,
         number: PacketNumber,
-        packets: usize,
+        config: &Config,
     ) -> Readiness {
-        self.sender.prepare(now, number, packets as u64)
+        self.sender.prepare(now, number, config)
     }
 
     /// Notes that the packet `largest` was acknowledged.
@@ -183,12 +184,15 @@ impl Sealing {
 }
 
 impl SenderPhase {
-    fn prepare(&mut self, now: Instant, number: PacketNumber, packets: u64) -> Readiness {
+    fn prepare(&mut self, now: Instant, number: PacketNumber, config: &Config) -> Readiness {
         let (began, _) = *self.began.get_or_insert((now, number));
-        let has_room = self.sealed.saturating_add(packets) <= PHASE_PACKETS;
-        let is_due = !has_room || now.since(began) >= PHASE_TIME;
-        if is_due && self.confirmed {
-            self.seal = self.seal.next();
+        let longest = limits::MAX_SEGMENTS as u64;
+        let has_room = self.sealed.saturating_add(longest) <= config.phase_packets;
+        let is_due = !has_room || now.since(began) >= config.phase_time;
+        if is_due && (self.confirmed || planted("phase-before-ack")) {
+            if !planted("phase-without-key") {
+                self.seal = self.seal.next();
+            }
             self.phase = self.phase.wrapping_add(1) % PHASES;
             self.sealed = 0;
             self.began = Some((now, number));
@@ -228,13 +232,26 @@ impl ReceiverPhases {
     }
 }
 
+/// Returns true if this fault is planted.
+pub(crate) fn planted(_name: &str) -> bool {
+    #[cfg(suci_plant)]
+    return crate::plant::active(_name);
+    #[cfg(not(suci_plant))]
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{MAX_SEGMENTS, PHASE_PACKETS, PHASE_TIME};
     use crate::security::{Handshakes, RecordingHandshakes, SealLedger};
     use crate::time::Duration;
 
     const START: Instant = Instant::ZERO;
+
+    fn prepare(sealing: &mut Sealing, now: Instant, number: PacketNumber) -> Readiness {
+        sealing.prepare(now, number, &Config::default())
+    }
 
     fn ends() -> (Sealing, Sealing, SealLedger) {
         let ledger = SealLedger::default();
@@ -274,7 +291,7 @@ mod tests {
         let mut packets = Vec::new();
         for phase in 0..6_u64 {
             let now = START + PHASE_TIME.saturating_mul(u32::try_from(phase).unwrap());
-            let began = ours.prepare(now, phase, 1) == Readiness::Begins;
+            let began = prepare(&mut ours, now, phase) == Readiness::Begins;
             assert_eq!(began, phase > 0);
             packets.push(sealed(&mut ours, phase));
             ours.on_acked(phase);
@@ -295,31 +312,36 @@ mod tests {
     #[test]
     fn a_phase_ends_by_its_packets() {
         let (mut ours, _, _) = ends();
-        assert_eq!(ours.prepare(START, 0, 1), Readiness::Ready);
-        ours.sender.sealed = PHASE_PACKETS - 1;
-        assert_eq!(ours.prepare(START, 1, 1), Readiness::Ready);
-        assert_eq!(ours.prepare(START, 1, 2), Readiness::Begins);
+        assert_eq!(prepare(&mut ours, START, 0), Readiness::Ready);
+        ours.sender.sealed = PHASE_PACKETS - MAX_SEGMENTS as u64;
+        assert_eq!(prepare(&mut ours, START, 1), Readiness::Ready);
+        ours.sender.sealed += 1;
+        assert_eq!(prepare(&mut ours, START, 1), Readiness::Begins);
         ours.sender.sealed = PHASE_PACKETS;
         let later = START + PHASE_TIME;
-        assert_eq!(ours.prepare(later, 9, 1), Readiness::UsedUp, "unconfirmed");
+        assert_eq!(
+            prepare(&mut ours, later, 9),
+            Readiness::UsedUp,
+            "unconfirmed"
+        );
         ours.on_acked(0);
-        assert_eq!(ours.prepare(later, 9, 1), Readiness::UsedUp);
+        assert_eq!(prepare(&mut ours, later, 9), Readiness::UsedUp);
         ours.on_acked(1);
-        assert_eq!(ours.prepare(later, 9, 1), Readiness::Begins);
+        assert_eq!(prepare(&mut ours, later, 9), Readiness::Begins);
     }
 
     #[test]
     fn a_phase_ends_by_time_once_it_is_confirmed() {
         let (mut ours, _, _) = ends();
-        assert_eq!(ours.prepare(START, 0, 1), Readiness::Ready);
+        assert_eq!(prepare(&mut ours, START, 0), Readiness::Ready);
         let short = START + (PHASE_TIME - Duration::from_nanos(1));
-        assert_eq!(ours.prepare(short, 1, 1), Readiness::Ready);
+        assert_eq!(prepare(&mut ours, short, 1), Readiness::Ready);
         let later = START + PHASE_TIME;
-        assert_eq!(ours.prepare(later, 2, 1), Readiness::Begins);
+        assert_eq!(prepare(&mut ours, later, 2), Readiness::Begins);
         let latest = later + PHASE_TIME;
-        assert_eq!(ours.prepare(latest, 3, 1), Readiness::Ready);
+        assert_eq!(prepare(&mut ours, latest, 3), Readiness::Ready);
         ours.on_acked(2);
-        assert_eq!(ours.prepare(latest, 4, 1), Readiness::Begins);
+        assert_eq!(prepare(&mut ours, latest, 4), Readiness::Begins);
     }
 
     #[test]

@@ -8,11 +8,12 @@ use super::{
     Seal,
 };
 use crate::types::PacketNumber;
-use crate::wire::HEADER;
+use crate::wire::{HEADER, SealedHeader};
 use core::hash::Hasher;
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a handshake message: an ephemeral and a tag.
@@ -26,6 +27,8 @@ struct Record {
     ephemerals: u64,
     handshakes: u64,
     phases: u64,
+    /// Handshakes that began, at either end.
+    connections: u64,
 }
 
 /// The record of all sealing in a run. Clones share it.
@@ -61,13 +64,23 @@ impl SealLedger {
         self.with(|record| record.phases)
     }
 
-    /// Notes that `number` is sealed under `key`.
-    fn seals(&self, key: u64, number: PacketNumber) {
+    /// Notes that `number` is sealed under `key`, which another process may have, too, if it is
+    /// `shared`.
+    fn seals(&self, key: u64, number: PacketNumber, shared: bool) {
         self.with(|record| {
-            if !record.sealed.entry(key).or_default().insert(number) {
+            let is_new = record.sealed.entry(key).or_default().insert(number);
+            if shared || !is_new {
                 record.repeats.push((key, number));
             }
         });
+    }
+
+    /// Returns the number of a new connection.
+    fn connection(&self) -> u64 {
+        self.with(|record| {
+            record.connections = record.connections.wrapping_add(1);
+            record.connections
+        })
     }
 
     /// Returns an ephemeral that was never returned before.
@@ -100,6 +113,8 @@ fn tag(key: u64, number: u64, pieces: &[&[u8]]) -> [u8; AEAD_TAG] {
 pub struct RecordingHandshakes {
     ledger: SealLedger,
     keys: Arc<Mutex<Vec<u64>>>,
+    /// Handshakes up to this number have keys that another process may have, too.
+    shared: Arc<AtomicU64>,
 }
 
 impl RecordingHandshakes {
@@ -107,7 +122,19 @@ impl RecordingHandshakes {
     #[must_use]
     pub fn new(ledger: SealLedger, keys: &[u64]) -> Self {
         let keys = Arc::new(Mutex::new(keys.to_vec()));
-        Self { ledger, keys }
+        let shared = Arc::default();
+        Self {
+            ledger,
+            keys,
+            shared,
+        }
+    }
+
+    /// Notes that another process has all keys that were made so far: sealing under them is
+    /// recorded as a second use from now on.
+    pub fn restored(&self) {
+        let connections = self.ledger.with(|record| record.connections);
+        self.shared.store(connections, Ordering::Relaxed);
     }
 
     /// Replaces the keys.
@@ -115,7 +142,9 @@ impl RecordingHandshakes {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys.to_vec();
     }
 
-    fn keys(&self) -> Vec<u64> {
+    /// Returns the keys.
+    #[must_use]
+    pub fn keys(&self) -> Vec<u64> {
         let keys = self.keys.lock();
         keys.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -163,11 +192,7 @@ impl Handshakes for RecordingHandshakes {
         let key = key.ok_or(HandshakeError::Unavailable)?;
         let ephemeral = self.ledger.ephemeral();
         write(key, ephemeral, context, message);
-        Ok(Box::new(Half {
-            ledger: self.ledger.clone(),
-            key,
-            ephemeral,
-        }))
+        Ok(Box::new(Half::new(self, key, ephemeral)))
     }
 
     fn respond(
@@ -178,27 +203,37 @@ impl Handshakes for RecordingHandshakes {
         let fits = |key| Some((key, read(key, context, message)?));
         let (key, ephemeral) =
             (self.keys().into_iter().find_map(fits)).ok_or(HandshakeError::WrongKey)?;
-        Ok(Box::new(Half {
-            ledger: self.ledger.clone(),
-            key,
-            ephemeral,
-        }))
+        Ok(Box::new(Half::new(self, key, ephemeral)))
     }
 }
 
 /// A handshake whose first message was made or read.
 struct Half {
-    ledger: SealLedger,
+    by: RecordingHandshakes,
+    /// Its number: another process that has this state can make the connection's keys.
+    connection: u64,
     key: u64,
     /// The initiator's ephemeral.
     ephemeral: u64,
 }
 
 impl Half {
+    fn new(by: &RecordingHandshakes, key: u64, ephemeral: u64) -> Self {
+        Self {
+            by: by.clone(),
+            connection: by.ledger.connection(),
+            key,
+            ephemeral,
+        }
+    }
+
     fn keys(&self, seals: u64, opens: u64) -> ConnectionKeys {
-        let ledger = self.ledger.clone();
         ConnectionKeys {
-            seal: Box::new(Sealer { ledger, key: seals }),
+            seal: Box::new(Sealer {
+                by: self.by.clone(),
+                connection: self.connection,
+                key: seals,
+            }),
             open: Box::new(Opener { key: opens }),
         }
     }
@@ -219,8 +254,8 @@ impl Responder for Half {
         context: &[u8],
         message: &mut [u8],
     ) -> Result<ConnectionKeys, HandshakeError> {
-        let ours = self.ledger.ephemeral();
-        self.ledger.with(|record| record.handshakes += 1);
+        let ours = self.by.ledger.ephemeral();
+        self.by.ledger.with(|record| record.handshakes += 1);
         let under = mix(self.key, &self.ephemeral.to_le_bytes());
         write(under, ours, context, message);
         let [opens, seals] = split(self.key, [self.ephemeral, ours]);
@@ -228,9 +263,22 @@ impl Responder for Half {
     }
 }
 
-/// Changes `bytes` in place; a second call with the same key and number undoes it.
-fn crypt(key: u64, number: PacketNumber, bytes: &mut [u8]) {
-    let pad = mix(key, &number.to_le_bytes()).to_le_bytes();
+/// Returns what the sealed `packet` says: the simulator listens on the wire.
+#[must_use]
+pub fn reveal(packet: &[u8]) -> Vec<u8> {
+    let Ok(header) = SealedHeader::read(packet) else {
+        return Vec::new();
+    };
+    let end = packet.len().saturating_sub(AEAD_TAG);
+    let mut body = packet.get(HEADER..end).unwrap_or_default().to_vec();
+    crypt(header.number, &mut body);
+    body
+}
+
+/// Changes `bytes` in place; a second call with the same number undoes it. The key has no part in
+/// it, so that [`reveal`] needs none: only the tag depends on it.
+fn crypt(number: PacketNumber, bytes: &mut [u8]) {
+    let pad = mix(1, &number.to_le_bytes()).to_le_bytes();
     bytes
         .iter_mut()
         .zip(pad.into_iter().cycle())
@@ -238,7 +286,8 @@ fn crypt(key: u64, number: PacketNumber, bytes: &mut [u8]) {
 }
 
 struct Sealer {
-    ledger: SealLedger,
+    by: RecordingHandshakes,
+    connection: u64,
     key: u64,
 }
 
@@ -250,7 +299,8 @@ impl Seal for Sealer {
         body: &[&[u8]],
         sealed: &mut [u8],
     ) {
-        self.ledger.seals(self.key, number);
+        let shared = self.connection <= self.by.shared.load(Ordering::Relaxed);
+        self.by.ledger.seals(self.key, number, shared);
         let Some(len) = sealed.len().checked_sub(AEAD_TAG) else {
             return;
         };
@@ -259,14 +309,15 @@ impl Seal for Sealer {
         text.iter_mut()
             .zip(bytes)
             .for_each(|(to, byte)| *to = *byte);
-        crypt(self.key, number, text);
+        crypt(number, text);
         end.copy_from_slice(&tag(self.key, number, &[header, text]));
     }
 
     fn next(&self) -> Box<dyn Seal> {
-        self.ledger.with(|record| record.phases += 1);
+        self.by.ledger.with(|record| record.phases += 1);
         Box::new(Self {
-            ledger: self.ledger.clone(),
+            by: self.by.clone(),
+            connection: self.connection,
             key: mix(self.key, b"next"),
         })
     }
@@ -288,7 +339,7 @@ impl Open for Opener {
         if end != tag(self.key, number, &[header, text]) {
             return Err(NotAuthentic);
         }
-        crypt(self.key, number, text);
+        crypt(number, text);
         Ok(())
     }
 
@@ -307,7 +358,10 @@ mod tests {
 
     /// Makes the keys of both ends of a connection.
     fn ends(ledger: &SealLedger) -> (ConnectionKeys, ConnectionKeys) {
-        let makes = RecordingHandshakes::new(ledger.clone(), &[1, 2]);
+        keys(&RecordingHandshakes::new(ledger.clone(), &[1, 2]))
+    }
+
+    fn keys(makes: &RecordingHandshakes) -> (ConnectionKeys, ConnectionKeys) {
         let (mut first, mut second) = ([0; MESSAGE], [0; MESSAGE]);
         let mut initiator = makes.initiate(1, b"init", &mut first).unwrap();
         let responder = makes.respond(b"init", &first).unwrap();
@@ -354,12 +408,19 @@ mod tests {
     #[test]
     fn a_second_use_is_recorded() {
         let ledger = SealLedger::default();
-        let (mut ours, _) = ends(&ledger);
+        let makes = RecordingHandshakes::new(ledger.clone(), &[1, 2]);
+        let (mut ours, _) = keys(&makes);
         let mut sealed = [0; AEAD_TAG];
         for number in [5, 6, 5] {
             ours.seal.seal(number, &HEAD, &[], &mut sealed);
         }
         assert_eq!(ledger.repeats().len(), 1);
         assert_eq!(ledger.packets(), 2);
+        makes.restored();
+        let later = keys(&makes).0;
+        for (mut keys, repeats) in [(later, 1), (ours, 2)] {
+            keys.seal.seal(9, &HEAD, &[], &mut sealed);
+            assert_eq!(ledger.repeats().len(), repeats);
+        }
     }
 }

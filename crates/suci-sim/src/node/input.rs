@@ -23,7 +23,7 @@ impl Process {
             let mut train = vec![packet];
             // A kernel joins packets that come at about the same time. Here it may be any time, so
             // the last arrival counts: the others waited for it.
-            while self.joins_next(&train)
+            while self.joins_next(cx.sealed, &train)
                 && let Some((last, packet)) = self.socket.take(cx.now)
             {
                 train.push(packet);
@@ -41,14 +41,15 @@ impl Process {
 
     /// Returns true if the kernel hands up the next packet together with those of `train`. For half
     /// of the processes it joins none, and packets that the oracle judges one by one stay alone.
-    fn joins_next(&self, train: &[Packet]) -> bool {
+    fn joins_next(&self, sealed: bool, train: &[Packet]) -> bool {
         let ([first, ..], Some(last), Some(next)) = (train, train.last(), self.socket.peek())
         else {
             return false;
         };
         let same = (next.from, next.ecn) == (first.from, first.ecn);
         let fits = last.bytes.len() == first.bytes.len() && next.bytes.len() <= first.bytes.len();
-        let alone = |packet| self.is_repeated(packet);
+        // A sealed packet that was damaged counts as one that the engine has no use for.
+        let alone = |packet: &Packet| self.is_repeated(packet) || sealed && packet.fate.damaged;
         let copy = train.iter().any(|packet| packet.order == next.order);
         let joins = self.id.is_multiple_of(2) && !self.insider && train.len() < JOINED;
         joins && same && fits && !copy && !alone(first) && !alone(next)
@@ -94,7 +95,7 @@ impl Process {
         let again = self.is_repeated(first);
         // Data on an INIT is taken if that opens the session, and comes again otherwise.
         let opens = is_init(first) && !self.is_up(sender);
-        let before = invariants::refused(&self.engine);
+        let before = invariants::refused(&self.engine, cx.sealed);
         let session = |engine: &Engine| sender.and_then(|node| engine.session(node));
         let present = session(&self.engine);
         let mut bytes: Vec<u8> = train.iter().flat_map(|p| p.bytes.iter().copied()).collect();
@@ -107,8 +108,9 @@ impl Process {
         };
         let session = session.unwrap_or_default();
         if again {
-            invariants::repeated(&self.engine, before, first.order)?;
-        } else if invariants::refused(&self.engine) == before {
+            let refused = invariants::refused(&self.engine, cx.sealed);
+            invariants::repeated(refused > before, first.order)?;
+        } else if invariants::refused(&self.engine, cx.sealed) == before {
             for packet in train.iter().filter(|packet| is_data(packet)) {
                 self.handed.insert(packet.order);
                 cx.oracle.taken(self.id, &packet.carries, session);
@@ -128,7 +130,8 @@ impl Process {
     /// soon as the acknowledgement of that packet reaches the real peer (F05).
     fn contradict(&mut self, cx: &mut Context<'_>, arrival: &Arrival, packet: &Packet) {
         const AHEAD: u64 = 400;
-        if !cx.oracle.is_part(&packet.carries) {
+        // A liar would need the keys of the connection.
+        if cx.sealed || !cx.oracle.is_part(&packet.carries) {
             return;
         }
         let head = tap::head(&packet.bytes).filter(|head| head.number < u64::MAX - AHEAD);

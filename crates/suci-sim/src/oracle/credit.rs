@@ -27,13 +27,14 @@ impl Returns {
         at: ProcId,
         packet: &Packet,
     ) -> Result<(), Violation> {
-        let Some(head) = tap::head(&packet.bytes).filter(|head| head.first == tap::DATA) else {
+        let Some(head) = tap::head(&packet.seen).filter(|head| head.first == tap::DATA) else {
             return Ok(());
         };
-        if packet.fate.damaged {
+        // A sealed packet, whose tag is 0 here, does not tell connections with one index apart.
+        if packet.fate.damaged || head.tag == 0 {
             return Ok(());
         }
-        let said = tap::credit(&packet.bytes);
+        let said = tap::credit(&packet.seen);
         if let Some(generation) = said.granted {
             let granted = self.granted.entry((packet.sender, at)).or_default();
             if granted.iter().all(|(known, _)| *known != generation) {

@@ -82,6 +82,8 @@ pub enum Kind {
     Chatter,
     /// A one-sided operation was not applied as it should be.
     Remote,
+    /// A number was sealed twice under one key.
+    Nonce,
     /// The engine panicked.
     Panic,
 }
