@@ -228,8 +228,9 @@ impl Engine {
         }
     }
 
-    /// Makes a fresh handshake with every peer that has keys of this node or may have, and stops using the present keys as
-    /// `renewal` says. Messages that wait or are under way are kept. Does nothing in plain mode.
+    /// Makes a fresh handshake with every peer that has keys of this node or may have, and stops
+    /// using the present keys as `renewal` says. Messages that wait or are under way are kept. Does
+    /// nothing in plain mode.
     pub fn renew_keys(&mut self, now: Instant, renewal: Renewal) {
         if !self.shared.config.security.is_sealed() {
             return;

@@ -1,7 +1,7 @@
 //! The key phases of a connection: which key seals the next packet, which ones may open a packet.
 //!
-//! A sender moves to its next phase after `Config::phase_packets` or `Config::phase_time`. The first
-//! packet of a phase holds a PING; the sender moves on only after a packet of the phase was
+//! A sender moves to its next phase after `Config::phase_packets` or `Config::phase_time`. The
+//! first packet of a phase holds a PING; the sender moves on only after a packet of the phase was
 //! acknowledged. So sender and receiver are never more than one phase apart, and two bits in the
 //! header tell the previous, the present and the next phase of the receiver from each other
 //! (RFC 9001 section 6 does the same with one bit and a delay).
