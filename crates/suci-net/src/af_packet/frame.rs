@@ -1,6 +1,7 @@
 //! Ethernet frames with UDP over IPv4, and the programs of classic BPF that choose among them.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
 
 use libc::sock_filter;
 
@@ -93,17 +94,18 @@ pub(super) fn headers(addresses: &Addresses, train: &Train<'_>) -> [u8; HEADERS]
 
 /// The datagrams of one frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Datagrams<'a> {
+pub(super) struct Datagrams {
     pub(super) from: SocketAddrV4,
     pub(super) ecn: Ecn,
     /// Bytes of each but the last.
     pub(super) segment: usize,
-    pub(super) bytes: &'a [u8],
+    /// Where they lie in the frame.
+    pub(super) bytes: Range<usize>,
 }
 
 /// Reads a frame that the filter let through, with the kernel's header. `None` if it is cut or its
 /// checksum is wrong.
-pub(super) fn read(frame: &[u8]) -> Option<Datagrams<'_>> {
+pub(super) fn read(frame: &[u8]) -> Option<Datagrams> {
     let (offload, frame) = frame.split_first_chunk::<OFFLOAD>()?;
     let (_, packet) = frame.split_first_chunk::<ETHERNET>()?;
     let (ip, _) = packet.split_first_chunk::<IP>()?;
@@ -135,7 +137,7 @@ pub(super) fn read(frame: &[u8]) -> Option<Datagrams<'_>> {
         } else {
             bytes.len().max(1)
         },
-        bytes,
+        bytes: HEADERS..HEADERS + bytes.len(),
     })
 }
 

@@ -241,7 +241,7 @@ impl AfPacket {
     fn recv_once(
         &mut self,
         empty: Empty,
-        sink: &mut dyn FnMut(&Meta, &[u8]),
+        sink: &mut dyn FnMut(&Meta, &mut [u8]),
     ) -> io::Result<Option<usize>> {
         let mut from = RawAddr::empty();
         self.counters.recv_calls += 1;
@@ -260,7 +260,7 @@ impl AfPacket {
         }
     }
 
-    fn deliver(&mut self, length: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> usize {
+    fn deliver(&mut self, length: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> usize {
         let Some(Datagrams {
             from,
             ecn,
@@ -279,6 +279,7 @@ impl AfPacket {
             arrived: cmsg::parse(control.unwrap_or_default()).arrived,
             segment,
         };
+        let bytes = self.slot.get_mut(bytes).unwrap_or_default();
         let count = bytes.len().div_ceil(segment).max(1);
         sink(&meta, bytes);
         self.counters.datagrams_received += count as u64;
@@ -317,7 +318,7 @@ impl Backend for AfPacket {
         Ok(outcome)
     }
 
-    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<usize> {
+    fn recv(&mut self, max: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> io::Result<usize> {
         /// Frames that are not handed on, after which one call returns.
         const MOST_DAMAGED: usize = 64;
         let (mut count, mut damaged) = (0, 0);
@@ -331,7 +332,10 @@ impl Backend for AfPacket {
         Ok(count)
     }
 
-    fn recv_blocking(&mut self, sink: &mut dyn FnMut(&Meta, &[u8])) -> io::Result<Option<usize>> {
+    fn recv_blocking(
+        &mut self,
+        sink: &mut dyn FnMut(&Meta, &mut [u8]),
+    ) -> io::Result<Option<usize>> {
         self.recv_once(Empty::Sleep, sink)
     }
 
