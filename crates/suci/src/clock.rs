@@ -73,6 +73,33 @@ fn ahead(wall: impl Fn() -> u64, ours: impl Fn() -> u64) -> u64 {
     best.1
 }
 
+/// How far the clocks must move apart to count as a jump. Slewing moves both.
+const JUMP: u64 = 1_000_000_000;
+
+/// Notices that the wall clock jumped against ours: it was set, the machine slept, or it was
+/// restored from a snapshot. Then another machine may have this process's keys. A restored machine
+/// whose wall clock was not set yet cannot be told from one that ran on.
+#[derive(Debug)]
+pub(crate) struct ClockJumps {
+    /// Nanoseconds of the wall clock when ours was at zero.
+    ahead: u64,
+}
+
+impl ClockJumps {
+    pub(crate) fn new(wall: u64, now: Instant) -> Self {
+        Self {
+            ahead: wall.wrapping_sub(now.as_nanos()),
+        }
+    }
+
+    /// Whether the clocks moved apart since the last call, which is now forgotten.
+    pub(crate) fn jumped(&mut self, wall: u64, now: Instant) -> bool {
+        let before = std::mem::replace(self, Self::new(wall, now));
+        let apart = self.ahead.wrapping_sub(before.ahead);
+        apart.min(apart.wrapping_neg()) >= JUMP
+    }
+}
+
 /// Time at which a blocking call gives up, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(Option<std::time::Instant>);
@@ -122,6 +149,25 @@ mod tests {
         assert_eq!(compared(&[]), near);
         assert_eq!(compared(&[20, 3_000_000]), near);
         assert_eq!(compared(&[20, 20, 3_000_000, 20, 900_000]), near);
+    }
+
+    #[test]
+    fn only_far_jumps_of_the_wall_clock_count() {
+        let at = Instant::from_nanos;
+        let mut jumps = ClockJumps::new(50 * JUMP, at(JUMP));
+        for (wall, now, jumped) in [
+            (51 * JUMP, 2 * JUMP, false),
+            // It runs faster.
+            (52 * JUMP + JUMP / 2, 3 * JUMP, false),
+            (53 * JUMP + JUMP, 4 * JUMP, false),
+            // It is set back, and set forward.
+            (53 * JUMP, 4 * JUMP, true),
+            (53 * JUMP, 4 * JUMP, false),
+            (90 * JUMP, 5 * JUMP, true),
+            (JUMP / 2, 6 * JUMP, true),
+        ] {
+            assert_eq!(jumps.jumped(wall, at(now)), jumped, "{wall} {now}");
+        }
     }
 
     #[test]

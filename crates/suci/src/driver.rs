@@ -20,7 +20,7 @@
 //! train. All parts of the cycle use that time, so that none reads the clock again without need.
 
 use crate::calls::CallIds;
-use crate::clock::{Clock, Deadline, Stamps};
+use crate::clock::{Clock, ClockJumps, Deadline, Stamps};
 use crate::error::Error;
 use crate::group::ServedGroups;
 use crate::launcher::{Launcher, Notice};
@@ -116,6 +116,8 @@ pub(crate) struct Driver {
     remote_waits: bool,
     /// It had one-sided operations.
     pub(crate) served_remote: bool,
+    /// In a sealed node: notices that this may be a restored snapshot.
+    clock_jumps: Option<ClockJumps>,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
@@ -128,6 +130,8 @@ pub(crate) struct Publishers {
 impl Driver {
     pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>, places: Arc<Places>) -> Self {
         let now = Clock.now();
+        let sealed = engine.is_sealed();
+        let clock_jumps = sealed.then(|| ClockJumps::new(sys::wall_nanos(), now));
         Self {
             max_segments: backend.capabilities().max_segments,
             waiter: Waiter::new(backend.capabilities().block_limit),
@@ -157,6 +161,7 @@ impl Driver {
             places,
             remote_waits: false,
             served_remote: false,
+            clock_jumps,
         }
     }
 

@@ -228,11 +228,17 @@ impl Engine {
         }
     }
 
+    /// Returns true if packets are sealed.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.shared.config.security.is_sealed()
+    }
+
     /// Makes a fresh handshake with every peer that has keys of this node or may have, and stops
     /// using the present keys as `renewal` says. Messages that wait or are under way are kept. Does
     /// nothing in plain mode.
     pub fn renew_keys(&mut self, now: Instant, renewal: Renewal) {
-        if !self.shared.config.security.is_sealed() {
+        if !self.is_sealed() {
             return;
         }
         for key in self.peers.keys() {

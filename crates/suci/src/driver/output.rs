@@ -3,12 +3,13 @@
 use super::Driver;
 use crate::error::Error;
 use crate::statistics::Publisher;
+use crate::sys;
 use arrayvec::ArrayVec;
 use std::io::{self, IoSlice};
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
-use suci_proto::{TX_BUDGET, Transmit, TransmitResult};
+use suci_proto::{Renewal, TX_BUDGET, Transmit, TransmitResult};
 
 /// Slices of a train with a short list: a lone packet and a little more. The list for as many
 /// slices as a system call takes has 16 KiB, and functions called from above it run on a part of
@@ -157,6 +158,11 @@ impl Driver {
 
     fn transmit_one(&mut self) -> Result<Option<TransmitResult>, Error> {
         let now = self.now;
+        if let Some(jumps) = &mut self.clock_jumps
+            && jumps.jumped(sys::wall_nanos(), now)
+        {
+            self.engine.renew_keys(now, Renewal::StopSealing);
+        }
         let Some(transmit) = self.engine.poll_transmit(now, self.max_segments) else {
             return Ok(None);
         };

@@ -17,6 +17,7 @@ mod log;
 mod next;
 mod remote;
 mod room;
+mod sealed;
 mod select;
 mod shared;
 mod starts;
