@@ -88,12 +88,7 @@ impl World {
             }
             Step::Decide(host, other, will) => self.decide(host, other, will),
             Step::Keys(host, ref keys) => self.change_keys(host, keys),
-            Step::Restored(host) => {
-                if let Some(keys) = self.keys.get(host) {
-                    keys.restored();
-                }
-                self.renew_keys(host, Renewal::StopSealing);
-            }
+            Step::Restored(host) => self.on_restored(host),
             Step::Finish(host, other, channel) => self.finish_channel(host, other, channel),
             Step::Rank(host, other, channel, priority) => {
                 self.rank(host, other, channel, priority);
@@ -112,6 +107,13 @@ impl World {
             false => Renewal::Revoke,
         };
         self.renew_keys(host, renewal);
+    }
+
+    fn on_restored(&mut self, host: HostId) {
+        if let Some(keys) = self.keys.get(host) {
+            keys.restored();
+        }
+        self.renew_keys(host, Renewal::StopSealing);
     }
 
     fn renew_keys(&mut self, host: HostId, renewal: Renewal) {

@@ -10,7 +10,7 @@ use crate::handshake::{AttemptPhase, Opening};
 use crate::limits::COOKIE_LIFETIME;
 use crate::log::{DropReason, LogRecord};
 use crate::recovery::Sink;
-use crate::security::{ConnectionKeys, Initiator, Security};
+use crate::security::{ConnectionKeys, Initiator};
 use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
 use crate::types::{Epoch, Incarnation, NodeId, PacketNumber};
@@ -339,14 +339,7 @@ impl Peer {
             params.max_channels = channels_beside(*window);
         }
         let grant = self.first_grant(&mut beginning);
-        // Message 1 of a handshake has no forward secrecy and can be replayed: nothing rides.
-        let ride = match shared.config.security {
-            Security::Plain => self.ride(now, cookie.incarnation, &mut beginning),
-            Security::Sealed(_) => Vec::new(),
-        };
-        if !ride.is_empty() {
-            self.session.ride_to(cookie.incarnation, epoch, now);
-        }
+        let ride = self.ride(now, cookie.incarnation, epoch, &mut beginning, shared);
         let Some(attempt) = &mut self.attempt else {
             return false;
         };
@@ -422,18 +415,25 @@ impl Peer {
         }
     }
 
-    /// Returns the frames that an INIT to `incarnation` may carry.
+    /// Returns the frames that an INIT to `incarnation` may carry. In sealed mode there are none:
+    /// message 1 of a handshake has no forward secrecy and can be replayed.
     fn ride(
         &mut self,
         now: Instant,
         incarnation: Incarnation,
+        epoch: Epoch,
         beginning: &mut Beginning,
+        shared: &Shared,
     ) -> Vec<u8> {
         let mut ride = Vec::new();
         let session = &self.session;
         let same = session.remote.is_none_or(|remote| remote == incarnation);
-        if same && !self.is_paused() && session.suspension.by().is_none() {
+        let may = same && !self.is_paused() && session.suspension.by().is_none();
+        if may && !shared.config.security.is_sealed() {
             self.write_ride(now, &mut ride, beginning);
+        }
+        if !ride.is_empty() {
+            self.session.ride_to(incarnation, epoch, now);
         }
         ride
     }
