@@ -4,9 +4,7 @@
 //! handler that runs at its receiver, and handlers run only where the program asks for it, in
 //! [`ActiveMessages::extract`]. No interrupt and no other thread runs them.
 
-use crate::driver::Driver;
 use crate::error::Error;
-use crate::node::Node;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -116,9 +114,51 @@ type Next = Result<(Source, Message), ActiveError>;
 
 type Handler<'h> = Box<dyn FnMut(&mut Replies, ActiveMessage) + 'h>;
 
+/// A node whose active messages a program takes: a [`Node`](crate::Node) or a
+/// [`SharedNode`](crate::SharedNode).
+pub trait ActiveNode: ActiveHost {}
+
+impl<N: ActiveHost> ActiveNode for N {}
+
+/// The verbs that active messages need of their node.
+pub trait ActiveHost {
+    /// Queues a message of the program, if it finds room in the half of the queue that such
+    /// messages may fill.
+    fn send_active(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error>;
+
+    /// Does input and output, if that is not done without the program. Fails if the node was closed
+    /// and has no message left.
+    fn poll_for_active(&mut self) -> Result<(), Error>;
+
+    /// Returns what `take` finds now. Input and output go on beside, and if it finds nothing, all
+    /// is sent that handlers sent.
+    fn take_active_now<M>(
+        &mut self,
+        take: impl FnOnce(&mut dyn ActiveCarrier) -> Option<M>,
+    ) -> Result<Option<M>, Error>;
+
+    /// Waits until `take` finds something, for at most `limit`.
+    fn take_active_within<M>(
+        &mut self,
+        limit: Duration,
+        take: impl FnMut(&mut dyn ActiveCarrier) -> Option<M>,
+    ) -> Result<Option<M>, Error>;
+}
+
+/// The engine of a node, or the queues before those of its threads.
+pub trait ActiveCarrier {
+    /// Queues a message of a handler, if there is room.
+    fn offer_active(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error>;
+
+    /// Takes the next active message, on the channel `only` if one is named.
+    fn take_active(&mut self, only: Option<ChannelId>) -> Option<(Source, Message)>;
+}
+
 /// The active messages of a program: its handlers, and what they sent.
 ///
-/// Use one for a node: it takes all active messages of the node that it is given.
+/// Use one for a node: it takes all active messages of the node that it is given. Handlers run in
+/// the thread that extracts, also of a [`SharedNode`](crate::SharedNode), whose own threads run
+/// none.
 ///
 /// Messages that the program sends to a node are handled there in their order, each once, and so
 /// are those that its handlers send to the node. Between the two there is no order: a handler's
@@ -210,25 +250,22 @@ impl<'h> ActiveMessages<'h> {
 
     /// Sends a message that runs the handler with the number `handler` at the node `to`, which may
     /// be this node. It has up to [`MAX_WORDS`] words, and a payload, which is handled as
-    /// [`Node::send`] does. Does not block.
+    /// [`Node::send`](crate::Node::send) does. Does not block.
     ///
     /// # Errors
     /// [`ActiveError::QueueFull`] gives the payload back; [`ActiveError::TooManyWords`]; and as
-    /// [`Node::send`].
+    /// [`Node::send`](crate::Node::send).
     pub fn send(
         &mut self,
-        node: &mut Node,
+        node: &mut impl ActiveNode,
         to: NodeId,
         handler: u16,
         words: &[u64],
         payload: impl Into<Bytes>,
     ) -> Result<(), ActiveError> {
         let message = outgoing(ChannelId::ACTIVE, handler, words, payload.into())?;
-        let mut driver = node.enter_to_send()?;
-        let bytes = message.payload.len();
-        let sent = driver.send(None, bytes, |driver| driver.push_active(to, message));
-        match sent {
-            Ok(_) => Ok(()),
+        match node.send_active(to, message) {
+            Ok(()) => Ok(()),
             Err(Error::WouldBlock { to, message }) => {
                 let payload = message.into_payload();
                 Err(ActiveError::QueueFull { to, payload })
@@ -246,8 +283,12 @@ impl<'h> ActiveMessages<'h> {
     /// [`ActiveError::NoHandler`], [`ActiveError::Malformed`] and [`ActiveError::Dropped`] tell of
     /// a message that was dropped, each once: the next call goes on. Handlers that ran before in
     /// the same call are counted first: the next call tells of the message.
-    /// [`ActiveError::Node`] as [`Node::try_recv`].
-    pub fn extract(&mut self, node: &mut Node, most: usize) -> Result<usize, ActiveError> {
+    /// [`ActiveError::Node`] as [`Node::try_recv`](crate::Node::try_recv).
+    pub fn extract(
+        &mut self,
+        node: &mut impl ActiveNode,
+        most: usize,
+    ) -> Result<usize, ActiveError> {
         self.tell_failure()?;
         if most == 0 {
             return Ok(0);
@@ -263,7 +304,7 @@ impl<'h> ActiveMessages<'h> {
     /// As [`extract`](Self::extract); [`Error::Woken`].
     pub fn extract_timeout(
         &mut self,
-        node: &mut Node,
+        node: &mut impl ActiveNode,
         most: usize,
         limit: Duration,
     ) -> Result<usize, ActiveError> {
@@ -272,7 +313,7 @@ impl<'h> ActiveMessages<'h> {
             return Ok(0);
         }
         let replies = &mut self.replies;
-        match node.take_active_within(limit, |driver| replies.next(driver))? {
+        match node.take_active_within(limit, |carrier| replies.next(carrier))? {
             None => Ok(0),
             next => self.run(node, most, next),
         }
@@ -298,7 +339,7 @@ impl<'h> ActiveMessages<'h> {
     /// Runs the handler of `first`, if there is one, and of further messages, until `most` ran.
     fn run(
         &mut self,
-        node: &mut Node,
+        node: &mut impl ActiveNode,
         most: usize,
         mut first: Option<Next>,
     ) -> Result<usize, ActiveError> {
@@ -307,10 +348,12 @@ impl<'h> ActiveMessages<'h> {
             let next = match first.take() {
                 Some(next) => Some(next),
                 None if handled < most => {
-                    node.take_active_now(|driver| self.replies.next(driver))?
+                    node.take_active_now(|carrier| self.replies.next(carrier))?
                 }
                 // Messages of the last handler go even if no further message is to be taken.
-                None => node.take_active_now(|driver| self.replies.flush(driver).err().map(Err))?,
+                None => {
+                    node.take_active_now(|carrier| self.replies.flush(carrier).err().map(Err))?
+                }
             };
             let Some(next) = next else {
                 return Ok(handled);
@@ -418,8 +461,8 @@ impl Replies {
 
     /// Hands the messages to the engine, and takes the next message from it: nothing if there is
     /// none, or if none may be handled before more was sent.
-    fn next(&mut self, driver: &mut Driver) -> Option<Next> {
-        if let Err(error) = self.flush(driver) {
+    fn next(&mut self, carrier: &mut dyn ActiveCarrier) -> Option<Next> {
+        if let Err(error) = self.flush(carrier) {
             return Some(Err(error));
         }
         let only = match self.messages.len() {
@@ -429,20 +472,17 @@ impl Replies {
             }
             _ => Some(ChannelId::ACTIVE_BY_HANDLERS),
         };
-        driver.take_active(only).map(Ok)
+        carrier.take_active(only).map(Ok)
     }
 
     /// Hands messages to the engine, until one finds no room.
     ///
     /// # Errors
     /// [`ActiveError::Dropped`]: the engine will never take the message.
-    fn flush(&mut self, driver: &mut Driver) -> Result<(), ActiveError> {
-        if !self.messages.is_empty() {
-            driver.read_clock();
-        }
+    fn flush(&mut self, carrier: &mut dyn ActiveCarrier) -> Result<(), ActiveError> {
         while let Some((to, message)) = self.messages.pop_front() {
             let bytes = message.payload.len();
-            match driver.offer(to, message) {
+            match carrier.offer_active(to, message) {
                 Err(
                     Error::WouldBlock { message, .. }
                     | Error::Suspended {
@@ -467,7 +507,7 @@ impl Replies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AcceptPolicy, AddressBook};
+    use crate::{AcceptPolicy, AddressBook, Node};
 
     const LONG: Duration = Duration::from_secs(30);
 
@@ -555,10 +595,10 @@ mod tests {
             let (from, message) = next.unwrap().unwrap();
             parse(from, message).unwrap().handler()
         };
-        assert_eq!(handler(replies.next(&mut driver)), 2);
+        assert_eq!(handler(replies.next(&mut *driver)), 2);
         assert_eq!(replies.messages.len(), 1);
-        assert!(replies.next(&mut driver).is_none());
+        assert!(replies.next(&mut *driver).is_none());
         replies = Replies::default();
-        assert_eq!(handler(replies.next(&mut driver)), 1);
+        assert_eq!(handler(replies.next(&mut *driver)), 1);
     }
 }

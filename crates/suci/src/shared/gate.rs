@@ -213,6 +213,14 @@ impl Gate {
         held.messages < MOST && has_room(held.charge(), message.charge(), self.limit)
     }
 
+    /// Whether the program may queue one more active message of `bytes`: it may fill half of the
+    /// queue, as [`Engine::has_room_for_active`](suci_proto::Engine::has_room_for_active) says.
+    pub(crate) fn has_room_for_active(&self, bytes: u64) -> bool {
+        let queued = self.queued();
+        let charge = Held::one(bytes).charge();
+        has_room(queued.charge(), charge, self.limit / 2) && queued.messages < MOST / 2
+    }
+
     /// The program is to hear when there is room for such a message in `class`. Of several the
     /// smallest decides. An event that waits for the program is outdated, since the queue is full
     /// again: `take_back` takes it back, if it is there, and the messages wait on that it told of.

@@ -16,11 +16,13 @@
 //! | `verbs` | the operations of handles on this state, without waiting |
 //! | `receive` | taking messages and events |
 //! | `remote` | one-sided operations |
+//! | `active` | active messages on their way to the program |
 //! | `thread` | the I/O thread, which owns the driver of its shard |
 //! | `wakes` | the end of a call's wait by another thread or a signal handler |
 //! | `readiness`, `descriptor` | the descriptor for the program's own epoll |
 //! | `blocking`, `asyncio` | the same calls, parking or awaiting |
 
+mod active;
 mod asyncio;
 mod blocking;
 mod calls;

@@ -4,6 +4,7 @@
 //! No other thread uses it, except for datagrams that came to a wrong socket. So each shard has
 //! cache lines of its own, and threads do not slow each other down.
 
+use super::active::ActiveQueues;
 use super::calls::CallAnswer;
 use super::cross_shard::CrossShardMessage;
 use super::events::Events;
@@ -106,6 +107,7 @@ pub(crate) struct Shard {
     /// Calls were cancelled, and the ring had no room to say so.
     pub(super) cancelled: AtomicBool,
     pub(super) events: Mutex<Events>,
+    pub(super) active: ActiveQueues,
     /// The thread's one-sided operations.
     pub(super) places: Arc<Places>,
     /// The program entered requests into their layer.
@@ -158,6 +160,7 @@ impl Shard {
             replies_wait: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             events: Mutex::new(Events::default()),
+            active: ActiveQueues::default(),
             places: Arc::clone(&driver.places),
             asks_remote: AtomicBool::new(false),
             unanswered: Unanswered::new(driver.engine.max_unannounced()),
@@ -350,7 +353,7 @@ impl Shard {
     }
 
     /// Wakes the thread if it waits for the room that there is now, as this mark says.
-    fn made_room(&self, waits: &AtomicBool) {
+    pub(super) fn made_room(&self, waits: &AtomicBool) {
         fence(Ordering::SeqCst);
         if waits.load(Ordering::Relaxed) && waits.swap(false, Ordering::Relaxed) {
             self.unpark();
@@ -455,6 +458,7 @@ impl Shard {
         let done = self.done.load(Ordering::Acquire);
         done || !self.messages.is_empty()
             || self.sorted_len.load(Ordering::Acquire) > 0
+            || self.has_active()
             || !lock(&self.events).is_empty()
     }
 

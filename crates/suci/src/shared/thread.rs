@@ -46,6 +46,8 @@ pub(super) struct Worker {
     refused_left: bool,
     /// Replies are left, because their callers do not take earlier replies.
     replies_left: bool,
+    /// Active messages are left, because the program does not take those that came before.
+    pub(super) active_left: bool,
     /// The program's calls to this thread's peers.
     pub(super) calls: OpenCalls,
     /// The groups whose operations this thread carries on.
@@ -53,15 +55,15 @@ pub(super) struct Worker {
     /// The peers and channels of the messages that were handed over just now.
     delivered_from: Vec<(NodeId, ChannelId)>,
     /// The last field, so that everything else is gone when all callers hear of the end.
-    guard: ThreadGuard,
+    pub(super) guard: ThreadGuard,
 }
 
 /// The result of closing.
 type Closed = Result<(), Error>;
 
 /// Tells all callers that the thread has ended, for whatever reason.
-struct ThreadGuard {
-    inner: Arc<Inner>,
+pub(super) struct ThreadGuard {
+    pub(super) inner: Arc<Inner>,
     /// The index of this thread's shard among the node's.
     index: usize,
     /// The rest of a thread that did not panic: its driver, and its result.
@@ -69,7 +71,7 @@ struct ThreadGuard {
 }
 
 impl ThreadGuard {
-    fn shard(&self) -> &Shard {
+    pub(super) fn shard(&self) -> &Shard {
         // One of the shards is this thread's.
         &self.inner.shards[self.index]
     }
@@ -142,6 +144,7 @@ impl Worker {
             left_over: false,
             refused_left: false,
             replies_left: false,
+            active_left: false,
             calls: OpenCalls::default(),
             groups: ServedGroups::default(),
             delivered_from: Vec::new(),
@@ -180,6 +183,7 @@ impl Worker {
             let before = self.driver.engine.counters().datagrams_in;
             self.driver.step(poll)?;
             self.deliver();
+            self.deliver_active(false);
             self.end_calls();
             let mut offered = self.settle(EVENTS);
             if !self.groups.is_empty() {
@@ -541,6 +545,7 @@ impl Worker {
             left_over,
             refused_left,
             replies_left,
+            active_left,
             calls,
             ..
         } = self;
@@ -548,6 +553,7 @@ impl Worker {
         let idle = || {
             let starved = shard.starved.load(Ordering::Relaxed);
             let refill = *left_over && (!starved || shard.wants.has_fresh())
+                || *active_left && shard.wants_active()
                 || *replies_left && !shard.replies_wait.load(Ordering::Relaxed);
             let room = *refused_left && !lock(&shard.events).more;
             let asked = !shard.commands.is_empty()
@@ -587,6 +593,7 @@ impl Worker {
     /// and the engine is not asked again.
     fn leave(&mut self) {
         self.deliver();
+        self.deliver_active(true);
         self.end_calls();
         let mut rest = Vec::new();
         loop {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use suci_proto::limits::{MAX_MESSAGE, MAX_USER_HEADER};
 use suci_proto::message::Held;
 use suci_proto::types::NodeId;
-use suci_proto::{Event, Filter, Priority};
+use suci_proto::{Event, Filter, Outgoing, Priority};
 
 /// The shard that a handle asks first for the next message or event: the one after the shard
 /// that had the last. Each handle has its own, so that handles do not slow each other down.
@@ -41,8 +41,17 @@ impl Inner {
         make: impl FnOnce(&'a Shard) -> (Option<CallAnswer>, R),
     ) -> Result<R, Error> {
         message.check()?;
+        self.enqueue(to, message.into_outgoing(), make)
+    }
+
+    /// As [`Inner::send_with`], of a message whose kind and channel were checked.
+    pub(super) fn enqueue<'a, R>(
+        &'a self,
+        to: NodeId,
+        outgoing: Outgoing,
+        make: impl FnOnce(&'a Shard) -> (Option<CallAnswer>, R),
+    ) -> Result<R, Error> {
         self.check_open()?;
-        let outgoing = message.into_outgoing();
         let length = u64::try_from(outgoing.payload.len()).unwrap_or(u64::MAX);
         if length > MAX_MESSAGE {
             return Err(Error::TooLong { length });

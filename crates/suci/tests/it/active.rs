@@ -1,11 +1,11 @@
 //! Active messages between nodes over loopback.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{LONG, builder, introduce, pair};
+use crate::common::{LONG, builder, introduce, pair, shared_pair};
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
-use suci::active::{ActiveError, ActiveMessages, MAX_WAITING, MAX_WORDS};
-use suci::{Error, Node, NodeId, SessionNumber};
+use suci::active::{ActiveError, ActiveMessages, ActiveNode, MAX_WAITING, MAX_WORDS};
+use suci::{Error, NodeId, SessionNumber, SharedNode};
 
 /// Handlers of the tests.
 const NOTE: u16 = 1;
@@ -13,7 +13,7 @@ const ASK: u16 = 2;
 const ANSWER: u16 = 700;
 
 /// Extracts until `handled` handlers ran.
-fn extract(active: &mut ActiveMessages<'_>, node: &mut Node, handled: usize) {
+fn extract(active: &mut ActiveMessages<'_>, node: &mut impl ActiveNode, handled: usize) {
     let mut ran = 0;
     while ran < handled {
         let most = handled - ran;
@@ -129,8 +129,9 @@ fn extract_runs_no_more_handlers_than_it_may() {
 }
 
 /// A node that sends requests and answers those of another.
-struct Flooder<'a> {
-    node: Node,
+struct Flooder<'a, N> {
+    node: N,
+    poll: fn(&mut N),
     active: ActiveMessages<'a>,
     to: NodeId,
     sent: u64,
@@ -143,8 +144,8 @@ struct Handled {
     answers: Cell<u64>,
 }
 
-impl<'a> Flooder<'a> {
-    fn new(node: Node, to: NodeId, handled: &'a Handled) -> Self {
+impl<'a, N: ActiveNode> Flooder<'a, N> {
+    fn new(node: N, poll: fn(&mut N), to: NodeId, handled: &'a Handled) -> Self {
         let mut active = ActiveMessages::new();
         active.set_handler(ASK, |replies, message| {
             assert_eq!(message.words(), [handled.requests.get()]);
@@ -160,6 +161,7 @@ impl<'a> Flooder<'a> {
         });
         Self {
             node,
+            poll,
             active,
             to,
             sent: 0,
@@ -190,7 +192,7 @@ impl<'a> Flooder<'a> {
     }
 
     fn poll(&mut self) {
-        self.node.poll(Duration::ZERO).unwrap();
+        (self.poll)(&mut self.node);
     }
 }
 
@@ -215,10 +217,26 @@ fn f04_nodes_that_flood_each_other_with_requests_come_to_no_deadlock() {
     };
     let (mut a, mut b) = (node(0), node(1));
     introduce(&mut a, &mut b);
-    let (to_a, to_b) = (a.id(), b.id());
+    flood_each_other(a, b, |node| _ = node.poll(Duration::ZERO).unwrap());
+}
+
+#[test]
+fn f04_shared_nodes_that_flood_each_other_come_to_no_deadlock() {
+    let node = |id| {
+        let small = builder(id).memory(1 << 20).send_queue(1 << 17);
+        small.open_threads(1).unwrap()
+    };
+    let (a, b) = (node(0), node(1));
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    flood_each_other(a, b, |_| ());
+}
+
+/// Of nodes 0 and 1.
+fn flood_each_other<N: ActiveNode>(a: N, b: N, poll: fn(&mut N)) {
     let (at_a, at_b) = (Handled::default(), Handled::default());
-    let mut a = Flooder::new(a, to_b, &at_a);
-    let mut b = Flooder::new(b, to_a, &at_b);
+    let mut a = Flooder::new(a, poll, NodeId(1), &at_a);
+    let mut b = Flooder::new(b, poll, NodeId(0), &at_b);
     // Requests fill the queues and the memory for them in both directions.
     until_nothing_moves(|| {
         let sent = a.send() + b.send();
@@ -237,8 +255,8 @@ fn f04_nodes_that_flood_each_other_with_requests_come_to_no_deadlock() {
     });
     let [in_a, in_b] = [&a.active, &b.active].map(ActiveMessages::waiting);
     assert!(in_a > 0 && in_b > 0, "{in_a} and {in_b} replies wait");
-    let is_done = |a: &Flooder<'_>, b: &Flooder<'_>| {
-        let done = |from: &Flooder<'_>, at: &Handled, there: &Handled| {
+    let is_done = |a: &Flooder<'_, N>, b: &Flooder<'_, N>| {
+        let done = |from: &Flooder<'_, N>, at: &Handled, there: &Handled| {
             at.answers.get() == from.sent && there.requests.get() == from.sent
         };
         done(a, &at_a, &at_b) && done(b, &at_b, &at_a)
@@ -250,6 +268,118 @@ fn f04_nodes_that_flood_each_other_with_requests_come_to_no_deadlock() {
         b.extract();
     }
     assert!(a.sent > 20 && b.sent > 20);
+}
+
+/// A node of each kind, and one with two threads in the middle, which handles the messages of both
+/// in one thread of the program.
+#[test]
+fn a_shared_node_extracts_as_any_other() {
+    let mut middle = builder(1).open_threads(2).unwrap();
+    let (mut a, mut c) = (
+        builder(0).open().unwrap(),
+        builder(2).open_threads(1).unwrap(),
+    );
+    middle.add_peer(a.id(), a.local_addr()).unwrap();
+    middle.add_peer(c.id(), c.local_addr()).unwrap();
+    a.add_peer(middle.id(), middle.local_addr()).unwrap();
+    c.add_peer(middle.id(), middle.local_addr()).unwrap();
+    let (mut answers_a, mut answers_c) = (0, 0);
+    let next = Cell::new([0; 3]);
+    let mut active = ActiveMessages::new();
+    active.set_handler(ASK, |replies, message| {
+        let mut numbers = next.get();
+        let number = &mut numbers[message.from.0 as usize];
+        assert_eq!(message.words(), [*number]);
+        *number += 1;
+        next.set(numbers);
+        let payload = message.payload.to_vec();
+        let sent = replies.send(message.from, ANSWER, message.words(), payload);
+        sent.unwrap();
+    });
+    let none = active.extract(&mut middle, 5).unwrap();
+    assert_eq!(none, 0);
+    let limit = Duration::from_millis(20);
+    assert_eq!(active.extract_timeout(&mut middle, 1, limit).unwrap(), 0);
+    let ask = |from: &mut dyn FnMut(u64, Vec<u8>)| {
+        for number in 0..200 {
+            from(number, vec![number as u8; 2_000]);
+        }
+    };
+    let mut of_a = ActiveMessages::new();
+    let mut of_c = ActiveMessages::new();
+    let to = middle.id();
+    ask(&mut |number, payload| of_a.send(&mut a, to, ASK, &[number], payload).unwrap());
+    ask(&mut |number, payload| of_c.send(&mut c, to, ASK, &[number], payload).unwrap());
+    ActiveMessages::new()
+        .send(&mut middle, to, ASK, &[0], "to itself")
+        .unwrap();
+    active.set_handler(ANSWER, |_, message| assert_eq!(message.from, NodeId(1)));
+    extract(&mut active, &mut middle, 402);
+    drop(active);
+    assert_eq!(next.get(), [200, 1, 200]);
+    of_a.set_handler(ANSWER, |_, message| {
+        assert_eq!(message.words(), [answers_a]);
+        answers_a += 1;
+    });
+    of_c.set_handler(ANSWER, |_, message| {
+        assert_eq!(message.payload[..], vec![answers_c as u8; 2_000]);
+        answers_c += 1;
+    });
+    extract(&mut of_a, &mut a, 200);
+    extract(&mut of_c, &mut c, 200);
+}
+
+/// Messages that came before the end are handled after it; then the call says that it is closed.
+#[test]
+fn a_closed_shared_node_has_its_active_messages_handled() {
+    let (mut a, mut b) = shared_pair();
+    let mut sender = ActiveMessages::new();
+    for number in 0..2_000 {
+        sender.send(&mut a, b.id(), NOTE, &[number], "").unwrap();
+    }
+    a.flush(LONG).unwrap();
+    b.close(Duration::ZERO).unwrap();
+    let next = Cell::new(0);
+    let mut active = ActiveMessages::new();
+    active.set_handler(NOTE, |_, message| {
+        assert_eq!(message.words(), [next.get()]);
+        next.set(next.get() + 1);
+    });
+    extract(&mut active, &mut b, 2_000);
+    for most in [1, 5] {
+        let closed = active.extract(&mut b, most).unwrap_err();
+        assert!(matches!(closed, ActiveError::Node(Error::Closed)));
+    }
+    let closed = active.extract_timeout(&mut b, 1, LONG).unwrap_err();
+    assert!(matches!(closed, ActiveError::Node(Error::Closed)));
+    let unknown: Result<(), _> = sender.send(&mut a, NodeId(77), NOTE, &[], "");
+    assert!(matches!(
+        unknown,
+        Err(ActiveError::Node(Error::UnknownPeer(_)))
+    ));
+}
+
+/// The thread hands no more over than its queue takes, and goes on when the program extracts.
+#[test]
+fn a_shared_node_that_extracts_late_loses_nothing() {
+    let (mut a, mut b) = shared_pair();
+    let mut sender = ActiveMessages::new();
+    let count = 2_000;
+    for number in 0..count {
+        sender
+            .send(&mut a, b.id(), NOTE, &[number], vec![1; 900])
+            .unwrap();
+    }
+    let wait = |node: &SharedNode| node.recv_timeout(Duration::from_millis(200)).unwrap();
+    assert!(wait(&b).is_none(), "they are not for calls that receive");
+    let next = Cell::new(0);
+    let mut active = ActiveMessages::new();
+    active.set_handler(NOTE, |_, message| {
+        assert_eq!(message.words(), [next.get()]);
+        next.set(next.get() + 1);
+    });
+    extract(&mut active, &mut b, count as usize);
+    assert_eq!(active.extract(&mut b, 1).unwrap(), 0);
 }
 
 #[test]
