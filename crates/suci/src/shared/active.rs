@@ -224,7 +224,7 @@ impl Inner {
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<M, Error>> {
         let mut at_messages = Registration::new(&self.message_ready.0);
         let mut at_room: Option<WaitForRoom<'a>> = None;
-        let mut ending = self.guard();
+        let mut ending = self.ending();
         move |cx| {
             let mut carrier = self.carrier();
             for entered in [false, true] {

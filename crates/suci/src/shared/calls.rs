@@ -126,7 +126,7 @@ impl Inner {
         };
         match self.wait_until(deadline, pending.waiting())? {
             Some(Some(result)) => result,
-            Some(None) => Err(self.wait_for(self.guard())?),
+            Some(None) => Err(self.wait_for(self.ending())?),
             None => Err(timed_out),
         }
     }
@@ -163,7 +163,7 @@ impl Inner {
         };
         match poll_fn(pending.waiting()).await {
             Some(result) => result,
-            None => Err(poll_fn(self.guard()).await),
+            None => Err(poll_fn(self.ending()).await),
         }
     }
 

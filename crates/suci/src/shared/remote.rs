@@ -81,7 +81,7 @@ impl Inner {
     ) -> Result<Option<T>, Error> {
         let places = &shard.places;
         let mut registration = Registration::wanting(&places.remote_waiters, awaited);
-        let mut ending = self.guard();
+        let mut ending = self.ending();
         let taken = self.wait_until(deadline, |cx| {
             let taken = registration.poll(cx, || match take(&mut places.remote()) {
                 Some(taken) => Poll::Ready(Ok(taken)),
