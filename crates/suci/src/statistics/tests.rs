@@ -443,7 +443,7 @@ fn publishing_is_due_ten_times_a_second_and_only_if_something_happened() {
         ecn,
         at: later,
     };
-    engine.handle_datagram(later, &arrival, &mut *b"nonsense".to_vec());
+    engine.handle_datagram(later, &arrival, &mut b"nonsense".to_vec());
     let due = NOW + Duration::from_millis(100);
     assert_eq!(publisher.due_at(&engine), Some(due));
     assert!(publisher.is_due(due));
