@@ -2,7 +2,7 @@
 
 use super::key::{ClusterKey, KeyTextError, Keyring, holds_key};
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -119,6 +119,28 @@ pub struct KeyFile {
     path: PathBuf,
 }
 
+/// The properties of a file that differ once it was changed or replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    length: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(info: &Metadata) -> Self {
+        Self {
+            device: info.dev(),
+            inode: info.ino(),
+            length: info.size(),
+            modified: (info.mtime(), info.mtime_nsec()),
+            changed: (info.ctime(), info.ctime_nsec()),
+        }
+    }
+}
+
 impl KeyFile {
     /// Names a file, which need not exist.
     #[must_use]
@@ -137,7 +159,19 @@ impl KeyFile {
     /// # Errors
     /// The file cannot be read, others could read it, or it does not hold one or two keys.
     pub fn read(&self) -> Result<Keyring, KeyError> {
-        self.parse(&self.text()?)
+        self.read_stamped().map(|(keys, _)| keys)
+    }
+
+    /// Reads the keys, and the state of the file.
+    pub(crate) fn read_stamped(&self) -> Result<(Keyring, Stamp), KeyError> {
+        let (text, stamp) = self.text()?;
+        Ok((self.parse(&text)?, stamp))
+    }
+
+    /// The state of the file; nothing if there is no such file now.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        let info = std::fs::metadata(&self.path).ok()?;
+        Some(Stamp::of(&info))
     }
 
     /// Makes the file with a new key, for its owner alone (mode 0600). Blocks for the file system.
@@ -170,7 +204,7 @@ impl KeyFile {
     /// # Errors
     /// As [`KeyFile::read`]; the file holds two keys already; or it cannot be replaced.
     pub fn rotate(&self) -> Result<Keyring, KeyError> {
-        let text = self.text()?;
+        let (text, _) = self.text()?;
         let keys = self.parse(&text)?;
         if keys.second().is_some() {
             let remedy = "once every node has both, drop the older one (`suci key retire`), then rotate again";
@@ -202,7 +236,7 @@ impl KeyFile {
     /// # Errors
     /// As [`KeyFile::read`]; the file holds only one key; or it cannot be replaced.
     pub fn retire(&self) -> Result<Keyring, KeyError> {
-        let text = self.text()?;
+        let (text, _) = self.text()?;
         let keys = self.parse(&text)?;
         if keys.second().is_none() {
             let remedy = "there is no older key to drop; `suci key rotate` makes a new one";
@@ -226,7 +260,7 @@ impl KeyFile {
     }
 
     /// Returns the file's text, if it is for its owner alone.
-    fn text(&self) -> Result<Zeroizing<String>, KeyError> {
+    fn text(&self) -> Result<(Zeroizing<String>, Stamp), KeyError> {
         let unreadable = |source| KeyError::Unreadable {
             path: self.path.clone(),
             source,
@@ -254,7 +288,7 @@ impl KeyFile {
         }
         let text = std::str::from_utf8(&bytes);
         let text = text.map_err(|_| self.not_a_file("not text"))?;
-        Ok(Zeroizing::new(text.to_owned()))
+        Ok((Zeroizing::new(text.to_owned()), Stamp::of(&info)))
     }
 
     fn parse(&self, text: &str) -> Result<Keyring, KeyError> {

@@ -1,10 +1,14 @@
 //! A cluster's key, its ID, and the keyring of a node.
 
+use super::cluster::ClusterHandshakes;
+use super::packet::Cipher;
 use crate::sys;
 use aws_lc_rs::digest::{self, SHA256};
 use std::fmt;
 use std::io;
 use std::str::FromStr;
+use std::sync::Arc;
+use suci_proto::security::Security;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of a key.
@@ -91,6 +95,11 @@ impl ClusterKey {
         let hash = hash.finish();
         let first = hash.as_ref().first_chunk::<4>();
         KeyId(first.map_or(0, |bytes| u32::from_be_bytes(*bytes)))
+    }
+
+    /// The secret itself, for handshakes.
+    pub(super) fn secret(&self) -> &[u8; LENGTH] {
+        &self.bytes
     }
 
     /// The line of text from which [`str::parse`] makes the key again. It is the secret: write it
@@ -211,6 +220,14 @@ impl Keyring {
     #[must_use]
     pub fn second(&self) -> Option<&ClusterKey> {
         self.second.as_ref()
+    }
+
+    /// The engine's setting for a node with these keys that seals with `cipher`: for tests that
+    /// drive an engine themselves.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn security(&self, cipher: Cipher) -> Security {
+        Security::Sealed(Arc::new(ClusterHandshakes::new(self, cipher)))
     }
 
     /// The keys in order of preference: one or two.
