@@ -13,7 +13,8 @@ use crate::metrics::Responder;
 use crate::names::Names;
 use crate::node::Node;
 use crate::placement::Places;
-use crate::reach::{check_plain, in_book, reachable};
+use crate::reach::{check_exposure, in_book, reachable};
+use crate::security::{KeyChanges, KeyFile, Keyring, SharedKeys};
 use crate::shared::{SharedNode, owner};
 use crate::statistics::{NodeInfo, Publisher, StatFile};
 use crate::sys;
@@ -52,6 +53,8 @@ pub struct NodeBuilder {
     book_file: Option<PathBuf>,
     config: Config,
     allow_insecure_network: bool,
+    cluster_key: Option<Keyring>,
+    key_file: Option<KeyFile>,
     faults: Option<FaultSpec>,
     backend: Option<BackendKind>,
     udp: UdpOptions,
@@ -100,8 +103,28 @@ impl NodeBuilder {
         self
     }
 
-    /// Allows plain mode on addresses outside of loopback. Plain mode finds accidents (checksums)
-    /// but does not keep attackers out: call this only for a trusted network.
+    /// Seals all packets under the cluster's key, or under one of two keys: the node talks only to
+    /// nodes that have one of them ([`security`](crate::security)). Default: the keys of
+    /// [`key_file`](Self::key_file).
+    #[must_use]
+    pub fn cluster_key(mut self, keys: impl Into<Keyring>) -> Self {
+        self.cluster_key = Some(keys.into());
+        self
+    }
+
+    /// Seals all packets under the keys of this file, which `open` reads. The node notices within
+    /// some seconds that the file changed; keep it on a local disk, since each check is a system
+    /// call of the thread that serves the node. Default: the file that `SUCI_KEY_FILE` names;
+    /// without it the node is plain, and listens on loopback only.
+    #[must_use]
+    pub fn key_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.key_file = Some(KeyFile::new(path));
+        self
+    }
+
+    /// Allows a node without a cluster key on addresses outside of loopback. Its packets have
+    /// checksums, which find accidents, but nothing keeps attackers out: call this only for a
+    /// trusted network. A node that has a key is sealed all the same.
     #[must_use]
     pub fn allow_insecure_network(mut self) -> Self {
         self.allow_insecure_network = true;
@@ -339,24 +362,26 @@ impl NodeBuilder {
             self.faults = env::faults(id)?;
         }
         let regions = Regions::new();
-        let config = self.part_of_config(count)?;
+        let mut config = self.part_of_config(count)?;
         let named = self.book.is_some() || self.book_file.is_some();
         let book = self.take_book(id)?;
         let placed = self.listen.is_some() || reserved.is_some() || book.get(id).is_some();
-        let backends = self.open_sockets(reserved, &book, id, count)?;
+        let keys = self.take_keys(id)?;
+        let beyond_loopback = self.allow_insecure_network || keys.is_some();
+        let backends = self.open_sockets(reserved, &book, id, count, beyond_loopback)?;
         let local = backends.first().ok_or_else(no_descriptor)?.local_addr();
-        self.check_plain(local)?;
-        let random = Error::io("asking the system for random bytes");
-        let identity = Identity {
-            node: id,
-            incarnation: Incarnation(u128::from_le_bytes(sys::random().map_err(&random)?)),
-        };
+        check_exposure(beyond_loopback, local)?;
+        if let Some(keys) = &keys {
+            config.security = keys.security();
+        }
+        let identity = identity(id)?;
         let drivers = backends.into_iter();
         let drivers = drivers.map(|backend| self.driver(&config, identity, backend, &regions));
         let drivers: Result<Vec<_>, Error> = drivers.collect();
         let (mut drivers, budgets): (Vec<_>, Vec<_>) = drivers?.into_iter().unzip();
         let budget = budgets.into_iter().reduce(Budget::with);
-        self.enter_peers(&book, &identity, local, &mut drivers)?;
+        let here = (local, beyond_loopback);
+        enter_peers(&book, &identity, here, &mut drivers)?;
         if let Some(first) = drivers.first_mut() {
             first.launcher = launcher;
         }
@@ -366,6 +391,8 @@ impl NodeBuilder {
         let publishers = self.publishers(NodeInfo { node: id, local }, count)?;
         for (driver, publishers) in drivers.iter_mut().zip(publishers) {
             driver.publishers = publishers;
+            let changes = |keys: &Arc<_>| KeyChanges::new(Arc::clone(keys), Clock.now());
+            driver.keys = keys.as_ref().map(changes);
         }
         let fixed = Fixed {
             id,
@@ -374,7 +401,7 @@ impl NodeBuilder {
             process,
             wait: self.wait,
             regions,
-            allow_insecure_network: self.allow_insecure_network,
+            beyond_loopback,
             last_shrunk: AtomicU32::new(0),
         };
         Ok(Opened {
@@ -384,27 +411,21 @@ impl NodeBuilder {
         })
     }
 
-    /// Enters the others of the book, each into the engine that owns it.
-    fn enter_peers(
-        &self,
-        book: &AddressBook,
-        own: &Identity,
-        local: SocketAddr,
-        drivers: &mut [Driver],
-    ) -> Result<(), Error> {
-        let count = drivers.len();
-        for (node, _) in book.iter().filter(|(node, _)| *node != own.node) {
-            let addresses = reachable(self.allow_insecure_network, local, book.addresses(node))
-                .map_err(|error| book.blame(node, error))?;
-            if let Some(driver) = drivers.get_mut(owner(node, count)) {
-                driver.engine.add_peer(Clock.now(), node, addresses)?;
-            }
+    /// Takes the keys of the builder or of a file; none if the node is plain.
+    fn take_keys(&mut self, id: NodeId) -> Result<Option<Arc<SharedKeys>>, Error> {
+        let shared = |keys, file| Some(Arc::new(SharedKeys::new(id, keys, file)));
+        if let Some(keys) = self.cluster_key.take() {
+            return Ok(shared(keys, None));
         }
-        for (index, driver) in drivers.iter_mut().enumerate() {
-            let serves = |node| node != own.node && owner(node, count) == index;
-            driver.names = Names::of(book, serves, self.allow_insecure_network, local);
-        }
-        Ok(())
+        let file = match self.key_file.take() {
+            Some(file) => Some(file),
+            None => env::key_file()?,
+        };
+        let Some(file) = file else {
+            return Ok(None);
+        };
+        let (keys, stamp) = file.read_stamped()?;
+        Ok(shared(keys, Some((file, stamp))))
     }
 
     /// The settings of each of `count` engines: values for the whole node are divided.
@@ -482,6 +503,7 @@ impl NodeBuilder {
         book: &AddressBook,
         id: NodeId,
         count: usize,
+        beyond_loopback: bool,
     ) -> Result<Vec<Box<dyn Backend>>, Error> {
         let mut options = self.udp;
         if let Some(most) = env::rmem_max()? {
@@ -498,7 +520,7 @@ impl NodeBuilder {
                     None => book.blame(id, error),
                 };
                 let addresses = address.unwrap_or_else(|| book.addresses(id));
-                self.bind(addresses, &options, blame)?
+                self.bind(addresses, &options, blame, beyond_loopback)?
             }
         };
         let backend = match self.backend {
@@ -515,10 +537,11 @@ impl NodeBuilder {
         addresses: &[SocketAddr],
         options: &UdpOptions,
         blame: impl Fn(Error) -> Error,
+        beyond_loopback: bool,
     ) -> Result<Udp, Error> {
         let mut first = None;
         for &address in addresses {
-            let allowed = self.check_plain(address).map_err(&blame);
+            let allowed = check_exposure(beyond_loopback, address).map_err(&blame);
             let bound = allowed.and_then(|()| {
                 Udp::bind(address, options).map_err(|source| bind_error(address, source))
             });
@@ -528,10 +551,6 @@ impl NodeBuilder {
             }
         }
         Err(first.unwrap_or_else(no_descriptor))
-    }
-
-    fn check_plain(&self, address: SocketAddr) -> Result<(), Error> {
-        check_plain(self.allow_insecure_network, address)
     }
 
     /// Makes the driver of one shard. All shards have one incarnation, since they are one node.
@@ -570,6 +589,37 @@ impl NodeBuilder {
     }
 }
 
+/// A new incarnation of node `id`.
+fn identity(id: NodeId) -> Result<Identity, Error> {
+    let random = sys::random().map_err(Error::io("asking the system for random bytes"))?;
+    Ok(Identity {
+        node: id,
+        incarnation: Incarnation(u128::from_le_bytes(random)),
+    })
+}
+
+/// Enters the others of the book, each into the engine that owns it.
+fn enter_peers(
+    book: &AddressBook,
+    own: &Identity,
+    (local, beyond_loopback): (SocketAddr, bool),
+    drivers: &mut [Driver],
+) -> Result<(), Error> {
+    let count = drivers.len();
+    for (node, _) in book.iter().filter(|(node, _)| *node != own.node) {
+        let addresses = reachable(beyond_loopback, local, book.addresses(node))
+            .map_err(|error| book.blame(node, error))?;
+        if let Some(driver) = drivers.get_mut(owner(node, count)) {
+            driver.engine.add_peer(Clock.now(), node, addresses)?;
+        }
+    }
+    for (index, driver) in drivers.iter_mut().enumerate() {
+        let serves = |node| node != own.node && owner(node, count) == index;
+        driver.names = Names::of(book, serves, beyond_loopback, local);
+    }
+    Ok(())
+}
+
 pub(crate) fn bind_error(address: SocketAddr, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::AddrInUse => Error::AddressInUse { address },
@@ -586,7 +636,8 @@ pub(crate) struct Fixed {
     pub(crate) process: OriginalProcess,
     pub(crate) wait: WaitPolicy,
     pub(crate) regions: Regions,
-    pub(crate) allow_insecure_network: bool,
+    /// Addresses outside of loopback are allowed.
+    pub(crate) beyond_loopback: bool,
     /// The greatest number of a group that shrank.
     pub(crate) last_shrunk: AtomicU32,
 }

@@ -28,6 +28,7 @@ use crate::message::Message;
 use crate::metrics::Responder;
 use crate::names::Names;
 use crate::placement::Places;
+use crate::security::KeyChanges;
 use crate::shared::CrossShardQueue;
 use crate::statistics::Publisher;
 use crate::sys;
@@ -118,6 +119,8 @@ pub(crate) struct Driver {
     pub(crate) served_remote: bool,
     /// In a sealed node: notices that this may be a restored snapshot.
     clock_jumps: Option<ClockJumps>,
+    /// The keys of a sealed node.
+    pub(crate) keys: Option<KeyChanges>,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
@@ -162,6 +165,7 @@ impl Driver {
             remote_waits: false,
             served_remote: false,
             clock_jumps,
+            keys: None,
         }
     }
 
@@ -299,10 +303,19 @@ impl Driver {
                 names.renew(self.now, &mut self.engine);
             }
         }
+        self.renew_keys();
         if !self.groups.is_empty() {
             self.progress_groups();
         }
         Ok(())
+    }
+
+    /// Makes fresh handshakes if the node's keys changed.
+    pub(crate) fn renew_keys(&mut self) {
+        let changed = self.keys.as_mut().and_then(|keys| keys.take(self.now));
+        if let Some(renewal) = changed {
+            self.engine.renew_keys(self.now, renewal);
+        }
     }
 
     // ---- sleeping
@@ -317,12 +330,14 @@ impl Driver {
     pub(crate) fn idle_time(&self) -> Option<Duration> {
         let publisher = self.publishers.publisher.as_ref();
         let publish = publisher.and_then(|publisher| publisher.due_at(&self.engine));
-        let publish = publish.map(|at| at.since(self.now));
-        publish.into_iter().chain(self.punctual_time()).min()
+        let key_file = self.keys.as_ref().and_then(KeyChanges::due_at);
+        let late = publish.into_iter().chain(key_file);
+        let late = late.map(|at| at.since(self.now));
+        late.chain(self.punctual_time()).min()
     }
 
-    /// The same without publishing the statistics, which may be late by a few of the system's
-    /// ticks.
+    /// The same without publishing the statistics and checking the key file, which may be late by a
+    /// few of the system's ticks.
     fn punctual_time(&self) -> Option<Duration> {
         if self.is_unfinished() {
             return Some(Duration::ZERO);

@@ -4,6 +4,7 @@ use crate::backend::{BackendKind, UnknownBackend};
 use crate::book::{self, AddressBook, shown};
 use crate::error::{BookError, Error};
 use crate::launcher::{self, Launcher, Notice};
+use crate::security::KeyFile;
 use crate::sys;
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, RawFd};
@@ -27,6 +28,9 @@ pub const NOTICES: &str = "SUCI_NOTICES";
 /// Faults to inject into the packets of nodes whose builders name none, written as a [`FaultSpec`]:
 /// for tests of any program.
 pub const FAULTS: &str = "SUCI_FAULTS";
+/// The path of a file with the cluster's keys ([`KeyFile`]): nodes whose builders name no key are
+/// sealed under it.
+pub const KEY_FILE: &str = "SUCI_KEY_FILE";
 /// The most bytes of receive buffer that a node may ask the system for, as if `net.core.rmem_max`
 /// were that: to try a program with another system's buffer. Linux ships with 212,992.
 pub const RMEM_MAX: &str = "SUCI_RMEM_MAX";
@@ -168,6 +172,11 @@ pub(crate) fn faults(node: NodeId) -> Result<Option<FaultSpec>, Error> {
     })?;
     spec.seed = spec.seed.wrapping_add(node.0.into());
     Ok(Some(spec))
+}
+
+/// The file of the cluster's keys, if the environment names one.
+pub(crate) fn key_file() -> Result<Option<KeyFile>, Error> {
+    Ok(value(KEY_FILE)?.map(KeyFile::new))
 }
 
 /// The most bytes of receive buffer to ask for, if the environment tells it.

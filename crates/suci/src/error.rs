@@ -11,6 +11,7 @@ use suci_proto::{
 };
 
 use crate::OutgoingMessage;
+use crate::security::KeyError;
 
 /// Why a call failed. Each text names the thing, its value and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -216,10 +217,20 @@ pub enum Error {
     /// The address book cannot be used.
     #[error(transparent)]
     Book(#[from] BookError),
-    /// Plain mode outside of loopback was not asked for.
+    /// A file of keys cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The keys of a plain node cannot be changed, since it has none.
     #[error(
-        "{address} is not a loopback address, and plain mode does not keep attackers out: \
-         set allow_insecure_network (command: --plain) if the network is trusted"
+        "this node was opened without a cluster key: open it with one (key_file, or SUCI_KEY_FILE), then \
+         change it"
+    )]
+    NotSealed,
+    /// A node without a cluster key outside of loopback.
+    #[error(
+        "{address} is not a loopback address, and without a cluster key everybody on the network could read and forge \
+         messages: make a key (`suci keygen FILE`) and name the file on each machine (SUCI_KEY_FILE, key_file; command: \
+         --key-file), or set allow_insecure_network (command: --plain) if the network is trusted"
     )]
     PlainOnNetwork {
         /// The address.

@@ -5,10 +5,11 @@
 //! peers send.
 
 use crate::driver::Driver;
+use crate::security::{Cipher, KeyError, KeyId};
 use std::net::SocketAddr;
 use suci_proto::LogRecord;
 use suci_proto::types::NodeId;
-use tracing::{Level, debug, enabled};
+use tracing::{Level, debug, enabled, warn};
 
 /// The target of all events.
 const TARGET: &str = "suci";
@@ -22,6 +23,22 @@ pub(crate) fn is_wanted() -> bool {
 /// A node is open: logs its address for peers, and the number of peers that its buffer serves.
 pub(crate) fn opened(node: NodeId, address: SocketAddr, recv_buffer: usize, peer_limit: u64) {
     debug!(target: TARGET, node = node.0, %address, recv_buffer, peer_limit, "node opened");
+}
+
+/// A node seals its packets: logs with which cipher, and which keys it has.
+pub(crate) fn sealed(node: NodeId, cipher: Cipher, keys: &[KeyId]) {
+    debug!(target: TARGET, node = node.0, %cipher, ?keys, "packets are sealed");
+}
+
+/// A node has other keys now.
+pub(crate) fn keys_changed(node: NodeId, keys: &[KeyId]) {
+    debug!(target: TARGET, node = node.0, ?keys, "keys changed");
+}
+
+/// The changed key file of a node cannot be used: the node keeps its keys. That is a warning, since
+/// the node may soon be the only one without the new key.
+pub(crate) fn key_file_unusable(node: NodeId, error: &KeyError) {
+    warn!(target: TARGET, node = node.0, %error, "the node keeps its keys");
 }
 
 impl Driver {

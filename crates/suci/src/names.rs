@@ -44,7 +44,7 @@ pub(crate) struct Names {
     next_at: Instant,
     resolver: Option<Resolver>,
     look_up: LookUp,
-    allow_insecure_network: bool,
+    beyond_loopback: bool,
     local: SocketAddr,
 }
 
@@ -54,7 +54,7 @@ impl Names {
     pub(crate) fn of(
         book: &AddressBook,
         serves: impl Fn(NodeId) -> bool,
-        allow_insecure_network: bool,
+        beyond_loopback: bool,
         local: SocketAddr,
     ) -> Option<Self> {
         let names: BTreeMap<_, _> = book.names().filter(|(node, _)| serves(*node)).collect();
@@ -65,7 +65,7 @@ impl Names {
             next_at: Instant::ZERO,
             resolver: None,
             look_up: |name| book::parse_address(name).ok(),
-            allow_insecure_network,
+            beyond_loopback,
             local,
         })
     }
@@ -129,7 +129,7 @@ impl Names {
         let Some(found) = found.filter(|_| current) else {
             return;
         };
-        if let Ok(fit) = reachable(self.allow_insecure_network, self.local, found.as_slice()) {
+        if let Ok(fit) = reachable(self.beyond_loopback, self.local, found.as_slice()) {
             // The table has it already.
             let _ = engine.add_peer(now, node, fit);
         }

@@ -18,6 +18,7 @@ use crate::helper;
 use crate::message::{Message, OutgoingMessage};
 use crate::placement::Places;
 use crate::reach::check_peer;
+use crate::security::Keyring;
 use crate::wait::{Awaited, WaitPolicy, until_some};
 use crate::waker::{Target, Waker};
 use std::net::SocketAddr;
@@ -168,9 +169,24 @@ impl Node {
     /// # Errors
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
-        check_peer(self.fixed.allow_insecure_network, self.fixed.local, address)?;
+        check_peer(self.fixed.beyond_loopback, self.fixed.local, address)?;
         let mut driver = self.enter_open()?;
         Ok(driver.add_peer(node, address)?)
+    }
+
+    /// Changes the keys of a sealed node. New handshakes use them at once, and every connection
+    /// gets a fresh handshake; no message is lost. Once a key was taken out, nothing is sealed or
+    /// opened before that handshake: to change a key, first give every node the new and the old one
+    /// ([`Keyring::of_two`](crate::security::Keyring::of_two)), then the new one alone. If the keys
+    /// came from a file, its next change replaces these.
+    ///
+    /// # Errors
+    /// [`Error::NotSealed`], [`Error::Closed`].
+    pub fn set_keys(&mut self, keys: impl Into<Keyring>) -> Result<(), Error> {
+        let mut driver = self.enter_open()?;
+        let changes = driver.keys.as_ref().ok_or(Error::NotSealed)?;
+        changes.keys().set(keys.into());
+        driver.run_cycle()
     }
 
     /// All peers, by ID: those of the book, and those that came by themselves and are there still.

@@ -8,7 +8,7 @@ use suci_proto::types::NodeId;
 
 /// Refuses a peer's address that is not allowed, or that this socket cannot reach.
 pub(crate) fn check_peer(
-    allow_insecure_network: bool,
+    beyond_loopback: bool,
     local: SocketAddr,
     address: SocketAddr,
 ) -> Result<(), Error> {
@@ -20,7 +20,7 @@ pub(crate) fn check_peer(
     if let Some(problem) = unreachable(local, address) {
         return Err(beyond(problem));
     }
-    check_plain(allow_insecure_network, address)?;
+    check_exposure(beyond_loopback, address)?;
     if stays_here(local.ip()) && !stays_here(address.ip()) && !has_route(local, address) {
         return Err(beyond(
             "loopback reaches no other machine; listen at 0.0.0.0, or at an address of this machine",
@@ -31,12 +31,12 @@ pub(crate) fn check_peer(
 
 /// The addresses of a peer that may be tried from here. If there are none, the error of the first.
 pub(crate) fn reachable(
-    allow_insecure_network: bool,
+    beyond_loopback: bool,
     local: SocketAddr,
     addresses: &[SocketAddr],
 ) -> Result<Addresses, Error> {
     let mut first = None;
-    let check = |address: &&SocketAddr| match check_peer(allow_insecure_network, local, **address) {
+    let check = |address: &&SocketAddr| match check_peer(beyond_loopback, local, **address) {
         Ok(()) => true,
         Err(error) => {
             first.get_or_insert(error);
@@ -89,9 +89,10 @@ fn zone(address: SocketAddr) -> u32 {
     }
 }
 
-/// Refuses addresses outside of loopback unless they were allowed.
-pub(crate) fn check_plain(allowed: bool, address: SocketAddr) -> Result<(), Error> {
-    if allowed || stays_here(address.ip()) {
+/// Refuses addresses outside of loopback, unless the node may go `beyond_loopback`: because it is
+/// sealed, or because the program allows it.
+pub(crate) fn check_exposure(beyond_loopback: bool, address: SocketAddr) -> Result<(), Error> {
+    if beyond_loopback || stays_here(address.ip()) {
         Ok(())
     } else {
         Err(Error::PlainOnNetwork { address })

@@ -61,6 +61,7 @@ use crate::error::Error;
 use crate::message::{Message, OutgoingMessage};
 use crate::node::{Accepted, DROP_PATIENCE};
 use crate::reach::check_peer;
+use crate::security::Keyring;
 use bytes::Bytes;
 use shard::{Command, Shard, lock};
 use std::net::SocketAddr;
@@ -200,13 +201,29 @@ impl SharedNode {
         }
     }
 
+    /// Changes the keys of a sealed node; see [`Node::set_keys`](crate::Node::set_keys). Blocks for
+    /// a cycle of each thread.
+    ///
+    /// # Errors
+    /// [`Error::NotSealed`], [`Error::Closed`].
+    pub fn set_keys(&self, keys: impl Into<Keyring>) -> Result<(), Error> {
+        let keys = keys.into();
+        let first = self.inner.shards.first().ok_or(Error::Closed)?;
+        self.ask_at(first, |worker| {
+            let changes = worker.driver.keys.as_ref().ok_or(Error::NotSealed)?;
+            changes.keys().set(keys);
+            Ok::<(), Error>(())
+        })??;
+        self.ask_all(|driver| driver.renew_keys()).map(drop)
+    }
+
     /// Enters a node and its address into the book; blocks for a cycle of the thread.
     ///
     /// # Errors
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
     pub fn add_peer(&self, node: NodeId, address: SocketAddr) -> Result<(), Error> {
         let fixed = &self.inner.fixed;
-        check_peer(fixed.allow_insecure_network, fixed.local, address)?;
+        check_peer(fixed.beyond_loopback, fixed.local, address)?;
         let gate = self.inner.shard_of(node).gate_or_new(node);
         self.ask(node, move |driver| {
             let added = driver.add_peer(node, address);

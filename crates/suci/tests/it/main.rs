@@ -5,6 +5,7 @@ mod active;
 mod basic;
 mod calls;
 mod cancel;
+mod cluster_key;
 mod common;
 mod descriptor;
 mod errors;
