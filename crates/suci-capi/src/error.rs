@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
+use suci::security::KeyError;
 use suci::{AnswerError, BookError, ChannelId, EndReason, Error, IncomingError, NodeId, PeerError};
 
 /// The values of `enum suci_error`: name, number and text of each.
@@ -68,7 +69,7 @@ codes! {
     ADDRESS = 97, "the text is no address that a node can have";
     ADDRESS_IN_USE = 98, "the address is in use";
     UNREACHABLE = 99, "the address cannot be reached from here";
-    INSECURE = 100, "plain mode beyond loopback was not allowed";
+    INSECURE = 100, "an address beyond loopback needs a key, or permission";
     BOOK = 101, "the address book has a fault";
     NOT_IN_BOOK = 102, "this node is not in its address book";
     CONFIG = 103, "a setting is out of its range";
@@ -77,6 +78,7 @@ codes! {
     NO_ROOM = 106, "the receive buffer has no room for a peer";
     NOT_FOUND = 107, "there is no such entry";
     LOG_TAKEN = 108, "another logger of the process was installed before";
+    KEY = 109, "the key file cannot be used";
 }
 
 /// The bit of system errors.
@@ -233,6 +235,10 @@ fn code_of(error: &Error) -> c_int {
             system(source)
         }
         Error::Book(_) => BOOK,
+        Error::Key(KeyError::Unreadable { source, .. }) if source.raw_os_error().is_some() => {
+            system(source)
+        }
+        Error::Key(_) | Error::NotSealed => KEY,
         Error::PlainOnNetwork { .. } => INSECURE,
         Error::NoRoom { .. } => NO_ROOM,
         Error::Unreachable { .. } => UNREACHABLE,

@@ -54,6 +54,7 @@ pub struct NodeOptions {
     pub(crate) reuse_port: u8,
     pub(crate) only_v6: u8,
     pub(crate) reserved: [u8; 6],
+    pub(crate) key_file: *const c_char,
 }
 
 // SAFETY: `repr(C)`, the size comes first, and integers and pointers take any bytes.
@@ -174,6 +175,7 @@ impl Default for NodeOptions {
             reuse_port: udp.reuse_port.into(),
             only_v6: udp.only_v6.into(),
             reserved: [0; 6],
+            key_file: std::ptr::null(),
         }
     }
 }
@@ -287,6 +289,10 @@ impl NodeOptions {
         if let Some(faults) = unsafe { text::optional(self.faults, "faults") }? {
             let wrong = |error| Failure::new(CONFIG, format!("faults: {error}"));
             builder = builder.faults(faults.parse().map_err(wrong)?);
+        }
+        // SAFETY: as above.
+        if let Some(file) = unsafe { text::optional(self.key_file, "key_file") }? {
+            builder = builder.key_file(file);
         }
         // SAFETY: as above.
         let file = unsafe { text::optional(self.book_file, "book_file") }?;

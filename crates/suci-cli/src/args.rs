@@ -122,6 +122,9 @@ Each process finds in its environment SUCI_ID (0 to N-1), SUCI_SIZE (N), SUCI_BO
 book), SUCI_FD (its UDP socket, bound already) and SUCI_NOTICES (a pipe that tells which of the
 others have ended), and SUCI_FAULTS with --faults; the library reads them by itself.
 
+With --address of another network than loopback, messages are encrypted. The processes find their
+key through SUCI_KEY_FILE, in memory that they inherit; no file keeps it.
+
 When a process ends, the others hear it at once: Event::Lost (ProcessDied), unless the process
 had closed its node. Event::Ended (ProcessDied) follows if it is not started again.
 
@@ -161,6 +164,10 @@ pub(crate) struct RunArgs {
     /// without them
     #[arg(long, conflicts_with = "kill_on_failure")]
     pub(crate) tolerate_failures: bool,
+    /// Listen at this address of the machine; all but those of loopback get a key of their own for
+    /// this run, unless SUCI_KEY_FILE names one
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = own_address)]
+    pub(crate) address: IpAddr,
     /// Lose, repeat, reorder, corrupt or delay packets that the processes send, for tests:
     /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7 (each adds its number to the
     /// seed)
@@ -232,7 +239,7 @@ Exit status 0 at both ends means that everything was written out by the receiver
 Examples:
   suci cat --listen 127.0.0.1:7000 > copy
   suci cat 127.0.0.1:7000 < original
-  tar c dir | suci cat --plain 192.0.2.7:7000
+  tar c dir | suci cat --key-file cluster.key 192.0.2.7:7000
   suci cat --faults loss=0.05,seed=7 127.0.0.1:7000 < original";
 
 /// The arguments of `suci cat`.
@@ -449,9 +456,13 @@ pub(crate) struct ManArgs {
 /// The arguments of every command that opens a node.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeArgs {
-    /// Allow plain mode beyond loopback: it finds accidents, not attackers
+    /// Allow a node without a key beyond loopback: it finds accidents, not attackers
     #[arg(long)]
     pub(crate) plain: bool,
+    /// Seal everything under the cluster's key in this file, which `suci keygen` makes; default:
+    /// SUCI_KEY_FILE, else no key
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "plain")]
+    pub(crate) key_file: Option<PathBuf>,
     /// Lose, repeat, reorder, corrupt or delay packets that are sent, for tests:
     /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7
     #[arg(long, value_name = "SPEC", value_parser = faults)]
@@ -469,6 +480,16 @@ fn faults(text: &str) -> Result<FaultSpec, String> {
     }
     let spec = text.parse::<FaultSpec>();
     spec.map_err(|error| error.to_string())
+}
+
+/// Returns an address at which one host can listen.
+fn own_address(text: &str) -> Result<IpAddr, String> {
+    let address: IpAddr = (text.parse())
+        .map_err(|_| "write an IP address of this machine, as in 192.0.2.7".to_owned())?;
+    if address.is_unspecified() || address.is_multicast() {
+        return Err("name one address, at which the processes reach each other".to_owned());
+    }
+    Ok(address.to_canonical())
 }
 
 /// Returns an address, or a port of loopback.

@@ -11,6 +11,7 @@ mod modes;
 mod network;
 mod paths;
 mod pause;
+mod sealed;
 mod snippets;
 mod starts;
 mod truths;

@@ -41,7 +41,7 @@ fn noise(path: &Path, length: usize) {
 }
 
 /// Sends `length` bytes by `suci cat` with the two commands, to `address`; all bytes arrive.
-fn cat([mut receiver, mut sender]: [Command; 2], address: &str, length: usize) {
+pub(crate) fn cat([mut receiver, mut sender]: [Command; 2], address: &str, length: usize) {
     let dir = tempfile::TempDir::with_prefix("suci-tests-").unwrap();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     noise(&from, length);

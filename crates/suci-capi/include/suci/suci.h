@@ -195,7 +195,7 @@ enum suci_error {
     SUCI_E_ADDRESS = 97,          /* The text is no address, or no host can have it. */
     SUCI_E_ADDRESS_IN_USE = 98,   /* Another socket has the local address. */
     SUCI_E_UNREACHABLE = 99,      /* Nothing sent from the local address can arrive there. */
-    SUCI_E_INSECURE = 100,        /* An address beyond loopback, which was not allowed. */
+    SUCI_E_INSECURE = 100,        /* An address beyond loopback, without a key or permission. */
     SUCI_E_BOOK = 101,            /* The address book has a fault; the message names the line. */
     SUCI_E_NOT_IN_BOOK = 102,     /* The named book does not say where this node is. */
     SUCI_E_CONFIG = 103,          /* A setting is out of its range. */
@@ -204,6 +204,7 @@ enum suci_error {
     SUCI_E_NO_ROOM = 106,         /* The receive buffer has no room for a single peer. */
     SUCI_E_NOT_FOUND = 107,       /* There is no such entry. */
     SUCI_E_LOG_TAKEN = 108,       /* Another logger of the process was installed before. */
+    SUCI_E_KEY = 109,             /* The key file has a fault, or others can read it. */
 
     /* An error of the system is this bit and the value of errno. */
     SUCI_ERRNO_BIT = 0x10000
@@ -415,8 +416,9 @@ typedef struct suci_node_options {
     uint64_t recv_slot;           /* Bytes of the buffer into which the library reads from the
                                      socket; at most 65,536, the default. Longer datagrams, and
                                      longer trains of them, are lost. */
-    uint8_t allow_insecure_network; /* Allow addresses beyond loopback, although messages are
-                                     neither encrypted nor authenticated. Default 0. */
+    uint8_t allow_insecure_network; /* Allow addresses beyond loopback to a node without a key,
+                                     although its messages are neither encrypted nor
+                                     authenticated. Default 0. */
     uint8_t payload_checksum;     /* CRC32C covers payloads, too. Default 1. */
     uint8_t unattended;           /* No helper thread serves a caller-driven node while the program
                                      does not call it; its peers see it as quiet. Default 0. */
@@ -429,6 +431,10 @@ typedef struct suci_node_options {
     uint8_t reuse_port;           /* Share the port with others that set it, too. Default 0. */
     uint8_t only_v6;              /* An IPv6 socket bound to :: refuses IPv4. Default 0. */
     uint8_t reserved[6];
+    const char *key_file;         /* A file of the cluster's keys, made by `suci keygen`: the node
+                                     seals all packets, talks to nodes with one of these keys
+                                     alone, and notices when the file changes. Default null:
+                                     SUCI_KEY_FILE; without it the node is plain. */
 } suci_node_options;
 
 /* Sets *options to the defaults of a program that knows `size` bytes of the struct. C and C++
@@ -444,7 +450,7 @@ static inline void suci_node_options_init(suci_node_options *options)
  * environment of `suci run` describes. Give the node back by suci_node_free().
  *
  * Errors: SUCI_E_ADDRESS, _ADDRESS_IN_USE, _INSECURE, _BOOK, _NOT_IN_BOOK, _CONFIG, _MISSING,
- *   _ENVIRONMENT, _NO_ROOM, _TOO_MANY_PEERS, _UNREACHABLE. Each message names the setting and the
+ *   _ENVIRONMENT, _NO_ROOM, _TOO_MANY_PEERS, _UNREACHABLE, _KEY. Each message names the setting and the
  *   remedy. SUCI_E_BUSY if the process has 4,096 nodes.
  * Blocks: for reading the book and resolving names. Threads: any. */
 int suci_node_open(const suci_node_options *options, suci_node *node);
@@ -1347,6 +1353,8 @@ int suci_env_size(uint32_t *count);
  *  NodeBuilder::book_file             options.book_file
  *  NodeBuilder::accept                options.accept
  *  NodeBuilder::allow_insecure_network  options.allow_insecure_network
+ *  NodeBuilder::cluster_key           options.key_file
+ *  NodeBuilder::key_file              options.key_file
  *  NodeBuilder::memory                options.memory
  *  NodeBuilder::max_message           options.max_message
  *  NodeBuilder::send_queue            options.send_queue
@@ -1387,6 +1395,7 @@ int suci_env_size(uint32_t *count);
  *  Node::add_peer                     suci_add_peer
  *  Node::remove_peer                  suci_remove_peer
  *  Node::peers                        suci_peers
+ *  Node::set_keys                     none: the node notices that options.key_file changed
  *
  *  Node::send                         suci_sendv
  *  Node::send_copy                    suci_send

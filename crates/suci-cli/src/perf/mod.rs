@@ -19,6 +19,7 @@ mod usage;
 mod wire;
 mod work;
 
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
 use suci::{AddressBook, NodeId};
@@ -52,6 +53,7 @@ fn launch(args: &PerfArgs) -> Result<ExitCode> {
         kill_on_failure: true,
         restart: None,
         tolerate_failures: false,
+        address: Ipv4Addr::LOCALHOST.into(),
         // Each process is told by its arguments.
         faults: None,
         program: program.collect(),

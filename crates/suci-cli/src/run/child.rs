@@ -23,6 +23,8 @@ pub(super) struct ChildEnvironment<'a> {
     pub(super) size: u32,
     pub(super) book: &'a Path,
     pub(super) faults: Option<&'a str>,
+    /// The key that the launcher made.
+    pub(super) key: Option<&'a OwnedFd>,
 }
 
 /// A program that could not be started.
@@ -70,13 +72,9 @@ impl Child {
                 status: 127,
             });
         };
-        let (told, outbox) = notices.pipe_for(environment.id).map_err(|error| Refused {
-            message: match scarce(Errno::from_io_error(&error)) {
-                Some(remedy) => format!("a pipe to process {}: {error}; {remedy}", environment.id),
-                None => format!("a pipe to process {}: {error}", environment.id),
-            },
-            status: 1,
-        })?;
+        let id = environment.id;
+        let pipe = notices.pipe_for(id);
+        let (told, outbox) = pipe.map_err(|error| lacking("pipe", id, &error))?;
         let mut command = Command::new(name);
         command
             .args(args)
@@ -88,6 +86,15 @@ impl Child {
         if let Some(faults) = environment.faults {
             command.env("SUCI_FAULTS", faults);
         }
+        // A descriptor of its own: the launcher needs its key for processes that start later.
+        let key = environment.key.map(OwnedFd::try_clone).transpose();
+        let key = key.map_err(|error| lacking("key", id, &error))?;
+        if let Some(key) = &key {
+            command.env(
+                suci::env::KEY_FILE,
+                format!("/proc/self/fd/{}", key.as_raw_fd()),
+            );
+        }
         if environment.id > 0 {
             // Several readers of one input would each get a random part of it.
             command.stdin(Stdio::null());
@@ -95,7 +102,7 @@ impl Child {
         if piped {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        prepare(&mut command, socket, told);
+        prepare(&mut command, socket, told, key);
         let process = command.spawn().map_err(|error| refused(name, &error))?;
         let pid = Pid::from_child(&process);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| Refused {
@@ -198,6 +205,19 @@ fn scarce(error: Option<Errno>) -> Option<&'static str> {
     }
 }
 
+/// A process cannot be started, since `thing` that it needs cannot be had.
+fn lacking(thing: &str, id: u32, error: &io::Error) -> Refused {
+    let remedy = scarce(Errno::from_io_error(error));
+    let remedy = remedy.map(|remedy| format!("; {remedy}"));
+    Refused {
+        message: format!(
+            "a {thing} for process {id}: {error}{}",
+            remedy.unwrap_or_default()
+        ),
+        status: 1,
+    }
+}
+
 fn refused(name: &OsString, error: &io::Error) -> Refused {
     let shown = name.to_string_lossy();
     if let Some(remedy) = scarce(Errno::from_io_error(error)) {
@@ -221,12 +241,12 @@ fn refused(name: &OsString, error: &io::Error) -> Refused {
     Refused { message, status }
 }
 
-/// Lets the child alone inherit `socket` and the pipe `told`, and makes it end when the launcher
-/// does.
+/// Lets the child alone inherit `socket`, the pipe `told` and `key`, and makes it end when the
+/// launcher does.
 ///
 /// The descriptors are opened to inheritance between fork and exec, in the child: were it done
 /// here, a process started by another thread meanwhile would inherit it too.
-fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader) {
+fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader, key: Option<OwnedFd>) {
     let launcher = getpid();
     let before_exec = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -236,6 +256,9 @@ fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader) {
         }
         fcntl_setfd(&socket, FdFlags::empty())?;
         fcntl_setfd(&told, FdFlags::empty())?;
+        if let Some(key) = &key {
+            fcntl_setfd(key, FdFlags::empty())?;
+        }
         Ok(())
     };
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes a few

@@ -10,13 +10,14 @@
 //! no signal ever reaches a stranger that inherited the number of a process already reaped.
 
 mod child;
+mod key;
 mod notices;
 mod tag;
 
 use std::collections::BTreeSet;
 use std::fs::{DirEntry, File};
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -39,7 +40,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let signals = Signals::catch()?;
     signals::notice_children()?;
     let (book, sockets, _tcp_ports) = reserve(args)?;
-    let mut launch = Launch::new(args, &book, &sockets)?;
+    let key = key::for_processes(args.address)?;
+    let mut launch = Launch::new(args, &book, key, &sockets)?;
     for (id, socket) in (0..).zip(sockets) {
         if let Err(refused) = launch.start(id, socket)? {
             launch.kill();
@@ -107,8 +109,10 @@ fn reserve(args: &RunArgs) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>, V
     book.as_file().lock().context(book.path().display())?;
     let (mut sockets, mut tcp_ports) = (Vec::new(), Vec::new());
     for id in 0..args.processes {
-        let (socket, tcp) = free_port().context(format_args!(
-            "a UDP socket on 127.0.0.1 for process {id} (`ulimit -n` limits how many there can be)"
+        let ip = args.address;
+        let (socket, tcp) = free_port(ip).context(format_args!(
+            "a UDP socket on {ip} for process {id} (`ulimit -n` limits how many there can be; \
+             `ip address` lists the addresses of this machine)"
         ))?;
         let address = socket.local_addr().context("a socket's address")?;
         writeln!(book, "{id} {address}").context(book.path().display())?;
@@ -123,17 +127,16 @@ fn reserve(args: &RunArgs) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>, V
 
 /// Returns a socket at a port that is free for TCP, too, since `suci perf` talks over that. While
 /// the second result is open, the kernel gives this port of TCP to nobody who does not ask for it.
-fn free_port() -> std::io::Result<(UdpSocket, OwnedFd)> {
+fn free_port(ip: IpAddr) -> std::io::Result<(UdpSocket, OwnedFd)> {
     const TRIES: u32 = 16;
     let mut tries = 1;
     loop {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let tcp = rustix::net::socket_with(
-            AddressFamily::INET,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
+        let socket = UdpSocket::bind((ip, 0))?;
+        let family = match ip {
+            IpAddr::V4(_) => AddressFamily::INET,
+            IpAddr::V6(_) => AddressFamily::INET6,
+        };
+        let tcp = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         // A program that sets this, too, may then listen there.
         sockopt::set_socket_reuseaddr(&tcp, true)?;
         match rustix::net::bind(&tcp, &socket.local_addr()?) {
@@ -148,6 +151,8 @@ fn free_port() -> std::io::Result<(UdpSocket, OwnedFd)> {
 struct Launch<'a> {
     args: &'a RunArgs,
     book: &'a Path,
+    /// The key of this run, if the launcher made one.
+    key: Option<OwnedFd>,
     /// Address at which each process listens.
     addresses: Vec<SocketAddr>,
     /// How often each process was started again.
@@ -169,6 +174,7 @@ impl<'a> Launch<'a> {
     fn new(
         args: &'a RunArgs,
         book: &'a tempfile::NamedTempFile,
+        key: Option<OwnedFd>,
         sockets: &[UdpSocket],
     ) -> Result<Self> {
         let addresses = sockets.iter().map(UdpSocket::local_addr);
@@ -176,6 +182,7 @@ impl<'a> Launch<'a> {
         Ok(Self {
             args,
             book: book.path(),
+            key,
             addresses: addresses.context("a socket's address")?,
             restarts: vec![0; sockets.len()],
             children: Vec::new(),
@@ -196,6 +203,7 @@ impl<'a> Launch<'a> {
             size: self.args.processes,
             book: self.book,
             faults: self.args.faults.as_deref(),
+            key: self.key.as_ref(),
         };
         let (program, piped) = (&self.args.program, self.args.tag_output);
         let mut child = match Child::start(program, &environment, socket, &self.notices, piped) {
@@ -420,7 +428,7 @@ mod tests {
 
     #[test]
     fn a_kept_port_of_tcp_serves_those_alone_who_ask_for_it() {
-        let (udp, kept) = free_port().unwrap();
+        let (udp, kept) = free_port(std::net::Ipv4Addr::LOCALHOST.into()).unwrap();
         let address = udp.local_addr().unwrap();
         let another = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         assert!(rustix::net::bind(&another, &address).is_err());

@@ -27,6 +27,7 @@ pub(crate) fn suci(args: &[&str]) -> Command {
         "SUCI_BOOK",
         "SUCI_FD",
         "SUCI_FAULTS",
+        "SUCI_KEY_FILE",
         "SUCI_NOTICES",
         "SUCI_RMEM_MAX",
     ] {
