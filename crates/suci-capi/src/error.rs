@@ -213,7 +213,7 @@ fn code_of(error: &Error) -> c_int {
         Error::Unread { .. } => UNREAD,
         Error::Suspended { .. } => SUSPENDED,
         Error::Closing { .. } => CLOSING,
-        Error::TimedOut { .. } => TIMED_OUT,
+        Error::TimedOut { .. } | Error::NotJoined { .. } => TIMED_OUT,
         Error::Woken => WOKEN,
         Error::Reserved { .. } => RESERVED,
         Error::NotARequest(_) => NOT_A_REQUEST,

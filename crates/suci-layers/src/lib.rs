@@ -12,6 +12,7 @@ mod active;
 mod agreement;
 mod collective;
 mod element;
+pub mod membership;
 pub mod remote;
 
 pub use active::{ActiveHeader, MAX_WORDS};

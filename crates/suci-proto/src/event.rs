@@ -137,6 +137,22 @@ pub enum Event {
         /// The channel.
         channel: ChannelId,
     },
+    /// The peer joined the cluster ([`Engine::report_member`](crate::Engine::report_member)).
+    MemberJoined {
+        /// The peer.
+        node: NodeId,
+    },
+    /// The peer left the cluster.
+    MemberLeft {
+        /// The peer.
+        node: NodeId,
+    },
+    /// The members of the cluster agree that the peer's process is dead. A peer that was only cut
+    /// off may join again.
+    MemberFailed {
+        /// The peer.
+        node: NodeId,
+    },
     /// The peer refuses the connection (tried again every second or so until `give_up_after`), or
     /// the route does not carry packets.
     Refused {
@@ -163,6 +179,9 @@ impl Event {
             | Self::Writable { node, .. }
             | Self::Incoming { node, .. }
             | Self::ChannelFinished { node, .. }
+            | Self::MemberJoined { node }
+            | Self::MemberLeft { node }
+            | Self::MemberFailed { node }
             | Self::Refused { node, .. } => node,
         }
     }

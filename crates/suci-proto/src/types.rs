@@ -89,6 +89,9 @@ const REMOTE: u32 = 4 << 24;
 /// The layer of the answers to one-sided operations, in the top byte.
 const REMOTE_REPLIES: u32 = 5 << 24;
 
+/// The layer of membership, in the top byte.
+const MEMBERSHIP: u32 = 6 << 24;
+
 impl ChannelId {
     /// The last channel of programs. Higher channels belong to the library's other layers.
     pub const LAST_USER: Self = Self((1 << 24) - 1);
@@ -171,11 +174,20 @@ impl ChannelId {
         self.0 & 0xff00_0000 == REMOTE_REPLIES
     }
 
+    /// The channel on which members of a cluster tell each other of members.
+    pub const MEMBERSHIP: Self = Self(MEMBERSHIP);
+
+    /// Returns true if it belongs to the layer of membership.
+    #[must_use]
+    pub const fn carries_membership(self) -> bool {
+        self.0 & 0xff00_0000 == MEMBERSHIP
+    }
+
     /// Returns true if its messages go to a handler of the library, not to the program
     /// ([`Config::placement`](crate::Config::placement)).
     #[must_use]
     pub const fn is_handled(self) -> bool {
-        self.0 >= ACTIVE && self.0 < REMOTE_REPLIES + (1 << 24)
+        self.0 >= ACTIVE && self.0 < MEMBERSHIP + (1 << 24)
     }
 
     /// Returns true if its messages may use the memory credit that is kept for replies: the

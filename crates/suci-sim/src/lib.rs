@@ -29,6 +29,7 @@ pub mod content;
 pub mod hostile;
 pub mod invariants;
 pub mod ladder;
+pub mod membership;
 pub mod network;
 pub mod node;
 pub mod options;

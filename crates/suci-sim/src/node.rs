@@ -12,6 +12,7 @@ use suci_proto::{
 };
 
 use crate::invariants::{self, Progress};
+use crate::membership::MemberProgram;
 use crate::network::Network;
 use crate::options::{Consume, Drive};
 use crate::oracle::{Oracle, Spec, Verdict, Violation};
@@ -93,6 +94,8 @@ pub struct Process {
     pub socket: Socket,
     /// Its one-sided operations, if the run has some.
     pub remote: Option<RemoteProgram>,
+    /// Its membership, if the run has a cluster.
+    pub member: Option<MemberProgram>,
     /// How it is driven.
     pub drive: Drive,
     /// How its program consumes.
@@ -150,6 +153,7 @@ impl Process {
             engine,
             socket: Socket::new(recv_buffer, now),
             remote: None,
+            member: None,
             drive: Drive::Woken(Duration::from_micros(20)),
             consume: Consume::Eager,
             consumes_from: now,
@@ -213,6 +217,9 @@ impl Process {
         }
         workload.run(now, |spec| self.send(cx, spec).map(|(sent, _)| sent))?;
         self.run_remote(cx, listens)?;
+        if let Some(member) = &mut self.member {
+            member.serve(&mut self.engine, now);
+        }
         self.routes(cx);
         self.tx_incomplete = listens && self.engine.output_yields(now);
         if !self.tx_incomplete {
@@ -273,6 +280,7 @@ impl Process {
             due,
             workload.next_at(),
             self.remote_due(visit),
+            self.member.as_ref().map(MemberProgram::next_at),
             visit,
             retry,
             rest,

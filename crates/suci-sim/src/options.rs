@@ -243,6 +243,9 @@ pub struct Options {
     pub remote: Option<RemotePlan>,
     /// Packets are sealed.
     pub sealed: bool,
+    /// If greater than 0, each process is a member of one cluster, and its book has only the first
+    /// hosts, as many as this.
+    pub seeds: usize,
     /// The messages that programs send.
     pub traffic: Traffic,
     /// The network.
@@ -338,6 +341,7 @@ impl Options {
             churn: None,
             remote: None,
             sealed: false,
+            seeds: 0,
             traffic: Traffic::none(),
             links: Links {
                 latency: Duration::from_micros(50),

@@ -201,6 +201,9 @@ impl World {
         self.each_process(host, |process| {
             // A program that closes still takes the messages that come until then.
             process.consume = Consume::Eager;
+            if let Some(member) = &mut process.member {
+                member.leave(&mut process.engine, now);
+            }
             process.engine.close(now, deadline);
         });
     }

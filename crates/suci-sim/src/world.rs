@@ -14,6 +14,7 @@ use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::{AcceptPolicy, Engine, Event, Identity};
 
 use crate::hostile::Hostile;
+use crate::membership::{self, MemberProgram};
 use crate::network::Network;
 use crate::node::{Context, Process};
 use crate::options::{Consume, Drive, Options, Step};
@@ -37,6 +38,9 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// The cluster key with which all processes begin.
 pub(crate) const FIRST_KEY: u64 = 1;
+
+/// The most packets of a member in each second, on average.
+const MEMBER_PACKETS: u64 = 200;
 
 /// Something that is due.
 #[derive(Debug)]
@@ -167,7 +171,7 @@ impl World {
             mended: false,
             options,
         };
-        if world.options.remote.is_some() {
+        if world.options.remote.is_some() || world.options.seeds > 0 {
             world.oracle.layers_send();
         }
         if let Some(probe) = world.options.contact_probe() {
@@ -255,7 +259,12 @@ impl World {
     /// Checks that the run does not take far more packets or cycles than its messages need.
     fn check_effort(&self) -> Result<(), Violation> {
         let (accepted, bytes) = (self.oracle.accepted_count(), self.oracle.bytes());
-        let enough = 400_000 + accepted * 50 + bytes / 100;
+        // Members watch each other, at all times.
+        let members = match self.options.seeds {
+            0 => 0,
+            _ => self.now.as_nanos() / 1_000_000_000 * self.options.nodes as u64 * MEMBER_PACKETS,
+        };
+        let enough = 400_000 + members + accepted * 50 + bytes / 100;
         if self.tally.packets <= enough && self.cycles <= enough * 10 {
             return Ok(());
         }
@@ -300,6 +309,8 @@ impl World {
         let remote = self.remote_program(id, node);
         if let Some(remote) = &remote {
             config.placement = remote.placement();
+        } else if self.options.seeds > 0 {
+            config.placement = membership::placement();
         }
         if config.unattended {
             self.oracle.is_unattended(id);
@@ -320,6 +331,10 @@ impl World {
         };
         let mut process = Process::new(id, host, engine, buffer, self.now);
         process.remote = remote;
+        process.member = (self.options.seeds > 0).then(|| {
+            let seeds = self.nodes.iter().take(self.options.seeds).copied();
+            MemberProgram::new(self.now, identity, host, &self.network, seeds)
+        });
         process.drive = self.drive(host);
         process.consume = match cycled(&self.options.consumes, host) {
             Some(consume) if !self.mended => consume,
@@ -360,7 +375,8 @@ impl World {
 
     pub(crate) fn config(&self, host: HostId) -> suci_proto::Config {
         let mut config = cycled(&self.options.configs, host).unwrap_or_default();
-        if self.options.sparse || self.options.clients > 0 && !self.is_client(host) {
+        let anyone = self.options.sparse || self.options.seeds > 0;
+        if anyone || self.options.clients > 0 && !self.is_client(host) {
             config.accept = AcceptPolicy::Anyone;
         }
         if let Some(keys) = self.keys.get(host).filter(|_| self.options.sealed) {
@@ -379,10 +395,10 @@ impl World {
             return self.fill_with_targets(host, process);
         }
         let own = self.nodes.get(host);
-        let known = if self.options.star && host > 0 {
-            1
-        } else {
-            self.options.nodes
+        let known = match self.options.seeds {
+            0 if self.options.star && host > 0 => 1,
+            0 => self.options.nodes,
+            seeds => seeds,
         };
         for other in (0..known).filter(|other| !self.is_client(*other)) {
             let Some(node) = self.nodes.get(other).filter(|node| Some(*node) != own) else {
@@ -492,6 +508,12 @@ impl World {
             .process
             .as_ref()
             .map(|process| &process.engine)
+    }
+
+    /// Returns the membership of a host's process.
+    #[must_use]
+    pub fn member(&self, host: HostId) -> Option<&MemberProgram> {
+        self.hosts.get(host)?.process.as_ref()?.member.as_ref()
     }
 
     /// Returns the bytes that a host's library must hold for its program, as seen from outside.

@@ -4,11 +4,12 @@ use crate::backend::BackendKind;
 use crate::book::AddressBook;
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::driver::{Driver, Publishers, no_descriptor};
+use crate::driver::{Driver, MembershipPart, Publishers, no_descriptor};
 use crate::env;
 use crate::error::Error;
 use crate::fork::OriginalProcess;
 use crate::log;
+use crate::membership::{Membership, OwnMembership};
 use crate::metrics::Responder;
 use crate::names::Names;
 use crate::node::Node;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+use suci_layers::membership::{Membership as Member, SharedMembership};
 use suci_layers::remote::Regions;
 use suci_net::Backend;
 use suci_net::fault::FaultSpec;
@@ -61,6 +63,7 @@ pub struct NodeBuilder {
     wait: WaitPolicy,
     no_statistics: bool,
     metrics: Option<SocketAddr>,
+    membership: Option<Membership>,
 }
 
 impl NodeBuilder {
@@ -293,6 +296,23 @@ impl NodeBuilder {
         self
     }
 
+    /// Makes the node a member of a cluster: it joins through a seed, knows of all others
+    /// ([`Node::members`](crate::Node::members)) and can send to them, and hears of members that
+    /// join, leave or fail. Closing the node leaves the cluster. Default: no membership.
+    ///
+    /// Any process that knows the name of the cluster can become a member, so the node
+    /// [accepts](Self::accept) anyone. Without an [`id`](Self::id) it has a random one. It should
+    /// listen at an address that all members reach. At an unspecified one (`0.0.0.0`) the first
+    /// member that it talks to tells it which that is.
+    ///
+    /// A node takes part when its program calls it, or its helper does: not if it is
+    /// [`unattended`](Self::unattended).
+    #[must_use]
+    pub fn membership(mut self, membership: Membership) -> Self {
+        self.membership = Some(membership);
+        self
+    }
+
     /// The engine's settings as plain data, for those that have no method here. Whether
     /// acknowledgements wait for a poll is `open`'s decision.
     #[must_use]
@@ -352,19 +372,18 @@ impl NodeBuilder {
             None
         };
         let launcher = if described { env::launcher()? } else { None };
-        let remedy = "set id, or the variable SUCI_ID, or start the program by suci run";
-        let id = self.id.map_or_else(env::id, |id| Ok(Some(id)))?;
-        let id = id.ok_or(Error::Missing {
-            missing: "the node ID",
-            remedy,
-        })?;
+        let id = self.take_id()?;
+        if self.membership.is_some() {
+            self.config.accept = AcceptPolicy::Anyone;
+        }
         if self.faults.is_none() {
             self.faults = env::faults(id)?;
         }
         let regions = Regions::new();
         let mut config = self.part_of_config(count)?;
         let named = self.book.is_some() || self.book_file.is_some();
-        let book = self.take_book(id)?;
+        let mut book = self.take_book(id)?;
+        self.add_seeds(&mut book)?;
         let placed = self.listen.is_some() || reserved.is_some() || book.get(id).is_some();
         let keys = self.take_keys(id)?;
         let beyond_loopback = self.allow_insecure_network || keys.is_some();
@@ -385,6 +404,7 @@ impl NodeBuilder {
         if let Some(first) = drivers.first_mut() {
             first.launcher = launcher;
         }
+        let membership = self.become_member(&book, &identity, local, &mut drivers)?;
         if named && !placed {
             in_book(&book, id)?;
         }
@@ -403,12 +423,25 @@ impl NodeBuilder {
             regions,
             beyond_loopback,
             last_shrunk: AtomicU32::new(0),
+            membership,
         };
         Ok(Opened {
             fixed,
             drivers,
             config,
         })
+    }
+
+    /// Returns the node's ID; a random one, if it is a member and has none.
+    fn take_id(&self) -> Result<NodeId, Error> {
+        match self.id.map_or_else(env::id, |id| Ok(Some(id)))? {
+            Some(id) => Ok(id),
+            None if self.membership.is_some() => random_id(),
+            None => Err(Error::Missing {
+                missing: "the node ID",
+                remedy: "set id, or the variable SUCI_ID, or start the program by suci run",
+            }),
+        }
     }
 
     /// Takes the keys of the builder or of a file; none if the node is plain.
@@ -426,6 +459,45 @@ impl NodeBuilder {
         };
         let (keys, stamp) = file.read_stamped()?;
         Ok(shared(keys, Some((file, stamp))))
+    }
+
+    /// Enters the seeds that the book does not have.
+    fn add_seeds(&self, book: &mut AddressBook) -> Result<(), Error> {
+        let seeds = self.membership.iter().flat_map(Membership::seeds);
+        for (node, address) in seeds {
+            if book.get(*node).is_none() {
+                book.add(*node, *address)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the node a member, if it is to be one: one for all drivers.
+    fn become_member(
+        &self,
+        book: &AddressBook,
+        own: &Identity,
+        local: SocketAddr,
+        drivers: &mut [Driver],
+    ) -> Result<Option<Arc<OwnMembership>>, Error> {
+        let Some(membership) = &self.membership else {
+            return Ok(None);
+        };
+        let settings = membership.settings()?;
+        let cluster = settings.cluster.clone();
+        let random = sys::random().map_err(Error::io("asking the system for random bytes"))?;
+        let (now, random) = (Clock.now(), u64::from_le_bytes(random));
+        let process = (own.node, own.incarnation);
+        let seeds = book.iter().map(|(node, _)| node);
+        let member = Member::new(now, settings, process, local, seeds, random);
+        let shared = SharedMembership::new(now, member);
+        let member = Arc::new(OwnMembership { shared, cluster });
+        let count = drivers.len();
+        for (index, driver) in drivers.iter_mut().enumerate() {
+            let part = MembershipPart::new(Arc::clone(&member), index, count);
+            driver.membership = Some(Box::new(part));
+        }
+        Ok(Some(member))
     }
 
     /// The settings of each of `count` engines: values for the whole node are divided.
@@ -620,6 +692,13 @@ fn enter_peers(
     Ok(())
 }
 
+/// Returns a node ID that no other node of a cluster is likely to have: of 1,000 nodes with such
+/// IDs two have the same in 1 of 8,000 clusters.
+fn random_id() -> Result<NodeId, Error> {
+    let random = sys::random().map_err(Error::io("asking the system for random bytes"))?;
+    Ok(NodeId(u32::from_le_bytes(random)))
+}
+
 pub(crate) fn bind_error(address: SocketAddr, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::AddrInUse => Error::AddressInUse { address },
@@ -640,6 +719,7 @@ pub(crate) struct Fixed {
     pub(crate) beyond_loopback: bool,
     /// The greatest number of a group that shrank.
     pub(crate) last_shrunk: AtomicU32,
+    pub(crate) membership: Option<Arc<OwnMembership>>,
 }
 
 /// A node about to start.

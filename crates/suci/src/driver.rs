@@ -41,13 +41,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci_net::Backend;
-use suci_proto::time::Instant;
+use suci_proto::time::{Instant, earlier};
 use suci_proto::types::NodeId;
 use suci_proto::{Engine, Event, PeerError, SendError};
 
 mod coalescer;
 mod groups;
 mod input;
+mod membership;
 mod output;
 mod remote;
 mod sends;
@@ -56,6 +57,7 @@ mod waits;
 
 use coalescer::SendCoalescer;
 use input::{Follows, LastPoll};
+pub(crate) use membership::MembershipPart;
 use takes::Takes;
 
 /// The greatest age of the last poll of the socket in a call that only sends, or only takes
@@ -121,6 +123,8 @@ pub(crate) struct Driver {
     clock_jumps: Option<ClockJumps>,
     /// The keys of a sealed node.
     pub(crate) keys: Option<KeyChanges>,
+    /// The node's membership, if it is a member.
+    pub(crate) membership: Option<Box<MembershipPart>>,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
@@ -166,6 +170,7 @@ impl Driver {
             served_remote: false,
             clock_jumps,
             keys: None,
+            membership: None,
         }
     }
 
@@ -342,7 +347,8 @@ impl Driver {
         if self.is_unfinished() {
             return Some(Duration::ZERO);
         }
-        let due = self.engine.next_timeout().map(|at| at.since(self.now));
+        let due = earlier(self.engine.next_timeout(), self.membership_due());
+        let due = due.map(|at| at.since(self.now));
         due.into_iter().chain(self.backend.due_in()).min()
     }
 
@@ -486,6 +492,7 @@ impl Driver {
         let now = self.read_clock();
         // Begins later than the engine's own deadline, which is therefore over when this one is.
         let deadline = Deadline::after(patience);
+        self.leave_cluster();
         self.engine.close(now, patience);
         self.run_cycle()?;
         while !self.engine.is_closed() && !deadline.is_over() {

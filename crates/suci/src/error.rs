@@ -75,6 +75,14 @@ pub enum Error {
         /// The message.
         message: Box<OutgoingMessage>,
     },
+    /// No seed let the node join its cluster.
+    #[error("not in cluster {cluster:?} yet: {why}")]
+    NotJoined {
+        /// The name of the cluster.
+        cluster: String,
+        /// The problem with each seed, and the remedy.
+        why: String,
+    },
     /// A timed call came to its limit.
     #[error("{what} was not done within {limit:?}: call again, or allow more time")]
     TimedOut {

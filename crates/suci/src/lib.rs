@@ -46,7 +46,7 @@
 //! | `recv`, `try_recv`, `recv_timeout`, `recv_many`, `recv_into`, `poll` | messages; `recv_many` takes all that are there, `recv_into` puts one into the program's memory |
 //! | `next`, `next_timeout`, `try_next` (`next_async`) | the next message or event, in exact order |
 //! | `recv_from`, `recv_from_timeout`, `try_recv_from` | messages of one peer, on one channel, or both; others wait in order |
-//! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed`, `Writable`, `ChannelFinished` |
+//! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed`, `Writable`, `ChannelFinished`, `MemberJoined`, `MemberLeft`, `MemberFailed` |
 //! | `accept`, `accept_into`, `refuse` | the answer to a message too long to be taken without the program's consent (`Incoming`) |
 //! | `waker`: [`Waker`] | another thread or a signal handler ends a wait |
 //! | `flush` | waits until everything is acknowledged |
@@ -136,6 +136,7 @@ mod huge_pages;
 mod launcher;
 mod lent;
 mod log;
+mod membership;
 mod message;
 mod metrics;
 mod names;
@@ -162,18 +163,22 @@ pub use budget::Warning;
 pub use builder::NodeBuilder;
 pub use bytes::Bytes;
 pub use error::{BookError, Error};
+pub use membership::{Member, Membership};
 pub use message::{Message, OutgoingMessage};
 pub use next::Next;
 pub use node::{Accepted, Node};
 pub use peer::Peer;
 pub use shared::SharedNode;
+pub use suci_layers::membership::MembershipCounters;
 pub use suci_net::Counters as SocketCounters;
 pub use suci_net::fault::FaultSpec;
 pub use suci_net::udp::UdpOptions;
 pub use suci_proto::message::AnswerError;
 #[cfg(suci_plant)]
 pub use suci_proto::plant;
-pub use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
+pub use suci_proto::types::{
+    ChannelId, Incarnation, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber,
+};
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     AcceptPolicy, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision,

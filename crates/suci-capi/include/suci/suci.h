@@ -1373,6 +1373,7 @@ int suci_env_size(uint32_t *count);
  *  NodeBuilder::wait                  options.wait
  *  NodeBuilder::statistics            options.statistics
  *  NodeBuilder::metrics               options.metrics
+ *  NodeBuilder::membership            none yet: membership is for Rust
  *  NodeBuilder::config                options.max_ack_delay, options.max_datagram, options.ecn
  *  NodeBuilder::udp                   options.recv_buffer, options.send_buffer, options.recv_slot,
  *                                     options.gso, options.gro, options.reuse_port,
@@ -1457,6 +1458,13 @@ int suci_env_size(uint32_t *count);
  *  Node::lend_region                  none yet: one-sided operations are for Rust
  *  Node::remote                       none yet: one-sided operations are for Rust
  *  SharedNode::remote                 none yet: one-sided operations are for Rust
+ *
+ *  Node::members                      none yet: membership is for Rust
+ *  Node::wait_joined                  none yet: membership is for Rust
+ *  Node::membership_counters          none yet: membership is for Rust
+ *  SharedNode::members                none yet: membership is for Rust
+ *  SharedNode::wait_joined            none yet: membership is for Rust
+ *  SharedNode::membership_counters    none yet: membership is for Rust
  *
  *  Node::peer                         the argument `peer`
  *  Peer::id                           the argument `peer`

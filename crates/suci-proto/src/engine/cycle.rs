@@ -87,6 +87,7 @@ impl Engine {
             && !shared.paths.is_asking()
             && !self.train.is_pending()
             && !self.has_remote_input()
+            && !self.has_membership()
             && (self.has_message()
                 || self.has_call()
                 || self.has_group_message()

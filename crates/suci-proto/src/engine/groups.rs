@@ -6,13 +6,15 @@ use crate::counters::Link;
 use crate::event::{EndReason, LostCause};
 use crate::message::Message;
 use crate::time::Instant;
-use crate::types::{ChannelId, NodeId, SessionNumber};
+use crate::types::{ChannelId, Incarnation, NodeId, SessionNumber};
 
 /// The state of a peer that belongs to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberState {
     /// The present session, or the next one.
     pub session: SessionNumber,
+    /// The process that the session is with; none before a handshake told it.
+    pub incarnation: Option<Incarnation>,
     /// State of the link.
     pub link: Link,
     /// Why the peer is lost, if it is.

@@ -1,8 +1,9 @@
 //! Messages for the handlers of layers: active messages, which the program takes, and one-sided
-//! operations, which need no program. The layer of these is also told of peers.
+//! operations and membership, which need no program. The layer of one-sided operations is also told
+//! of peers.
 
 use super::Engine;
-use crate::event::{EndReason, LostCause};
+use crate::event::{EndReason, Event, LostCause};
 use crate::limits;
 use crate::message::{Held, Message, has_room};
 use crate::types::{ChannelId, NodeId, SessionNumber, Source};
@@ -27,6 +28,17 @@ pub enum RemoteInput {
     Lost(NodeId, LostCause),
     /// The session is over. All its messages came before.
     Ended(NodeId, SessionNumber, EndReason),
+}
+
+/// A change of the cluster's members ([`Engine::report_member`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// A node joined.
+    Joined,
+    /// A member left.
+    Left,
+    /// A member failed.
+    Failed,
 }
 
 impl Engine {
@@ -100,6 +112,44 @@ impl Engine {
         let most = self.shared.config.send_queue / 2;
         let messages = limits::MAX_QUEUED_MESSAGES as u64 / 2;
         has_room(held.charge(), Held::one(bytes).charge(), most) && held.messages < messages
+    }
+
+    /// Returns the next message about membership. Taking it gives its sender memory credit back.
+    pub fn recv_membership(&mut self) -> Option<(Source, Message)> {
+        if let Some(left) = self.shared.membership_left.pop_front() {
+            return Some(left);
+        }
+        while let Some(key) = self.membership.front() {
+            let peer = self.peers.get_mut(key);
+            let received = peer.and_then(|peer| peer.next_membership(&mut self.shared));
+            if received.is_none() {
+                self.membership.drop_front();
+                continue;
+            }
+            self.membership.pass();
+            self.dirty.add(key);
+            return received;
+        }
+        None
+    }
+
+    /// Returns true if [`Engine::recv_membership`] may have something.
+    #[must_use]
+    pub fn has_membership(&self) -> bool {
+        !(self.membership.is_empty() && self.shared.membership_left.is_empty())
+    }
+
+    /// Reports to the program that `node` joined, left or failed as a member of the cluster, in
+    /// order with the peer's other events. Nothing happens if the node is unknown.
+    pub fn report_member(&mut self, node: NodeId, change: MemberChange) {
+        if let Some(key) = self.peer_key(node) {
+            let event = match change {
+                MemberChange::Joined => Event::MemberJoined { node },
+                MemberChange::Left => Event::MemberLeft { node },
+                MemberChange::Failed => Event::MemberFailed { node },
+            };
+            self.update(key, |peer, shared| peer.push_event(event, shared));
+        }
     }
 
     /// Returns true if [`Engine::recv_active`] may have something.

@@ -33,7 +33,7 @@ mod verbs;
 pub use calls::{CallError, CallId, CallResult};
 pub use cycle::TX_BUDGET;
 pub use groups::MemberState;
-pub use layers::RemoteInput;
+pub use layers::{MemberChange, RemoteInput};
 pub use lease::Lease;
 pub use links::OptionsError;
 pub use paths::RouteQuery;
@@ -119,6 +119,8 @@ pub struct Engine {
     remote_taken: Option<usize>,
     /// Peers with active messages, one message at a time.
     active: Scheduler,
+    /// Peers with messages about membership.
+    membership: Scheduler,
     /// Peers with replies, one reply at a time.
     answered: Scheduler,
     /// Peers whose acknowledgements wait for the next cycle.
@@ -196,6 +198,7 @@ impl Engine {
             remote: Scheduler::default(),
             remote_taken: None,
             active: Scheduler::default(),
+            membership: Scheduler::default(),
             answered: Scheduler::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
@@ -293,6 +296,9 @@ impl Engine {
         }
         if peer.has_active() {
             self.active.add(key);
+        }
+        if peer.session.inbox.has_membership() {
+            self.membership.add(key);
         }
         if of_group || !self.with_group_messages.is_empty() {
             self.on_group_message(key);

@@ -10,11 +10,11 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
 use crate::log::Log;
-use crate::message::Pool;
+use crate::message::{Message, Pool};
 use crate::recovery::SentFrame;
 use crate::time::Instant;
 use crate::transmit::{Destination, Train};
-use crate::types::{Ecn, Incarnation, NodeId};
+use crate::types::{Ecn, Incarnation, NodeId, Source};
 use crate::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     /// News for the layer of one-sided operations that come before messages of present sessions.
     pub(crate) remote_inputs: VecDeque<RemoteInput>,
+    /// Messages about membership that ended sessions left.
+    pub(crate) membership_left: VecDeque<(Source, Message)>,
     /// The peer that each connection index leads to.
     pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.
@@ -128,6 +130,7 @@ impl Shared {
             lost: BTreeSet::new(),
             calls: Calls::default(),
             remote_inputs: VecDeque::new(),
+            membership_left: VecDeque::new(),
             routes: Slab::new(),
             replies: VecDeque::new(),
             paths: Paths::default(),

@@ -96,6 +96,7 @@ impl Engine {
             self.with_group_messages.forget(key);
             self.remote.forget(key);
             self.active.forget(key);
+            self.membership.forget(key);
             let Some(mut peer) = self.peers.remove(key) else {
                 continue;
             };

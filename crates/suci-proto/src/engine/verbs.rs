@@ -551,11 +551,13 @@ impl Engine {
 
     /// Returns for each peer the number of unacknowledged messages and the number of failed
     /// messages that the program does not know of. Omits peers where both are 0. Does not look at
-    /// idle peers.
+    /// idle peers. Messages about membership do not count: no program waits for them.
     pub fn unflushed(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
         let all = self.peers.iter_active().map(|(_, peer)| {
-            let open = peer.session.outbox.queued().open().messages;
-            (peer.node, open, peer.events.failed())
+            let outbox = &peer.session.outbox;
+            let open = outbox.queued().open().messages;
+            let others = outbox.open_on(ChannelId::MEMBERSHIP);
+            (peer.node, open.saturating_sub(others), peer.events.failed())
         });
         all.filter(|(_, open, failed)| *open > 0 || *failed > 0)
     }

@@ -136,6 +136,8 @@ struct ForLayers {
     handled: Option<ChannelId>,
     /// Those of active messages, in order.
     active: VecDeque<ChannelId>,
+    /// Those of membership, in order.
+    membership: VecDeque<ChannelId>,
 }
 
 impl Inbox {
@@ -573,9 +575,10 @@ impl Inbox {
                 && !core::mem::replace(&mut channel.listed.handled, true)
             {
                 let lists = self.for_layers.get_or_insert_default();
-                match id.carries_active_messages() {
-                    true => lists.active.push_back(id),
-                    false => lists.remote.push_back(id),
+                match (id.carries_active_messages(), id.carries_membership()) {
+                    (true, _) => lists.active.push_back(id),
+                    (_, true) => lists.membership.push_back(id),
+                    _ => lists.remote.push_back(id),
                 }
             }
         } else if !id.carries_replies() {

@@ -476,6 +476,13 @@ impl Outbox {
         channel.map_or_else(cold, OutgoingChannel::delivered)
     }
 
+    /// Returns the number of messages on this channel that are neither acknowledged nor refused,
+    /// and of those between them.
+    #[must_use]
+    pub fn open_on(&self, channel: ChannelId) -> u64 {
+        self.get(channel).map_or(0, OutgoingChannel::open)
+    }
+
     /// Returns true if the next message is of a lower class than an open channel, which may want to
     /// send at any time and should find room.
     #[must_use]

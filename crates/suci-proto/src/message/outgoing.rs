@@ -182,6 +182,12 @@ impl OutgoingChannel {
         self.queue.first_number()
     }
 
+    /// Returns how many messages are neither acknowledged nor refused.
+    pub(super) fn open(&self) -> u64 {
+        let first = self.queue.first_number();
+        self.queue.end_number().saturating_sub(first)
+    }
+
     pub(super) fn limit(&self) -> u64 {
         self.limit
     }

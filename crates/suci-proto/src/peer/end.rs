@@ -135,6 +135,8 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
             untaken.push_back(message);
         } else if let Some(message) = old.inbox.pop_remote() {
             remote.push_back(message);
+        } else if let Some(message) = old.inbox.pop_membership() {
+            remote.push_back(message);
         } else {
             break;
         }
@@ -148,6 +150,8 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
         },
     };
     let mut outcomes = old.outbox.end();
+    // Nothing of the program's depends on these.
+    outcomes.retain(|ended| !ended.channel.carries_membership());
     for ended in &mut outcomes {
         ended.outcome = planted_outcome(ended.outcome, reason);
     }

@@ -12,6 +12,7 @@
 //! | `Writable` | no queue: a bit for each class of channels |
 //! | `Incoming` | one per channel of the present session, whose memory credit pays for it |
 //! | `ChannelFinished` | no queue: numbers of channels, as ranges of which there are at most as many as channels |
+//! | `MemberJoined`, `MemberLeft`, `MemberFailed` | three: a `MemberJoined` removes one that waits, with the end of that member |
 //! | `Delivered`, `NotDelivered`, outcomes | one per message that the program itself sent |
 
 use super::Peer;
@@ -147,10 +148,25 @@ impl Events {
             // resulting state.
             Event::Suspended { node, by } if self.remove(&Event::Resumed { node, by }) => return,
             Event::Resumed { node, by } if self.remove(&Event::Suspended { node, by }) => return,
+            Event::MemberJoined { .. } => self.drop_last_member(),
             Event::Refused { .. } => self.queue.retain(|e| !matches!(e, Event::Refused { .. })),
             _ => {}
         }
         self.queue.push_back(event);
+    }
+
+    /// Removes the events about the last member that joined, if it is gone since: another one
+    /// joins, and the program hears only of that.
+    fn drop_last_member(&mut self) {
+        let joined = |event: &Event| matches!(event, Event::MemberJoined { .. });
+        let gone = |event: &Event| is_about_member(event) && !joined(event);
+        if let Some(at) = self.queue.iter().rposition(joined)
+            && let Some(end) = self.queue.iter().rposition(gone)
+            && at < end
+        {
+            self.queue.remove(end);
+            self.queue.remove(at);
+        }
     }
 
     fn remove(&mut self, which: &Event) -> bool {
@@ -159,12 +175,17 @@ impl Events {
     }
 
     /// Merges the events of a later session that ended before this one's end was taken. Only events
-    /// about messages are kept, since the state of the link at that time no longer matters.
+    /// about messages and members are kept, since the state of the link at that time no longer
+    /// matters.
     fn append(&mut self, next: Self) {
-        let about_message =
-            |e: &Event| matches!(e, Event::Delivered { .. } | Event::NotDelivered { .. });
-        self.queue
-            .extend(next.queue.into_iter().filter(about_message));
+        let kept = |e: &Event| {
+            let about_message = matches!(e, Event::Delivered { .. } | Event::NotDelivered { .. });
+            about_message || is_about_member(e)
+        };
+        next.queue
+            .into_iter()
+            .filter(kept)
+            .for_each(|event| self.push(event));
     }
 
     /// Withdraws an announcement, or all of them.
@@ -387,6 +408,14 @@ fn is_about_link(event: &Event) -> bool {
     matches!(
         event,
         Event::Up { .. } | Event::Quiet { .. } | Event::Lost { .. }
+    )
+}
+
+/// Returns true if the event is about the peer as a member of the cluster.
+fn is_about_member(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::MemberJoined { .. } | Event::MemberLeft { .. } | Event::MemberFailed { .. }
     )
 }
 

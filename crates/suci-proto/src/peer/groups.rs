@@ -134,6 +134,7 @@ impl Peer {
     pub(crate) fn member_state(&self) -> MemberState {
         MemberState {
             session: self.session.number,
+            incarnation: self.session.remote,
             link: self.life.link(),
             cause: self.life.cause(),
             known: !self.book.is_empty(),

@@ -7,6 +7,9 @@ use crate::message::Message;
 use crate::types::{ChannelId, SessionNumber, Source};
 use std::collections::VecDeque;
 
+/// Most messages about membership that ended sessions leave and the driver did not take.
+const MAX_LEFT: usize = 1024;
+
 impl Peer {
     /// Returns the next active message, on the channel `only` if one is named, sessions in order.
     pub(crate) fn next_active(
@@ -63,6 +66,21 @@ impl Peer {
         !self.remote_held && self.session.inbox.has_remote()
     }
 
+    /// Returns the next message about membership.
+    pub(crate) fn next_membership(&mut self, shared: &mut Shared) -> Option<(Source, Message)> {
+        if !self.session.inbox.has_membership() {
+            return None;
+        }
+        self.before_taking();
+        let message = self.session.inbox.pop_membership()?;
+        self.count_received(1, message.payload.received(), &mut shared.counters);
+        let from = Source {
+            node: self.node,
+            session: self.session.number,
+        };
+        Some((from, message))
+    }
+
     /// Tells the handlers of an event, if they want to know of it.
     pub(super) fn tell_layers(&self, event: &Event, shared: &mut Shared) {
         let input = match *event {
@@ -85,6 +103,13 @@ impl Peer {
         for message in messages {
             self.count_received(1, message.payload.received(), &mut shared.counters);
             let from = Source { node, session };
+            if message.channel.carries_membership() {
+                // A driver that takes none of them must not hold more and more.
+                if shared.membership_left.len() < MAX_LEFT {
+                    shared.membership_left.push_back((from, message));
+                }
+                continue;
+            }
             let input = RemoteInput::Last(from, message);
             shared.remote_inputs.push_back(input);
         }

@@ -395,6 +395,9 @@ impl Peer {
                 shared.remote_inputs.push_back(input);
                 continue;
             }
+            if channel.carries_membership() {
+                continue;
+            }
             let event = match done.reason {
                 None => Event::Delivered {
                     node,

@@ -87,7 +87,8 @@ impl Oracle {
             Event::ChannelFinished { node, channel } => {
                 self.channel_finished(process, node, channel.0)
             }
-            Event::Incoming { .. } | Event::Refused { .. } => Ok(()),
+            // Announcements, refusals, and members of the cluster.
+            _ => Ok(()),
         }
     }
 

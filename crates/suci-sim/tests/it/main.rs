@@ -10,5 +10,6 @@ mod faults_network;
 mod faults_process;
 mod incast;
 mod ladder;
+mod members;
 mod reordering;
 mod scenario;

@@ -24,6 +24,9 @@ impl Driver {
         if self.remote_waits || self.engine.has_remote_input() {
             self.serve_remote();
         }
+        if self.has_membership_work() {
+            self.serve_membership();
+        }
         let now = self.now;
         self.tx_incomplete = false;
         self.coalescer.on_output(now);

@@ -49,6 +49,7 @@ enum State {
     Refused,
     Announced(ChannelId),
     Finished(ChannelId),
+    Member,
 }
 
 /// Later events of the same node, as the compaction meets them from newest to oldest.
@@ -79,6 +80,9 @@ fn state(event: &Event) -> Option<State> {
         Event::Refused { .. } => Some(State::Refused),
         Event::Incoming { channel, .. } => Some(State::Announced(channel)),
         Event::ChannelFinished { channel, .. } => Some(State::Finished(channel)),
+        Event::MemberJoined { .. } | Event::MemberLeft { .. } | Event::MemberFailed { .. } => {
+            Some(State::Member)
+        }
         // The queue has at most one event about room for each class of a peer, and the end of a
         // session does not undo it.
         Event::Ended { .. }

@@ -32,6 +32,7 @@ mod events;
 mod gate;
 mod groups;
 mod inner;
+mod membership;
 mod parker;
 mod readiness;
 mod receive;

@@ -331,6 +331,11 @@ impl Worker {
     /// Hands events and messages over, as many messages as there is room for.
     fn deliver(&mut self) {
         self.tell_suspensions();
+        for node in self.driver.take_known() {
+            let known = self.driver.engine.knows(node);
+            let gate = self.guard.shard().gate_or_new(node);
+            gate.set_removed(!known);
+        }
         let mut delivered = false;
         // A thread that waits for events hears of announced messages by these.
         let hears = self.guard.inner.event_ready.0.has_any();

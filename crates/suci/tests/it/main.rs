@@ -15,6 +15,7 @@ mod itself;
 mod large;
 mod life;
 mod log;
+mod membership;
 mod next;
 mod remote;
 mod room;

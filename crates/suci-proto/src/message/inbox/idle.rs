@@ -17,7 +17,10 @@ impl Inbox {
             && self.incoming.is_empty()
             && self.untold.is_empty()
             && !self.has_answers();
-        let for_layers = self.has_group_message() || self.has_remote() || self.has_active();
+        let for_layers = self.has_group_message()
+            || self.has_remote()
+            || self.has_active()
+            || self.has_membership();
         let taken = self.ready.is_empty() && self.replies.is_empty() && !for_layers;
         if !(nothing && taken && self.accounts.shrink()) {
             return false;

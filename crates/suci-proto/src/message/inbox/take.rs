@@ -112,6 +112,18 @@ impl Inbox {
         self.pop_handled(channel)
     }
 
+    /// Returns the next complete message about membership: in order per channel, channels in turn.
+    /// Taking it frees memory credit.
+    pub fn pop_membership(&mut self) -> Option<Message> {
+        while let Some(channel) = self.for_layers.as_mut()?.membership.pop_front() {
+            let message = self.pop_handled(channel);
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    }
+
     /// Notes that the layer of one-sided operations handled the last message that it was given.
     /// Asks it about the next one again, if that is announced. Returns true if there was such a
     /// message.
@@ -133,10 +145,10 @@ impl Inbox {
         channel.listed.handled = false;
         let (message, freed) = channel.pop_one(&mut self.accounts)?;
         self.list_ready(index);
-        if id.carries_active_messages() {
-            self.judge_for_layer(index);
-        } else {
+        if id.carries_remote() || id.carries_remote_replies() {
             self.for_layers.get_or_insert_default().handled = Some(id);
+        } else {
+            self.judge_for_layer(index);
         }
         self.took_reply |= id.may_use_reserve();
         self.on_taken(index, freed);
@@ -162,6 +174,13 @@ impl Inbox {
     pub fn has_active_on(&self, channel: ChannelId) -> bool {
         let lists = self.for_layers.as_ref();
         lists.is_some_and(|lists| lists.active.contains(&channel))
+    }
+
+    /// Returns true if [`pop_membership`](Self::pop_membership) returns a message.
+    #[must_use]
+    pub fn has_membership(&self) -> bool {
+        let lists = self.for_layers.as_ref();
+        lists.is_some_and(|lists| !lists.membership.is_empty())
     }
 
     /// Grants memory for the message that waits on a channel of a group, once there is some.
