@@ -1,5 +1,6 @@
 //! Ends of processes: of this one, and of others that cannot go on without each other.
 
+use crate::dse::{self, message::CHANNEL};
 use crate::runtime;
 use std::ffi::{c_int, c_void};
 use std::io::Write;
@@ -104,6 +105,7 @@ impl Watcher {
 fn watch(node: &SharedNode, ending: &AtomicBool) {
     while let Ok(next) = node.next() {
         match next {
+            Next::Message(message) if message.channel == CHANNEL => dse::on_message(&message),
             Next::Message(message) => exit(status(&message)),
             Next::Event(Event::Ended {
                 node: other,
@@ -115,7 +117,7 @@ fn watch(node: &SharedNode, ending: &AtomicBool) {
     }
 }
 
-/// The status of `shmem_global_exit`: the only message that processes send.
+/// The status of `shmem_global_exit`.
 fn status(message: &Message) -> c_int {
     let bytes = message.payload.as_ref().try_into();
     bytes.map_or(1, c_int::from_le_bytes)
@@ -125,7 +127,9 @@ fn status(message: &Message) -> c_int {
 fn follow(node: &SharedNode, other: NodeId, reason: EndReason) -> ! {
     let begun = Instant::now();
     while let Some(left) = GRACE.checked_sub(begun.elapsed()) {
-        if let Ok(Some(Next::Message(message))) = node.next_timeout(left) {
+        if let Ok(Some(Next::Message(message))) = node.next_timeout(left)
+            && message.channel != CHANNEL
+        {
             exit(status(&message));
         }
     }

@@ -8,6 +8,7 @@
 //! | part | content |
 //! |---|---|
 //! | `c` | the functions of C |
+//! | `dse` | DSE's interface in C: processes and global memory |
 //! | `symmetric` | the interface for Rust |
 //! | `runtime` | the one runtime of a process: memory, teams, contexts |
 //! | `fabric` | memory of all processes: puts, gets, atomic operations |
@@ -20,6 +21,7 @@
 //! | `end` | ends of processes |
 
 mod c;
+mod dse;
 mod end;
 mod fabric;
 mod heap;

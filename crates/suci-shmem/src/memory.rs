@@ -51,45 +51,63 @@ fn map(address: usize, length: usize, flags: c_int) -> io::Result<Span> {
     Ok(Span { start, length })
 }
 
+/// The parts of the program, without shared libraries.
+#[derive(Clone, Copy, Debug, Default)]
+struct Program {
+    variables: Option<Span>,
+    code: Option<Span>,
+}
+
 /// The static and global variables of the program, `.data` and `.bss`: its writable segment,
 /// without what the dynamic linker made read-only. Those of shared libraries are not among them.
 pub(crate) fn variables() -> Option<Span> {
-    let mut found = None;
+    program().variables
+}
+
+/// The functions of the program: its executable segment.
+pub(crate) fn code() -> Option<Span> {
+    program().code
+}
+
+fn program() -> Program {
+    let mut found = Program::default();
     // SAFETY: `visit` treats its third argument as what it is, and does not keep it.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
     found
 }
 
-/// Notes the variables of the first object, which is the program, and ends the iteration.
+/// Notes the parts of the first object, which is the program, and ends the iteration.
 unsafe extern "C" fn visit(
     info: *mut libc::dl_phdr_info,
     _: libc::size_t,
     found: *mut c_void,
 ) -> c_int {
-    // SAFETY: the linker passes a valid description, and `variables` its own variable.
-    let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<Span>>()) };
+    // SAFETY: the linker passes a valid description, and `program` its own variable.
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<Program>()) };
     // SAFETY: the description has this many headers there.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let span = |header: &libc::Elf64_Phdr| {
+    let ends = |header: &libc::Elf64_Phdr| {
         let start = usize::try_from(info.dlpi_addr + header.p_vaddr).ok()?;
         let length = usize::try_from(header.p_memsz).ok()?;
         Some((start, start.checked_add(length)?))
     };
-    let of_type = |kind, flags| {
+    let all = |kind, flags| {
         let wanted = move |header: &&libc::Elf64_Phdr| {
             header.p_type == kind && header.p_flags & flags == flags
         };
-        headers.iter().filter(wanted).filter_map(span)
+        let found = headers.iter().filter(wanted).filter_map(ends);
+        found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     };
-    let segments = of_type(libc::PT_LOAD, libc::PF_W);
-    let segments = segments.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
-    let read_only = of_type(libc::PT_GNU_RELRO, 0).map(|(_, end)| end).max();
-    *found = segments.and_then(|(start, end)| {
-        // Atomic operations need an aligned region; the bytes before are of the segment's page.
-        let start = start.max(read_only.unwrap_or(0)) & !7;
+    let span = |(start, end): (usize, usize)| {
         let length = end.checked_sub(start)?;
         Some(Span { start, length })
+    };
+    let read_only = all(libc::PT_GNU_RELRO, 0).map_or(0, |(_, end)| end);
+    found.variables = all(libc::PT_LOAD, libc::PF_W).and_then(|(start, end)| {
+        // Atomic operations need an aligned region; the bytes before are of the segment's page.
+        span((start.max(read_only) & !7, end))
     });
+    found.code = all(libc::PT_LOAD, libc::PF_X).and_then(span);
     1
 }
 
@@ -112,11 +130,9 @@ mod tests {
         }
         let local = 0_u64;
         assert_eq!(span.offset((&raw const local).expose_provenance(), 8), None);
-        assert_eq!(
-            span.offset(variables as fn() -> _ as usize, 1),
-            None,
-            "code"
-        );
+        let function = variables as fn() -> _ as usize;
+        assert_eq!(span.offset(function, 1), None);
+        assert!(code().unwrap().offset(function, 1).is_some());
     }
 
     #[test]

@@ -218,6 +218,11 @@ impl Runtime {
         offset.unwrap_or(usize::MAX)
     }
 
+    /// Bytes of the heap.
+    pub(crate) fn heap_length(&self) -> usize {
+        self.heap_span.length
+    }
+
     // ---- teams
 
     /// A team by its handle; nothing if there is none.

@@ -121,3 +121,11 @@ fn a_program_in_rust_uses_the_same_memory() {
         );
     }
 }
+
+#[test]
+fn processes_of_dse_run_on_all_nodes_and_share_memory() {
+    let program = compile("dse.c", "oshcc", "gcc", C);
+    for (count, faults) in [(1, "loss=0"), (3, "loss=0"), (4, "loss=0.03")] {
+        run(&mut oshrun(&program, count, &["--faults", faults]));
+    }
+}
