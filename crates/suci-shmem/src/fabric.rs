@@ -499,10 +499,7 @@ unsafe fn copy_strided(
 /// # Safety
 /// `at` points to an integer of this width, which is used atomically alone meanwhile.
 unsafe fn local_atomic(at: *mut u8, width: Width, op: AtomicOp) -> u64 {
-    if !at
-        .addr()
-        .is_multiple_of(usize::from(width.bytes() == 8) * 4 + 4)
-    {
+    if !(at.addr() as u64).is_multiple_of(width.bytes()) {
         fatal!("the integer at {at:p} is not aligned: atomic operations need that");
     }
     match width {
