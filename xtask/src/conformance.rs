@@ -24,7 +24,7 @@ const FOLDERS: &[&str] = &["unit", "spec-example", "apps", "shmemx", "performanc
 
 /// Parts of paths, and why such programs do not apply.
 const NOT_APPLICABLE: &[(&str, &str)] = &[
-    (".f90", "Fortran, which OpenSHMEM 1.5 has no more"),
+    (".f90", "Fortran, deprecated since OpenSHMEM 1.4"),
     ("hybrid_mpi", "needs an MPI library in the same program"),
     ("unit/mt_lock.c", "a part of mt_lock_test"),
     ("shmemx/cxx_", "generic calls in C++, which only Sandia has"),
