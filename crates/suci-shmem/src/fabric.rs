@@ -3,12 +3,13 @@
 
 use crate::fatal;
 use crate::memory::Span;
+use crate::pending::Pending;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use suci::group::{Group, GroupError};
 use suci::remote::{
-    AtomicOp, Layout, OutOfRegion, Region, RegionError, RegionId, Remote, RemoteFailure,
-    RemoteRegion, Rights, Signal, SignalUpdate, Width,
+    AtomicOp, Layout, PendingOperation, Region, RegionError, RegionId, Remote, RemoteRegion,
+    Rights, Signal, SignalUpdate, Width,
 };
 use suci::{Bytes, NodeId, SharedNode};
 
@@ -35,6 +36,7 @@ pub(crate) struct Fabric {
     spans: [Span; SEGMENTS],
     /// Dropping them withdraws the memory.
     regions: [Region; SEGMENTS],
+    pending: Pending,
     /// The handles of each process's segments, by process; none for a segment of another length,
     /// whose process runs another program.
     handles: Vec<[Option<RemoteRegion>; SEGMENTS]>,
@@ -87,6 +89,7 @@ impl Fabric {
             node,
             spans,
             regions,
+            pending: Pending::default(),
             handles,
         })
     }
@@ -224,6 +227,40 @@ impl Fabric {
         check(self.remote().get(from, offset, into));
     }
 
+    /// As [`get`](Self::get); the bytes are there after the next quiet.
+    ///
+    /// # Safety
+    /// As `get`; `into` stays the caller's until the quiet.
+    pub(crate) unsafe fn get_nbi(
+        &self,
+        pe: usize,
+        source: *const u8,
+        into: *mut u8,
+        length: usize,
+    ) {
+        let place = self.place(into.expose_provenance(), length);
+        let Some(place) = place.filter(|_| pe != self.me && length > 0) else {
+            // Only lent memory takes bytes later.
+            // SAFETY: the caller's promise.
+            unsafe { self.get(pe, source, into, length) };
+            return;
+        };
+        let (from, offset) = self.at(pe, source.expose_provenance(), length);
+        let layout = |offset| check(Layout::contiguous(offset, length as u64));
+        let (layout, at) = (layout(offset), layout(place.offset));
+        let operation = self.remote().begin_get(from, layout, self.local(place), at);
+        // SAFETY: it has no result.
+        unsafe {
+            self.pending
+                .add(check(operation), None, |begun| self.result(begun))
+        };
+    }
+
+    /// Waits for an operation, and returns its result or 0.
+    fn result(&self, operation: PendingOperation) -> u64 {
+        check(self.remote().wait(operation)).unwrap_or(0)
+    }
+
     /// Copies `count` elements of `element` bytes to `dest` at `pe`.
     ///
     /// # Safety
@@ -351,6 +388,39 @@ impl Fabric {
         check(self.remote().fetch_atomic(to, offset, width, op))
     }
 
+    /// As [`fetch_atomic`](Self::fetch_atomic); the integer before is at `into` after the next
+    /// quiet.
+    ///
+    /// # Safety
+    /// As `fetch_atomic`; `into` has room for an integer of this width until the quiet.
+    pub(crate) unsafe fn fetch_atomic_nbi(
+        &self,
+        pe: usize,
+        (at, into): (*mut u8, *mut u8),
+        width: Width,
+        op: AtomicOp,
+    ) {
+        if pe == self.me {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let before = local_atomic(at, width, op);
+                match width {
+                    Width::Bits32 => into.cast::<u32>().write(u32::try_from(before).unwrap_or(0)),
+                    Width::Bits64 => into.cast::<u64>().write(before),
+                }
+            }
+            return;
+        }
+        let (to, offset) = self.integer(pe, at, width);
+        let operation = self.remote().begin_fetch_atomic(to, offset, width, op);
+        let result = Some((into, width));
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.pending
+                .add(check(operation), result, |begun| self.result(begun))
+        };
+    }
+
     fn integer(&self, pe: usize, at: *const u8, width: Width) -> (&RemoteRegion, u64) {
         let bytes = usize::try_from(width.bytes()).unwrap_or(8);
         self.at(pe, at.expose_provenance(), bytes)
@@ -367,12 +437,12 @@ impl Fabric {
 
     /// Writes to this process's memory, while others may use it.
     pub(crate) fn write(&self, place: Place, at: usize, bytes: &[u8]) {
-        check_local(self.local(place).write(place.offset + at as u64, bytes));
+        check(self.local(place).write(place.offset + at as u64, bytes));
     }
 
     /// Reads this process's memory, while others may use it.
     pub(crate) fn read(&self, place: Place, at: usize, into: &mut [u8]) {
-        check_local(self.local(place).read(place.offset + at as u64, into));
+        check(self.local(place).read(place.offset + at as u64, into));
     }
 
     fn local(&self, place: Place) -> &Region {
@@ -403,7 +473,7 @@ impl Fabric {
     ) -> u64 {
         let offset = place.offset + at as u64;
         match pe == self.me {
-            true => check_local(self.local(place).atomic(offset, width, op)),
+            true => check(self.local(place).atomic(offset, width, op)),
             false => check(
                 self.remote()
                     .fetch_atomic(self.region(pe, place), offset, width, op),
@@ -423,6 +493,7 @@ impl Fabric {
     /// Blocks until all operations at all processes were applied.
     pub(crate) fn quiet(&self) {
         check(self.remote().quiet());
+        self.pending.settle(|begun| self.result(begun));
     }
 }
 
@@ -463,14 +534,7 @@ fn handles_of(
 }
 
 /// Ends the program if an operation failed: OpenSHMEM has no errors of operations.
-fn check<T>(result: Result<T, RemoteFailure>) -> T {
-    match result {
-        Ok(value) => value,
-        Err(error) => fatal!("{error}"),
-    }
-}
-
-fn check_local<T>(result: Result<T, OutOfRegion>) -> T {
+fn check<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
     match result {
         Ok(value) => value,
         Err(error) => fatal!("{error}"),

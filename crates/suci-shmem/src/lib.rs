@@ -12,6 +12,7 @@
 //! | `symmetric` | the interface for Rust |
 //! | `runtime` | the one runtime of a process: memory, teams, contexts |
 //! | `fabric` | memory of all processes: puts, gets, atomic operations |
+//! | `pending` | non-blocking operations, until the next quiet |
 //! | `memory`, `heap` | this process's symmetric memory; its blocks |
 //! | `team` | teams and active sets |
 //! | `numbers` | element types that C has and Rust has not |
@@ -28,6 +29,7 @@ mod heap;
 mod lock;
 mod memory;
 mod numbers;
+mod pending;
 mod runtime;
 mod settings;
 mod symmetric;

@@ -1,4 +1,4 @@
-//! Atomic operations. Non-blocking forms do what blocking ones do, which the specification allows.
+//! Atomic operations.
 
 use super::{Ctx, amo_types, export};
 use crate::runtime::{CTX_DEFAULT, runtime};
@@ -60,6 +60,20 @@ unsafe fn fetch<T: Atomic>(ctx: Ctx, dest: *const T, op: AtomicOp, pe: c_int) ->
     T::of_bits(before)
 }
 
+unsafe fn fetch_nbi<T: Atomic>(
+    ctx: Ctx,
+    (dest, fetched): (*const T, *mut T),
+    op: AtomicOp,
+    pe: c_int,
+) {
+    let pe = runtime().pe(ctx, pe);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let both = (dest.cast_mut().cast(), fetched.cast());
+        runtime().fabric.fetch_atomic_nbi(pe, both, T::WIDTH, op);
+    }
+}
+
 fn compare_swap<T: Atomic>(expected: T, new: T) -> AtomicOp {
     AtomicOp::CompareSwap {
         expected: expected.bits(),
@@ -92,11 +106,11 @@ macro_rules! fetching {
             });
         export!([$($name)* "_nbi"]
             (fetched: *mut $type, dest: *mut $type, $($argument: $of,)* pe: c_int) {
-                fetched.write(fetch(CTX_DEFAULT, dest, $op, pe))
+                fetch_nbi(CTX_DEFAULT, (dest, fetched), $op, pe)
             });
         export!(["ctx_" $($name)* "_nbi"]
             (ctx: Ctx, fetched: *mut $type, dest: *mut $type, $($argument: $of,)* pe: c_int) {
-                fetched.write(fetch(ctx, dest, $op, pe))
+                fetch_nbi(ctx, (dest, fetched), $op, pe)
             });
     };
 }

@@ -1,7 +1,6 @@
 //! Puts and gets, with and without a signal, and their order.
 //!
-//! Non-blocking forms do what blocking ones do, which the specification allows: a put returns
-//! before the target has it either way.
+//! A non-blocking put does what a blocking one does, which returns before the target has it.
 
 use super::{Ctx, export, value_types};
 use crate::fabric::Strides;
@@ -29,6 +28,16 @@ unsafe fn get<T>(ctx: Ctx, (dest, source): (*mut T, *const T), count: usize, pe:
     let length = length::<T>(count);
     // SAFETY: the caller's promise.
     unsafe { runtime().fabric.get(pe, source.cast(), dest.cast(), length) };
+}
+
+unsafe fn get_nbi<T>(ctx: Ctx, (dest, source): (*mut T, *const T), count: usize, pe: c_int) {
+    let pe = runtime().pe(ctx, pe);
+    let length = length::<T>(count);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let fabric = &runtime().fabric;
+        fabric.get_nbi(pe, source.cast(), dest.cast(), length);
+    }
 }
 
 unsafe fn p<T>(ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
@@ -137,7 +146,7 @@ macro_rules! moves {
         moves!(@one put, $type, [$($put)*]);
         moves!(@one put, $type, [$($put)* "_nbi"]);
         moves!(@one get, $type, [$($get)*]);
-        moves!(@one get, $type, [$($get)* "_nbi"]);
+        moves!(@one get_nbi, $type, [$($get)* "_nbi"]);
     };
     (@one $function:ident, $type:ty, [$($name:literal)*]) => {
         export!([$($name)*]

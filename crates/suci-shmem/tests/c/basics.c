@@ -94,6 +94,19 @@ static void test_moves(void)
     check(number == previous + 0.5 && zero[0] == 7);
     check(shmem_double_g(&number, next) == me + 0.5);
     check(shmem_longdouble_g(&longest, next) == me + 0.25L);
+    /* More gets at once than are kept, into symmetric memory, and one into other memory. */
+    static long many[5000], other[5000];
+    long few_of_them[3];
+    for (int i = 0; i < 5000; i++)
+        other[i] = me * 5000 + i;
+    shmem_barrier_all();
+    for (int i = 0; i < 5000; i++)
+        shmem_long_get_nbi(&many[i], &other[i], 1, next);
+    shmem_long_get_nbi(few_of_them, &other[7], 3, next);
+    shmem_quiet();
+    for (int i = 0; i < 5000; i++)
+        check(many[i] == next * 5000 + i);
+    check(few_of_them[2] == next * 5000 + 9);
     /* Nothing, to nowhere. */
     shmem_putmem(NULL, NULL, 0, next);
     shmem_getmem(NULL, NULL, 0, next);
@@ -124,9 +137,14 @@ static void test_atomics(void)
     check(shmem_uint_atomic_fetch_and(&bits, ~0u, 0) == (1u << n) - 1);
     check(shmem_longlong_g(&winner, 0) >= 1 && shmem_longlong_g(&winner, 0) <= n);
     check(real == previous + 1.5f);
+    unsigned int were = 0;
+    long long had[2] = { 0, -1 };
     shmem_int_atomic_fetch_add_nbi(&before, &count, 0, 0);
+    shmem_uint_atomic_fetch_xor_nbi(&were, &bits, 0, 0);
+    shmem_longlong_atomic_compare_swap_nbi(&had[0], &winner, 0, me + 1, 0);
     shmem_quiet();
-    check(before == 150 * n);
+    check(before == 150 * n && were == (1u << n) - 1);
+    check(had[0] == shmem_longlong_g(&winner, 0) && had[1] == -1);
     check(shmem_float_atomic_swap(&real, -1, me) == previous + 1.5f && real == -1);
     shmem_barrier_all();
 }
