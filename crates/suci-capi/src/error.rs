@@ -53,6 +53,9 @@ codes! {
     NOT_WAITING = 40, "no such announced message waits for an answer";
     NEEDS_BUFFER = 41, "the announced message needs a buffer of the program";
     MEMORY_FULL = 42, "untaken messages of other channels fill the memory";
+    NO_REGION = 48, "the target has no such region";
+    NO_RIGHT = 49, "the key is wrong, or the region lacks the right";
+    OUT_OF_REGION = 50, "the bytes are not in the region, or the integer is not aligned";
     UNKNOWN_PEER = 64, "the node knows no such peer";
     SUSPENDED = 65, "the session is suspended";
     CLOSING = 66, "the session is being closed";
@@ -146,6 +149,12 @@ impl Failure {
     /// Returns the same, about an announced message.
     pub(crate) fn about(mut self, from: NodeId, channel: ChannelId, number: u64) -> Self {
         (self.info.node, self.info.channel, self.info.number) = (from.0, channel.0, number);
+        self
+    }
+
+    /// Returns the same, about a peer.
+    pub(crate) fn at(mut self, node: NodeId) -> Self {
+        self.info.node = node.0;
         self
     }
 

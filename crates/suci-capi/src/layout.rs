@@ -1,7 +1,7 @@
 //! Compares the structs of this crate with the committed list of their layout, which a test in
 //! `tests/it` compares with the header.
 
-use crate::{error, event, handle, message, options, outgoing, peer, receive, send, stats};
+use crate::{error, event, handle, message, options, outgoing, peer, receive, remote, send, stats};
 use std::collections::BTreeSet;
 use std::mem::offset_of;
 
@@ -45,6 +45,15 @@ fn some(lines: &mut BTreeSet<String>) {
         }
         "suci_node" = handle::Handle {
             "id" = id,
+        }
+        "suci_region" = handle::Handle {
+            "id" = id,
+        }
+        "suci_remote_region" = remote::RawRemoteRegion {
+            "key" = key, "node" = node, "region" = region,
+        }
+        "suci_signal" = remote::RawSignal {
+            "offset" = offset, "value" = value, "update" = update, "reserved" = reserved,
         }
         "suci_node_options" = options::NodeOptions {
             "size" = size, "threads" = threads, "id" = id, "listen" = listen, "book" = book,

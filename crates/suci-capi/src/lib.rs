@@ -13,7 +13,9 @@
 //! | `limit` | time limits and wakes of waiting calls |
 //! | `lent` | memory of the program that the library uses for a time |
 //! | `options`, `node` | opening and closing a node, descriptor, wake |
+//! | `table` | handles of objects that are used seldom |
 //! | `book`, `peer`, `stats` | the address book; one peer; counters |
+//! | `remote` | one-sided operations |
 //! | `outgoing`, `send`, `requests` | sending |
 //! | `message`, `receive`, `event` | what the program receives |
 //! | `log`, `environment`, `version` | what is not about one node |
@@ -48,9 +50,11 @@ pub mod outgoing;
 pub mod peer;
 pub mod pointer;
 pub mod receive;
+pub mod remote;
 pub mod requests;
 pub mod send;
 pub mod stats;
+mod table;
 pub mod text;
 pub mod version;
 

@@ -72,6 +72,25 @@ pub(crate) unsafe fn bytes<'a, T>(
     unsafe { items(data.cast(), length, name) }
 }
 
+/// Returns the bytes at `data`, to be written.
+///
+/// # Safety
+/// If `data` is not null, it points to `length` bytes that live for `'a`, and nothing else uses
+/// them meanwhile.
+pub(crate) unsafe fn bytes_mut<'a, T>(
+    data: *mut T,
+    length: usize,
+    name: &str,
+) -> Result<&'a mut [u8], Failure> {
+    check_length::<u8>(length, name)?;
+    if length == 0 {
+        return Ok(&mut []);
+    }
+    output(data, name)?;
+    // SAFETY: the caller's promise; the length is at most `isize::MAX` bytes.
+    Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), length) })
+}
+
 /// Returns the `count` values at `data`.
 ///
 /// # Safety

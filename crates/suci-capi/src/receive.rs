@@ -242,15 +242,8 @@ pub unsafe extern "C" fn suci_recv_copy(
 ) -> c_int {
     guard(|| {
         pointer::output(message, "message")?;
-        pointer::check_length::<u8>(capacity, "buffer")?;
-        let target: &mut [u8] = match capacity {
-            0 => &mut [],
-            _ => {
-                pointer::output(buffer, "buffer")?;
-                // SAFETY: as suci.h asks; the length is at most `isize::MAX`.
-                unsafe { std::slice::from_raw_parts_mut(buffer.cast(), capacity) }
-            }
-        };
+        // SAFETY: as suci.h asks.
+        let target = unsafe { pointer::bytes_mut(buffer, capacity, "buffer") }?;
         let mut node = node.enter()?;
         let (length, taken) = if node.entry().is_shared() {
             let taken = limit::take(&mut node, timeout, &mut One)?;

@@ -52,8 +52,9 @@
  *   Every function that takes a handle may return SUCI_E_ARGUMENT, SUCI_E_HANDLE, SUCI_E_BUSY,
  *   SUCI_E_FORKED, SUCI_E_CLOSED, SUCI_E_INTERNAL or a system error. "Errors:" lists the others.
  *
- * HANDLES. suci_node and suci_book are small structs; copy them freely. {0} is the null handle. A
- *   null handle, one that was freed, or one that this process did not make is SUCI_E_HANDLE.
+ * HANDLES. suci_node, suci_book and suci_region are small structs; copy them freely. {0} is the null
+ *   handle. A null handle, one that was freed, or one that this process did not make is
+ *   SUCI_E_HANDLE.
  *
  * TRUST. The library checks handles, null pointers, sizes, flags, ranges and lengths. It trusts
  *   that a pointer that is not null points to memory of the stated length, and that a length up to
@@ -89,12 +90,13 @@
  *   events and completions wait in queues, and one descriptor tells poll() and epoll of all.
  *
  * OWNERSHIP. Memory that the program passes is read during the call only, except with
- *   SUCI_SEND_BY_REFERENCE and suci_accept_into(). Such memory passes to the library only if the
- *   call succeeds. It comes back by exactly one SUCI_EVENT_RELEASED, which names the cookie that
- *   the program chose for it. Messages and events that the library fills own memory of the library:
- *   release each one once (suci_message_release, suci_event_release, suci_item_release). A copy of
- *   such a struct is the same object: release one of the two. Released structs may be released
- *   again, which does nothing. They may be released by any thread, and after the node is freed.
+ *   SUCI_SEND_BY_REFERENCE, suci_accept_into() and suci_region_lend(). Such memory passes to the
+ *   library only if the call succeeds. That of a region comes back by suci_region_free(). Other
+ *   memory comes back by exactly one SUCI_EVENT_RELEASED, which names the cookie that the program
+ *   chose for it. Messages and events that the library fills own memory of the library: release
+ *   each one once (suci_message_release, suci_event_release, suci_item_release). A copy of such a
+ *   struct is the same object: release one of the two. Released structs may be released again,
+ *   which does nothing. They may be released by any thread, and after the node is freed.
  *
  * FORK. In the child of a fork every handle of the parent gives SUCI_E_FORKED; suci_node_free()
  *   there gives the handle back without touching the parent's node. The child may open nodes of
@@ -175,6 +177,11 @@ enum suci_error {
     SUCI_E_NOT_WAITING = 40,      /* No such announced message waits for an answer. */
     SUCI_E_NEEDS_BUFFER = 41,     /* The announced message needs suci_accept_into(). */
     SUCI_E_MEMORY_FULL = 42,      /* Messages of other channels fill the memory: take them. */
+
+    /* One-sided operations. */
+    SUCI_E_NO_REGION = 48,        /* The target has no such region, or freed it. */
+    SUCI_E_NO_RIGHT = 49,         /* The key is wrong, or the region lacks the right. */
+    SUCI_E_OUT_OF_REGION = 50,    /* Bytes beyond the region's end, or an unaligned integer. */
 
     /* Peers and sessions. */
     SUCI_E_UNKNOWN_PEER = 64,     /* The node knows no such peer. */
@@ -1016,6 +1023,138 @@ int suci_reply(suci_node node, const suci_message *request, const struct iovec *
                size_t count, const suci_send_options *options, int64_t timeout);
 
 /* ------------------------------------------------------------------------------------------------
+ *  One-sided operations
+ *
+ *  A node opens regions of memory. Nodes that were told a region's name put bytes into it, get
+ *  bytes from it, and change integers of it, without the program of the node. A threaded node
+ *  serves them at once. A caller-driven node serves them in each of its calls, and by its helper
+ *  if it made none for 100 ms.
+ *
+ *  Operations at one target take effect in the order of the calls, with one exception: bytes of a
+ *  long put may become visible before those of an earlier one; suci_fence() prevents it. Those at
+ *  several targets have no order. suci_put(), suci_put_signal() and suci_atomic() return before
+ *  they took effect: suci_quiet() waits until all of the node did, and reports the first failure.
+ *
+ *  Numbers in regions have the byte order of the machine. An integer that is changed atomically
+ *  begins at a multiple of its width.
+ * --------------------------------------------------------------------------------------------- */
+
+/* A region of a node of this process. */
+typedef struct suci_region {
+    uint64_t id;
+} suci_region;
+
+/* Names a region to other nodes, which can use it then. Send it as the 16 bytes that it has. */
+typedef struct suci_remote_region {
+    uint64_t key;        /* Random. */
+    uint32_t node;       /* The node that has the region. */
+    uint32_t region;     /* The region's number there. */
+} suci_remote_region;
+
+/* What others may do with a region; one at least. */
+#define SUCI_REGION_READ 1u          /* suci_get() */
+#define SUCI_REGION_WRITE 2u         /* suci_put() */
+#define SUCI_REGION_ATOMIC 4u        /* suci_atomic(), suci_fetch_atomic(), signals */
+/* Allocate on huge pages (2 MiB), as far as the system gives some. */
+#define SUCI_REGION_HUGE_PAGES 8u
+
+/* Allocates a region of `length` zero bytes. `flags` are SUCI_REGION_ bits. On huge pages all of
+ * the memory is in use at once. Give it back by suci_region_free(). Errors: a system error if there
+ * is no memory; SUCI_E_BUSY if the node has 65,536 regions. Blocks: no. Threads: node. */
+int suci_region_allocate(suci_node node, size_t length, uint32_t flags, suci_region *region);
+
+/* Opens `length` bytes of the program at `memory`, which must stay until suci_region_free()
+ * returned. For atomic operations `memory` is a multiple of 8. Others change the bytes at any time:
+ * meanwhile the program uses those that they use by atomic operations only, or at times that are
+ * ordered with theirs by messages, signals or barriers. Errors: SUCI_E_BUSY if the node has 65,536
+ * regions. Blocks: no. Threads: node. */
+int suci_region_lend(suci_node node, void *memory, size_t length, uint32_t flags,
+                     suci_region *region);
+
+/* Gives the name of a region. Blocks: no. Threads: any. */
+int suci_region_name(suci_region region, suci_remote_region *name);
+
+/* Returns the memory of a region, or null if there is no such region. The memory of an allocated
+ * one begins at a multiple of 16; use it as suci_region_lend() says. Blocks: no. Threads: any. */
+void *suci_region_memory(suci_region region);
+
+/* Sets *bytes to how many bytes of the region lie on huge pages now; 0 if the system does not tell.
+ * Reads a list of the system that has all memory of the process, which may take milliseconds.
+ * Blocks: no. Threads: any. */
+int suci_region_huge_bytes(suci_region region, uint64_t *bytes);
+
+/* Withdraws a region. When it returns, no operation touches the memory any more, and the memory of
+ * an allocated region is gone. A region that is withdrawn during a long put may hold a part of it.
+ * Regions are withdrawn before or after their node is freed. Blocks: microseconds, until an access
+ * that goes on has ended. Threads: any. */
+int suci_region_free(suci_region region);
+
+/* Copies `length` bytes to `offset` of a region. Reads `data` during the call. Errors: SUCI_E_
+ * QUEUE_FULL, _UNKNOWN_PEER, _SUSPENDED, _WOKEN; those of the target come from suci_quiet().
+ * Blocks: timeout, while the queue to the target is full. Threads: node. */
+int suci_put(suci_node node, const suci_remote_region *to, uint64_t offset, const void *data,
+             size_t length, int64_t timeout);
+
+/* Ways in which a signal changes its integer. */
+enum suci_signal_update {
+    SUCI_SIGNAL_SET = 0,          /* It becomes the value. */
+    SUCI_SIGNAL_ADD = 1           /* The value is added. */
+};
+
+/* A 64-bit integer of a region that tells of a put. */
+typedef struct suci_signal {
+    uint64_t offset;     /* Its place in the region. */
+    uint64_t value;      /* The value. */
+    uint32_t update;     /* enum suci_signal_update. */
+    uint32_t reserved;
+} suci_signal;
+
+/* As suci_put(), and changes an integer of the region once all bytes are there: a program that
+ * waits for it finds them. Errors: as suci_put(). Blocks: timeout. Threads: node. */
+int suci_put_signal(suci_node node, const suci_remote_region *to, uint64_t offset,
+                    const void *data, size_t length, const suci_signal *signal, int64_t timeout);
+
+/* Copies `length` bytes from `offset` of a region to `data`, whose content is unspecified if the
+ * call fails. Errors: SUCI_E_TIMED_OUT, _UNKNOWN_PEER, _SUSPENDED, _WOKEN; SUCI_E_NO_REGION,
+ * _NO_RIGHT, _OUT_OF_REGION; SUCI_E_ENDED if the session with the target ended. Blocks: timeout.
+ * Threads: node. */
+int suci_get(suci_node node, const suci_remote_region *from, uint64_t offset, void *data,
+             size_t length, int64_t timeout);
+
+/* Atomic operations on an integer, which becomes: */
+enum suci_atomic_op {
+    SUCI_ATOMIC_FETCH = 0,        /* what it was */
+    SUCI_ATOMIC_SET = 1,          /* the operand */
+    SUCI_ATOMIC_ADD = 2,          /* the sum, modulo 2^32 or 2^64 */
+    SUCI_ATOMIC_AND = 3,
+    SUCI_ATOMIC_OR = 4,
+    SUCI_ATOMIC_XOR = 5,
+    SUCI_ATOMIC_SWAP = 6,         /* the operand */
+    SUCI_ATOMIC_COMPARE_SWAP = 7  /* the operand, if it was `expected` */
+};
+
+/* Applies an operation (enum suci_atomic_op, but COMPARE_SWAP) to the integer of `width` bytes (4
+ * or 8) at `offset`. Errors: as suci_put(). Blocks: timeout, while the queue to the target is full.
+ * Threads: node. */
+int suci_atomic(suci_node node, const suci_remote_region *at, uint64_t offset, uint32_t width,
+                uint32_t op, uint64_t operand, int64_t timeout);
+
+/* As suci_atomic(), of all operations, and sets *before to the integer as it was. `expected` is
+ * used by COMPARE_SWAP only. Errors: as suci_get(). Blocks: timeout. Threads: node. */
+int suci_fetch_atomic(suci_node node, const suci_remote_region *at, uint64_t offset,
+                      uint32_t width, uint32_t op, uint64_t operand, uint64_t expected,
+                      uint64_t *before, int64_t timeout);
+
+/* Orders operations at `target`: nothing of a later one becomes visible before all earlier ones
+ * took effect. Sends nothing. Blocks: no. Threads: node. */
+int suci_fence(suci_node node, uint32_t target);
+
+/* Waits until all operations of the node took effect, also those of other threads that began
+ * before. Errors: the first failure of an operation since the last call, as of suci_get();
+ * SUCI_E_TIMED_OUT, SUCI_E_WOKEN. Blocks: timeout. Threads: node. */
+int suci_quiet(suci_node node, int64_t timeout);
+
+/* ------------------------------------------------------------------------------------------------
  *  One peer
  *
  *  No call waits for the peer. Each may return SUCI_E_UNKNOWN_PEER.
@@ -1452,12 +1591,25 @@ int suci_env_size(uint32_t *count);
  *  SharedNode::flush_async            suci_flush in a thread, or SUCI_SEND_NOTIFY
  *  SharedNode::close_async            suci_node_close in a thread
  *
- *  Node::allocate_region              none yet: one-sided operations are for Rust
- *  SharedNode::allocate_region        none yet: one-sided operations are for Rust
- *  Node::allocate_region_on_huge_pages  none yet: one-sided operations are for Rust
- *  Node::lend_region                  none yet: one-sided operations are for Rust
- *  Node::remote                       none yet: one-sided operations are for Rust
- *  SharedNode::remote                 none yet: one-sided operations are for Rust
+ *  Node::allocate_region              suci_region_allocate
+ *  Node::allocate_region_on_huge_pages  suci_region_allocate, SUCI_REGION_HUGE_PAGES
+ *  Node::lend_region                  suci_region_lend
+ *  Region::handle                     suci_region_name
+ *  Region::as_ptr                     suci_region_memory
+ *  Region::bytes_on_huge_pages        suci_region_huge_bytes
+ *  drop(Region)                       suci_region_free
+ *  Node::remote                       the functions below
+ *  Remote::put                        suci_put
+ *  Remote::put_signal                 suci_put_signal
+ *  Remote::get                        suci_get
+ *  Remote::atomic                     suci_atomic
+ *  Remote::fetch_atomic               suci_fetch_atomic
+ *  Remote::fence                      suci_fence
+ *  Remote::quiet                      suci_quiet
+ *  Remote::put_layout                 none yet: one suci_put for each place
+ *  Remote::get_layout                 none yet: one suci_get for each place
+ *  Remote::begin_get                  none yet: suci_get in a thread
+ *  Remote::context                    none yet
  *
  *  Node::members                      none yet: membership is for Rust
  *  Node::wait_joined                  none yet: membership is for Rust

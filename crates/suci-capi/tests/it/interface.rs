@@ -81,7 +81,7 @@ fn the_structs_of_c_are_laid_out_as_the_list_says() {
 
 /// The Rust types of parameters, and what they are called in C.
 const TYPES: &[(&str, &[&str])] = &[
-    ("Handle", &["suci_node", "suci_book"]),
+    ("Handle", &["suci_node", "suci_book", "suci_region"]),
     ("bool", &["bool"]),
     ("c_char", &["char"]),
     ("c_int", &["int"]),
@@ -112,7 +112,9 @@ const TYPES: &[(&str, &[&str])] = &[
     ("RawPeerInfo", &["suci_peer_info"]),
     ("RawPeerOptions", &["suci_peer_options"]),
     ("RawPeerStats", &["suci_peer_stats"]),
+    ("RawRemoteRegion", &["suci_remote_region"]),
     ("RawShareStats", &["suci_share_stats"]),
+    ("RawSignal", &["suci_signal"]),
     ("RawSocketCounters", &["suci_socket_counters"]),
     ("SendOptions", &["suci_send_options"]),
     ("SocketPointer", &["datagram_socket *"]),

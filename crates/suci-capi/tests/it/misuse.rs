@@ -12,8 +12,14 @@ const PRELUDE: &str = r#"
 
 /* Memory that pointers point to: zeros at first, and for the larger n bytes that no size fits. */
 static union { char bytes[1 << 16]; uint64_t align; } memory[8];
-static suci_node nodes[6];
-static suci_book books[6];
+/* One handle of each kind. */
+typedef struct handles {
+    suci_node node;
+    suci_book book;
+    suci_region region;
+} handles;
+
+static handles wrongs[6];
 static unsigned long calls;
 
 /* A pointer, or null if its bit is set; each has memory of its own. */
@@ -48,28 +54,50 @@ static suci_node open_node(uint32_t threads)
     return node;
 }
 
+static handles open_handles(uint32_t threads)
+{
+    handles of;
+    of.node = open_node(threads);
+    must(suci_book_new(&of.book));
+    must(suci_region_allocate(of.node, 64, SUCI_REGION_READ, &of.region));
+    return of;
+}
+
+static void free_handles(handles of)
+{
+    must(suci_region_free(of.region));
+    must(suci_book_free(of.book));
+    must(suci_node_free(of.node));
+}
+
+/* Handles with these numbers. */
+static handles numbered(uint64_t node, uint64_t book, uint64_t region)
+{
+    handles of;
+    of.node.id = node;
+    of.book.id = book;
+    of.region.id = region;
+    return of;
+}
+
 static void make_handles(void)
 {
     uint64_t high = (uint64_t)1 << 32;
-    memset(nodes, 0, sizeof nodes);
-    memset(books, 0, sizeof books);
-    nodes[1] = open_node(0);
-    must(suci_node_free(nodes[1]));
-    must(suci_book_new(&books[1]));
-    must(suci_book_free(books[1]));
-    nodes[2].id = 0x1234567890abcdefu;
-    books[2].id = 0x1234567890abcdefu;
-    nodes[3] = open_node(1);
-    must(suci_book_new(&books[3]));
-    /* A book where a node should be, and the other way round. */
-    nodes[4].id = books[3].id;
-    books[4].id = nodes[3].id;
-    nodes[5].id = nodes[3].id + high;
-    books[5].id = books[3].id + high;
-    nodes[3].id = UINT64_MAX;
-    books[3].id = UINT64_MAX;
+    handles right;
+    wrongs[0] = numbered(0, 0, 0);
+    wrongs[1] = open_handles(0);
+    free_handles(wrongs[1]);
+    wrongs[2] = numbered(0x1234567890abcdefu, 0x1234567890abcdefu, 0x1234567890abcdefu);
+    wrongs[3] = numbered(UINT64_MAX, UINT64_MAX, UINT64_MAX);
+    right = open_handles(1);
+    /* Handles of other kinds. */
+    wrongs[4] = numbered(right.book.id, right.region.id, right.node.id);
+    wrongs[5] = numbered(right.node.id + high, right.book.id + high, right.region.id + high);
 }
 "#;
+
+/// The types of handles, each the name of a field after `suci_`.
+const HANDLES_OF_C: &[&str] = &["suci_node", "suci_book", "suci_region"];
 
 /// The kinds of wrong handles.
 const HANDLES: usize = 6;
@@ -78,8 +106,7 @@ const HANDLES: usize = 6;
 fn argument(function: &Function, index: usize) -> String {
     let (kind, name) = &function.parameters[index];
     match kind.as_str() {
-        "suci_node" => "node".into(),
-        "suci_book" => "book".into(),
+        kind if HANDLES_OF_C.contains(&kind) => format!("of.{}", &kind[5..]),
         // No call waits.
         "int64_t" if name == "timeout" || name == "patience" => "0".into(),
         "int64_t" | "uint64_t" | "uint32_t" | "uint8_t" => format!("({kind})numbers[n]"),
@@ -101,7 +128,7 @@ fn calls(function: &Function) -> String {
     let has_handle = function
         .parameters
         .iter()
-        .any(|(kind, _)| kind == "suci_node" || kind == "suci_book");
+        .any(|(kind, _)| HANDLES_OF_C.contains(&kind.as_str()));
     let wrong = if has_handle { "wrong" } else { "0" };
     let body = match function.returns.as_str() {
         "int" => format!("judge(\"{name}\", {call}, {wrong});"),
@@ -110,7 +137,7 @@ fn calls(function: &Function) -> String {
         _ => format!("(void){call};"),
     };
     format!(
-        "static void try_{name}(suci_node node, suci_book book, int wrong, unsigned p, unsigned n)\n{{\n    (void)node, (void)book, (void)wrong, (void)p, (void)n;\n    {body}\n}}\n"
+        "static void try_{name}(handles of, int wrong, unsigned p, unsigned n)\n{{\n    (void)of, (void)wrong, (void)p, (void)n;\n    {body}\n}}\n"
     )
 }
 
@@ -119,6 +146,7 @@ const ENDS: &[&str] = &[
     "suci_node_close",
     "suci_node_free",
     "suci_book_free",
+    "suci_region_free",
     "suci_wake",
 ];
 
@@ -128,7 +156,7 @@ fn program() -> String {
     for function in &functions {
         text.push_str(&calls(function));
     }
-    text.push_str("typedef void trial(suci_node, suci_book, int, unsigned, unsigned);\n");
+    text.push_str("typedef void trial(handles, int, unsigned, unsigned);\n");
     text.push_str("static trial *const trials[] = {\n");
     for function in &functions {
         writeln!(text, "    try_{},", function.name).unwrap();
@@ -146,7 +174,7 @@ fn program() -> String {
         r#"}};
 
 /* All functions of a list with these handles. */
-static void try_all(trial *const *list, size_t count, suci_node node, suci_book book, int wrong)
+static void try_all(trial *const *list, size_t count, handles of, int wrong)
 {{
     static const unsigned nulls[] = {{0, ~0u, 1, 2, 4, 8, 16, 32, 64}};
     size_t f, p;
@@ -162,28 +190,24 @@ static void try_all(trial *const *list, size_t count, suci_node node, suci_book 
                         for (at = 0; at < 8; ++at)
                             memset(memory[at].bytes, 0xff, 4);
                     }}
-                    list[f](node, book, wrong, nulls[p], n);
+                    list[f](of, wrong, nulls[p], n);
                 }}
 }}
 
 int main(void)
 {{
-    suci_node open[3];
-    suci_book book;
+    handles open[3];
     size_t i, count = sizeof trials / sizeof *trials;
     make_handles();
     for (i = 0; i < {handles}; ++i)
-        try_all(trials, count, nodes[i], books[i], 1);
-    open[0] = open_node(0);
-    open[1] = open_node(1);
-    open[2] = open_node(0);
-    must(suci_node_close(open[2], 0));
-    must(suci_book_new(&book));
+        try_all(trials, count, wrongs[i], 1);
     for (i = 0; i < 3; ++i)
-        try_all(on_open, sizeof on_open / sizeof *on_open, open[i], book, 0);
-    must(suci_node_free(open[0]));
-    must(suci_node_free(open[1]));
-    must(suci_node_free(open[2]));
+        open[i] = open_handles(i == 1);
+    must(suci_node_close(open[2].node, 0));
+    for (i = 0; i < 3; ++i)
+        try_all(on_open, sizeof on_open / sizeof *on_open, open[i], 0);
+    for (i = 0; i < 3; ++i)
+        free_handles(open[i]);
     printf("%lu\n", calls);
     return 0;
 }}"#

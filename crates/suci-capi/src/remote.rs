@@ -1,0 +1,395 @@
+//! One-sided operations.
+
+use crate::entry::on_host;
+use crate::error::{
+    ARGUMENT, BUSY, ENDED, ERRNO_BIT, Failure, INTERNAL, NO_REGION, NO_RIGHT, OUT_OF_REGION,
+    QUEUE_FULL, REFUSED, SUSPENDED, TIMED_OUT,
+};
+use crate::guard::guard;
+use crate::handle::{Handle, REGION};
+use crate::limit::Limit;
+use crate::pointer;
+use crate::table::Table;
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, NonNull};
+use suci::remote::{
+    AtomicOp, BeginError, Cause, OperationError, Region, RegionError, RegionId, RemoteErrorKind,
+    RemoteFailure, RemoteRegion, Rights, Signal, SignalUpdate, Width,
+};
+use suci::{Bytes, Error, NodeId};
+
+static REGIONS: Table<Region> = Table::new(REGION);
+
+/// `SUCI_REGION_HUGE_PAGES`.
+const HUGE_PAGES: u32 = 8;
+
+/// `suci_remote_region`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawRemoteRegion {
+    pub(crate) key: u64,
+    pub(crate) node: u32,
+    pub(crate) region: u32,
+}
+
+/// `suci_signal`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawSignal {
+    pub(crate) offset: u64,
+    pub(crate) value: u64,
+    pub(crate) update: u32,
+    pub(crate) reserved: u32,
+}
+
+impl RawRemoteRegion {
+    const fn named(self) -> RemoteRegion {
+        RemoteRegion {
+            node: NodeId(self.node),
+            region: RegionId(self.region),
+            key: self.key,
+        }
+    }
+}
+
+impl From<RegionError> for Failure {
+    fn from(error: RegionError) -> Self {
+        let text = error.to_string();
+        match error {
+            RegionError::Node(error) => error.into(),
+            RegionError::TooLarge { .. } => Self::new(ERRNO_BIT | libc::ENOMEM, text),
+            RegionError::TooMany(_) => Self::new(BUSY, text),
+            _ => Self::new(INTERNAL, text),
+        }
+    }
+}
+
+impl From<RemoteFailure> for Failure {
+    fn from(failure: RemoteFailure) -> Self {
+        let text = failure.to_string();
+        match failure {
+            RemoteFailure::Node(error) => error.into(),
+            RemoteFailure::NotBegun(BeginError::QueueFull | BeginError::TooManyOperations) => {
+                Self::new(QUEUE_FULL, text)
+            }
+            RemoteFailure::NotBegun(_) => Self::new(ARGUMENT, text),
+            RemoteFailure::Suspended(node) => Self::new(SUSPENDED, text).at(node),
+            RemoteFailure::Operation(error) => Self::new(code_of(&error), text).at(error.node),
+            _ => Self::new(INTERNAL, text),
+        }
+    }
+}
+
+fn code_of(error: &OperationError) -> c_int {
+    match error.cause {
+        Cause::Remote(error) => match error.kind {
+            RemoteErrorKind::NoRegion | RemoteErrorKind::Withdrawn => NO_REGION,
+            RemoteErrorKind::WrongKey | RemoteErrorKind::NoRight => NO_RIGHT,
+            RemoteErrorKind::OutOfBounds | RemoteErrorKind::Unaligned => OUT_OF_REGION,
+            RemoteErrorKind::TooLong | RemoteErrorKind::Malformed => ARGUMENT,
+        },
+        Cause::Ended => ENDED,
+        Cause::Refused | Cause::InvalidReply => REFUSED,
+        Cause::Cancelled => TIMED_OUT,
+    }
+}
+
+/// Returns the rights among the flags.
+fn rights(flags: u32) -> Result<Rights, Failure> {
+    let all = [Rights::READ, Rights::WRITE, Rights::ATOMIC];
+    let named = (0..).zip(all).filter(|(bit, _)| flags & 1 << bit != 0);
+    let named = named.map(|(_, right)| right).reduce(|one, more| one | more);
+    match named {
+        Some(rights) if flags < 8 => Ok(rights),
+        _ => Err(Failure::argument(format!(
+            "flags is {flags:#x}: pass at least one of the SUCI_REGION_ rights, and no other bits"
+        ))),
+    }
+}
+
+fn width(width: u32) -> Result<Width, Failure> {
+    match width {
+        4 => Ok(Width::Bits32),
+        8 => Ok(Width::Bits64),
+        _ => Err(Failure::argument(format!(
+            "width is {width}: integers have 4 or 8 bytes"
+        ))),
+    }
+}
+
+/// Returns the operation with a number of `enum suci_atomic_op`.
+fn operation(op: u32, operand: u64, expected: Option<u64>) -> Result<AtomicOp, Failure> {
+    Ok(match (op, expected) {
+        (0, _) => AtomicOp::Fetch,
+        (1, _) => AtomicOp::Set(operand),
+        (2, _) => AtomicOp::Add(operand),
+        (3, _) => AtomicOp::And(operand),
+        (4, _) => AtomicOp::Or(operand),
+        (5, _) => AtomicOp::Xor(operand),
+        (6, _) => AtomicOp::Swap(operand),
+        (7, Some(expected)) => AtomicOp::CompareSwap {
+            expected,
+            new: operand,
+        },
+        (7, None) => {
+            let text = "suci_atomic does not compare: call suci_fetch_atomic";
+            return Err(Failure::argument(text));
+        }
+        _ => {
+            let text = format!("op is {op}: pass a value of enum suci_atomic_op");
+            return Err(Failure::argument(text));
+        }
+    })
+}
+
+/// Calls `work` with the one-sided operations of the node, whose calls wait for at most `timeout`.
+macro_rules! on_remote {
+    ($node:expr, $timeout:expr, $remote:ident => $call:expr) => {{
+        let mut entered = $node.enter()?;
+        let limit = Limit::new($timeout).duration();
+        let result = on_host!(entered.host(), node => {
+            let $remote = node.remote().limit(limit);
+            $call
+        });
+        if matches!(result, Err(RemoteFailure::Node(Error::Woken))) {
+            entered.entry().take_woken();
+        }
+        result
+    }};
+}
+
+/// Returns the result of a call that only waits for room.
+fn begun(result: Result<(), RemoteFailure>) -> Result<(), Failure> {
+    let timed_out = matches!(result, Err(RemoteFailure::Node(Error::TimedOut { .. })));
+    result.map_err(|failure| match (timed_out, Failure::from(failure)) {
+        (true, failure) => failure.with_code(QUEUE_FULL),
+        (false, failure) => failure,
+    })
+}
+
+// ---- regions
+
+/// Allocates a region.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_region_allocate(
+    node: Handle,
+    length: usize,
+    flags: u32,
+    region: *mut Handle,
+) -> c_int {
+    guard(|| {
+        pointer::output(region, "region")?;
+        let rights = rights(flags & !HUGE_PAGES)?;
+        let mut node = node.enter()?;
+        let allocated = on_host!(node.host(), node => match flags & HUGE_PAGES {
+            0 => node.allocate_region(length, rights),
+            _ => node.allocate_region_on_huge_pages(length, rights),
+        });
+        // SAFETY: as suci.h asks.
+        unsafe { pointer::put(region, REGIONS.insert(allocated?)?) };
+        Ok(())
+    })
+}
+
+/// Opens memory of the program.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_region_lend(
+    node: Handle,
+    memory: *mut c_void,
+    length: usize,
+    flags: u32,
+    region: *mut Handle,
+) -> c_int {
+    guard(|| {
+        pointer::output(region, "region")?;
+        pointer::output(memory, "memory")?;
+        pointer::check_length::<u8>(length, "memory")?;
+        let first = NonNull::new(memory.cast()).unwrap_or(NonNull::dangling());
+        let rights = rights(flags)?;
+        let mut node = node.enter()?;
+        // SAFETY: as suci.h asks: the memory stays until the region is freed, and the program uses
+        // it meanwhile only as others may use it beside.
+        let lent = on_host!(node.host(), node => unsafe {
+            node.lend_region(first, length, rights)
+        });
+        // SAFETY: as suci.h asks.
+        unsafe { pointer::put(region, REGIONS.insert(lent?)?) };
+        Ok(())
+    })
+}
+
+/// Gives the name of a region.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_region_name(region: Handle, name: *mut RawRemoteRegion) -> c_int {
+    guard(|| {
+        let handle = REGIONS.with(region, |region| Ok(region.handle()))?;
+        let named = RawRemoteRegion {
+            key: handle.key,
+            node: handle.node.0,
+            region: handle.region.0,
+        };
+        // SAFETY: as suci.h asks.
+        unsafe { pointer::give(name, named, "name") }
+    })
+}
+
+/// Returns the memory of a region.
+#[unsafe(no_mangle)]
+pub extern "C" fn suci_region_memory(region: Handle) -> *mut c_void {
+    let mut memory = ptr::null_mut();
+    guard(|| {
+        memory = REGIONS.with(region, |region| Ok(region.as_ptr().cast()))?;
+        Ok(())
+    });
+    memory
+}
+
+/// Tells how much of a region lies on huge pages.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_region_huge_bytes(region: Handle, bytes: *mut u64) -> c_int {
+    guard(|| {
+        let huge = REGIONS.with(region, |region| Ok(region.bytes_on_huge_pages()))?;
+        // SAFETY: as suci.h asks.
+        unsafe { pointer::give(bytes, huge, "bytes") }
+    })
+}
+
+/// Withdraws a region.
+#[unsafe(no_mangle)]
+pub extern "C" fn suci_region_free(region: Handle) -> c_int {
+    guard(|| REGIONS.remove(region).map(drop))
+}
+
+// ---- operations
+
+/// Writes to a region.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_put(
+    node: Handle,
+    to: *const RawRemoteRegion,
+    offset: u64,
+    data: *const c_void,
+    length: usize,
+    timeout: i64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: as suci.h asks.
+        let to = unsafe { pointer::input(to, "to") }?.named();
+        // SAFETY: as suci.h asks.
+        let bytes = Bytes::copy_from_slice(unsafe { pointer::bytes(data, length, "data") }?);
+        begun(on_remote!(node, timeout, remote => remote.put(&to, offset, bytes)))
+    })
+}
+
+/// Writes to a region, then updates an integer there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_put_signal(
+    node: Handle,
+    to: *const RawRemoteRegion,
+    offset: u64,
+    data: *const c_void,
+    length: usize,
+    signal: *const RawSignal,
+    timeout: i64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: as suci.h asks.
+        let to = unsafe { pointer::input(to, "to") }?.named();
+        // SAFETY: as suci.h asks.
+        let raw = *unsafe { pointer::input(signal, "signal") }?;
+        let update = match (raw.update, raw.reserved) {
+            (0, 0) => SignalUpdate::Set(raw.value),
+            (1, 0) => SignalUpdate::Add(raw.value),
+            _ => {
+                let text = "the signal's update is none of SUCI_SIGNAL_, or reserved is not 0";
+                return Err(Failure::argument(text));
+            }
+        };
+        let signal = Signal {
+            offset: raw.offset,
+            update,
+        };
+        // SAFETY: as suci.h asks.
+        let bytes = Bytes::copy_from_slice(unsafe { pointer::bytes(data, length, "data") }?);
+        begun(on_remote!(node, timeout, remote => {
+            remote.put_signal(&to, offset, bytes, signal)
+        }))
+    })
+}
+
+/// Reads from a region.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_get(
+    node: Handle,
+    from: *const RawRemoteRegion,
+    offset: u64,
+    data: *mut c_void,
+    length: usize,
+    timeout: i64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: as suci.h asks.
+        let from = unsafe { pointer::input(from, "from") }?.named();
+        // SAFETY: as suci.h asks.
+        let into = unsafe { pointer::bytes_mut(data, length, "data") }?;
+        Ok(on_remote!(node, timeout, remote => remote.get(&from, offset, into))?)
+    })
+}
+
+/// Applies an atomic operation without a result.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_atomic(
+    node: Handle,
+    at: *const RawRemoteRegion,
+    offset: u64,
+    width: u32,
+    op: u32,
+    operand: u64,
+    timeout: i64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: as suci.h asks.
+        let at = unsafe { pointer::input(at, "at") }?.named();
+        let (width, op) = (self::width(width)?, operation(op, operand, None)?);
+        begun(on_remote!(node, timeout, remote => remote.atomic(&at, offset, width, op)))
+    })
+}
+
+/// Applies an atomic operation, and gives the integer before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn suci_fetch_atomic(
+    node: Handle,
+    at: *const RawRemoteRegion,
+    offset: u64,
+    width: u32,
+    op: u32,
+    operand: u64,
+    expected: u64,
+    before: *mut u64,
+    timeout: i64,
+) -> c_int {
+    guard(|| {
+        pointer::output(before, "before")?;
+        // SAFETY: as suci.h asks.
+        let at = unsafe { pointer::input(at, "at") }?.named();
+        let (width, op) = (self::width(width)?, operation(op, operand, Some(expected))?);
+        let value = on_remote!(node, timeout, remote => {
+            remote.fetch_atomic(&at, offset, width, op)
+        })?;
+        // SAFETY: as suci.h asks.
+        unsafe { pointer::put(before, value) };
+        Ok(())
+    })
+}
+
+/// Orders operations at a target.
+#[unsafe(no_mangle)]
+pub extern "C" fn suci_fence(node: Handle, target: u32) -> c_int {
+    guard(|| Ok(on_remote!(node, 0, remote => remote.fence(NodeId(target)))?))
+}
+
+/// Waits until all operations were applied.
+#[unsafe(no_mangle)]
+pub extern "C" fn suci_quiet(node: Handle, timeout: i64) -> c_int {
+    guard(|| Ok(on_remote!(node, timeout, remote => remote.quiet())?))
+}

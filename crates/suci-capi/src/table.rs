@@ -1,0 +1,123 @@
+//! Objects behind handles that are used seldom: one lock for all of a kind suffices.
+
+use crate::error::{BUSY, Failure};
+use crate::handle::{self, Handle};
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError, TryLockError};
+
+/// The most objects of a kind at a time: half as many as an index can tell apart.
+const MOST: usize = 1 << 23;
+
+/// The objects of one kind.
+pub(crate) struct Table<T> {
+    /// The mark of their handles.
+    mark: u32,
+    kept: LazyLock<Mutex<Kept<T>>>,
+}
+
+struct Kept<T> {
+    /// Objects by index, each with its generation.
+    objects: HashMap<u32, (u32, T)>,
+    generation: u32,
+    last: u32,
+    forks: u32,
+}
+
+impl<T> Kept<T> {
+    fn new() -> Mutex<Self> {
+        Mutex::new(Self {
+            objects: HashMap::new(),
+            generation: handle::first_generation(),
+            last: 0,
+            forks: handle::forks(),
+        })
+    }
+}
+
+impl<T> Table<T> {
+    pub(crate) const fn new(mark: u32) -> Self {
+        let kept = LazyLock::new(Kept::new as fn() -> _);
+        Self { mark, kept }
+    }
+
+    /// Runs `work` on all objects.
+    fn with_all<R>(
+        &self,
+        work: impl FnOnce(&mut Kept<T>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let forks = handle::forks();
+        // A thread of the parent may have held the lock at the fork: a child that cannot have it is
+        // told, and does not wait.
+        let mut kept = match self.kept.try_lock() {
+            Ok(kept) => kept,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if forks > 0 => return Err(handle::forked()),
+            Err(TryLockError::WouldBlock) => {
+                self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        if kept.forks != forks {
+            // The parent's handles are none of this process.
+            kept.objects.clear();
+            kept.forks = forks;
+        }
+        work(&mut kept)
+    }
+
+    /// Returns the index of an object.
+    fn index(&self, kept: &Kept<T>, handle: Handle) -> Result<u32, Failure> {
+        let parts = handle.parts(self.mark);
+        let found = parts.filter(|(generation, index)| {
+            let object = kept.objects.get(&(*index as u32));
+            object.is_some_and(|(known, _)| known == generation)
+        });
+        match found {
+            Some((_, index)) => Ok(index as u32),
+            None => Err(handle::no_handle(handle.id)),
+        }
+    }
+
+    /// Runs `work` on an object.
+    pub(crate) fn with<R>(
+        &self,
+        handle: Handle,
+        work: impl FnOnce(&mut T) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        self.with_all(|kept| {
+            let index = self.index(kept, handle)?;
+            match kept.objects.get_mut(&index) {
+                Some((_, object)) => work(object),
+                None => Err(handle::no_handle(handle.id)),
+            }
+        })
+    }
+
+    /// Keeps an object. Returns its handle.
+    pub(crate) fn insert(&self, object: T) -> Result<Handle, Failure> {
+        self.with_all(|kept| {
+            if kept.objects.len() >= MOST {
+                let text = "this process has 8388608 objects of this kind: free one";
+                return Err(Failure::new(BUSY, text));
+            }
+            while kept.objects.contains_key(&kept.last) {
+                kept.last = (kept.last + 1) % (2 * MOST) as u32;
+            }
+            kept.generation = handle::next_generation(kept.generation);
+            let (generation, index) = (kept.generation, kept.last);
+            kept.objects.insert(index, (generation, object));
+            Ok(Handle::new(generation, self.mark, index))
+        })
+    }
+
+    /// Takes an object out.
+    pub(crate) fn remove(&self, handle: Handle) -> Result<T, Failure> {
+        self.with_all(|kept| {
+            let index = self.index(kept, handle)?;
+            let removed = kept.objects.remove(&index);
+            removed.map_or_else(
+                || Err(handle::no_handle(handle.id)),
+                |(_, object)| Ok(object),
+            )
+        })
+    }
+}
