@@ -2,13 +2,13 @@
 
 use super::{
     BeginError, Body, Completion, Context, Description, Initiator, MAX_OPERATIONS, OperationError,
-    OperationId, PlaceDecision, Placement, Regions, Target, TooManyContexts,
+    OperationId, PlaceDecision, Placement, REPLIES, Regions, Target, TooManyContexts,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci_proto::message::IncomingInfo;
 use suci_proto::time::Instant;
-use suci_proto::types::{NodeId, Source};
+use suci_proto::types::{MessageNumber, NodeId, Source};
 use suci_proto::{
     Engine, LentMemory, LostCause, Message, Outgoing, Place, ReceiveBuffer, RemoteInput, SendError,
 };
@@ -19,11 +19,67 @@ const BUDGET: usize = 256;
 /// The result of an operation.
 pub type Outcome = Result<Option<u64>, OperationError>;
 
+/// Bytes of answers to one node that the engine may hold, beside one answer more. A node that takes
+/// none could fill its whole send queue otherwise. So many suffice for 1 Gbit/s over 60 ms.
+const MAX_ANSWERS: u64 = 8 << 20;
+
+/// Bytes that an answer counts beside its payload.
+const ANSWER: u64 = 64;
+
+/// Bytes of answers whose acknowledgements are noted together.
+const ANSWERS_TOGETHER: u64 = 256 << 10;
+
 /// The fate of a message that was offered to the engine.
 enum Offered {
-    Taken,
+    /// The engine gave it this number.
+    Taken(MessageNumber),
     Later,
     Never,
+}
+
+/// The answers to one node that the engine holds.
+#[derive(Debug, Default)]
+struct Unacknowledged {
+    /// Sums of their bytes, each with the number of the last message of the sum.
+    sums: VecDeque<(MessageNumber, u64)>,
+    bytes: u64,
+}
+
+impl Unacknowledged {
+    fn note(&mut self, number: MessageNumber, payload: usize) {
+        let bytes = ANSWER.saturating_add(payload as u64);
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.sums.back_mut() {
+            Some((last, sum)) if *sum < ANSWERS_TOGETHER => {
+                *last = number;
+                *sum = sum.saturating_add(bytes);
+            }
+            _ => self.sums.push_back((number, bytes)),
+        }
+    }
+
+    /// Returns true if another answer may be sent. `delivered` returns the number of the first
+    /// message that is not acknowledged.
+    fn has_room(&mut self, delivered: impl FnOnce() -> MessageNumber) -> bool {
+        if self.bytes < MAX_ANSWERS {
+            return true;
+        }
+        let delivered = delivered();
+        while let Some((_, bytes)) = self.sums.pop_front_if(|(last, _)| *last < delivered) {
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
+        self.bytes < MAX_ANSWERS
+    }
+}
+
+/// Offers a message to the engine.
+fn offer(engine: &mut Engine, now: Instant, to: NodeId, message: &Outgoing) -> Offered {
+    match engine.send(now, to, message.clone()) {
+        Ok(number) => Offered::Taken(number),
+        Err(SendError::UnknownPeer(_) | SendError::Closed) => Offered::Never,
+        // Room, channels or the session may come again.
+        Err(_) => Offered::Later,
+    }
 }
 
 /// A context of the program.
@@ -50,6 +106,8 @@ pub struct Layer {
     done: BTreeMap<OperationId, Outcome>,
     /// Nodes whose operations wait until answers to them find room.
     held: BTreeSet<NodeId>,
+    /// Answers in the engine's queues.
+    answers: BTreeMap<NodeId, Unacknowledged>,
 }
 
 impl Layer {
@@ -61,6 +119,7 @@ impl Layer {
             turn: 0,
             done: BTreeMap::new(),
             held: BTreeSet::new(),
+            answers: BTreeMap::new(),
         }
     }
 
@@ -113,6 +172,7 @@ impl Layer {
             }
             RemoteInput::Ended(node, session, _) => {
                 self.target.ended(Source { node, session });
+                self.answers.remove(&node);
                 self.initiators()
                     .for_each(|initiator| initiator.ended(node));
                 return Some(node);
@@ -155,21 +215,26 @@ impl Layer {
     /// Sends requests and answers, as far as the engine's queues have room. Adds the nodes that the
     /// engine does not know any more to `ended`.
     fn send(&mut self, engine: &mut Engine, now: Instant, ended: &mut Vec<NodeId>) {
-        let mut offer = |to, message: &Outgoing| match engine.send(now, to, message.clone()) {
-            Ok(_) => Offered::Taken,
-            Err(SendError::UnknownPeer(_) | SendError::Closed) => Offered::Never,
-            // Room, channels or the session may come again.
-            Err(_) => Offered::Later,
-        };
-        let done = |offered| !matches!(offered, Offered::Later);
-        self.target.transmit(|to, message| done(offer(to, message)));
+        let answers = &mut self.answers;
+        self.target.transmit(|to, message| {
+            let unacknowledged = answers.entry(to).or_default();
+            if !unacknowledged.has_room(|| engine.delivered(to, REPLIES)) {
+                return false;
+            }
+            match offer(engine, now, to, message) {
+                Offered::Taken(number) => unacknowledged.note(number, message.payload.len()),
+                Offered::Never => {}
+                Offered::Later => return false,
+            }
+            true
+        });
         let mut gone = Vec::new();
         let mut send = |to, message: &Outgoing| {
-            let offered = offer(to, message);
+            let offered = offer(engine, now, to, message);
             if matches!(offered, Offered::Never) {
                 gone.push(to);
             }
-            done(offered)
+            !matches!(offered, Offered::Later)
         };
         // Each context comes first in its turn, so that one that always has requests leaves room.
         let turn = self.turn;

@@ -264,6 +264,43 @@ fn contexts_wait_and_fail_apart_from_each_other() {
     });
 }
 
+/// A node that asks for much and takes nothing fills a part of the target's queue only.
+#[test]
+fn f04_answers_to_a_node_that_takes_none_are_bounded() {
+    const LENGTH: u64 = 1 << 20;
+    const COUNT: u64 = 40;
+    let mut a = builder(0).unattended().open().unwrap();
+    let mut b = builder(1).open().unwrap();
+    introduce(&mut a, &mut b);
+    let region = b.allocate_region(LENGTH as usize, ALL()).unwrap();
+    region.write(0, &pattern(6, LENGTH as usize)).unwrap();
+    let local = a.allocate_region(LENGTH as usize, ALL()).unwrap();
+    let all = Layout::contiguous(0, LENGTH).unwrap();
+    let remote = a.remote().limit(LONG);
+    remote.fetch_add(&region.handle(), 0, 0).unwrap();
+    let begun: Vec<_> = (0..COUNT)
+        .map(|_| {
+            let get = remote.begin_get(&region.handle(), all.clone(), &local, all.clone());
+            get.unwrap()
+        })
+        .collect();
+    let (mut now, mut before) = (0, u64::MAX);
+    while now == 0 || now != before {
+        before = now;
+        for _ in 0..20 {
+            b.poll(Duration::from_millis(5)).unwrap();
+        }
+        now = b.peer(NodeId(0)).queue_len().unwrap().1;
+    }
+    assert!((8 << 20..11 << 20).contains(&now), "{now} bytes");
+    for get in begun {
+        remote.wait(get).unwrap();
+    }
+    let mut there = vec![0; LENGTH as usize];
+    local.read(0, &mut there).unwrap();
+    assert!(there == pattern(6, LENGTH as usize));
+}
+
 /// Memory of the program at an odd address, which is as long as the node's region lives.
 #[test]
 fn memory_that_the_program_lends_is_its_own_again_afterwards() {
