@@ -30,7 +30,7 @@ const WATCH: Duration = Duration::from_millis(1);
 /// The helper checks that often for this many times after the last message waited.
 const WATCHES: u32 = 100;
 
-/// Tries to take the driver between two calls.
+/// How often one check of the helper tries to take the driver between two calls.
 const TRIES: u32 = 64;
 
 /// How long the helper sleeps while one call lasts. Calls that block wake the helper when they wake

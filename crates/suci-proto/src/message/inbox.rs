@@ -319,17 +319,13 @@ impl Inbox {
     pub fn on_lost(&mut self, frame: &SentFrame) {
         match *frame {
             SentFrame::Cts { channel, message } | SentFrame::Refuse { channel, message } => {
-                if let Some(index) = self.find(channel)
-                    && self
-                        .channels
-                        .get(index)
-                        .is_some_and(|c| c.answered(message))
-                {
+                let Some(index) = self.find(channel) else {
+                    return;
+                };
+                if (self.channels.get(index)).is_some_and(|channel| channel.answered(message)) {
                     self.list_answer(index);
                 }
-                if let Some(index) = self.find(channel) {
-                    self.cool_down(index);
-                }
+                self.cool_down(index);
             }
             SentFrame::MaxChannel { channel } => {
                 if let Some(index) = self.find(channel) {

@@ -16,7 +16,7 @@ mod push;
 pub use push::NoRoom;
 
 use super::finished::Finished;
-use super::outgoing::{Block, ColdOutgoing, Fin, OutgoingChannel, Status};
+use super::outgoing::{Block, ColdOutgoing, OutgoingChannel, Status};
 use super::segment::Filling;
 use super::send_queue::SendBufferCaches;
 use super::{ByClass, Completion, Held, Queued, WantedRoom, to_usize};
@@ -67,15 +67,6 @@ pub struct Put<'a> {
     pub reference: Option<(&'a Bytes, Range<usize>)>,
 }
 
-/// A channel that was opened.
-#[derive(Clone, Copy, Debug)]
-struct Opened {
-    index: usize,
-    class: u8,
-    /// The program finished it.
-    ended: bool,
-}
-
 /// The sending half of a session.
 #[derive(Debug)]
 pub struct Outbox {
@@ -84,7 +75,7 @@ pub struct Outbox {
     channels: Slab<OutgoingChannel>,
     by_id: BTreeMap<ChannelId, usize>,
     /// The channel used last, since most calls are about it.
-    recent: Option<(ChannelId, Opened)>,
+    recent: Option<(ChannelId, usize)>,
     /// Open channels that are idle and of which only a few numbers are kept.
     cold: BTreeMap<ChannelId, ColdOutgoing>,
     /// A position above those of all messages of cold channels. A restored channel begins here: a
@@ -512,37 +503,20 @@ impl Outbox {
 
     #[inline]
     fn find(&mut self, channel: ChannelId) -> Option<usize> {
-        self.find_opened(channel).map(|opened| opened.index)
-    }
-
-    #[inline]
-    fn find_opened(&mut self, channel: ChannelId) -> Option<Opened> {
-        if let Some((id, opened)) = self.recent
-            && id == channel
-        {
-            return Some(opened);
+        match self.recent {
+            Some((id, index)) if id == channel => Some(index),
+            _ => self.look_up(channel),
         }
-        self.look_up(channel)
     }
 
     #[inline(never)]
-    fn look_up(&mut self, channel: ChannelId) -> Option<Opened> {
+    fn look_up(&mut self, channel: ChannelId) -> Option<usize> {
         let index = match self.by_id.get(&channel) {
             Some(index) => *index,
             None => self.restore(channel)?,
         };
-        Some(self.remember(channel, index))
-    }
-
-    /// Remembers the channel, since the next call is probably about it, too.
-    fn remember(&mut self, channel: ChannelId, index: usize) -> Opened {
-        let opened = Opened {
-            index,
-            class: self.scheduler.priority(index).class(),
-            ended: self.channels.get(index).is_some_and(|c| c.fin != Fin::Open),
-        };
-        self.recent = Some((channel, opened));
-        opened
+        self.recent = Some((channel, index));
+        Some(index)
     }
 
     fn get(&self, channel: ChannelId) -> Option<&OutgoingChannel> {

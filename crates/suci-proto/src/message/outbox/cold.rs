@@ -25,7 +25,7 @@ impl Outbox {
         let index = self.channels.insert(channel);
         self.by_id.insert(id, index);
         self.scheduler.set_priority(index, self.priority(id));
-        self.remember(id, index);
+        self.recent = Some((id, index));
         index
     }
 

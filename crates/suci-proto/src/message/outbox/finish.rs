@@ -36,7 +36,6 @@ impl Outbox {
     fn want_fin(&mut self, index: usize) {
         if let Some(channel) = self.channels.get_mut(index) {
             channel.fin = Fin::Wanted;
-            self.recent = None;
             self.list_fin(index);
         }
     }

@@ -25,7 +25,6 @@ impl Outbox {
                 self.scheduler.set_priority(index, priority);
             }
         }
-        self.recent = None;
         true
     }
 

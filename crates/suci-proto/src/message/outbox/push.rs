@@ -1,6 +1,6 @@
 //! Queueing messages, and reporting to the program that a class of channels has room again.
 
-use super::{Opened, Outbox};
+use super::Outbox;
 use crate::message::outgoing::{Fin, OutgoingChannel};
 use crate::message::send_queue::SendBufferCaches;
 use crate::message::{ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room, len64};
@@ -103,9 +103,9 @@ impl Outbox {
     /// Returns the slot for a message of `size` on the channel, or why it is not accepted.
     #[inline(always)]
     fn make_room(&mut self, channel: ChannelId, size: Held) -> Result<QueueSlot, NoRoom> {
-        let opened = self.find_opened(channel);
+        let opened = self.find(channel);
         let class = match opened {
-            Some(opened) => opened.class,
+            Some(index) => self.scheduler.priority(index).class(),
             None => self.priority(channel).class(),
         };
         let held = self.queued.get(class);
@@ -114,10 +114,12 @@ impl Outbox {
             return Err(NoRoom::Full);
         }
         let index = match opened {
-            Some(Opened { ended: true, .. }) => return Err(NoRoom::Finished(channel.ranked_as())),
-            Some(opened) => opened.index,
+            Some(index) => index,
             None => self.open_one_more(channel)?,
         };
+        if (self.channels.get(index)).is_some_and(|channel| channel.fin != Fin::Open) {
+            return Err(NoRoom::Finished(channel.ranked_as()));
+        }
         let held = held.plus(size);
         Ok(QueueSlot { index, class, held })
     }
