@@ -268,7 +268,7 @@ fn contexts_wait_and_fail_apart_from_each_other() {
 #[test]
 fn f04_answers_to_a_node_that_takes_none_are_bounded() {
     const LENGTH: u64 = 1 << 20;
-    const COUNT: u64 = 40;
+    const COUNT: u64 = 60;
     let mut a = builder(0).unattended().open().unwrap();
     let mut b = builder(1).open().unwrap();
     introduce(&mut a, &mut b);
@@ -276,23 +276,30 @@ fn f04_answers_to_a_node_that_takes_none_are_bounded() {
     region.write(0, &pattern(6, LENGTH as usize)).unwrap();
     let local = a.allocate_region(LENGTH as usize, ALL()).unwrap();
     let all = Layout::contiguous(0, LENGTH).unwrap();
-    let remote = a.remote().limit(LONG);
-    remote.fetch_add(&region.handle(), 0, 0).unwrap();
-    let begun: Vec<_> = (0..COUNT)
-        .map(|_| {
-            let get = remote.begin_get(&region.handle(), all.clone(), &local, all.clone());
-            get.unwrap()
-        })
-        .collect();
+    // All requests leave together, once there is a connection.
+    let begin = |_| {
+        let remote = a.remote();
+        let get = remote.begin_get(&region.handle(), all.clone(), &local, all.clone());
+        get.unwrap()
+    };
+    let begun: Vec<_> = (0..COUNT).map(begin).collect();
     let (mut now, mut before) = (0, u64::MAX);
-    while now == 0 || now != before {
+    while b.peer(NodeId(0)).queue_len().unwrap().1 == 0 {
+        a.poll(Duration::ZERO).unwrap();
+        b.poll(Duration::from_millis(1)).unwrap();
+    }
+    for _ in 0..10 {
+        a.poll(Duration::from_millis(1)).unwrap();
+    }
+    while now < 7 << 20 || now != before {
         before = now;
         for _ in 0..20 {
             b.poll(Duration::from_millis(5)).unwrap();
         }
         now = b.peer(NodeId(0)).queue_len().unwrap().1;
     }
-    assert!((8 << 20..11 << 20).contains(&now), "{now} bytes");
+    assert!(now < 10 << 20, "{now} bytes");
+    let remote = a.remote().limit(LONG);
     for get in begun {
         remote.wait(get).unwrap();
     }
