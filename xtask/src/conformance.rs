@@ -97,11 +97,24 @@ impl Verdict {
     }
 }
 
-/// Runs the tests and prints what became of each.
+/// Runs the tests and prints the result of each.
 ///
 /// # Errors
 /// The folder has no tests, the library cannot be built, or a test failed.
 pub fn shmem(choice: Choice) -> Result<()> {
+    let [passed, failed, not] = count(choice)?;
+    if !choice.json {
+        println!("{passed} passed, {failed} failed, {not} not applicable");
+    }
+    match (passed, failed) {
+        (0, _) => Err(Failure::new("no test was run")),
+        (_, 0) => Ok(()),
+        _ => Err(Failure::new(format!("{failed} tests failed"))),
+    }
+}
+
+/// Runs the tests and prints the result of each. Returns how many passed, failed, do not apply.
+pub(crate) fn count(choice: Choice) -> Result<[usize; 3]> {
     let tests = choice.tests.join("test");
     let tests = tests.canonicalize().context(format!(
         "{}: name a clone of github.com/openshmem-org/tests-sos",
@@ -119,15 +132,7 @@ pub fn shmem(choice: Choice) -> Result<()> {
         };
         counts[at] += 1;
     }
-    let [passed, failed, not] = counts;
-    if !choice.json {
-        println!("{passed} passed, {failed} failed, {not} not applicable");
-    }
-    match (passed, failed) {
-        (0, _) => Err(Failure::new("no test was run")),
-        (_, 0) => Ok(()),
-        _ => Err(Failure::new(format!("{failed} tests failed"))),
-    }
+    Ok(counts)
 }
 
 /// Builds the library and the commands, with checks of overflows, and installs them below the

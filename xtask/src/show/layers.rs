@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::tools::tests_of;
 use super::{Figure, Line};
-use crate::bench;
 use crate::error::{Context, Result};
+use crate::{bench, conformance};
 
 pub(super) const LINES: &[Line] = &[
     Line {
@@ -24,11 +24,50 @@ pub(super) const LINES: &[Line] = &[
         run: |_| tests_of("suci-tests", "f17_a_group_whose_member_is_killed", &[]),
     },
     Line {
+        name: "openshmem",
+        must: "each function of OpenSHMEM and examples of its specification, 1 to 5 processes, also under 3 % loss",
+        run: |_| tests_of("suci-shmem", "", &[]),
+    },
+    Line {
+        name: "conformance",
+        must: "the public unit tests of OpenSHMEM with 2 and 4 processes: all that apply pass, without and with 3 % loss",
+        run: |_| conformance(),
+    },
+    Line {
         name: "applications",
         must: "the applications of DSE: results of 1, 2 and 4 processes equal the sequential ones",
         run: |_| tests_of("dse", "", &[]),
     },
 ];
+
+/// The variable that names a clone of github.com/openshmem-org/tests-sos.
+const TESTS: &str = "SUCI_SHMEM_TESTS";
+
+fn conformance() -> Result<Figure> {
+    let tests = std::env::var_os(TESTS);
+    let tests = tests.context(format!(
+        "{TESTS} names no clone of openshmem-org/tests-sos: set it"
+    ))?;
+    let count = |faults| {
+        conformance::count(conformance::Choice {
+            tests: tests.as_ref(),
+            only: None,
+            faults,
+            json: false,
+        })
+    };
+    let (plain, lossy) = (count(None)?, count(Some("loss=0.03"))?);
+    let holds = [plain, lossy]
+        .iter()
+        .all(|[passed, failed, _]| *passed > 0 && *failed == 0);
+    let said = |[passed, failed, not]: [usize; 3]| {
+        format!("{passed} passed, {failed} failed, {not} not applicable")
+    };
+    Ok(Figure::new(
+        holds,
+        format!("{}; under loss {}", said(plain), said(lossy)),
+    ))
+}
 
 /// The bench's rows of these operations. Its figures are of processes of this machine.
 fn beside_mpich(only: &str) -> Result<Figure> {
