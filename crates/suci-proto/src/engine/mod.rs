@@ -346,6 +346,7 @@ impl Engine {
 
     /// Takes a datagram, and the first datagrams of `rest` as far as [`Peer::receive`] handles them
     /// together with it. Returns the others.
+    #[inline(always)]
     fn take_first<'a>(
         &mut self,
         now: Instant,

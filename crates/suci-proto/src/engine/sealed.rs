@@ -80,6 +80,7 @@ fn arrived<'a>(now: Instant, arrival: &'a Arrival, header: &'a Header) -> Arrive
 
 impl Engine {
     /// As [`handle_train`](Self::handle_train), in sealed mode.
+    #[inline(never)]
     pub(super) fn take_sealed_train(
         &mut self,
         now: Instant,

@@ -588,6 +588,7 @@ impl Connection {
 
     /// Chooses the key of the next train, and stops sending if none may be used: the connection is
     /// then replaced.
+    #[inline]
     fn prepare_keys(&mut self, now: Instant, config: &Config) {
         let (Some(sealing), Some(number)) = (&mut self.sealing, self.numbers.peek()) else {
             return;
@@ -599,16 +600,22 @@ impl Connection {
         }
     }
 
+    #[inline(always)]
     fn write_header(&self, number: PacketNumber, train: &mut Train, shared: &Shared) {
         if let Some(sealing) = &self.sealing {
-            let header = self.sealed_header(number, sealing);
-            return train.head().extend_from_slice(&header);
+            return self.write_sealed_header(number, sealing, train);
         }
         let scope = match shared.config.payload_checksum {
             true => CrcScope::Datagram,
             false => CrcScope::Header,
         };
         put_header(train.head(), &self.header(number, scope));
+    }
+
+    #[inline(never)]
+    fn write_sealed_header(&self, number: PacketNumber, sealing: &Sealing, train: &mut Train) {
+        let header = self.sealed_header(number, sealing);
+        train.head().extend_from_slice(&header);
     }
 
     fn sealed_header(&self, number: PacketNumber, sealing: &Sealing) -> [u8; HEADER] {
