@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -77,6 +78,51 @@ static void errors(void)
     info.size = sizeof info;
     must(suci_last_error_info(&info));
     check(info.result == SUCI_E_SIZE);
+}
+
+static suci_node open_sealed(int64_t id, const char *file)
+{
+    suci_node_options options;
+    suci_node node;
+    suci_node_options_init(&options);
+    options.id = id;
+    options.listen = "127.0.0.1:0";
+    options.key_file = file;
+    must(suci_node_open(&options, &node));
+    return node;
+}
+
+/* A key file is read, and refused if others can read it. Two nodes that have it talk. */
+static void keys(void)
+{
+    static const char key[] = "suci-key-1 000102030405060708090a0b0c0d0e0f"
+                              "101112131415161718191a1b1c1d1e1f 1dcab2e9\n";
+    char path[] = "/tmp/suci-key-XXXXXX";
+    suci_node_options options;
+    suci_message message;
+    suci_node a, b;
+    int file = mkstemp(path);
+    check(file >= 0 && write(file, key, sizeof key - 1) == (ssize_t)sizeof key - 1);
+    check(fchmod(file, 0644) == 0);
+    suci_node_options_init(&options);
+    check(options.key_file == NULL);
+    options.id = 1;
+    options.key_file = path;
+    check(suci_node_open(&options, &a) == SUCI_E_KEY);
+    check(strstr(suci_last_error_message(), "chmod 600 /tmp/suci-key-") != NULL);
+    check(fchmod(file, 0600) == 0);
+    a = open_sealed(1, path);
+    b = open_sealed(2, path);
+    introduce(a, 2, b);
+    introduce(b, 1, a);
+    must(suci_send(a, 2, "sealed", 6, SUCI_SECONDS(20)));
+    must(suci_recv(b, &message, SUCI_SECONDS(20)));
+    check(message.length == 6 && memcmp(message.payload, "sealed", 6) == 0);
+    suci_message_release(&message);
+    suci_node_free(a);
+    suci_node_free(b);
+    check(unlink(path) == 0 && close(file) == 0);
+    check(SUCI_ERRNO(suci_node_open(&options, &a)) == ENOENT);
 }
 
 /* ---- waits */
@@ -535,6 +581,7 @@ int main(void)
 {
     uint32_t number;
     errors();
+    keys();
     books();
     run(0);
     run(1);
