@@ -2,9 +2,10 @@
 //! (`suci`) carries the messages.
 //!
 //! A [`Collective`] is one member's part of an operation in which all members of a group take part.
-//! An [`Agreement`] is one member's part of finding out together who of them is left.
-//! [`remote`] has one-sided operations, with which a node reads and changes memory of another. An
-//! [`ActiveHeader`] is the part of an active message that names its handler.
+//! An [`Agreement`] is one member's part of finding out together who of them is left. [`group`]
+//! runs both over an engine. [`remote`] has one-sided operations, with which a node reads and
+//! changes memory of another. An [`ActiveHeader`] is the part of an active message that names its
+//! handler.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ mod agreement;
 mod collective;
 mod element;
 pub mod membership;
+pub mod group;
 pub mod remote;
 
 pub use active::{ActiveHeader, MAX_WORDS};

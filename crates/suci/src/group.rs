@@ -5,42 +5,35 @@ mod error;
 mod host;
 mod pending;
 mod recovery;
-mod state;
-mod turn;
 
 use crate::error::Error;
-use state::Purpose;
+use crate::shared::Sleepers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use suci_layers::group::{Failure, Purpose, SHRUNK};
 use suci_layers::{Collective, LONGEST_MESSAGE, elements_of};
 use suci_proto::MemberState;
 use suci_proto::limits::MAX_GROUP_MESSAGE;
 use suci_proto::types::{NodeId, SessionNumber};
 
-pub use error::{GroupError, MemberFailure};
+pub use error::GroupError;
 pub use host::GroupNode;
 pub use pending::Pending;
 pub use recovery::Agreed;
+pub use suci_layers::group::MemberFailure;
 pub use suci_layers::{
     BitAnd, BitOr, BitXor, Custom, Element, Kind as Operation, Max, Min, Operation as Combination,
     Product, Sum,
 };
 
-pub(crate) use host::GroupHost;
-pub(crate) use state::{Carrier, GroupState};
-pub(crate) use turn::ServedGroups;
+pub(crate) use host::{GroupHost, GroupState, ServedGroups, has_room};
+pub(crate) use suci_layers::group::Carrier;
 
 const _: () = assert!(
     LONGEST_MESSAGE <= MAX_GROUP_MESSAGE,
     "the engine refuses longer ones"
 );
-
-/// Numbers of groups are below this: each has four channels of 2^24.
-const NUMBERS: u32 = 1 << 22;
-
-/// The numbers that programs choose are below this. Those above are for groups that shrank.
-const SHRUNK: u32 = NUMBERS / 2;
 
 /// Some nodes, in an order that all of them know, and the operations in which they take part.
 ///
@@ -123,7 +116,8 @@ impl Group {
         };
         let sessions = members.iter().zip(states).map(session);
         let sessions = sessions.collect::<Result<_, _>>()?;
-        let state = GroupState::new(number, members.to_vec(), sessions, (rank, own));
+        let (members, host) = (members.to_vec(), Sleepers::new());
+        let state = GroupState::new(number, members, sessions, (rank, own), host);
         Ok(Self {
             state: Arc::new(state),
             limit: Duration::MAX,
@@ -133,13 +127,13 @@ impl Group {
     /// This member's rank, from 0.
     #[must_use]
     pub fn rank(&self) -> usize {
-        self.state.place.rank
+        self.state.place().rank
     }
 
     /// The number of members.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.state.place.size
+        self.state.place().size
     }
 
     /// The members, in the order of their ranks.
@@ -363,6 +357,15 @@ impl Group {
     ) -> Result<(), GroupError> {
         elements_of(&self.run(node, work)?, data);
         Ok(())
+    }
+
+    /// Returns the error of a call that makes no sense.
+    fn refuse<T>(&self, problem: String) -> Result<T, GroupError> {
+        Err(self.error(Failure::Argument(problem)))
+    }
+
+    fn error(&self, failure: Failure<GroupError>) -> GroupError {
+        GroupError::of(self.state.number(), failure)
     }
 
     fn run(&self, node: &mut impl GroupNode, work: Collective) -> Result<Vec<u8>, GroupError> {

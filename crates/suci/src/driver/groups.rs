@@ -1,8 +1,10 @@
 //! The groups whose members one driver serves alone.
 
 use super::Driver;
-use crate::error::Error;
-use crate::group::Carrier;
+use crate::clock::Clock;
+use crate::group::{Carrier, GroupError, has_room};
+use crate::shared::Sleepers;
+use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Engine, Outgoing};
 
@@ -17,16 +19,20 @@ impl Driver {
     }
 }
 
-impl Carrier for Driver {
+impl Carrier<Sleepers> for Driver {
     fn engine(&mut self) -> &mut Engine {
         &mut self.engine
+    }
+
+    fn now(&self) -> Instant {
+        Clock.now()
     }
 
     fn serves(&self, _: NodeId) -> bool {
         true
     }
 
-    fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error> {
-        Self::offer(self, to, message).map(drop)
+    fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<bool, GroupError> {
+        has_room(Self::offer(self, to, message).map(drop))
     }
 }

@@ -4,9 +4,9 @@
 use super::error::GroupError;
 use super::host::GroupNode;
 use super::pending::Pending;
-use super::state::{Finished, GroupWork};
 use super::{Combination, Element, Group};
 use std::sync::Arc;
+use suci_layers::group::{Finished, GroupWork};
 use suci_layers::{Collective, Combine, Place, bytes_of, elements_of};
 
 /// Begins operations. Each call does what the blocking form of its name does, sends what it can,
@@ -232,7 +232,7 @@ impl Group {
         let size = self.size();
         if !data.len().is_multiple_of(size) {
             let length = data.len();
-            return self.state.refuse(format!(
+            return self.refuse(format!(
                 "{length} elements do not part evenly among {size} members: name the lengths (all_to_allv)"
             ));
         }
@@ -256,7 +256,7 @@ impl Group {
         self.check_length::<T>(data, Some(&sent.iter().sum()))?;
         let own = self.rank();
         if sent.get(own) != received.get(own) {
-            return self.state.refuse(
+            return self.refuse(
                 "this member sends itself another length than it receives: name one".to_owned(),
             );
         }
@@ -268,7 +268,7 @@ impl Group {
     // ---- what both forms of a call have in common
 
     fn place(&self) -> Place {
-        self.state.place
+        self.state.place()
     }
 
     pub(super) fn broadcast_of<T: Element>(
@@ -345,7 +345,8 @@ impl Group {
         node: &mut impl GroupNode,
         work: GroupWork,
     ) -> Result<Pending<Finished>, GroupError> {
-        self.state.begin(node.node_id(), work)?;
+        let begun = self.state.begin(node.node_id(), work);
+        begun.map_err(|failure| self.error(failure))?;
         let pending = Pending::new(Arc::clone(&self.state), self.limit);
         if let Err(error) = node.serve_group(&self.state) {
             self.state.give_up(error.into());
@@ -359,7 +360,7 @@ impl Group {
         let size = self.size();
         match root < size {
             true => Ok(()),
-            false => self.state.refuse(format!(
+            false => self.refuse(format!(
                 "root {root} is no rank of {size} members: name one from 0 to {}",
                 size - 1
             )),
@@ -370,9 +371,7 @@ impl Group {
     fn bytes_each<T: Element>(&self, lengths: &[usize]) -> Result<Vec<usize>, GroupError> {
         let (given, size) = (lengths.len(), self.size());
         if given != size {
-            return self
-                .state
-                .refuse(format!("{given} lengths for {size} members: name one each"));
+            return self.refuse(format!("{given} lengths for {size} members: name one each"));
         }
         let bytes = lengths.iter().map(|length| length.checked_mul(T::SIZE));
         let bytes: Option<Vec<_>> = bytes.collect();
@@ -383,9 +382,7 @@ impl Group {
         };
         match bytes.filter(total) {
             Some(bytes) => Ok(bytes),
-            None => self
-                .state
-                .refuse("the lengths are more than memory can hold: name less".to_owned()),
+            None => self.refuse("the lengths are more than memory can hold: name less".to_owned()),
         }
     }
 
@@ -397,7 +394,7 @@ impl Group {
         let (length, wanted) = (data.len(), bytes.map_or(0, |bytes| bytes / T::SIZE));
         match length == wanted {
             true => Ok(()),
-            false => self.state.refuse(format!(
+            false => self.refuse(format!(
                 "the data have {length} elements and the lengths say {wanted}: make them equal"
             )),
         }

@@ -1,11 +1,10 @@
 //! Why operations of groups fail.
 
-use super::Operation;
+use super::{MemberFailure, Operation};
 use crate::error::Error;
 use std::time::Duration;
-use suci_layers::Arguments;
+use suci_layers::group::Failure;
 use suci_proto::types::NodeId;
-use suci_proto::{EndReason, LostCause};
 
 /// Why a collective operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -64,82 +63,23 @@ pub enum GroupError {
     },
 }
 
-/// The failure of a member of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MemberFailure {
-    /// It does not answer, or its process died.
-    #[error("it is lost ({0:?}); shrink the group to go on without it")]
-    Lost(LostCause),
-    /// The session with it ended before it had sent everything.
-    #[error("its session ended ({0:?}); shrink the group to go on without it")]
-    Ended(EndReason),
-    /// It began another operation, so that the calls of the members differ.
-    #[error(
-        "it is at another operation, {} (number {number} of the group); all members must call the same ones in the same order",
-        .operation.map_or("an unknown one".to_owned(), |operation| operation.to_string())
-    )]
-    Other {
-        /// The number of its operation, from 1.
-        number: u64,
-        /// Its operation, if this library knows it.
-        operation: Option<Operation>,
-    },
-    /// This node suspended the session with it.
-    #[error("this node suspended the session with it; resume it, and make a new group")]
-    Suspended,
-    /// Its buffer has another length.
-    #[error(
-        "its buffer has {came} bytes instead of {awaited}; all members must name the same lengths"
-    )]
-    Length {
-        /// Bytes of its message or buffer.
-        came: u64,
-        /// Bytes that this member's arguments demand.
-        awaited: u64,
-    },
-    /// It named another root.
-    #[error(
-        "it named member {came} as the root instead of {awaited}; all members must name the same"
-    )]
-    Root {
-        /// The rank that it named.
-        came: u32,
-        /// The rank that this member named.
-        awaited: u32,
-    },
-    /// Its buffer holds other elements, its part has another length, or it combines differently.
-    #[error(
-        "it named other elements, lengths or another combination; all members must name the same"
-    )]
-    Arguments,
-    /// Another member noticed that it failed, or that its calls differ.
-    #[error("as node {0} reports; its error says why")]
-    Reported(NodeId),
-    /// Its own call failed, for example because its time was over.
-    #[error("it gave up; its own error says why")]
-    GaveUp,
-}
-
-impl MemberFailure {
-    /// Returns the difference of a member's arguments, in its operation of this number.
-    pub(super) fn of_arguments(number: u64, came: Arguments, awaited: Arguments) -> Option<Self> {
-        if came == awaited {
-            return None;
+impl GroupError {
+    /// Returns the error of an operation of the group of this number.
+    pub(super) fn of(group: u32, failure: Failure<Self>) -> Self {
+        match failure {
+            Failure::Argument(problem) => Self::Argument { group, problem },
+            Failure::Excluded => Self::Excluded { group },
+            Failure::Member {
+                node,
+                operation,
+                failure,
+            } => Self::Member {
+                group,
+                node,
+                operation,
+                failure,
+            },
+            Failure::Here(error) => error,
         }
-        Some(if came.kind != awaited.kind {
-            Self::Other {
-                number,
-                operation: Some(came.kind),
-            }
-        } else if came.root != awaited.root {
-            let (came, awaited) = (came.root, awaited.root);
-            Self::Root { came, awaited }
-        } else if came.length != awaited.length {
-            let (came, awaited) = (came.length, awaited.length);
-            Self::Length { came, awaited }
-        } else {
-            Self::Arguments
-        })
     }
 }

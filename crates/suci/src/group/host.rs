@@ -1,12 +1,42 @@
 //! The verbs for groups that both kinds of node have.
 
-use super::state::GroupState;
+use super::GroupError;
 use crate::clock::Deadline;
 use crate::error::Error;
+use crate::shared::Sleepers;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use suci_proto::MemberState;
+use suci_layers::group::{self, Host};
 use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{MemberState, Side};
+
+/// A group's state, with the threads that wait for its result.
+pub(crate) type GroupState = group::GroupState<Sleepers>;
+
+/// The groups that a driver serves at present.
+pub(crate) type ServedGroups = group::ServedGroups<Sleepers>;
+
+impl Host for Sleepers {
+    type Error = GroupError;
+
+    fn settled(&self) {
+        self.wake();
+    }
+}
+
+/// Returns false if a message of a group must wait for room, or until its receiver resumes.
+pub(crate) fn has_room(offered: Result<(), Error>) -> Result<bool, GroupError> {
+    match offered {
+        Ok(()) => Ok(true),
+        Err(
+            Error::WouldBlock { .. }
+            | Error::Suspended {
+                by: Side::There, ..
+            },
+        ) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// A node that can be a member of groups: a [`Node`](crate::Node) or a
 /// [`SharedNode`](crate::SharedNode).

@@ -1,12 +1,12 @@
 //! Operations under way.
 
 use super::error::GroupError;
-use super::host::GroupNode;
-use super::state::{Finished, GroupState};
+use super::host::{GroupNode, GroupState};
 use crate::clock::Deadline;
 use crate::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
+use suci_layers::group::Finished;
 
 /// A member that keeps this one waiting for longer is watched: it counts as lost if it is silent.
 /// Most waits are shorter, and cost nothing.
@@ -40,7 +40,7 @@ impl Drop for Claim {
 impl<R> std::fmt::Debug for Pending<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pending")
-            .field("group", &self.claim.0.number)
+            .field("group", &self.claim.0.number())
             .finish_non_exhaustive()
     }
 }
@@ -104,8 +104,12 @@ impl<R: 'static> Pending<R> {
         }
         let group = &self.claim.0;
         match group.take_result() {
-            Some(result) => result.map(self.finish),
-            None => group.refuse("the operation has no result any more".to_owned()),
+            Some(Ok(result)) => Ok((self.finish)(result)),
+            Some(Err(failure)) => Err(GroupError::of(group.number(), failure)),
+            None => Err(GroupError::Argument {
+                group: group.number(),
+                problem: "the operation has no result any more".to_owned(),
+            }),
         }
     }
 
@@ -129,7 +133,7 @@ impl<R: 'static> Pending<R> {
     fn result<T>(&self, result: Result<T, Error>) -> Result<T, GroupError> {
         result.map_err(|error| match error {
             Error::Woken => GroupError::Woken {
-                group: self.claim.0.number,
+                group: self.claim.0.number(),
             },
             error => error.into(),
         })
@@ -137,7 +141,7 @@ impl<R: 'static> Pending<R> {
 
     fn timed_out(&self) -> GroupError {
         GroupError::TimedOut {
-            group: self.claim.0.number,
+            group: self.claim.0.number(),
             limit: self.limit,
         }
     }

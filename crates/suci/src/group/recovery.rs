@@ -1,13 +1,13 @@
 //! Agreement after a failure, and the group of the members that are left.
 
+use super::Group;
 use super::error::GroupError;
 use super::host::GroupNode;
 use super::pending::Pending;
-use super::state::{Finished, GroupState, GroupWork};
-use super::{Group, NUMBERS, SHRUNK};
+use crate::shared::Sleepers;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use suci_layers::Knowledge;
+use suci_layers::group::{Finished, GroupWork, ShrinkStep, Shrinking};
 use suci_proto::types::NodeId;
 
 /// The result of an agreement of the members that are left.
@@ -66,21 +66,25 @@ impl Group {
     /// # Errors
     /// As [`agree`](Self::agree).
     pub fn shrink(&mut self, node: &mut impl GroupNode) -> Result<Self, GroupError> {
+        let mut shrinking = Shrinking::default();
+        let mut step = shrinking.begin(node.last_shrunk());
         loop {
-            let next = node.last_shrunk().load(Ordering::Relaxed).max(SHRUNK) + 1;
-            let number = self.exchange(node, 0, next)?.wait(node)?.number;
-            if number >= NUMBERS {
-                return self
-                    .state
-                    .refuse("its node has shrunk too many groups".to_owned());
-            }
-            // Another thread of some member may have taken the number since.
-            let is_free = node.last_shrunk().fetch_max(number, Ordering::Relaxed) < number;
-            let known = self.exchange(node, is_free.into(), number)?.wait(node)?;
-            if known.value == 1 {
-                self.state.end();
-                node.serve_group(&self.state)?;
-                return Ok(self.without(&known, number));
+            match step {
+                ShrinkStep::Agree(value, number) => {
+                    let known = self.exchange(node, value, number)?.wait(node)?;
+                    step = shrinking.next(known, node.last_shrunk());
+                }
+                ShrinkStep::Done(known, number) => {
+                    let left = self.state.without(&known, number, Sleepers::new());
+                    node.serve_group(&self.state)?;
+                    return Ok(Self {
+                        state: Arc::new(left),
+                        limit: self.limit,
+                    });
+                }
+                ShrinkStep::NoNumber => {
+                    return self.refuse("its node has shrunk too many groups".to_owned());
+                }
             }
         }
     }
@@ -92,26 +96,13 @@ impl Group {
         value: u64,
         number: u32,
     ) -> Result<Pending<Knowledge>, GroupError> {
-        let work = self.state.agreement(value, number)?;
+        let work = self.state.agreement(value, number);
+        let work = work.map_err(|failure| self.error(failure))?;
         let pending = self.start(node, GroupWork::Agreement(work))?;
         Ok(pending.map(|finished| match finished {
             Finished::Agreed(known) => known,
             Finished::Data(_) => Knowledge::default(),
         }))
-    }
-
-    fn without(&self, known: &Knowledge, number: u32) -> Self {
-        let state = &self.state;
-        let left = |rank: &usize| !known.failed.contains(rank);
-        let ranks: Vec<_> = (0..self.size()).filter(left).collect();
-        let pick = |rank: &usize| Some((*state.members.get(*rank)?, *state.sessions.get(*rank)?));
-        let (members, sessions) = ranks.iter().filter_map(pick).unzip();
-        let rank = ranks.iter().position(|rank| *rank == self.rank());
-        let own = (rank.unwrap_or_default(), state.own);
-        Self {
-            state: Arc::new(GroupState::new(number, members, sessions, own)),
-            limit: self.limit,
-        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! The thread's part in the operations of groups.
 
 use super::{Worker, open_account};
+use crate::clock::Clock;
 use crate::error::Error;
-use crate::group::Carrier;
+use crate::group::{Carrier, GroupError, has_room};
+use crate::shared::Sleepers;
 use crate::shared::shard::owner;
 use suci_proto::message::Held;
+use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Engine, Outgoing};
 
@@ -22,17 +25,27 @@ impl Worker {
     }
 }
 
-impl Carrier for Worker {
+impl Carrier<Sleepers> for Worker {
     fn engine(&mut self) -> &mut Engine {
         &mut self.driver.engine
+    }
+
+    fn now(&self) -> Instant {
+        Clock.now()
     }
 
     fn serves(&self, node: NodeId) -> bool {
         owner(node, self.guard.inner.shards.len()) == self.guard.index
     }
 
+    fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<bool, GroupError> {
+        has_room(self.offer_of_group(to, message))
+    }
+}
+
+impl Worker {
     /// The message counts in the peer's gate, as those of the program do.
-    fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error> {
+    fn offer_of_group(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error> {
         let gate = self.guard.shard().gate(to);
         let gate = gate.filter(|gate| !gate.is_removed());
         let gate = gate.ok_or(Error::UnknownPeer(to))?;

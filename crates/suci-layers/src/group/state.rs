@@ -1,68 +1,90 @@
 //! The state of a group: its members, and the operation under way.
 //!
 //! The drivers that serve its members carry the operation on, each for its own members, whenever
-//! something arrived for them: that of a [`Node`](crate::Node) for all, those of a
-//! [`SharedNode`](crate::SharedNode) for their shards.
+//! something arrived for them.
 
-use super::Operation;
-use super::error::{GroupError, MemberFailure};
+use super::failure::{Failure, MemberFailure};
 use super::turn::{Progress, Turn};
-use crate::error::Error;
-use crate::shared::Sleepers;
+use crate::agreement::{Agreement, Knowledge, Verdict};
+use crate::collective::{Arguments, Collective, Kind, Place};
 use bytes::Bytes;
+use core::fmt::Debug;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use suci_layers::{Agreement, Arguments, Collective, Knowledge, Place, Verdict};
+use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId, SessionNumber};
 use suci_proto::{Engine, Outgoing};
 
+/// The part of a group's state that belongs to the library that drives it.
+pub trait Host: Debug {
+    /// Its errors.
+    type Error: Debug;
+
+    /// The group's operation has a result.
+    fn settled(&self);
+}
+
 /// A driver, as groups use it.
-pub(crate) trait Carrier {
+pub trait Carrier<H: Host> {
     /// Returns its engine.
     fn engine(&mut self) -> &mut Engine;
 
-    /// Whether messages to and from the node pass through it.
+    /// Returns the time.
+    fn now(&self) -> Instant;
+
+    /// Returns whether messages to and from the node pass through it.
     fn serves(&self, node: NodeId) -> bool;
 
-    /// Offers a message to the queue of a member that it serves.
-    fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error>;
+    /// Offers a message to the queue of a member that it serves. Returns false if the queue is
+    /// full, or the member suspended the session.
+    ///
+    /// # Errors
+    /// The message can never be sent.
+    fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<bool, H::Error>;
 }
 
 /// The purpose of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     /// Data of collective operations.
     Data,
     /// Reports of failures, and of the operations in which members wait.
     Failures,
+    /// Messages of agreements.
     Agreements,
 }
 
 impl Purpose {
     pub(super) const ALL: [Self; 3] = [Self::Data, Self::Failures, Self::Agreements];
 
-    pub(super) const fn channel(self, group: u32) -> ChannelId {
+    /// Returns the channel of a group for this purpose.
+    #[must_use]
+    pub const fn channel(self, group: u32) -> ChannelId {
         ChannelId::of_group(group * 4 + self as u32)
     }
 }
 
 /// One member's part of what the group does.
 #[derive(Debug)]
-pub(super) enum GroupWork {
+pub enum GroupWork {
+    /// A collective operation.
     Collective(Collective),
+    /// An agreement.
     Agreement(Agreement),
 }
 
 /// The result of an operation.
 #[derive(Debug)]
-pub(super) enum Finished {
+pub enum Finished {
+    /// The data of this member after a collective operation.
     Data(Vec<u8>),
+    /// The knowledge on which the members that are left agree.
     Agreed(Knowledge),
 }
 
 /// An operation that was begun.
 #[derive(Debug)]
-pub(super) struct Underway {
+pub(super) struct Underway<E> {
     pub(super) work: GroupWork,
     /// Its number in the group, from 1: collective operations and agreements count apart.
     pub(super) number: u64,
@@ -75,13 +97,13 @@ pub(super) struct Underway {
     pub(super) unasked: BTreeSet<usize>,
     /// It is over, and its result until the program takes it.
     pub(super) is_over: bool,
-    pub(super) result: Option<Result<Finished, GroupError>>,
+    pub(super) result: Option<Result<Finished, Failure<E>>>,
     /// The program does not wait for the result any more.
     pub(super) is_released: bool,
 }
 
-impl Underway {
-    pub(super) fn end(&mut self, result: Result<Finished, GroupError>) {
+impl<E> Underway<E> {
+    pub(super) fn end(&mut self, result: Result<Finished, Failure<E>>) {
         self.is_over = true;
         self.result = Some(result);
     }
@@ -95,12 +117,12 @@ impl Underway {
 }
 
 /// The part that changes.
-#[derive(Debug, Default)]
-pub(super) struct Changing {
+#[derive(Debug)]
+pub(super) struct Changing<E> {
     /// Collective operations that were begun, and agreements.
     pub(super) begun: u64,
     agreements: u64,
-    pub(super) current: Option<Underway>,
+    pub(super) current: Option<Underway<E>>,
     /// The arguments of the operation before the current one.
     pub(super) last: Option<(u64, Arguments)>,
     /// The operations in which others wait, as they said.
@@ -108,7 +130,7 @@ pub(super) struct Changing {
     /// The earliest failure that others reported: in the operation of this number, of a member.
     pub(super) reported: Option<(u64, NodeId, MemberFailure)>,
     /// The member that failed, in which operation, and why.
-    pub(super) failed: Option<(NodeId, Operation, MemberFailure)>,
+    pub(super) failed: Option<(NodeId, Kind, MemberFailure)>,
     /// Members that are to hear of the failure.
     pub(super) untold: BTreeSet<usize>,
     /// Members that all agreed to count as failed.
@@ -118,7 +140,25 @@ pub(super) struct Changing {
     has_shrunk: bool,
 }
 
-impl Changing {
+impl<E> Default for Changing<E> {
+    fn default() -> Self {
+        Self {
+            begun: 0,
+            agreements: 0,
+            current: None,
+            last: None,
+            said: BTreeMap::new(),
+            reported: None,
+            failed: None,
+            untold: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            is_excluded: false,
+            has_shrunk: false,
+        }
+    }
+}
+
+impl<E> Changing<E> {
     pub(super) fn is_running(&self) -> bool {
         let current = self.current.as_ref();
         current.is_some_and(|current| !current.is_over)
@@ -146,24 +186,28 @@ impl Changing {
 
 /// A group, as its handle, its operation and the drivers share it.
 #[derive(Debug)]
-pub struct GroupState {
+pub struct GroupState<H: Host> {
     pub(super) number: u32,
     pub(super) members: Vec<NodeId>,
     /// The session with each member, or the one that will be the first.
     pub(super) sessions: Vec<SessionNumber>,
     pub(super) place: Place,
     pub(super) own: NodeId,
-    changing: Mutex<Changing>,
-    /// Threads that wait for the result.
-    pub(crate) settled: Sleepers,
+    changing: Mutex<Changing<H::Error>>,
+    /// The library's part.
+    pub host: H,
 }
 
-impl GroupState {
-    pub(super) fn new(
+impl<H: Host> GroupState<H> {
+    /// Returns the group `number` of `members`, with the present or first session of each, of which
+    /// the one of this rank is this node.
+    #[must_use]
+    pub fn new(
         number: u32,
         members: Vec<NodeId>,
         sessions: Vec<SessionNumber>,
         (rank, own): (usize, NodeId),
+        host: H,
     ) -> Self {
         let size = members.len();
         Self {
@@ -173,17 +217,30 @@ impl GroupState {
             place: Place { rank, size },
             own,
             changing: Mutex::default(),
-            settled: Sleepers::new(),
+            host,
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Changing> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Changing<H::Error>> {
         // A function of the program may have panicked. No operation ends well after that.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The members' node IDs.
-    pub(crate) fn members(&self) -> &[NodeId] {
+    /// Returns the group's number.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns this member's rank and the number of members.
+    #[must_use]
+    pub const fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Returns the members' node IDs, in the order of their ranks.
+    #[must_use]
+    pub fn members(&self) -> &[NodeId] {
         &self.members
     }
 
@@ -195,30 +252,24 @@ impl GroupState {
         purpose.channel(self.number)
     }
 
-    pub(super) fn refuse<T>(&self, problem: String) -> Result<T, GroupError> {
-        Err(GroupError::Argument {
-            group: self.number,
-            problem,
-        })
-    }
-
     /// Begins an operation of the node `node`.
     ///
     /// # Errors
     /// An earlier operation failed, or is under way still.
-    pub(super) fn begin(&self, node: NodeId, work: GroupWork) -> Result<(), GroupError> {
+    pub fn begin(&self, node: NodeId, work: GroupWork) -> Result<(), Failure<H::Error>> {
+        let refuse = |problem: &str| Err(Failure::Argument(problem.to_owned()));
         if self.own != node {
-            return self.refuse(format!(
+            return refuse(&format!(
                 "node {node} did not make it: use it with the node that it was made for"
             ));
         }
         let mut state = self.lock();
         if state.has_shrunk {
-            return self.refuse("it has shrunk: use the group that it became".to_owned());
+            return refuse("it has shrunk: use the group that it became");
         }
-        let is_busy = |current: &Underway| !(current.is_released && current.is_over);
+        let is_busy = |current: &Underway<_>| !(current.is_released && current.is_over);
         if state.current.as_ref().is_some_and(is_busy) {
-            return self.refuse("an operation is under way: wait for it first".to_owned());
+            return refuse("an operation is under way: wait for it first");
         }
         let (number, header) = match &work {
             GroupWork::Collective(work) => {
@@ -232,7 +283,7 @@ impl GroupState {
             }
         };
         if let (GroupWork::Collective(_), Some(failed)) = (&work, state.failed) {
-            return Err(self.error(failed));
+            return Err(error(failed));
         }
         state.current = Some(Underway {
             work,
@@ -249,11 +300,13 @@ impl GroupState {
     }
 
     /// Returns this member's part of an agreement, to which it contributes a value and a number.
-    pub(super) fn agreement(&self, value: u64, number: u32) -> Result<Agreement, GroupError> {
+    ///
+    /// # Errors
+    /// The member is excluded.
+    pub fn agreement(&self, value: u64, number: u32) -> Result<Agreement, Failure<H::Error>> {
         let state = self.lock();
         if state.is_excluded {
-            let group = self.number;
-            return Err(GroupError::Excluded { group });
+            return Err(Failure::Excluded);
         }
         let failed = state.gone.clone();
         let known = Knowledge {
@@ -265,21 +318,21 @@ impl GroupState {
     }
 
     /// Carries the operation on for the members that `carrier` serves.
-    pub(crate) fn progress(&self, carrier: &mut impl Carrier) -> Progress {
+    pub(super) fn progress(&self, carrier: &mut impl Carrier<H>) -> Progress {
         let mut state = self.lock();
         let was_running = state.is_running();
         let progress = Turn::new(self, &mut state, carrier).run();
         let has_settled = was_running && !state.is_running();
         drop(state);
         if has_settled {
-            self.settled.wake();
+            self.host.settled();
         }
         progress
     }
 
     /// Members that keep the operation waiting are watched from now on, and all hear which
     /// operation it is. Returns false if that was so already.
-    pub(super) fn watch(&self) -> bool {
+    pub fn watch(&self) -> bool {
         let mut state = self.lock();
         let Some(current) = state.current.as_mut().filter(|one| !one.is_watching) else {
             return false;
@@ -292,13 +345,14 @@ impl GroupState {
         true
     }
 
-    /// Whether the operation has a result.
-    pub(crate) fn is_settled(&self) -> bool {
+    /// Returns whether the operation has a result.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
         !self.lock().is_running()
     }
 
     /// This member gives the operation up because of `error`, unless it has a result.
-    pub(super) fn give_up(&self, error: GroupError) {
+    pub fn give_up(&self, error: H::Error) {
         let mut guard = self.lock();
         let state = &mut *guard;
         let Some(current) = state.current.as_mut().filter(|c| !c.is_over) else {
@@ -306,11 +360,12 @@ impl GroupState {
         };
         match &mut current.work {
             GroupWork::Collective(_) => {
-                self.fail(state, self.own, MemberFailure::GaveUp, Some(error));
+                let own = MemberFailure::GaveUp;
+                self.fail(state, self.own, own, Some(Failure::Here(error)));
             }
             GroupWork::Agreement(work) => {
                 work.leave();
-                current.end(Err(error));
+                current.end(Err(Failure::Here(error)));
                 state.is_excluded = true;
             }
         }
@@ -319,10 +374,10 @@ impl GroupState {
     /// The operation failed because a member did. The program gets `error`, if it is another one.
     pub(super) fn fail(
         &self,
-        state: &mut Changing,
+        state: &mut Changing<H::Error>,
         node: NodeId,
         failure: MemberFailure,
-        error: Option<GroupError>,
+        given: Option<Failure<H::Error>>,
     ) {
         let Some(current) = &mut state.current else {
             return;
@@ -332,12 +387,12 @@ impl GroupState {
             state.failed = Some(failed);
             let own = self.place.rank;
             state.untold = (0..self.place.size).filter(|rank| *rank != own).collect();
-            current.end(Err(error.unwrap_or_else(|| self.error(failed))));
+            current.end(Err(given.unwrap_or_else(|| error(failed))));
         }
     }
 
     /// Takes note of the end of an operation.
-    pub(super) fn finish(&self, state: &mut Changing) {
+    pub(super) fn finish(&self, state: &mut Changing<H::Error>) {
         let Some(current) = &mut state.current else {
             return;
         };
@@ -353,8 +408,7 @@ impl GroupState {
                 }
                 _ => {
                     state.is_excluded = true;
-                    let group = self.number;
-                    Err(GroupError::Excluded { group })
+                    Err(Failure::Excluded)
                 }
             },
         };
@@ -362,32 +416,39 @@ impl GroupState {
     }
 
     /// Takes the result for the program.
-    pub(super) fn take_result(&self) -> Option<Result<Finished, GroupError>> {
+    pub fn take_result(&self) -> Option<Result<Finished, Failure<H::Error>>> {
         let mut state = self.lock();
         let current = state.current.as_mut()?;
         current.result.take()
     }
 
-    /// The members that are left go on in another group.
-    pub(super) fn end(&self) {
+    /// Returns the group of this number that the members go on with that `known` does not count as
+    /// failed. This group is over.
+    #[must_use]
+    pub fn without(&self, known: &Knowledge, number: u32, host: H) -> Self {
         self.lock().has_shrunk = true;
+        let left = |rank: &usize| !known.failed.contains(rank);
+        let ranks: Vec<_> = (0..self.place.size).filter(left).collect();
+        let pick = |rank: &usize| Some((*self.members.get(*rank)?, *self.sessions.get(*rank)?));
+        let (members, sessions) = ranks.iter().filter_map(pick).unzip();
+        let rank = ranks.iter().position(|rank| *rank == self.place.rank);
+        let own = (rank.unwrap_or_default(), self.own);
+        Self::new(number, members, sessions, own, host)
     }
 
     /// The program does not wait for the result.
-    pub(super) fn release(&self) {
+    pub fn release(&self) {
         if let Some(current) = &mut self.lock().current {
             current.is_released = true;
         }
     }
+}
 
-    /// The error of each operation after a member failed.
-    fn error(&self, failed: (NodeId, Operation, MemberFailure)) -> GroupError {
-        let (node, operation, failure) = failed;
-        GroupError::Member {
-            group: self.number,
-            node,
-            operation,
-            failure,
-        }
+/// Returns the error of each operation after a member failed.
+const fn error<E>((node, operation, failure): (NodeId, Kind, MemberFailure)) -> Failure<E> {
+    Failure::Member {
+        node,
+        operation,
+        failure,
     }
 }

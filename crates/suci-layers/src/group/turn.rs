@@ -1,24 +1,21 @@
 //! One turn of a driver at a group: sends and takes what it can for the members that it serves.
 
-use super::Operation;
-use super::error::{GroupError, MemberFailure};
-use super::state::{Carrier, Changing, GroupState, GroupWork, Purpose, Underway};
-use crate::clock::Clock;
-use crate::error::Error;
+use super::failure::{Failure, MemberFailure};
+use super::state::{Carrier, Changing, GroupState, GroupWork, Host, Purpose, Underway};
+use crate::collective::{Arguments, Kind, LONGEST_MESSAGE, Unexpected};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use suci_layers::{Arguments, LONGEST_MESSAGE, Unexpected};
-use suci_proto::types::{ChannelId, Kind, NodeId};
-use suci_proto::{EndReason, Link, LostCause, Outgoing, Side};
+use suci_proto::types::{self, ChannelId, NodeId};
+use suci_proto::{EndReason, Link, LostCause, Outgoing};
 
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progress {
+pub(super) struct Progress {
     /// Something is to be sent.
-    pub(crate) sent: bool,
+    pub(super) sent: bool,
     /// Drivers of other members have something to do.
-    pub(crate) advanced: bool,
+    pub(super) advanced: bool,
     /// This driver has nothing to do for the group any more.
     is_over: bool,
     /// The number of its channels on which nothing is taken any more, in their order.
@@ -26,30 +23,39 @@ pub(crate) struct Progress {
 }
 
 /// The groups that a driver serves at present.
-#[derive(Default)]
-pub(crate) struct ServedGroups(Vec<Served>);
+#[derive(Debug)]
+pub struct ServedGroups<H: Host>(Vec<ServedGroup<H>>);
 
-struct Served {
-    group: Arc<GroupState>,
+impl<H: Host> Default for ServedGroups<H> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+#[derive(Debug)]
+struct ServedGroup<H: Host> {
+    group: Arc<GroupState<H>>,
     /// The number of its channels that were ended.
     ended: usize,
 }
 
-impl ServedGroups {
-    pub(crate) const fn is_empty(&self) -> bool {
+impl<H: Host> ServedGroups<H> {
+    /// Returns true if the driver serves none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// An operation of the group begins or goes on.
-    pub(crate) fn add(&mut self, group: Arc<GroupState>) {
+    pub fn add(&mut self, group: Arc<GroupState<H>>) {
         if !self.0.iter().any(|one| Arc::ptr_eq(&one.group, &group)) {
-            self.0.push(Served { group, ended: 0 });
+            self.0.push(ServedGroup { group, ended: 0 });
         }
     }
 
     /// Carries all operations on. Returns whether something is to be sent, and the groups at which
     /// other drivers have something to do.
-    pub(crate) fn progress(&mut self, carrier: &mut impl Carrier) -> (bool, Vec<Arc<GroupState>>) {
+    pub fn progress(&mut self, carrier: &mut impl Carrier<H>) -> (bool, Vec<Arc<GroupState<H>>>) {
         let (mut sent, mut advanced) = (false, Vec::new());
         self.0.retain_mut(|served| {
             let progress = served.group.progress(carrier);
@@ -69,24 +75,28 @@ impl ServedGroups {
 }
 
 /// Why an operation of this member cannot go on.
-enum Failed {
+enum Failed<E> {
     /// Another member failed.
     Member(NodeId, MemberFailure),
     /// This node's own call failed.
-    Here(Error),
+    Here(E),
 }
 
-pub(super) struct Turn<'a, C> {
-    group: &'a GroupState,
-    state: &'a mut Changing,
+pub(super) struct Turn<'a, H: Host, C> {
+    group: &'a GroupState<H>,
+    state: &'a mut Changing<H::Error>,
     carrier: &'a mut C,
     /// Members whose queues are full.
     full: BTreeSet<usize>,
     sent: bool,
 }
 
-impl<'a, C: Carrier> Turn<'a, C> {
-    pub(super) fn new(group: &'a GroupState, state: &'a mut Changing, carrier: &'a mut C) -> Self {
+impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
+    pub(super) fn new(
+        group: &'a GroupState<H>,
+        state: &'a mut Changing<H::Error>,
+        carrier: &'a mut C,
+    ) -> Self {
         Self {
             group,
             state,
@@ -112,8 +122,7 @@ impl<'a, C: Carrier> Turn<'a, C> {
                     self.group.fail(self.state, node, failure, None);
                 }
                 Err(Failed::Here(error)) if !was_over => {
-                    let error = GroupError::Node(error);
-                    let own = self.group.own;
+                    let (own, error) = (self.group.own, Failure::Here(error));
                     (self.group).fail(self.state, own, MemberFailure::GaveUp, Some(error));
                 }
                 Ok(false) | Err(_) => {}
@@ -148,7 +157,7 @@ impl<'a, C: Carrier> Turn<'a, C> {
     }
 
     /// Carries the operation on as far as possible. Returns whether it is done.
-    fn advance(&mut self, current: &mut Underway) -> Result<bool, Failed> {
+    fn advance(&mut self, current: &mut Underway<H::Error>) -> Result<bool, Failed<H::Error>> {
         if self.carrier.engine().has_group_message() {
             self.take_reports();
         }
@@ -177,7 +186,7 @@ impl<'a, C: Carrier> Turn<'a, C> {
     // ---- sending
 
     /// Sends all that can be sent now to members that the carrier serves.
-    fn send(&mut self, current: &mut Underway) -> Result<(), Failed> {
+    fn send(&mut self, current: &mut Underway<H::Error>) -> Result<(), Failed<H::Error>> {
         loop {
             let (group, full, carrier) = (self.group, &self.full, &*self.carrier);
             let may_get = |rank: usize| {
@@ -218,29 +227,19 @@ impl<'a, C: Carrier> Turn<'a, C> {
     }
 
     /// Offers a message to a member. Returns false if its queue is full.
-    fn offer(&mut self, rank: usize, message: Outgoing) -> Result<bool, Error> {
+    fn offer(&mut self, rank: usize, message: Outgoing) -> Result<bool, H::Error> {
         let Some(to) = self.group.member(rank) else {
             return Ok(true);
         };
-        match self.carrier.offer(to, message) {
-            Ok(()) => {
-                self.sent = true;
-                Ok(true)
-            }
-            Err(
-                Error::WouldBlock { .. }
-                | Error::Suspended {
-                    by: Side::There, ..
-                },
-            ) => {
-                self.full.insert(rank);
-                Ok(false)
-            }
-            Err(error) => Err(error),
+        let taken = self.carrier.offer(to, message)?;
+        match taken {
+            true => self.sent = true,
+            false => _ = self.full.insert(rank),
         }
+        Ok(taken)
     }
 
-    fn message(&self, current: &Underway, payload: Bytes) -> Outgoing {
+    fn message(&self, current: &Underway<H::Error>, payload: Bytes) -> Outgoing {
         debug_assert!(payload.len() <= LONGEST_MESSAGE || current.arguments().is_none());
         let (purpose, tag) = match &current.work {
             GroupWork::Collective(work) => {
@@ -260,7 +259,11 @@ impl<'a, C: Carrier> Turn<'a, C> {
     // ---- taking
 
     /// Takes what has come from one member that is awaited. Fails if nothing has, and nothing will.
-    fn take(&mut self, current: &mut Underway, rank: usize) -> Result<bool, Failed> {
+    fn take(
+        &mut self,
+        current: &mut Underway<H::Error>,
+        rank: usize,
+    ) -> Result<bool, Failed<H::Error>> {
         let Some(node) = self.group.member(rank) else {
             return Ok(false);
         };
@@ -275,7 +278,7 @@ impl<'a, C: Carrier> Turn<'a, C> {
 
     fn take_data(
         &mut self,
-        current: &mut Underway,
+        current: &mut Underway<H::Error>,
         rank: usize,
         node: NodeId,
         ours: Arguments,
@@ -295,7 +298,7 @@ impl<'a, C: Carrier> Turn<'a, C> {
             }
             let number = message.tag >> 8;
             let kind = u8::try_from(message.tag & 0xff).ok();
-            let kind = kind.and_then(Operation::from_number);
+            let kind = kind.and_then(Kind::from_number);
             let theirs = kind.and_then(|kind| Arguments::from_bytes(kind, &message.user_header));
             self.check_arguments(number, theirs, (current.number, ours))?;
             match work.on_message(rank, &message.payload) {
@@ -335,7 +338,12 @@ impl<'a, C: Carrier> Turn<'a, C> {
         }
     }
 
-    fn take_agreement(&mut self, current: &mut Underway, rank: usize, node: NodeId) -> bool {
+    fn take_agreement(
+        &mut self,
+        current: &mut Underway<H::Error>,
+        rank: usize,
+        node: NodeId,
+    ) -> bool {
         let channel = self.group.channel(Purpose::Agreements);
         let GroupWork::Agreement(work) = &mut current.work else {
             return false;
@@ -412,7 +420,7 @@ impl<'a, C: Carrier> Turn<'a, C> {
                 match (rest, u32::try_from(message.tag).map(NodeId)) {
                     ([], Ok(about)) => self.note_report(begun, about, node),
                     ([kind], _) => {
-                        let kind = Operation::from_number(*kind);
+                        let kind = Kind::from_number(*kind);
                         let said =
                             kind.and_then(|kind| Arguments::from_bytes(kind, &message.user_header));
                         let said = said.map(|said| (rank, (begun, said)));
@@ -440,7 +448,7 @@ impl<'a, C: Carrier> Turn<'a, C> {
 
     /// Fails if another member reported a failure, or waits in another operation. A failure in a
     /// later operation than this one does not count: the member still did its part of this one.
-    fn check_reports(&self, current: &Underway) -> Result<(), Failed> {
+    fn check_reports(&self, current: &Underway<H::Error>) -> Result<(), Failed<H::Error>> {
         let Some(ours) = current.arguments() else {
             return Ok(());
         };
@@ -482,7 +490,7 @@ impl<'a, C: Carrier> Turn<'a, C> {
             (current.header.clone(), Bytes::from(payload))
         });
         let is_over = current.is_over;
-        let now = Clock.now();
+        let now = self.carrier.now();
         let mut still = BTreeSet::new();
         for rank in &watched | &awaited {
             let Some(node) = self.group.member(rank).filter(|_| self.serves(rank)) else {
@@ -543,7 +551,7 @@ impl<'a, C: Carrier> Turn<'a, C> {
 }
 
 /// The members whose messages the operation can take now.
-fn awaited(current: &Underway) -> BTreeSet<usize> {
+fn awaited<E>(current: &Underway<E>) -> BTreeSet<usize> {
     match &current.work {
         GroupWork::Collective(work) => work.awaited().collect(),
         GroupWork::Agreement(work) => work.awaited().collect(),
@@ -554,7 +562,7 @@ fn outgoing(channel: ChannelId, tag: u64, user_header: Bytes, payload: Bytes) ->
     Outgoing {
         channel,
         tag,
-        kind: Kind::USER,
+        kind: types::Kind::USER,
         user_header,
         payload,
         notify: false,

@@ -1,0 +1,14 @@
+//! Groups: the state of one at a member, and what a driver does to carry its operations on.
+//!
+//! A library makes a [`GroupState`] for each group, [begins](GroupState::begin) operations, and
+//! lets each driver that serves members call [`ServedGroups::progress`] whenever something arrived.
+
+mod failure;
+mod shrink;
+mod state;
+mod turn;
+
+pub use failure::{Failure, MemberFailure};
+pub use shrink::{SHRUNK, ShrinkStep, Shrinking};
+pub use state::{Carrier, Finished, GroupState, GroupWork, Host, Purpose};
+pub use turn::ServedGroups;
