@@ -58,16 +58,19 @@ impl Engine {
     /// Drops all messages on a channel of a group, also those that come later: the group is over,
     /// and its number is not used again.
     pub fn end_group(&mut self, channel: ChannelId) {
-        self.ended_groups.insert(channel);
+        self.shared.ended_groups.insert(channel);
         for key in self.peers.keys() {
-            self.touch(key);
+            if self.peers.active(key).is_some() {
+                self.update(key, |peer, _| peer.refuse_of_group(channel));
+                self.dirty.add(key);
+            }
         }
     }
 
     /// Returns true after [`end_group`](Self::end_group).
     #[must_use]
     pub fn is_group_over(&self, channel: ChannelId) -> bool {
-        self.ended_groups.contains(&channel)
+        self.shared.ended_groups.contains(&channel)
     }
 
     /// Notes that a peer has messages of groups, and drops those of groups that are over.
@@ -76,12 +79,14 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        for channel in &self.ended_groups {
+        let ended = core::mem::take(&mut self.shared.ended_groups);
+        for channel in &ended {
             while peer.next_of_group(*channel, &mut self.shared).is_some() {
                 // The peer must be told its new credit.
                 self.dirty.add(key);
             }
         }
+        self.shared.ended_groups = ended;
         if peer.has_group_message() {
             self.with_group_messages.add(key);
         } else {

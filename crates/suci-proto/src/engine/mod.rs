@@ -61,7 +61,7 @@ use crate::scheduler::Scheduler;
 use crate::time::{Instant, earlier};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
-use crate::types::{ChannelId, NodeId};
+use crate::types::NodeId;
 use crate::waits::WaitReason;
 use crate::wire::{self, ContiguousPackets, PacketType};
 use peers::Peers;
@@ -111,8 +111,6 @@ pub struct Engine {
     readable: Scheduler,
     /// Peers with messages of groups.
     with_group_messages: Scheduler,
-    /// Channels of groups that ended: messages that come there are dropped.
-    ended_groups: BTreeSet<ChannelId>,
     /// Peers with messages about one-sided operations, one message at a time.
     remote: Scheduler,
     /// The peer whose message about one-sided operations was taken last.
@@ -194,7 +192,6 @@ impl Engine {
             ranks: Ranks::default(),
             readable: Scheduler::default(),
             with_group_messages: Scheduler::default(),
-            ended_groups: BTreeSet::new(),
             remote: Scheduler::default(),
             remote_taken: None,
             active: Scheduler::default(),

@@ -15,6 +15,7 @@ use crate::recovery::SentFrame;
 use crate::time::Instant;
 use crate::transmit::{Destination, Train};
 use crate::types::{Ecn, Incarnation, NodeId, Source};
+use crate::types::{ChannelId, Ecn, Incarnation, NodeId};
 use crate::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
@@ -77,6 +78,8 @@ pub(crate) struct Shared {
     pub(crate) resuspended: BTreeSet<NodeId>,
     /// Peers that were lost since the driver asked: at most every peer known, each once.
     pub(crate) lost: BTreeSet<NodeId>,
+    /// Channels of groups that ended: messages that come there are dropped.
+    pub(crate) ended_groups: BTreeSet<ChannelId>,
     pub(crate) calls: Calls,
     /// News for the layer of one-sided operations that come before messages of present sessions.
     pub(crate) remote_inputs: VecDeque<RemoteInput>,
@@ -128,6 +131,7 @@ impl Shared {
             found_waiting: false,
             resuspended: BTreeSet::new(),
             lost: BTreeSet::new(),
+            ended_groups: BTreeSet::new(),
             calls: Calls::default(),
             remote_inputs: VecDeque::new(),
             membership_left: VecDeque::new(),

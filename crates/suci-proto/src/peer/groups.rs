@@ -110,13 +110,21 @@ impl Peer {
         self.session.inbox.has_group_message() || self.layer_remains.is_some()
     }
 
-    /// Refuses an announced message that no group sends. Others wait until their group asks.
-    pub(super) fn judge_for_group(&mut self, info: &IncomingInfo) {
-        if info.total > MAX_GROUP_MESSAGE as u64 {
+    /// Refuses an announced message that no group sends, or whose group is over. Others wait until
+    /// their group asks.
+    pub(super) fn judge_for_group(&mut self, info: &IncomingInfo, shared: &Shared) {
+        if shared.ended_groups.contains(&info.channel) {
+            self.refuse_of_group(info.channel);
+        } else if info.total > MAX_GROUP_MESSAGE as u64 {
             let inbox = &mut self.session.inbox;
             let refused = inbox.refuse(info.channel, info.number, info.total);
             debug_assert!(refused.is_ok(), "it was announced just now");
         }
+    }
+
+    /// Refuses the message that was announced on a channel of a group.
+    pub(crate) fn refuse_of_group(&mut self, channel: ChannelId) {
+        self.session.inbox.refuse_of_group(channel);
     }
 
     /// Notes whether a member of a group waits for a message of the peer.

@@ -378,6 +378,10 @@ impl Peer {
         let node = self.node;
         while let Some(done) = self.session.outbox.poll_completion() {
             let (channel, number, token) = (done.channel, done.number, done.token);
+            // Its group is over at the peer, which tells members so itself.
+            if channel.is_of_group() {
+                continue;
+            }
             if let Some(reason) = done.reason
                 && shared.calls.refused(node, &done, reason)
             {
@@ -435,7 +439,7 @@ impl Peer {
                 continue;
             }
             if info.channel.is_of_group() {
-                self.judge_for_group(&info);
+                self.judge_for_group(&info, shared);
                 continue;
             }
             let event = Event::Incoming {

@@ -72,6 +72,36 @@ fn f04_untaken_messages_of_a_group_hold_their_sender_back() {
     assert_eq!(came, 60);
 }
 
+/// Nothing else would answer an announced message of a group that is over: it would fill its
+/// sender's queue until the session ends.
+#[test]
+fn f04_announced_messages_of_a_group_that_is_over_are_refused() {
+    const MEMORY: u64 = 2 << 20;
+    let mut world = World::new(2);
+    let config = Config {
+        memory: MEMORY,
+        max_message: MEMORY / 2,
+        rts_threshold: 1 << 12,
+        ..Config::default()
+    };
+    world.set_up_server(0, BUFFER, config);
+    let announced = |world: &mut World| {
+        send(world, 1, 0, &[7; 60_000]);
+        send(world, 1, 0, b"behind it");
+        world.run(SECOND);
+        world.engines[1].queue_len(id(0)).0
+    };
+    assert!(announced(&mut world) > 0, "no group asked for it");
+    world.engines[0].end_group(CHANNEL);
+    world.run(SECOND);
+    assert_eq!(world.engines[1].queue_len(id(0)).0, 0);
+    assert_eq!(announced(&mut world), 0);
+    assert_eq!(world.peer(0, 1).memory_used(), 0);
+    let about_it = |event: &Event| matches!(event, Event::NotDelivered { .. });
+    let events = world.events(1);
+    assert!(!events.iter().any(about_it), "the program did not send it");
+}
+
 #[test]
 fn messages_of_a_group_outlast_their_session_and_its_end_is_told() {
     let mut world = connected();

@@ -5,7 +5,7 @@ use crate::limits::REPLY_RESERVE;
 use crate::message::Message;
 use crate::message::incoming::{Freed, IncomingChannel};
 use crate::message::len64;
-use crate::types::ChannelId;
+use crate::types::{ChannelId, MessageNumber};
 
 impl Inbox {
     /// Returns the next complete message: in order per channel, higher classes first, channels of a
@@ -186,12 +186,22 @@ impl Inbox {
     /// Grants memory for the message that waits on a channel of a group, once there is some.
     /// Returns true if one waits that had not been granted it.
     pub(crate) fn welcome_for_group(&mut self, channel: ChannelId) -> bool {
+        let number = self.undecided_of_group(channel);
+        number.is_some_and(|number| self.accept(channel, number, None).is_ok())
+    }
+
+    /// Refuses the message that waits on a channel of a group.
+    pub(crate) fn refuse_of_group(&mut self, channel: ChannelId) {
+        if let Some(number) = self.undecided_of_group(channel) {
+            let refused = self.refuse(channel, number, 0);
+            debug_assert!(refused.is_ok(), "nobody decided about it");
+        }
+    }
+
+    fn undecided_of_group(&self, channel: ChannelId) -> Option<MessageNumber> {
         let index = self.by_id.get(&channel).copied();
         let incoming = index.and_then(|index| self.channels.get(index));
-        let Some(number) = incoming.and_then(IncomingChannel::undecided) else {
-            return false;
-        };
-        self.accept(channel, number, None).is_ok()
+        incoming.and_then(IncomingChannel::undecided)
     }
 
     /// Returns the next complete message of any group.
