@@ -6,6 +6,8 @@
 mod failure;
 mod shrink;
 mod state;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 pub use failure::{Failure, MemberFailure};

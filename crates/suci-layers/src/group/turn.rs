@@ -9,6 +9,10 @@ use std::sync::Arc;
 use suci_proto::types::{self, ChannelId, NodeId};
 use suci_proto::{EndReason, Link, LostCause, Outgoing};
 
+/// Ends the report of a member that gave up. The number of an operation in this place says that the
+/// member waits in it.
+const GAVE_UP: u8 = 0;
+
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
@@ -418,7 +422,10 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                 };
                 let begun = u64::from_le_bytes(*begun);
                 match (rest, u32::try_from(message.tag).map(NodeId)) {
-                    ([], Ok(about)) => self.note_report(begun, about, node),
+                    ([], Ok(about)) => {
+                        self.note_report(begun, about, MemberFailure::Reported(node));
+                    }
+                    (&[GAVE_UP], _) => self.note_report(begun, node, MemberFailure::GaveUp),
                     ([kind], _) => {
                         let kind = Kind::from_number(*kind);
                         let said =
@@ -432,17 +439,10 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         }
     }
 
-    fn note_report(&mut self, begun: u64, about: NodeId, from: NodeId) {
-        if self
-            .state
-            .reported
-            .is_none_or(|(earlier, ..)| begun < earlier)
-        {
-            let failure = match about == from {
-                true => MemberFailure::GaveUp,
-                false => MemberFailure::Reported(from),
-            };
-            self.state.reported = Some((begun, about, failure));
+    fn note_report(&mut self, begun: u64, about: NodeId, failure: MemberFailure) {
+        let reported = &mut self.state.reported;
+        if reported.is_none_or(|(earlier, ..)| begun < earlier) {
+            *reported = Some((begun, about, failure));
         }
     }
 
@@ -524,10 +524,20 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
 
     /// Tells the members that the carrier serves that one failed.
     fn tell_failure(&mut self) {
-        let Some((about, ..)) = self.state.failed else {
+        let Some((about, _, failure)) = self.state.failed else {
             return;
         };
-        let payload = Bytes::copy_from_slice(&self.state.begun.to_le_bytes());
+        #[cfg(suci_plant)]
+        if suci_proto::plant::active("failure-not-told") {
+            self.state.untold.clear();
+            return;
+        }
+        let mut payload = self.state.begun.to_le_bytes().to_vec();
+        // Another member may have reported this one, which did not give up then.
+        if about == self.group.own && failure == MemberFailure::GaveUp {
+            payload.push(GAVE_UP);
+        }
+        let payload = Bytes::from(payload);
         for rank in std::mem::take(&mut self.state.untold) {
             if !self.serves(rank) {
                 self.state.untold.insert(rank);
