@@ -1,10 +1,11 @@
 //! Elements of buffers, and the operations that combine them.
 
+use crate::collective::LONGEST_MESSAGE;
 use core::fmt;
 
 /// A number as it goes over the network: little-endian.
 pub trait Element: Copy + Send + 'static {
-    /// Bytes of one element, at least 1.
+    /// Bytes of one element: from 1 to 65,536.
     const SIZE: usize;
 
     /// Its name, by which members notice that their buffers hold different elements.
@@ -142,7 +143,14 @@ pub fn elements_of<T: Element>(bytes: &[u8], elements: &mut [T]) {
     }
 }
 
-type Apply = dyn Fn(&[u8], &mut [u8]) + Send;
+/// The side of an argument in a combination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+type Apply = dyn Fn(&[u8], &mut [u8], Side) + Send;
 
 /// An operation on buffers of elements, whatever their type.
 pub struct Combine {
@@ -166,12 +174,22 @@ impl fmt::Debug for Combine {
 impl Combine {
     /// Applies `operation` to each pair of elements at equal places.
     pub fn new<T: Element, O: Operation<T>>(operation: O) -> Self {
-        let apply = move |left: &[u8], right: &mut [u8]| {
-            let pairs = left
-                .chunks_exact(T::SIZE)
-                .zip(right.chunks_exact_mut(T::SIZE));
-            for (left, right) in pairs {
-                operation.apply(T::read(left), T::read(right)).write(right);
+        const {
+            assert!(
+                T::SIZE > 0 && T::SIZE <= LONGEST_MESSAGE,
+                "a message has whole elements"
+            );
+        }
+        let apply = move |other: &[u8], own: &mut [u8], side: Side| {
+            let others = other.chunks_exact(T::SIZE);
+            let pairs = others.zip(own.chunks_exact_mut(T::SIZE));
+            match side {
+                Side::Left => pairs.for_each(|(other, own)| {
+                    operation.apply(T::read(other), T::read(own)).write(own);
+                }),
+                Side::Right => pairs.for_each(|(other, own)| {
+                    operation.apply(T::read(own), T::read(other)).write(own);
+                }),
             }
         };
         Self {
@@ -182,8 +200,9 @@ impl Combine {
         }
     }
 
-    /// Replaces each element of `right` by the result.
-    pub(crate) fn apply(&self, left: &[u8], right: &mut [u8]) {
-        (self.apply)(left, right);
+    /// Replaces each element of `own` by its combination with that of `other`, the argument on this
+    /// side.
+    pub(crate) fn apply(&self, other: &[u8], own: &mut [u8], side: Side) {
+        (self.apply)(other, own, side);
     }
 }

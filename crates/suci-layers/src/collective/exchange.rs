@@ -79,14 +79,8 @@ fn bruck(place: Place, length: usize) -> Schedule {
     // Blocks from this rank to the last one, then from 0 on.
     let first = size - rank;
     let round = Round::default()
-        .copy(
-            scratch(0..first * length),
-            data(rank * length..size * length),
-        )
-        .copy(
-            scratch(first * length..size * length),
-            data(0..rank * length),
-        );
+        .copy(0..first * length, rank * length..size * length)
+        .copy(first * length..size * length, 0..rank * length);
     schedule.add(round);
     schedule
 }

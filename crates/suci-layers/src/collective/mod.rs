@@ -34,7 +34,7 @@ pub use arguments::Arguments;
 
 use crate::element::Combine;
 use core::fmt;
-use schedule::{Round, Schedule, Slice, Transfer};
+use schedule::{Intake, Round, Schedule, Slice, Transfer};
 
 /// Buffers of at least this many bytes go the way that sends the fewest bytes, shorter ones the way
 /// with the fewest rounds. At this length an allreduce of 8 members takes about as long either way
@@ -186,7 +186,10 @@ impl Collective {
             mut rounds,
             scratch,
         } = schedule;
-        rounds.iter_mut().for_each(Round::cut);
+        // A message has whole elements.
+        let size = combine.as_ref().map_or(1, |combine| combine.size);
+        let longest = LONGEST_MESSAGE - LONGEST_MESSAGE % size;
+        rounds.iter_mut().for_each(|round| round.cut(longest));
         let mut new = Self {
             arguments,
             rounds,
@@ -233,7 +236,7 @@ impl Collective {
         self.end_rounds();
         let at = self.to_send.iter().position(|send| may_get(send.peer))?;
         let send = self.to_send.remove(at);
-        let (_, Transfer { peer, slice }) = self.last.insert((at, send));
+        let (_, Transfer { peer, slice, .. }) = self.last.insert((at, send));
         Some((*peer, bytes(&self.data, &self.scratch, slice)))
     }
 
@@ -245,10 +248,26 @@ impl Collective {
         }
     }
 
-    /// Returns the ranks whose messages it can take now. A member may come more than once: it sends
-    /// several.
+    /// Returns the ranks whose messages it awaits in this round. A member may come more than once:
+    /// it sends several.
     pub fn awaited(&self) -> impl Iterator<Item = usize> {
         self.awaited.iter().map(|receive| receive.peer)
+    }
+
+    /// Returns whether it can take the next message of the member `from` now. It cannot while bytes
+    /// that the message changes are to be sent first.
+    #[must_use]
+    pub fn can_take(&self, from: usize) -> bool {
+        self.next_of(from).is_some()
+    }
+
+    fn next_of(&self, from: usize) -> Option<usize> {
+        let of_peer = |receive: &Transfer| receive.peer == from;
+        let at = self.awaited.iter().position(of_peer)?;
+        let into = &self.awaited.get(at)?.slice;
+        let mut sends = self.to_send.iter();
+        let is_unsent = sends.any(|send| send.slice.overlaps(into));
+        (!is_unsent).then_some(at)
     }
 
     /// Takes the next message of the member `from`.
@@ -256,9 +275,7 @@ impl Collective {
     /// # Errors
     /// [`Unexpected`]: nothing has changed.
     pub fn on_message(&mut self, from: usize, message: &[u8]) -> Result<(), Unexpected> {
-        let of_peer = |receive: &Transfer| receive.peer == from;
-        let at = self.awaited.iter().position(of_peer);
-        let at = at.ok_or(Unexpected::NotAwaited)?;
+        let at = self.next_of(from).ok_or(Unexpected::NotAwaited)?;
         let receive = self.awaited.get(at).ok_or(Unexpected::NotAwaited)?;
         let place = bytes_mut(&mut self.data, &mut self.scratch, &receive.slice);
         if place.len() != message.len() {
@@ -267,7 +284,16 @@ impl Collective {
                 awaited: place.len(),
             });
         }
-        place.copy_from_slice(message);
+        match (receive.intake, &self.combine) {
+            (Intake::Combine(side), Some(combine)) => {
+                combine.apply(message, place, side);
+                #[cfg(suci_plant)]
+                if suci_proto::plant::active("member-counted-twice") {
+                    combine.apply(message, place, side);
+                }
+            }
+            _ => place.copy_from_slice(message),
+        }
         self.awaited.remove(at);
         self.end_rounds();
         Ok(())
@@ -298,9 +324,8 @@ impl Collective {
             && self.to_send.is_empty()
             && self.awaited.is_empty()
         {
-            for local in &round.then {
-                let (data, scratch) = (&mut self.data, &mut self.scratch);
-                local.run(data, scratch, self.combine.as_ref());
+            for copy in &round.then {
+                copy.run(&mut self.data, &self.scratch);
             }
             self.round += 1;
             self.begin_round();

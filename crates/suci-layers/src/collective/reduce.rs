@@ -1,8 +1,8 @@
 //! Reduce, allreduce and scans.
 
-use super::schedule::{Round, Schedule, Slice, block, data, scratch};
+use super::schedule::{Round, Schedule, Slice, block, data};
 use super::{Arguments, Collective, Kind, LONG, Place};
-use crate::element::Combine;
+use crate::element::{Combine, Side};
 
 impl Collective {
     /// Returns a reduction: `root` gets the combination of all members' data, which have the same
@@ -32,7 +32,7 @@ impl Collective {
     /// Returns a scan: each member gets the combination of the data of all members up to itself.
     #[must_use]
     pub fn scan(place: Place, data: Vec<u8>, combine: Combine) -> Self {
-        let mut schedule = Schedule::with_scratch(data.len());
+        let mut schedule = Schedule::default();
         add_scan(&mut schedule, place, 0, data.len());
         let arguments = Arguments::new(Kind::Scan, data.len()).by(combine.name);
         Self::new(arguments, schedule, data, Some(combine))
@@ -43,15 +43,13 @@ impl Collective {
     #[must_use]
     pub fn exclusive_scan(place: Place, own: Vec<u8>, combine: Combine) -> Self {
         let whole = 0..own.len();
-        let mut schedule = Schedule::with_scratch(own.len());
+        let mut schedule = Schedule::default();
         let mut round = Round::default();
         if place.rank + 1 < place.size {
             round = round.send(place.rank + 1, data(whole.clone()));
         }
         if place.rank > 0 {
-            let received = scratch(whole.clone());
-            round = round.receive(place.rank - 1, received.clone());
-            round = round.copy(received, data(whole));
+            round = round.receive(place.rank - 1, data(whole));
         }
         schedule.add(round);
         if place.rank > 0 {
@@ -79,8 +77,7 @@ fn add_scan(schedule: &mut Schedule, place: Place, first: usize, length: usize) 
             round = round.send(rank + step, data(0..length));
         }
         if rank >= first + step {
-            round = round.receive(rank - step, scratch(0..length));
-            round = round.combine(scratch(0..length), data(0..length));
+            round = round.combine(rank - step, Side::Left, data(0..length));
         }
         schedule.add(round);
         step *= 2;
@@ -89,14 +86,8 @@ fn add_scan(schedule: &mut Schedule, place: Place, first: usize, length: usize) 
 
 /// Receives the data of a member, and combines them with those of this one.
 fn take_in(peer: usize, is_lower: bool, length: usize) -> Round {
-    let (received, own) = (scratch(0..length), data(0..length));
-    let round = Round::default().receive(peer, received.clone());
-    match is_lower {
-        true => round.combine(received, own),
-        false => round
-            .combine(own.clone(), received.clone())
-            .copy(received, own),
-    }
+    let side = if is_lower { Side::Left } else { Side::Right };
+    Round::default().combine(peer, side, data(0..length))
 }
 
 /// Up a binomial tree. If arguments may not be exchanged, its root is member 0, so that subtrees
@@ -105,7 +96,7 @@ fn reduce_whole(place: Place, root: usize, length: usize, commutative: bool) -> 
     let top = if commutative { root } else { 0 };
     let absolute = |relative: usize| (relative + top) % place.size;
     let own = place.relative_to(top).rank;
-    let mut schedule = Schedule::with_scratch(length);
+    let mut schedule = Schedule::default();
     let mut step = 1;
     while step < place.size {
         if own & step > 0 {
@@ -132,7 +123,7 @@ fn reduce_whole(place: Place, root: usize, length: usize, commutative: bool) -> 
 /// their data to their neighbours and get the result in the end.
 fn allreduce_whole(place: Place, length: usize) -> Schedule {
     let Place { rank, size } = place;
-    let mut schedule = Schedule::with_scratch(length);
+    let mut schedule = Schedule::default();
     let among = 1 << size.ilog2();
     let extra = size - among;
     let absent = rank < 2 * extra && rank.is_multiple_of(2);
@@ -169,16 +160,14 @@ fn allreduce_whole(place: Place, length: usize) -> Schedule {
 fn add_reduce_scatter(schedule: &mut Schedule, place: Place, of: &impl Fn(usize) -> Slice) {
     for step in 0..place.size - 1 {
         let block = of(place.before(step + 1));
-        let received = scratch(0..block.range.len());
         let round = Round::default().send(place.after(1), of(place.before(step)));
-        let round = round.receive(place.before(1), received.clone());
-        schedule.add(round.combine(received, block));
+        schedule.add(round.combine(place.before(1), Side::Left, block));
     }
 }
 
 fn reduce_in_blocks(place: Place, root: usize, length: usize, size: usize) -> Schedule {
     let of = |index: usize| data(block(length, size, place.size, index));
-    let mut schedule = Schedule::with_scratch(of(0).range.len());
+    let mut schedule = Schedule::default();
     add_reduce_scatter(&mut schedule, place, &of);
     let mut round = Round::default();
     if place.rank != root {
@@ -194,7 +183,7 @@ fn reduce_in_blocks(place: Place, root: usize, length: usize, size: usize) -> Sc
 
 fn allreduce_in_blocks(place: Place, length: usize, size: usize) -> Schedule {
     let of = |index: usize| data(block(length, size, place.size, index));
-    let mut schedule = Schedule::with_scratch(of(0).range.len());
+    let mut schedule = Schedule::default();
     add_reduce_scatter(&mut schedule, place, &of);
     for step in 0..place.size - 1 {
         let next = Place {

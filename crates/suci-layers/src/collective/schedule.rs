@@ -1,7 +1,6 @@
 //! The parts of a schedule.
 
-use super::LONGEST_MESSAGE;
-use crate::element::Combine;
+use crate::element::Side;
 use core::ops::Range;
 
 /// A part of one of the two buffers of an operation.
@@ -10,6 +9,14 @@ pub(super) struct Slice {
     /// In the scratch buffer, else in the member's data.
     pub(super) scratch: bool,
     pub(super) range: Range<usize>,
+}
+
+impl Slice {
+    /// Returns true if both have bytes in common.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        let (one, two) = (&self.range, &other.range);
+        self.scratch == other.scratch && one.start.max(two.start) < one.end.min(two.end)
+    }
 }
 
 /// Returns a part of the member's data.
@@ -28,102 +35,106 @@ pub(super) const fn scratch(range: Range<usize>) -> Slice {
     }
 }
 
+/// The way in which the bytes of a message are taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Intake {
+    /// They replace those of the slice.
+    Replace,
+    /// They are combined with those of the slice, on this side of them.
+    Combine(Side),
+}
+
 /// A message to or from another member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transfer {
     pub(super) peer: usize,
     pub(super) slice: Slice,
+    /// For a receive.
+    pub(super) intake: Intake,
 }
 
 impl Transfer {
-    fn is_long(&self) -> bool {
-        self.slice.range.len() > LONGEST_MESSAGE
-    }
-
-    /// Returns its parts, in order.
-    fn parts(&self) -> impl Iterator<Item = Self> + use<> {
-        let Self { peer, slice } = self.clone();
-        let starts = slice.range.clone().step_by(LONGEST_MESSAGE);
+    /// Returns its parts of at most `longest` bytes, in order.
+    fn parts(&self, longest: usize) -> impl Iterator<Item = Self> + use<> {
+        let whole = self.clone();
+        let Range { start, end } = whole.slice.range;
+        let starts = (start..end).step_by(longest);
         // One without bytes is a message, too.
-        let starts = starts.chain(slice.range.is_empty().then_some(slice.range.start));
+        let starts = starts.chain((start == end).then_some(start));
         starts.map(move |start| {
-            let end = slice.range.end.min(start + LONGEST_MESSAGE);
-            let range = start..end;
-            let slice = Slice {
-                scratch: slice.scratch,
-                range,
-            };
-            Self { peer, slice }
+            let mut part = whole.clone();
+            part.slice.range = start..end.min(start + longest);
+            part
         })
     }
 }
 
-/// Work on a member's own buffers, parts of equal length.
+/// A copy of a part of the scratch buffer into the member's data, of equal length.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Local {
-    /// Copies a part of one buffer into the other one.
-    Copy { from: Slice, into: Slice },
-    /// Replaces `into` by the combination of `left` and `into`, parts of different buffers.
-    Combine { left: Slice, into: Slice },
+pub(super) struct LocalCopy {
+    from: Range<usize>,
+    into: Range<usize>,
 }
 
-impl Local {
-    pub(super) fn run(&self, data: &mut [u8], scratch: &mut [u8], combine: Option<&Combine>) {
-        let (Self::Copy { from, into } | Self::Combine { left: from, into }) = self;
-        debug_assert_ne!(from.scratch, into.scratch, "two buffers");
-        let (source, target) = match from.scratch {
-            true => (&*scratch, data),
-            false => (&*data, scratch),
-        };
-        let source = source.get(from.range.clone()).unwrap_or_default();
-        let target = target.get_mut(into.range.clone()).unwrap_or_default();
-        match self {
-            Self::Copy { .. } => target.copy_from_slice(source),
-            Self::Combine { .. } => {
-                if let Some(combine) = combine {
-                    combine.apply(source, target);
-                }
-            }
-        }
+impl LocalCopy {
+    pub(super) fn run(&self, data: &mut [u8], scratch: &[u8]) {
+        let source = scratch.get(self.from.clone()).unwrap_or_default();
+        let target = data.get_mut(self.into.clone()).unwrap_or_default();
+        target.copy_from_slice(source);
     }
 }
 
-/// Sends and receives that may happen in any order, and what follows once all are done. No receive
-/// touches what a send of the same round reads.
+/// Sends and receives that may happen in any order, and what follows once all are done. A receive
+/// that changes what a send of the same round reads waits for that send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Round {
     pub(super) sends: Vec<Transfer>,
     pub(super) receives: Vec<Transfer>,
-    pub(super) then: Vec<Local>,
+    pub(super) then: Vec<LocalCopy>,
 }
 
 impl Round {
     pub(super) fn send(mut self, peer: usize, slice: Slice) -> Self {
-        self.sends.push(Transfer { peer, slice });
+        let intake = Intake::Replace;
+        self.sends.push(Transfer {
+            peer,
+            slice,
+            intake,
+        });
         self
     }
 
-    pub(super) fn receive(mut self, peer: usize, slice: Slice) -> Self {
-        self.receives.push(Transfer { peer, slice });
+    pub(super) fn receive(self, peer: usize, slice: Slice) -> Self {
+        self.take(peer, slice, Intake::Replace)
+    }
+
+    /// Receives data of another member that stand on this side of the slice's in a combination.
+    pub(super) fn combine(self, peer: usize, side: Side, slice: Slice) -> Self {
+        self.take(peer, slice, Intake::Combine(side))
+    }
+
+    fn take(mut self, peer: usize, slice: Slice, intake: Intake) -> Self {
+        self.receives.push(Transfer {
+            peer,
+            slice,
+            intake,
+        });
         self
     }
 
-    /// Cuts long transfers into several.
-    pub(super) fn cut(&mut self) {
+    /// Cuts transfers into several of at most `longest` bytes.
+    pub(super) fn cut(&mut self, longest: usize) {
         for transfers in [&mut self.sends, &mut self.receives] {
-            if transfers.iter().any(Transfer::is_long) {
-                *transfers = transfers.iter().flat_map(Transfer::parts).collect();
+            if transfers.iter().any(|one| one.slice.range.len() > longest) {
+                let parts = transfers.iter().flat_map(|one| one.parts(longest));
+                *transfers = parts.collect();
             }
         }
     }
 
-    pub(super) fn copy(mut self, from: Slice, into: Slice) -> Self {
-        self.then.push(Local::Copy { from, into });
-        self
-    }
-
-    pub(super) fn combine(mut self, left: Slice, into: Slice) -> Self {
-        self.then.push(Local::Combine { left, into });
+    /// Copies a part of the scratch buffer into the member's data in the end.
+    pub(super) fn copy(mut self, from: Range<usize>, into: Range<usize>) -> Self {
+        self.then.push(LocalCopy { from, into });
         self
     }
 }
@@ -147,6 +158,14 @@ impl Schedule {
 
     pub(super) fn add(&mut self, round: Round) {
         self.rounds.push(round);
+    }
+
+    /// The last round ends before its messages came.
+    #[cfg(suci_plant)]
+    pub(super) fn leave_early(&mut self) {
+        if let Some(last) = self.rounds.last_mut() {
+            last.receives.clear();
+        }
     }
 }
 

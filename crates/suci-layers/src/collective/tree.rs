@@ -43,6 +43,10 @@ impl Collective {
             schedule.add(round.receive(place.before(step), data(0..0)));
             step *= 2;
         }
+        #[cfg(suci_plant)]
+        if place.rank == 1 && suci_proto::plant::active("barrier-left-early") {
+            schedule.leave_early();
+        }
         Self::new(Arguments::new(Kind::Barrier, 0), schedule, Vec::new(), None)
     }
 

@@ -292,7 +292,7 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         let GroupWork::Collective(work) = &mut current.work else {
             return Ok(false);
         };
-        while work.awaited().any(|other| other == rank) {
+        while work.can_take(rank) {
             let Some((session, message)) = self.carrier.engine().recv_of_group(node, channel)
             else {
                 break;
