@@ -53,6 +53,14 @@ pub const OF_SEALING: &[&str] = &[
     "phase-without-key",
 ];
 
+/// Faults of groups that the simulator finds in its profile `groups`.
+pub const OF_GROUPS: &[&str] = &[
+    "barrier-left-early",
+    "member-counted-twice",
+    "agreement-without-consent",
+    "failure-not-told",
+];
+
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Plants the fault `name` in every engine of this process; false if there is none of that name.
@@ -68,6 +76,7 @@ pub fn active(name: &str) -> bool {
 }
 
 fn all() -> impl Iterator<Item = &'static str> {
-    let others = OF_REAL_NODES.iter().chain(OF_LAYERS).chain(OF_PLACEMENT);
-    NAMES.iter().chain(others).chain(OF_SEALING).copied()
+    let engine = NAMES.iter().chain(OF_REAL_NODES).chain(OF_PLACEMENT);
+    let layers = OF_LAYERS.iter().chain(OF_GROUPS);
+    engine.chain(layers).chain(OF_SEALING).copied()
 }

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod content;
+pub mod groups;
 pub mod hostile;
 pub mod invariants;
 pub mod ladder;

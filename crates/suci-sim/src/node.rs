@@ -11,6 +11,7 @@ use suci_proto::{
     Engine, Event, Outgoing, SendError, TX_BUDGET, TransmitResult, Undelivered, Unreachable,
 };
 
+use crate::groups::GroupProgram;
 use crate::invariants::{self, Progress};
 use crate::membership::MemberProgram;
 use crate::network::Network;
@@ -96,6 +97,8 @@ pub struct Process {
     pub remote: Option<RemoteProgram>,
     /// Its membership, if the run has a cluster.
     pub member: Option<MemberProgram>,
+    /// Its groups, if it is a member of some.
+    pub groups: Option<GroupProgram>,
     /// How it is driven.
     pub drive: Drive,
     /// How its program consumes.
@@ -154,6 +157,7 @@ impl Process {
             socket: Socket::new(recv_buffer, now),
             remote: None,
             member: None,
+            groups: None,
             drive: Drive::Woken(Duration::from_micros(20)),
             consume: Consume::Eager,
             consumes_from: now,
@@ -220,6 +224,7 @@ impl Process {
         if let Some(member) = &mut self.member {
             member.serve(&mut self.engine, now);
         }
+        self.run_groups(cx.now, listens)?;
         self.routes(cx);
         self.tx_incomplete = listens && self.engine.output_yields(now);
         if !self.tx_incomplete {
@@ -244,11 +249,25 @@ impl Process {
         Ok(self.next_wake(next, work > 0))
     }
 
-    /// Returns when the program has something to do with one-sided operations. It does nothing
-    /// before its next visit.
-    fn remote_due(&self, visit: Option<Instant>) -> Option<Instant> {
-        let at = self.remote.as_ref()?.wakes_at()?;
+    /// Returns when the program has something to do with one-sided operations or groups. It does
+    /// nothing before its next visit.
+    fn layers_due(&self, visit: Option<Instant>) -> Option<Instant> {
+        let remote = self.remote.as_ref().and_then(RemoteProgram::wakes_at);
+        let groups = self.groups.as_ref().and_then(GroupProgram::wakes_at);
+        let at = remote.into_iter().chain(groups).min()?;
         Some(at.max(visit.unwrap_or(at)))
+    }
+
+    /// Carries the operations of groups on; the program goes on if it listens.
+    fn run_groups(&mut self, now: Instant, listens: bool) -> Result<(), Violation> {
+        let Some(groups) = &mut self.groups else {
+            return Ok(());
+        };
+        groups.serve(&mut self.engine, now);
+        match listens {
+            true => groups.run(&mut self.engine, now),
+            false => Ok(()),
+        }
     }
 
     /// Serves one-sided operations; the program begins some if it listens.
@@ -279,7 +298,7 @@ impl Process {
         [
             due,
             workload.next_at(),
-            self.remote_due(visit),
+            self.layers_due(visit),
             self.member.as_ref().map(MemberProgram::next_at),
             visit,
             retry,

@@ -246,6 +246,8 @@ pub struct Options {
     /// If greater than 0, each process is a member of one cluster, and its book has only the first
     /// hosts, as many as this.
     pub seeds: usize,
+    /// The groups of the first processes, if the run has some.
+    pub groups: Option<GroupPlan>,
     /// The messages that programs send.
     pub traffic: Traffic,
     /// The network.
@@ -292,6 +294,21 @@ pub struct RemotePlan {
     pub withdraw: u32,
     /// Operations with the handle of a region that may be withdrawn, and those with a wrong key.
     pub mistakes: u32,
+}
+
+/// The groups of a run. All members draw the same calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// The number of groups; a process may belong to several.
+    pub groups: u32,
+    /// Calls until the members agree.
+    pub calls: u32,
+    /// Agreements until they are done.
+    pub eras: u32,
+    /// Longest pause between two calls.
+    pub gap: Duration,
+    /// Parts per million of operations that a member gives up after a while.
+    pub gives_up: u32,
 }
 
 /// Hosts whose process starts again and again, under the same node ID, while those of the others
@@ -342,6 +359,7 @@ impl Options {
             remote: None,
             sealed: false,
             seeds: 0,
+            groups: None,
             traffic: Traffic::none(),
             links: Links {
                 latency: Duration::from_micros(50),
@@ -476,6 +494,17 @@ impl Options {
         gentle && silence.is_some_and(|config| config.silence_timeout >= least)
     }
 
+    /// Returns true if a process may only be taken for lost once it died or closed.
+    #[must_use]
+    pub fn loses_only_the_dead(&self) -> bool {
+        let mut calm = self.clone();
+        let ends = |step: &Step| matches!(step, Step::Crash(..) | Step::Close(..));
+        calm.script.retain(|(_, step)| !ends(step));
+        let suspends = |(_, step): &(Duration, Step)| matches!(step, Step::Suspend(..));
+        let steady = (0..self.nodes).all(|host| calm.is_steady(host));
+        steady && !self.script.iter().any(suspends)
+    }
+
     /// Returns true if some path's round trip is so long that a receiver may grant beyond its
     /// buffer: 5 ms, even without delayed packets.
     #[must_use]
@@ -527,6 +556,7 @@ impl Options {
         // Operations take up paths and buffers, too.
         let judged = self.links.rate.is_none()
             && self.remote.is_none()
+            && self.groups.is_none()
             && !self.port_unreachable
             && self.duplicates.is_empty()
             && self.nodes <= FEW

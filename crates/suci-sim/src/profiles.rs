@@ -10,7 +10,9 @@ use suci_proto::time::{Duration, nanos};
 use suci_proto::wire::Mode;
 use suci_proto::{CLASSES, Config, Priority};
 
-use crate::options::{Consume, Drive, Faults, Links, Marks, Options, RemotePlan, Step, Traffic};
+use crate::options::{
+    Consume, Drive, Faults, GroupPlan, Links, Marks, Options, RemotePlan, Step, Traffic,
+};
 use crate::rng::Rng;
 use crate::steering;
 use crate::world::FIRST_KEY;
@@ -70,10 +72,12 @@ pub enum Profile {
     Remote,
     /// Packets are sealed, in a run of one of the other profiles; keys are rotated.
     Sealed,
+    /// Groups and their collective operations.
+    Groups,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 23] = [
+pub const PROFILES: [(&str, Profile); 24] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -97,6 +101,7 @@ pub const PROFILES: [(&str, Profile); 23] = [
     ("channels", Profile::Channels),
     ("remote", Profile::Remote),
     ("sealed", Profile::Sealed),
+    ("groups", Profile::Groups),
 ];
 
 /// One seed in this many has 100 nodes when the seed chooses.
@@ -142,10 +147,10 @@ impl Profile {
             .iter()
             .map(|(_, profile)| *profile)
             .filter(|profile| {
-                use Profile::{Big, Churn, Crowd, Default, Incast, Remote, Sealed, Vast};
+                use Profile::{Big, Churn, Crowd, Default, Groups, Incast, Remote, Sealed, Vast};
                 !matches!(
                     profile,
-                    Default | Big | Incast | Crowd | Churn | Vast | Remote | Sealed
+                    Default | Big | Incast | Crowd | Churn | Vast | Remote | Sealed | Groups
                 )
             })
             .collect();
@@ -208,6 +213,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Vast => vast(&mut run, &mut rng),
         Profile::Channels => channels(&mut run, &mut rng),
         Profile::Remote => remote(&mut run, &mut rng),
+        Profile::Groups => groups(&mut run, &mut rng),
         // Sealed runs are made of others.
         other => scripted(&mut run, other, &mut rng),
     }
@@ -575,6 +581,53 @@ fn remote(run: &mut Options, rng: &mut Rng) {
     if rng.chance(700_000) {
         run.faults = lossy(rng);
         run.faults.loss = run.faults.loss.min(200_000);
+    }
+    const KINDS: [Profile; 8] = [
+        Profile::Partition,
+        Profile::Restart,
+        Profile::Restart,
+        Profile::Pause,
+        Profile::Mtu,
+        Profile::Rebind,
+        Profile::Close,
+        Profile::Suspend,
+    ];
+    for kind in KINDS {
+        if rng.chance(200_000) {
+            steps(run, kind, rng);
+        }
+    }
+}
+
+/// Draws a run with groups beside messages, under a mixture of faults.
+fn groups(run: &mut Options, rng: &mut Rng) {
+    let calls = rng.scale(2, 30);
+    let eras = rng.range(1, 5);
+    run.groups = Some(GroupPlan {
+        groups: u32::try_from(rng.range(1, 4)).unwrap_or(1),
+        calls: u32::try_from(calls).unwrap_or(2),
+        eras: u32::try_from(eras).unwrap_or(1),
+        gap: Duration::from_nanos(nanos(run.faults_for) / (calls * eras)),
+        gives_up: rng.pick(&[0, 0, 0, 10_000]),
+    });
+    // A process outside the book is no member of a group.
+    run.clients = 0;
+    run.traffic.messages = run.traffic.messages.min(200);
+    run.links.rate = run.links.rate.map(|rate| rate.max(20_000_000));
+    // A member is noticed to be lost after a second and its silence; several may be, one after the
+    // other, in each step of a shrink.
+    run.mended_for = Duration::from_secs(600);
+    if rng.chance(600_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(200_000);
+    }
+    // Half of the runs have only members that die.
+    if rng.chance(500_000) {
+        run.recv_buffer = 8 << 20;
+        run.links.rate = None;
+        run.faults.loss = run.faults.loss.min(20_000);
+        steps(run, Profile::Restart, rng);
+        return;
     }
     const KINDS: [Profile; 8] = [
         Profile::Partition,

@@ -4,6 +4,7 @@ use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Link, PeerOptions, PeerStats, Priority, Renewal};
 
+use crate::groups::GroupProgram;
 use crate::node::Process;
 use crate::options::{Consume, Drive, Step};
 use crate::oracle::{Kind, Violation};
@@ -198,7 +199,9 @@ impl World {
         if let Some(it) = self.hosts.get_mut(host) {
             it.restart_after = Some(after);
         }
+        let groups = self.groups.clone();
         self.each_process(host, |process| {
+            groups.lock().leaves(process.id);
             // A program that closes still takes the messages that come until then.
             process.consume = Consume::Eager;
             if let Some(member) = &mut process.member {
@@ -260,6 +263,9 @@ impl World {
                 if let Some(remote) = &mut process.remote {
                     remote.wind_up(now);
                 }
+                if let Some(groups) = &mut process.groups {
+                    groups.wind_up(now);
+                }
                 // Messages that a program withheld are sent in the end.
                 for peer in core::mem::take(&mut process.withheld) {
                     let automatic = |o: &mut PeerOptions| o.manual_retransmission = false;
@@ -289,6 +295,7 @@ impl World {
         self.oracle
             .finish()
             .and_then(|()| self.remote.lock().finish())
+            .and_then(|()| self.groups.lock().finish())
             .map_err(|violation| Failure { at, violation })?;
         self.check_round_trips()?;
         self.check_quiet()?;
@@ -381,13 +388,14 @@ impl World {
 
     fn is_settled(&self) -> bool {
         let ends = |it: &crate::world::Host| {
-            let remote = it
-                .process
-                .as_ref()
-                .and_then(|process| process.remote.as_ref());
-            remote.is_none_or(|remote| remote.next_at().is_none())
+            it.process.as_ref().is_none_or(|process| {
+                let (remote, groups) = (process.remote.as_ref(), process.groups.as_ref());
+                remote.is_none_or(|remote| remote.next_at().is_none())
+                    && groups.is_none_or(GroupProgram::is_done)
+            })
         };
-        let operations = self.hosts.iter().all(ends) && self.remote.lock().is_settled();
+        let settled = self.remote.lock().is_settled() && self.groups.lock().is_settled();
+        let operations = self.hosts.iter().all(ends) && settled;
         operations && self.oracle.is_settled()
     }
 

@@ -13,11 +13,13 @@ use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::{AcceptPolicy, Engine, Event, Identity};
 
+use crate::groups::GroupProgram;
 use crate::hostile::Hostile;
 use crate::membership::{self, MemberProgram};
 use crate::network::Network;
 use crate::node::{Context, Process};
 use crate::options::{Consume, Drive, Options, Step};
+use crate::oracle::groups::SharedGroups;
 use crate::oracle::remote::SharedOracle;
 use crate::oracle::{Kind, Oracle, Spec, Violation};
 use crate::packet::{HostId, Packet, ProcId};
@@ -117,6 +119,8 @@ pub struct World {
     /// The cluster keys of each host, and what was sealed under them.
     pub(crate) keys: Vec<RecordingHandshakes>,
     pub(crate) ledger: SealLedger,
+    /// Groups.
+    pub(crate) groups: SharedGroups,
     pub(crate) rng: Rng,
     pub(crate) hostile: Hostile,
     pub(crate) queue: crate::queue::Queue<Due>,
@@ -159,6 +163,7 @@ impl World {
             remote: SharedOracle::new(options.nodes),
             keys,
             ledger,
+            groups: SharedGroups::new(seed, options.loses_only_the_dead()),
             rng,
             hostile: Hostile::new(seed),
             queue: crate::queue::Queue::default(),
@@ -171,7 +176,8 @@ impl World {
             mended: false,
             options,
         };
-        if world.options.remote.is_some() || world.options.seeds > 0 {
+        let options = &world.options;
+        if options.remote.is_some() || options.groups.is_some() || options.seeds > 0 {
             world.oracle.layers_send();
         }
         if let Some(probe) = world.options.contact_probe() {
@@ -335,6 +341,7 @@ impl World {
             let seeds = self.nodes.iter().take(self.options.seeds).copied();
             MemberProgram::new(self.now, identity, host, &self.network, seeds)
         });
+        process.groups = self.group_program(host, id);
         process.drive = self.drive(host);
         process.consume = match cycled(&self.options.consumes, host) {
             Some(consume) if !self.mended => consume,
@@ -363,6 +370,21 @@ impl World {
         let plan = self.options.remote?;
         let (seed, oracle) = (self.options.seed, self.remote.clone());
         let mut program = RemoteProgram::new(process, node, seed, plan, oracle, self.now);
+        if self.mended {
+            program.wind_up(self.now);
+        }
+        Some(program)
+    }
+
+    /// Returns the program for groups of a new process, if it is the first one of its node.
+    fn group_program(&self, host: HostId, process: ProcId) -> Option<GroupProgram> {
+        let plan = self.options.groups?;
+        if self.hosts.get(host)?.starts > 0 {
+            return None;
+        }
+        let (seed, node) = (self.options.seed, *self.nodes.get(host)?);
+        let run = (self.nodes.as_slice(), self.groups.clone());
+        let mut program = GroupProgram::new(process, node, seed, plan, run, self.now);
         if self.mended {
             program.wind_up(self.now);
         }
@@ -688,6 +710,7 @@ impl World {
         it.past.append(&mut process.log);
         self.oracle.process_stopped(process.id, self.now);
         self.remote.lock().process_stopped(process.id);
+        self.groups.lock().process_stopped(process.id);
         self.trace.note(
             self.now,
             8 ^ u64::from(process.id) << 8,

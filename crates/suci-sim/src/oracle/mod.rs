@@ -10,11 +10,13 @@
 //! and `suspension`. Promises 6 and 7 are the business of [`crate::invariants`] and
 //! [`crate::socket`].
 
+pub mod calls;
 mod contact;
 mod coverage;
 mod credit;
 mod finish;
 mod first;
+pub mod groups;
 mod receiver;
 pub mod remote;
 mod sender;
@@ -84,6 +86,8 @@ pub enum Kind {
     Remote,
     /// A number was sealed twice under one key.
     Nonce,
+    /// An operation of a group has a wrong result, fails without a reason, or does not end.
+    Group,
     /// The engine panicked.
     Panic,
 }
