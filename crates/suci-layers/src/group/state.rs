@@ -9,7 +9,7 @@ use crate::agreement::{Agreement, Knowledge, Verdict};
 use crate::collective::{Arguments, Collective, Kind, Place};
 use bytes::Bytes;
 use core::fmt::Debug;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId, SessionNumber};
@@ -133,6 +133,9 @@ pub(super) struct Changing<E> {
     pub(super) failed: Option<(NodeId, Kind, MemberFailure)>,
     /// Members that are to hear of the failure.
     pub(super) untold: BTreeSet<usize>,
+    /// Messages of agreements, with their numbers, to members that count as failed and whose queues
+    /// were full, in order. One that was only silent may come back, and must not wait then.
+    pub(super) owed: VecDeque<(usize, u64, Bytes)>,
     /// Members that all agreed to count as failed.
     gone: BTreeSet<usize>,
     is_excluded: bool,
@@ -151,6 +154,7 @@ impl<E> Default for Changing<E> {
             reported: None,
             failed: None,
             untold: BTreeSet::new(),
+            owed: VecDeque::new(),
             gone: BTreeSet::new(),
             is_excluded: false,
             has_shrunk: false,

@@ -1,8 +1,9 @@
 //! Turns of a driver beside an engine without peers.
 
 use super::failure::MemberFailure;
-use super::state::{Carrier, GroupState, GroupWork, Host, Purpose};
+use super::state::{Carrier, Finished, GroupState, GroupWork, Host, Purpose};
 use super::turn::ServedGroups;
+use crate::agreement::{Agreement, Knowledge};
 use crate::collective::Collective;
 use std::sync::Arc;
 use suci_proto::time::Instant;
@@ -21,7 +22,28 @@ impl Host for Alone {
 /// Keeps the messages that are offered.
 struct Kept {
     engine: Engine,
-    offered: Vec<Outgoing>,
+    offered: Vec<(NodeId, Outgoing)>,
+    is_full: bool,
+}
+
+fn carrier() -> Kept {
+    let identity = Identity {
+        node: NodeId(1),
+        incarnation: Incarnation(7),
+    };
+    let engine = Engine::new(Config::default(), identity, [1; 32], 1 << 20, Instant::ZERO);
+    Kept {
+        engine: engine.unwrap(),
+        offered: Vec::new(),
+        is_full: false,
+    }
+}
+
+/// A group of three, as member 1 has it.
+fn group() -> GroupState<Alone> {
+    let members = vec![NodeId(0), NodeId(1), NodeId(2)];
+    let sessions = vec![SessionNumber::default(); 3];
+    GroupState::new(4, members, sessions, (1, NodeId(1)), Alone)
 }
 
 impl Carrier<Alone> for Kept {
@@ -37,26 +59,18 @@ impl Carrier<Alone> for Kept {
         true
     }
 
-    fn offer(&mut self, _: NodeId, message: Outgoing) -> Result<bool, ()> {
-        self.offered.push(message);
-        Ok(true)
+    fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<bool, ()> {
+        if !self.is_full {
+            self.offered.push((to, message));
+        }
+        Ok(!self.is_full)
     }
 }
 
 /// Returns what member 1 of three tells the others once its barrier failed, as `fail` says.
 fn told(fail: impl Fn(&GroupState<Alone>)) -> Vec<Vec<u8>> {
-    let identity = Identity {
-        node: NodeId(1),
-        incarnation: Incarnation(7),
-    };
-    let engine = Engine::new(Config::default(), identity, [1; 32], 1 << 20, Instant::ZERO);
-    let mut carrier = Kept {
-        engine: engine.unwrap(),
-        offered: Vec::new(),
-    };
-    let members = vec![NodeId(0), NodeId(1), NodeId(2)];
-    let sessions = vec![SessionNumber::default(); 3];
-    let group = Arc::new(GroupState::new(4, members, sessions, (1, NodeId(1)), Alone));
+    let mut carrier = carrier();
+    let group = Arc::new(group());
     let work = GroupWork::Collective(Collective::barrier(group.place()));
     group.begin(NodeId(1), work).unwrap();
     fail(&group);
@@ -65,9 +79,44 @@ fn told(fail: impl Fn(&GroupState<Alone>)) -> Vec<Vec<u8>> {
     served.progress(&mut carrier);
     let reports = Purpose::Failures.channel(4);
     let mut offered = carrier.offered;
-    offered.retain(|message| message.channel == reports);
-    let payloads = offered.iter().map(|message| message.payload.to_vec());
+    offered.retain(|(_, message)| message.channel == reports);
+    let payloads = offered.iter().map(|(_, message)| message.payload.to_vec());
     payloads.collect()
+}
+
+/// It may come back, and would wait for a member that goes on without it.
+#[test]
+fn a_silent_member_hears_that_it_is_out_once_its_queue_has_room() {
+    let mut carrier = carrier();
+    carrier.is_full = true;
+    let group = Arc::new(group());
+    let known = Knowledge::default();
+    let mut work = Agreement::new(group.place(), known.clone());
+    work.on_failed(0);
+    work.on_failed(2);
+    group.begin(NodeId(1), GroupWork::Agreement(work)).unwrap();
+    let mut served = ServedGroups::default();
+    served.add(Arc::clone(&group));
+    served.progress(&mut carrier);
+    assert!(matches!(group.take_result(), Some(Ok(Finished::Agreed(_)))));
+    group.release();
+    drop(group.without(&known, 9, Alone));
+    served.progress(&mut carrier);
+    assert!(!served.is_empty());
+    carrier.is_full = false;
+    served.progress(&mut carrier);
+    let to_each = |node: u32| {
+        carrier
+            .offered
+            .iter()
+            .filter(|(to, _)| to.0 == node)
+            .count()
+    };
+    assert!(
+        to_each(0) >= 2 && to_each(2) >= 2,
+        "its state and the decision"
+    );
+    assert!(served.is_empty());
 }
 
 /// Others would look for the reason at a member that did nothing wrong.

@@ -13,6 +13,10 @@ use suci_proto::{EndReason, Link, LostCause, Outgoing};
 /// member waits in it.
 const GAVE_UP: u8 = 0;
 
+/// Most messages of agreements that are kept for a member that counts as failed: the rest of one
+/// agreement. In the next one the first message says already that the member is out.
+const MOST_OWED: usize = 16;
+
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
@@ -112,6 +116,7 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
 
     pub(super) fn run(mut self) -> Progress {
         let before = self.state.stage();
+        self.send_owed();
         if let Some(mut current) = self.state.current.take() {
             let result = match current.is_over {
                 // The rest of an agreement tells others.
@@ -135,8 +140,10 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         self.watch();
         self.tell_failure();
         let mut untold = self.state.untold.iter();
+        let mut owed = self.state.owed.iter();
         let is_over = !self.state.is_running()
             && !untold.any(|rank| self.serves(*rank))
+            && !owed.any(|(rank, ..)| self.serves(*rank))
             && !self.owes_agreement();
         Progress {
             sent: self.sent,
@@ -202,7 +209,11 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                     .poll_send(may_get)
                     .map(|(to, bytes)| (to, Bytes::copy_from_slice(bytes))),
                 GroupWork::Agreement(work) => {
-                    (work.poll_send(may_get)).map(|(to, bytes)| (to, Bytes::from(bytes)))
+                    // What waits for one that failed is kept apart.
+                    let mut failed = full.clone();
+                    failed.retain(|rank| work.has_failed(*rank));
+                    let next = work.poll_send(|rank| may_get(rank) || failed.contains(&rank));
+                    next.map(|(to, bytes)| (to, Bytes::from(bytes)))
                 }
             };
             let Some((rank, payload)) = next else {
@@ -211,11 +222,19 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
             let message = self.message(current, payload.clone());
             match &mut current.work {
                 GroupWork::Agreement(work) => {
-                    // One that failed need not hear, and may not be able to.
-                    let has_failed = work.has_failed(rank);
+                    let is_owed = |(to, ..): &(usize, u64, Bytes)| *to == rank;
+                    let owes = self.full.contains(&rank) || self.state.owed.iter().any(is_owed);
                     let is_gone = self.is_gone(rank);
-                    if !is_gone && !self.offer(rank, message).unwrap_or(true) && !has_failed {
-                        work.unsend(rank, payload.into());
+                    if is_gone || (!owes && self.offer(rank, message).unwrap_or(true)) {
+                        continue;
+                    }
+                    // The agreement does not wait for one that failed.
+                    match work.has_failed(rank) {
+                        true => self.owe(rank, current.number, payload),
+                        false => {
+                            self.full.insert(rank);
+                            work.unsend(rank, payload.into());
+                        }
                     }
                 }
                 GroupWork::Collective(work) => {
@@ -226,6 +245,30 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                         work.unsend();
                     }
                 }
+            }
+        }
+    }
+
+    /// Keeps a message of an agreement for a member that counts as failed.
+    fn owe(&mut self, rank: usize, number: u64, payload: Bytes) {
+        let owed = &mut self.state.owed;
+        let waiting = owed.iter().filter(|(to, ..)| *to == rank).count();
+        if waiting < MOST_OWED {
+            owed.push_back((rank, number, payload));
+        }
+    }
+
+    /// Sends what members that count as failed have not got yet, unless they are gone.
+    fn send_owed(&mut self) {
+        for (rank, number, payload) in std::mem::take(&mut self.state.owed) {
+            if self.serves(rank) && self.is_gone(rank) {
+                continue;
+            }
+            let channel = self.group.channel(Purpose::Agreements);
+            let message = outgoing(channel, number, Bytes::new(), payload.clone());
+            let waits = !self.serves(rank) || self.full.contains(&rank);
+            if waits || matches!(self.offer(rank, message), Ok(false)) {
+                self.state.owed.push_back((rank, number, payload));
             }
         }
     }
