@@ -7,7 +7,6 @@ mod pending;
 mod recovery;
 
 use crate::error::Error;
-use crate::shared::Sleepers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,7 @@ pub use suci_layers::{
     Product, Sum,
 };
 
-pub(crate) use host::{GroupHost, GroupState, ServedGroups, has_room};
+pub(crate) use host::{GroupHost, GroupState, ServedGroups, Waiting, has_room};
 pub(crate) use suci_layers::group::Carrier;
 
 const _: () = assert!(
@@ -116,7 +115,7 @@ impl Group {
         };
         let sessions = members.iter().zip(states).map(session);
         let sessions = sessions.collect::<Result<_, _>>()?;
-        let (members, host) = (members.to_vec(), Sleepers::new());
+        let (members, host) = (members.to_vec(), Waiting::default());
         let state = GroupState::new(number, members, sessions, (rank, own), host);
         Ok(Self {
             state: Arc::new(state),

@@ -224,10 +224,17 @@ impl Collective {
         self
     }
 
-    /// Returns the number of the round that goes on, which only grows.
+    /// Returns a value that changes when there is something new to send or to take: the number of
+    /// the round, and of the messages to send if others' messages wait for these.
     #[must_use]
-    pub const fn round(&self) -> usize {
-        self.round
+    pub fn stage(&self) -> (usize, usize) {
+        let guards = self.is_guarded().then_some(self.to_send.len());
+        (self.round, guards.unwrap_or_default())
+    }
+
+    fn is_guarded(&self) -> bool {
+        let round = self.rounds.get(self.round);
+        round.is_some_and(|round| round.is_guarded)
     }
 
     /// Returns the next message to a member that `may_get` one: the receiver's rank and the bytes.
@@ -266,8 +273,8 @@ impl Collective {
         let at = self.awaited.iter().position(of_peer)?;
         let into = &self.awaited.get(at)?.slice;
         let mut sends = self.to_send.iter();
-        let is_unsent = sends.any(|send| send.slice.overlaps(into));
-        (!is_unsent).then_some(at)
+        let waits = self.is_guarded() && sends.any(|send| send.slice.overlaps(into));
+        (!waits).then_some(at)
     }
 
     /// Takes the next message of the member `from`.

@@ -91,6 +91,8 @@ pub(super) struct Round {
     pub(super) sends: Vec<Transfer>,
     pub(super) receives: Vec<Transfer>,
     pub(super) then: Vec<LocalCopy>,
+    /// A receive changes what a send reads.
+    pub(super) is_guarded: bool,
 }
 
 impl Round {
@@ -124,6 +126,8 @@ impl Round {
 
     /// Cuts transfers into several of at most `longest` bytes.
     pub(super) fn cut(&mut self, longest: usize) {
+        let is_sent = |slice: &Slice| self.sends.iter().any(|send| send.slice.overlaps(slice));
+        self.is_guarded = self.receives.iter().any(|receive| is_sent(&receive.slice));
         for transfers in [&mut self.sends, &mut self.receives] {
             if transfers.iter().any(|one| one.slice.range.len() > longest) {
                 let parts = transfers.iter().flat_map(|one| one.parts(longest));

@@ -264,7 +264,13 @@ fn data_that_are_to_be_sent_are_not_combined_before() {
     assert_eq!(member.poll_send(|_| true), Some((1, &*bytes_of(&[5_u64]))));
     member.unsend();
     assert!(!member.can_take(1));
+    let before = member.stage();
     assert!(member.poll_send(|_| true).is_some());
+    assert_ne!(
+        member.stage(),
+        before,
+        "another driver may have the message"
+    );
     assert_eq!(member.on_message(1, &theirs), Ok(()));
     assert!(member.is_done());
     assert_eq!(member.take_data(), bytes_of(&[12_u64]));

@@ -179,10 +179,10 @@ impl<E> Changing<E> {
     }
 
     /// A value that changes when other drivers have something to do.
-    pub(super) fn stage(&self) -> (Option<usize>, bool, usize) {
+    pub(super) fn stage(&self) -> (Option<(usize, usize)>, bool, usize) {
         let stage = self.current.as_ref().map(|current| match &current.work {
-            GroupWork::Collective(work) => work.round(),
-            GroupWork::Agreement(work) => work.stage(),
+            GroupWork::Collective(work) => work.stage(),
+            GroupWork::Agreement(work) => (work.stage(), 0),
         });
         (stage, self.is_running(), self.untold.len())
     }

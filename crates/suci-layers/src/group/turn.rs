@@ -209,7 +209,7 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                     .poll_send(may_get)
                     .map(|(to, bytes)| (to, Bytes::copy_from_slice(bytes))),
                 GroupWork::Agreement(work) => {
-                    // What waits for one that failed is kept apart.
+                    // Messages to one that failed are kept apart if they must wait.
                     let mut failed = full.clone();
                     failed.retain(|rank| work.has_failed(*rank));
                     let next = work.poll_send(|rank| may_get(rank) || failed.contains(&rank));
@@ -335,6 +335,10 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         let GroupWork::Collective(work) = &mut current.work else {
             return Ok(false);
         };
+        // Its message waits for one of this member's, which another driver may send.
+        if !work.can_take(rank) {
+            return Ok(false);
+        }
         while work.can_take(rank) {
             let Some((session, message)) = self.carrier.engine().recv_of_group(node, channel)
             else {

@@ -2,8 +2,7 @@
 
 use super::Driver;
 use crate::clock::Clock;
-use crate::group::{Carrier, GroupError, has_room};
-use crate::shared::Sleepers;
+use crate::group::{Carrier, GroupError, Waiting, has_room};
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Engine, Outgoing};
@@ -19,7 +18,7 @@ impl Driver {
     }
 }
 
-impl Carrier<Sleepers> for Driver {
+impl Carrier<Waiting> for Driver {
     fn engine(&mut self) -> &mut Engine {
         &mut self.engine
     }

@@ -11,16 +11,20 @@ use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{MemberState, Side};
 
 /// A group's state, with the threads that wait for its result.
-pub(crate) type GroupState = group::GroupState<Sleepers>;
+pub(crate) type GroupState = group::GroupState<Waiting>;
 
 /// The groups that a driver serves at present.
-pub(crate) type ServedGroups = group::ServedGroups<Sleepers>;
+pub(crate) type ServedGroups = group::ServedGroups<Waiting>;
 
-impl Host for Sleepers {
+/// The threads that wait for the result of a group.
+#[derive(Debug, Default)]
+pub struct Waiting(pub(crate) Sleepers);
+
+impl Host for Waiting {
     type Error = GroupError;
 
     fn settled(&self) {
-        self.wake();
+        self.0.wake();
     }
 }
 

@@ -1,10 +1,9 @@
 //! Agreement after a failure, and the group of the members that are left.
 
-use super::Group;
 use super::error::GroupError;
 use super::host::GroupNode;
 use super::pending::Pending;
-use crate::shared::Sleepers;
+use super::{Group, Waiting};
 use std::sync::Arc;
 use suci_layers::Knowledge;
 use suci_layers::group::{Finished, GroupWork, ShrinkStep, Shrinking};
@@ -75,7 +74,7 @@ impl Group {
                     step = shrinking.next(known, node.last_shrunk());
                 }
                 ShrinkStep::Done(known, number) => {
-                    let left = self.state.without(&known, number, Sleepers::new());
+                    let left = self.state.without(&known, number, Waiting::default());
                     node.serve_group(&self.state)?;
                     return Ok(Self {
                         state: Arc::new(left),

@@ -82,7 +82,7 @@ impl GroupHost for SharedNode {
     }
 
     fn await_group(&mut self, group: &GroupState, deadline: Deadline) -> Result<bool, Error> {
-        let mut registration = Registration::new(&group.host);
+        let mut registration = Registration::new(&group.host.0);
         let mut ending = self.inner.ending();
         let settled = self.inner.wait_until(deadline, |cx| {
             let settled = registration.poll_until(cx, || group.is_settled());

@@ -20,7 +20,7 @@ const STAYS: u64 = 0;
 
 /// The waiters for one thing, each with what it wants of that.
 #[derive(Debug)]
-pub struct Sleepers<F = ()> {
+pub(crate) struct Sleepers<F = ()> {
     any: AtomicBool,
     /// A waiter came that [`Sleepers::wanted`] has not seen.
     fresh: AtomicBool,

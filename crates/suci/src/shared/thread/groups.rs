@@ -3,8 +3,7 @@
 use super::{Worker, open_account};
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::group::{Carrier, GroupError, has_room};
-use crate::shared::Sleepers;
+use crate::group::{Carrier, GroupError, Waiting, has_room};
 use crate::shared::shard::owner;
 use suci_proto::message::Held;
 use suci_proto::time::Instant;
@@ -25,7 +24,7 @@ impl Worker {
     }
 }
 
-impl Carrier<Sleepers> for Worker {
+impl Carrier<Waiting> for Worker {
     fn engine(&mut self) -> &mut Engine {
         &mut self.driver.engine
     }
