@@ -109,6 +109,18 @@ pub const MAX_GROUP_MESSAGE: usize = 64 * 1024;
 /// messages, so this much always becomes free again.
 pub const REPLY_RESERVE: u64 = MESSAGE_CHARGE + MAX_USER_HEADER as u64 + RTS_INSTEAD;
 
+/// Memory credit of a session, in bytes, that its sender leaves to messages of groups, beside that
+/// for replies: the charge of the longest one that waits for it. An operation takes the messages
+/// that it awaits even if its program takes no others.
+pub const GROUP_RESERVE: u64 = MESSAGE_CHARGE + MAX_USER_HEADER as u64 + GROUP_RTS_INSTEAD;
+
+/// The bound of [`RTS_INSTEAD`] for messages of groups. It is lower, so that both reserves fit the
+/// smallest window.
+pub const GROUP_RTS_INSTEAD: u64 = 2_048;
+
+/// Memory credit of a session, in bytes, that messages of programs do not use.
+pub const RESERVES: u64 = REPLY_RESERVE + GROUP_RESERVE;
+
 /// Most messages queued to one peer that are unacknowledged, or that follow an unacknowledged one.
 pub const MAX_QUEUED_MESSAGES: usize = 1 << 20;
 

@@ -28,7 +28,7 @@ use super::packed_queue::PackedQueueCache;
 use super::placement::{PlacedBy, Places};
 use super::pool::{Chunk, Pool};
 use super::slot::SlotCache;
-use crate::limits::REPLY_RESERVE;
+use crate::limits::{REPLY_RESERVE, RESERVES};
 use crate::recovery::SentFrame;
 use crate::scheduler::{Priority, Scheduler};
 use crate::types::{ChannelId, ProtocolError, SessionNumber, Source};
@@ -42,8 +42,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub const MIN_WINDOW: u64 = 16_384;
 
 const _: () = assert!(
-    MIN_WINDOW / 2 >= REPLY_RESERVE && MIN_WINDOW / 2 + REPLY_RESERVE <= MIN_WINDOW,
+    MIN_WINDOW / 2 >= REPLY_RESERVE && MIN_WINDOW / 2 + RESERVES <= MIN_WINDOW,
     "a channel has all of its half, and room for the longest message without RTS"
+);
+
+const _: () = assert!(
+    MIN_WINDOW - RESERVES - REPLY_RESERVE >= MIN_WINDOW / 4,
+    "a sender that waits used so much that the limit is told when its messages are taken"
 );
 
 /// The bounds of an [`Inbox`].
@@ -110,8 +115,8 @@ pub struct Inbox {
     for_layers: Option<Box<ForLayers>>,
     /// The session's limit that the peer named in its last BLOCKED.
     blocked_at: Option<u64>,
-    /// A reply was taken since the session's limit was last announced.
-    took_reply: bool,
+    /// A message that may use a reserve was taken since the session's limit was last announced.
+    took_reserved: bool,
     /// Priorities that the program set, also for channels that are not open.
     priorities: BTreeMap<ChannelId, Priority>,
     /// Channels whose RTS waits for the budget of large messages, in order.
@@ -182,7 +187,7 @@ impl Inbox {
             replies: VecDeque::new(),
             for_layers: None,
             blocked_at: None,
-            took_reply: false,
+            took_reserved: false,
             priorities: BTreeMap::new(),
             waiting: VecDeque::new(),
             answers: VecDeque::new(),
@@ -254,7 +259,7 @@ impl Inbox {
         self.list_ready(index);
         if let Some(freed) = freed {
             // On a reply channel, a void message also frees credit for replies.
-            self.took_reply |= frag.channel.may_use_reserve();
+            self.took_reserved |= frag.channel.may_use_reserve();
             if self.is_handled(frag.channel) {
                 self.judge_for_layer(index);
             }
@@ -429,19 +434,19 @@ impl Inbox {
     }
 
     /// Returns true if the session's limit should be announced. `told` is the last announced limit.
-    /// It should if it moved by a quarter of the window, or if replies were taken and the peer may
-    /// have credit left only for replies.
+    /// It should if it moved by a quarter of the window, or if messages were taken that may use a
+    /// reserve and the peer may have no other credit left.
     #[must_use]
     pub fn session_limit_due(&self, told: u64) -> bool {
         let moved = self.accounts.session_limit.saturating_sub(told);
         let left = told.saturating_sub(self.accounts.charged);
-        let urgent = self.took_reply && left < 2 * REPLY_RESERVE;
+        let urgent = self.took_reserved && left < RESERVES + REPLY_RESERVE;
         moved > 0 && (urgent || moved >= self.session_window / 4)
     }
 
     /// Notes that the session's limit was announced.
     pub fn on_session_limit_told(&mut self) {
-        self.took_reply = false;
+        self.took_reserved = false;
     }
 
     /// Returns the limit that every channel starts with, for the handshake: the first window that

@@ -47,6 +47,8 @@ pub struct OutboxLimits {
     pub ride: u64,
     /// Memory credit of the session that only replies may use.
     pub reply_reserve: u64,
+    /// Memory credit of the session that only messages of groups, and replies, may use.
+    pub group_reserve: u64,
 }
 
 /// One piece of a packet's content.

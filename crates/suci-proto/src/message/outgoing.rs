@@ -9,7 +9,7 @@
 use super::Completion;
 use super::segment::{Filling, SendSegment};
 use super::send_queue::{Cancelled, Released, SendQueue};
-use crate::limits::RTS_INSTEAD;
+use crate::limits::{GROUP_RTS_INSTEAD, RTS_INSTEAD};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -21,8 +21,10 @@ pub(super) struct SendLimits {
     pub(super) rts_threshold: u64,
     /// The channel window of the handshake, once known.
     pub(super) window: Option<u64>,
-    /// Memory credit left in the session for messages other than replies.
+    /// Memory credit left in the session for messages of programs.
     pub(super) session_room: u64,
+    /// Memory credit left in the session for messages of groups.
+    pub(super) group_room: u64,
     /// Memory credit left in the session for replies.
     pub(super) reply_room: u64,
 }
@@ -33,6 +35,8 @@ impl SendLimits {
     pub(super) const fn room_on(&self, channel: ChannelId) -> u64 {
         if channel.may_use_reserve() {
             self.reply_room
+        } else if channel.is_of_group() {
+            self.group_room
         } else {
             self.session_room
         }
@@ -247,7 +251,11 @@ impl OutgoingChannel {
             .map(|()| false)
             .or_else(|block| {
                 let first = number == self.queue.first_number();
-                match segment.total() > RTS_INSTEAD && first {
+                let longest = match self.id.is_of_group() {
+                    true => GROUP_RTS_INSTEAD,
+                    false => RTS_INSTEAD,
+                };
+                match segment.total() > longest && first {
                     true => rts().map_err(|_| block),
                     false => Err(block),
                 }

@@ -42,6 +42,7 @@ fn limits() -> OutboxLimits {
         max_queued_messages: 100_000,
         ride: 0,
         reply_reserve: 0,
+        group_reserve: 0,
     }
 }
 

@@ -43,6 +43,7 @@ impl Session {
             max_queued_messages: limits::MAX_QUEUED_MESSAGES,
             ride: limits::RIDE_CREDIT,
             reply_reserve: limits::REPLY_RESERVE,
+            group_reserve: limits::GROUP_RESERVE,
         });
         let mut inbox = Inbox::new(
             InboxLimits {

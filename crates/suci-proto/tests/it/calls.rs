@@ -5,7 +5,7 @@ use crate::net::{Net, id};
 use crate::pair::Pair;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
-use suci_proto::limits::REPLY_RESERVE;
+use suci_proto::limits::{REPLY_RESERVE, RESERVES};
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, Kind};
 use suci_proto::{
@@ -176,7 +176,7 @@ fn f19_a_program_that_waits_while_other_messages_fill_the_memory_is_told() {
     let full = net.engine(0).full_beside((id(1), other).into());
     let (bytes, channels) = full.unwrap();
     let window = 32 << 10;
-    let holds = window - 2 * REPLY_RESERVE..window;
+    let holds = window - RESERVES - REPLY_RESERVE..window;
     assert!(holds.contains(&bytes), "{bytes} bytes of 32 KiB");
     assert_eq!(channels, [5, 6, 7].map(ChannelId));
     for wanted in [id(1).into(), other.into(), Filter::from((id(0), other))] {

@@ -359,6 +359,7 @@ fn the_table_of_constants_is_true() {
         ("MESSAGE_CHARGE", limits::MESSAGE_CHARGE.to_string()),
         ("RIDE_CREDIT", limits::RIDE_CREDIT.to_string()),
         ("REPLY_RESERVE", limits::REPLY_RESERVE.to_string()),
+        ("GROUP_RESERVE", limits::GROUP_RESERVE.to_string()),
         ("MAX_CHANNELS", limits::MAX_CHANNELS.to_string()),
         ("MIN_CHANNELS", limits::MIN_CHANNELS.to_string()),
         ("CREDIT_LAPSE", seconds(limits::CREDIT_LAPSE)),

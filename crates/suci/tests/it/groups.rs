@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use suci::group::{
     BitXor, Custom, Group, GroupError, GroupNode, Max, MemberFailure, Operation, Pending, Sum,
 };
-use suci::{EndReason, Event, Next, Node, NodeId, SharedNode};
+use suci::{Bytes, EndReason, Event, Next, Node, NodeId, SharedNode};
 
 /// Runs `program` on each member of a group; returns the results by rank.
 fn members<T: Send>(count: u32, program: impl Fn(Group, Node) -> T + Sync) -> Vec<T> {
@@ -278,6 +278,33 @@ fn members_whose_queues_are_full_exchange_buffers() {
 }
 
 /// Only this program could resume it, and it waits for the operation.
+/// Neither program takes a message before the operations end.
+#[test]
+fn f19_operations_pass_while_unread_messages_fill_the_memory_of_members() {
+    let small = |id| builder(id).config(|config| config.memory = 1 << 20);
+    let nodes = (0..2).map(|id| small(id).open().unwrap());
+    group_of(nodes.collect(), |mut group, mut node| {
+        let other = NodeId(1 - node.id().0);
+        for _ in 0..2_000 {
+            node.send(other, Bytes::from_static(&[1; 900])).unwrap();
+        }
+        for round in 0..20_u64 {
+            group.barrier(&mut node).unwrap();
+            let mut data = vec![round; 400];
+            group.allreduce(&mut node, &mut data, Sum).unwrap();
+            assert_eq!(data, vec![2 * round; 400]);
+        }
+        assert!(
+            node.peer(other).queue_len().unwrap().0 > 0,
+            "no credit is left"
+        );
+        for _ in 0..2_000 {
+            node.recv().unwrap();
+        }
+        node.close(LONG).unwrap();
+    });
+}
+
 #[test]
 fn an_operation_fails_if_its_program_suspended_a_member() {
     let said = members(2, |mut group, mut node| {

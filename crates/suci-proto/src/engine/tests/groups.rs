@@ -72,6 +72,41 @@ fn f04_untaken_messages_of_a_group_hold_their_sender_back() {
     assert_eq!(came, 60);
 }
 
+/// An operation would wait for ever: its program takes no message before it ends.
+#[test]
+fn f19_messages_of_a_group_pass_while_unread_messages_fill_the_session() {
+    let mut world = World::new(2);
+    let config = Config {
+        memory: 1 << 20,
+        max_message: 1 << 16,
+        ..Config::default()
+    };
+    world.set_up_server(0, BUFFER, config);
+    for _ in 0..400 {
+        for channel in 0..4 {
+            let stuffing = Outgoing {
+                channel: ChannelId(channel),
+                ..message(&[3; 900])
+            };
+            let now = world.now;
+            world.engines[1].send(now, id(0), stuffing).unwrap();
+        }
+    }
+    world.run(SECOND);
+    assert!(world.engines[1].queue_len(id(0)).0 > 0, "no credit is left");
+    // Each fills much of the reserve, or asks.
+    for round in 0..60 {
+        const LONG: [u8; 4_000] = [7; 4_000];
+        send(&mut world, 1, 0, [&[], &LONG[..2_000], &LONG][round % 3]);
+        let mut came = 0;
+        for _ in 0..10 {
+            world.run(SECOND / 100);
+            came += taken(&mut world, 0, 1).len();
+        }
+        assert_eq!(came, 1, "{round}");
+    }
+}
+
 /// Nothing else would answer an announced message of a group that is over: it would fill its
 /// sender's queue until the session ends.
 #[test]

@@ -28,7 +28,7 @@ impl Inbox {
         self.recent = None;
         // All memory credit is free, so an earlier BLOCKED no longer holds.
         self.blocked_at = None;
-        self.took_reply = false;
+        self.took_reserved = false;
         self.replies = Default::default();
         self.for_layers = None;
         self.waiting = Default::default();

@@ -1,7 +1,7 @@
 //! Handing messages and replies to the program.
 
 use super::Inbox;
-use crate::limits::REPLY_RESERVE;
+use crate::limits::{REPLY_RESERVE, RESERVES};
 use crate::message::Message;
 use crate::message::incoming::{Freed, IncomingChannel};
 use crate::message::len64;
@@ -75,6 +75,7 @@ impl Inbox {
         {
             lists.groups.remove(&channel);
         }
+        self.took_reserved = true;
         self.on_taken(index, freed);
         Some(message)
     }
@@ -150,7 +151,7 @@ impl Inbox {
         } else {
             self.judge_for_layer(index);
         }
-        self.took_reply |= id.may_use_reserve();
+        self.took_reserved |= id.may_use_reserve();
         self.on_taken(index, freed);
         Some(message)
     }
@@ -239,7 +240,7 @@ impl Inbox {
             channel.listed.reply = false;
             self.list_ready(index);
             if let Some((message, freed)) = popped {
-                self.took_reply = true;
+                self.took_reserved = true;
                 self.on_taken(index, freed);
                 return Some(message);
             }
@@ -275,7 +276,7 @@ impl Inbox {
         let left = accounts.session_limit.saturating_sub(accounts.charged);
         // The peer waits at the present limit, and the longest message without RTS
         // finds no room.
-        if self.blocked_at != Some(accounts.session_limit) || left >= 2 * REPLY_RESERVE {
+        if self.blocked_at != Some(accounts.session_limit) || left >= RESERVES + REPLY_RESERVE {
             return None;
         }
         let at = |index: usize| self.channels.get(index);

@@ -28,10 +28,14 @@ impl Outbox {
     }
 
     pub(super) fn send_limits(&self) -> SendLimits {
-        let unreserved = self.session_limit.saturating_sub(self.limits.reply_reserve);
         // A message that may ride on the INIT needs no reserve, since the peer cannot owe a reply
         // yet.
-        let unreserved = unreserved.max(self.limits.ride);
+        let below = |reserve: u64| {
+            let limit = self.session_limit.saturating_sub(reserve);
+            let limit = limit.max(self.limits.ride);
+            limit.saturating_sub(self.session_used)
+        };
+        let reply_reserve = self.limits.reply_reserve;
         SendLimits {
             rts_threshold: self
                 .limits
@@ -39,7 +43,8 @@ impl Outbox {
                 .max(self.unannounced)
                 .min(self.peer_max_message),
             window: self.window,
-            session_room: unreserved.saturating_sub(self.session_used),
+            session_room: below(reply_reserve.saturating_add(self.limits.group_reserve)),
+            group_room: below(reply_reserve),
             reply_room: self.session_limit.saturating_sub(self.session_used),
         }
     }

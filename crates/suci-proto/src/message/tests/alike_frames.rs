@@ -75,6 +75,7 @@ impl Both {
                 max_queued_messages: 300,
                 ride: 2_000,
                 reply_reserve: 0,
+                group_reserve: 0,
             });
             outbox.set_initial_channel_limit(4_000);
             outbox

@@ -103,6 +103,34 @@ fn replies_have_session_credit_of_their_own() {
     assert_eq!(outbox.session_credit(), (620, 920));
 }
 
+/// Messages of programs leave a reserve to groups, and these one to replies.
+#[test]
+fn groups_have_session_credit_of_their_own() {
+    let mut outbox = Outbox::new(OutboxLimits {
+        reply_reserve: 300,
+        group_reserve: 200,
+        ..limits()
+    });
+    let group = ChannelId::of_group(3);
+    outbox.set_initial_channel_limit(1 << 20);
+    outbox.set_session_limit(600);
+    let room = |channel: ChannelId| outbox.room(channel);
+    let rooms = (room(C0), room(group), room(C1.replies()));
+    assert_eq!(rooms, (100, 300, 600));
+    push(&mut outbox, C0, 0..2, 0);
+    push(&mut outbox, group, 0..4, 0);
+    packets(&mut outbox, ROOM);
+    let four = (256, 600);
+    assert_eq!(
+        outbox.session_credit(),
+        four,
+        "one of the program, three of the group"
+    );
+    assert!(!outbox.has_sendable());
+    push(&mut outbox, C1.replies(), 0..1, 0);
+    assert!(outbox.has_sendable());
+}
+
 #[test]
 fn f19_a_blocked_channel_does_not_block_others() {
     let mut outbox = bare(1_000, 1 << 20);
