@@ -13,8 +13,8 @@ mod active;
 mod agreement;
 mod collective;
 mod element;
-pub mod membership;
 pub mod group;
+pub mod membership;
 pub mod remote;
 
 pub use active::{ActiveHeader, MAX_WORDS};
