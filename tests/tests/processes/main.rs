@@ -7,6 +7,7 @@ mod incast;
 mod kill;
 mod launch;
 mod links;
+mod members;
 mod modes;
 mod network;
 mod paths;

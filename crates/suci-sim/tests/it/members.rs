@@ -121,3 +121,49 @@ fn a_short_cut_kills_nobody() {
     assert_eq!(failures(&world, COUNT), 0);
     assert_eq!(wrong(&world, &all), [0; 0]);
 }
+
+/// A crowd over real engines: all know all soon, nobody is told dead by mistake, and what each sends
+/// is bounded. `SUCI_SIM_MEMBERS=1000` takes a thousand members.
+#[test]
+fn a_crowd_comes_and_goes() {
+    let count = std::env::var("SUCI_SIM_MEMBERS").ok();
+    let count: usize = count.map_or(150, |count| count.parse().unwrap());
+    let all: Vec<usize> = (0..count).collect();
+    let mut world = world(options(count, 2));
+    ok(world.run_for(SECOND * 3));
+    let joined = settle(&mut world, &all, SECOND * 30);
+    println!("all {count} know all {joined:?} after the last one started");
+    let sent = |world: &World| -> Vec<_> {
+        let members = all.iter().filter_map(|host| world.member(*host));
+        members.map(|member| member.sent()).collect()
+    };
+    let (before, packets, began) = (sent(&world), world.tally.packets, world.now);
+    // Each second one leaves, and comes back.
+    for turn in 0..20 {
+        let host = 2 + turn * 7 % (count - 2);
+        world.apply(&Step::Close(host, SECOND * 5, SECOND * 2));
+        ok(world.run_for(SECOND));
+    }
+    ok(world.run_for(SECOND * 5));
+    let took = settle(&mut world, &all, SECOND * 20);
+    println!("all know all {took:?} later");
+    assert_eq!(failures(&world, count), 0);
+    world.apply(&Step::Crash(1, None));
+    let took = settle(&mut world, &all, DEATH);
+    println!("all know of a death after {took:?}");
+    assert_eq!(failures(&world, count), count - 1);
+    let seconds = world.now.since(began).as_secs();
+    let rates = before.iter().zip(sent(&world)).map(|(before, after)| {
+        let messages = after.0.saturating_sub(before.0) / seconds;
+        (after.1.saturating_sub(before.1) / seconds, messages)
+    });
+    let mut rates: Vec<_> = rates.collect();
+    rates.sort_unstable();
+    let (most, messages) = rates[rates.len() - 1];
+    let median = rates[rates.len() / 2].0;
+    let packets = (world.tally.packets - packets) / seconds / count as u64;
+    println!(
+        "each second: {median} B of a member, at most {most} B in {messages} messages; {packets} packets"
+    );
+    assert!(most < 20_000, "{most} B each second");
+}
