@@ -44,6 +44,9 @@ pub const SUSPENDED: &str = "SUCI_TEST_SUSPEND_MS";
 /// Starts of a process under one node ID; 30 without it.
 pub const STARTS: &str = "SUCI_TEST_STARTS";
 
+/// Processes that join a cluster and leave it; 100 without it.
+pub const MEMBERS: &str = "SUCI_TEST_MEMBERS";
+
 /// Set when tests on emulated links try all links that they know; without it a few.
 pub const FULL: &str = "SUCI_TEST_FULL";
 

@@ -6,16 +6,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use suci_tests::{count, heavy};
+use suci_tests::{MEMBERS, count, heavy};
 use xtask::netns::Netns;
 
 const MEMBER: &str = env!("CARGO_BIN_EXE_member");
 
 /// Longest time until all know of a change: closed ports are noticed within the silence timeout,
-/// and what has no neighbour left after another one. It is generous for machines that others use.
+/// members whose neighbours died later. It is generous for machines that others use.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// What a process printed last: its address, then its members' number, their sum, and failures.
+/// The last lines of a process: its address, then its members' number, their sum, and failures.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct State {
     address: String,
@@ -123,7 +123,7 @@ fn failures(all: &BTreeMap<u32, Process>) -> usize {
 #[test]
 fn f17_processes_join_leave_and_die_and_all_others_know() {
     let _alone = heavy();
-    let processes = count("SUCI_TEST_MEMBERS", 100);
+    let processes = count(MEMBERS, 100);
     let netns = Netns::new().unwrap();
     netns.inside(|| come_and_go(processes)).unwrap();
 }
@@ -132,7 +132,7 @@ fn come_and_go(count: u32) {
     let mut all = BTreeMap::new();
     all.insert(0, Process::start(0, &[]));
     let first = (0, all[&0].address());
-    all.insert(1, Process::start(1, &[first.clone()]));
+    all.insert(1, Process::start(1, std::slice::from_ref(&first)));
     let seeds = [first, (1, all[&1].address())];
     for id in 2..count {
         all.insert(id, Process::start(id, &seeds[..1]));

@@ -331,3 +331,38 @@ fn f02_a_stranger_with_options_is_not_forgotten() {
         );
     }
 }
+
+/// A member that joins and fails for ever leaves a program that takes no events the last two
+/// changes, and the end of the member that it knew.
+#[test]
+fn f04_changes_of_members_wait_in_bounded_number() {
+    use crate::MemberChange::{Failed, Joined, Left};
+    let mut world = World::new(2);
+    let node = id(1);
+    let joined = Event::MemberJoined { node };
+    let about_members = |world: &mut World| -> Vec<Event> {
+        let mut events = world.events(0);
+        events.retain(|event| !matches!(event, Event::Up { .. } | Event::Ended { .. }));
+        events
+    };
+    world.engines[0].report_member(node, Joined);
+    assert_eq!(about_members(&mut world), [joined.clone()]);
+    for round in 0..10 {
+        world.engines[0].report_member(node, Failed);
+        world.engines[0].report_member(node, Joined);
+        if round % 3 == 0 {
+            // Ends of sessions between them change nothing.
+            world.send(1, 0).unwrap();
+            world.run(SECOND / 10);
+            assert_eq!(world.received(0), 1);
+            let now = world.now;
+            world.engines[1].close_peer(now, id(0), SECOND).unwrap();
+            world.run(2 * SECOND);
+        }
+    }
+    world.engines[0].report_member(node, Left);
+    let told = about_members(&mut world);
+    assert!(told.len() <= 6, "{told:?}");
+    assert_eq!(told.first(), Some(&Event::MemberFailed { node }));
+    assert_eq!(told.last(), Some(&Event::MemberLeft { node }));
+}
