@@ -134,8 +134,8 @@ fn a_crowd_comes_and_goes() {
     let joined = settle(&mut world, &all, SECOND * 30);
     println!("all {count} know all {joined:?} after the last one started");
     let sent = |world: &World| -> Vec<_> {
-        let members = all.iter().filter_map(|host| world.member(*host));
-        members.map(|member| member.sent()).collect()
+        let of = |host: &usize| world.member(*host).map(|member| member.sent());
+        all.iter().map(of).collect()
     };
     let (before, packets, began) = (sent(&world), world.tally.packets, world.now);
     // Each second one leaves, and comes back.
@@ -153,10 +153,12 @@ fn a_crowd_comes_and_goes() {
     println!("all know of a death after {took:?}");
     assert_eq!(failures(&world, count), count - 1);
     let seconds = world.now.since(began).as_secs();
-    let rates = before.iter().zip(sent(&world)).map(|(before, after)| {
-        let messages = after.0.saturating_sub(before.0) / seconds;
-        (after.1.saturating_sub(before.1) / seconds, messages)
-    });
+    // Those that were started again count from then on.
+    let both = before.into_iter().zip(sent(&world));
+    let both = both.filter_map(|(before, after)| Some((before?, after?)));
+    let stayed = both.filter(|(before, after)| after.0 >= before.0 && after.1 >= before.1);
+    let rate = |before, after| (after - before) / seconds;
+    let rates = stayed.map(|(before, after)| (rate(before.1, after.1), rate(before.0, after.0)));
     let mut rates: Vec<_> = rates.collect();
     rates.sort_unstable();
     let (most, messages) = rates[rates.len() - 1];

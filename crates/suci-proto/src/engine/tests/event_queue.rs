@@ -339,14 +339,13 @@ fn f04_changes_of_members_wait_in_bounded_number() {
     use crate::MemberChange::{Failed, Joined, Left};
     let mut world = World::new(2);
     let node = id(1);
-    let joined = Event::MemberJoined { node };
     let about_members = |world: &mut World| -> Vec<Event> {
         let mut events = world.events(0);
         events.retain(|event| !matches!(event, Event::Up { .. } | Event::Ended { .. }));
         events
     };
     world.engines[0].report_member(node, Joined);
-    assert_eq!(about_members(&mut world), [joined.clone()]);
+    assert_eq!(about_members(&mut world), [Event::MemberJoined { node }]);
     for round in 0..10 {
         world.engines[0].report_member(node, Failed);
         world.engines[0].report_member(node, Joined);
