@@ -12,6 +12,7 @@ mod net;
 mod newcomers;
 mod page;
 mod pair;
+mod placement;
 mod priorities;
 mod reach;
 mod room;

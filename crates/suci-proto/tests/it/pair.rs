@@ -2,11 +2,13 @@
 
 use crate::net::{address, message};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{Ecn, Incarnation, NodeId};
 use suci_proto::{
-    Arrival, Config, Engine, Event, Identity, Message, Outgoing, PeerOptions, PeerStats, SendError,
-    TransmitResult,
+    Arrival, Config, Engine, Event, Identity, Message, Outgoing, PeerOptions, PeerStats, PlacedBy,
+    SendError, TransmitResult,
 };
 
 const BUFFER: u64 = 8 << 20;
@@ -38,6 +40,10 @@ pub(crate) struct Pair {
     widest: usize,
     /// One-way delay.
     latency: Duration,
+    /// The memory that hosts name for messages.
+    placement: PlacedBy,
+    /// The addresses of the datagram that an engine handles now.
+    pub(crate) datagram: Arc<Mutex<Range<usize>>>,
 }
 
 fn id(host: usize) -> NodeId {
@@ -52,6 +58,15 @@ impl Pair {
 
     /// Makes a pair with sockets that hold `buffer` bytes.
     pub(crate) fn with_buffer(buffer: u64) -> Self {
+        Self::with(buffer, PlacedBy::default(), Arc::default())
+    }
+
+    /// Makes a pair whose messages go to memory that `placement` names.
+    pub(crate) fn with_placement(placement: PlacedBy, datagram: Arc<Mutex<Range<usize>>>) -> Self {
+        Self::with(BUFFER, placement, datagram)
+    }
+
+    fn with(buffer: u64, placement: PlacedBy, datagram: Arc<Mutex<Range<usize>>>) -> Self {
         let mut pair = Self {
             now: Instant::from_nanos(1_000_000_000),
             hosts: Vec::new(),
@@ -62,6 +77,8 @@ impl Pair {
             kinds: BTreeSet::new(),
             widest: usize::MAX,
             latency: Duration::from_micros(50),
+            placement,
+            datagram,
         };
         for host in 0..2 {
             let host = pair.start(host);
@@ -75,6 +92,7 @@ impl Pair {
         let config = Config {
             ack_on_poll: true,
             max_datagram: 1_472,
+            placement: self.placement.clone(),
             ..Config::default()
         };
         let identity = Identity {
@@ -282,9 +300,12 @@ impl Pair {
                 ecn: Ecn::Ect0,
                 at: key.0,
             };
+            let addresses = bytes.as_ptr_range();
+            *self.datagram.lock().unwrap() = addresses.start.addr()..addresses.end.addr();
             self.hosts[host]
                 .engine
                 .handle_datagram(now, &arrival, &mut bytes);
+            *self.datagram.lock().unwrap() = 0..0;
         }
         self.hosts[host].engine.handle_timeout(now);
         while self.hosts[host].reads
