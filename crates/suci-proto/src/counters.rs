@@ -27,7 +27,7 @@ pub struct Counters {
     pub malformed: u64,
     /// Dropped: another protocol version.
     pub wrong_version: u64,
-    /// Dropped: CRC32C did not match.
+    /// Dropped: CRC32C or, in sealed mode, the AEAD tag did not match.
     pub bad_checksum: u64,
     /// Dropped: no such connection, or the wrong tag.
     pub unknown_connection: u64,

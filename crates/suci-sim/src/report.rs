@@ -171,6 +171,8 @@ impl Tally {
         self.duplicate_ids += other.duplicate_ids;
         self.partitions += other.partitions;
         self.mtu_changes += other.mtu_changes;
+        self.handshakes += other.handshakes;
+        self.phases += other.phases;
     }
 
     /// Returns the numbers as one JSON object.
@@ -221,6 +223,11 @@ impl fmt::Display for Tally {
             "), {}.{:03} s virtual",
             self.virtual_ms / 1_000,
             self.virtual_ms % 1_000
-        )
+        )?;
+        if self.handshakes > 0 {
+            let (handshakes, phases) = (self.handshakes, self.phases);
+            write!(f, ", {handshakes} handshakes, {phases} key phases")?;
+        }
+        Ok(())
     }
 }

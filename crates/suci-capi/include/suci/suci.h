@@ -1356,7 +1356,7 @@ typedef struct suci_counters {
     uint64_t messages_received;   /* Messages handed to the program. */
     uint64_t malformed;           /* Dropped: too short, or of unknown type, flags or path. */
     uint64_t wrong_version;       /* Dropped: another protocol version. */
-    uint64_t bad_checksum;        /* Dropped: CRC32C did not match. */
+    uint64_t bad_checksum;        /* Dropped: CRC32C or AEAD tag did not match. */
     uint64_t unknown_connection;  /* Dropped: no such connection, or the wrong tag. */
     uint64_t duplicates;          /* Dropped: seen before, or too old to tell. */
     uint64_t handshake_rejected;  /* Handshake packets that did not fit state, cookie or cap. */

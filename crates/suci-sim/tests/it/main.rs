@@ -13,3 +13,4 @@ mod ladder;
 mod members;
 mod reordering;
 mod scenario;
+mod sealed;

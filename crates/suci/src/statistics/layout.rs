@@ -192,7 +192,7 @@ pub const NODE_FIELDS: &[Field<Counters>] = &[
     field!(Counter "messages_received", messages_received, "Messages handed to the program."),
     field!(Counter "malformed", malformed, "Datagrams dropped: malformed."),
     field!(Counter "wrong_version", wrong_version, "Datagrams dropped: another version."),
-    field!(Counter "bad_checksum", bad_checksum, "Datagrams dropped: CRC32C did not match."),
+    field!(Counter "bad_checksum", bad_checksum, "Datagrams dropped: CRC32C or AEAD tag did not match."),
     field!(Counter "unknown_connection", unknown_connection, "Datagrams dropped: no such connection."),
     field!(Counter "duplicates", duplicates, "Datagrams dropped: seen before."),
     field!(Counter "handshake_rejected", handshake_rejected, "Handshake packets dropped."),

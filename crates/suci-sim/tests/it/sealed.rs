@@ -1,0 +1,18 @@
+//! Sealed clusters under all faults, with keys that are rotated, revoked and restored.
+
+use suci_sim::profiles::Profile;
+use suci_sim::runner::run_seed;
+
+/// F15: whatever happens, no number is sealed twice under one key: the run fails if one is.
+#[test]
+fn f15_sealed_runs_keep_every_promise() {
+    let (mut handshakes, mut phases, mut messages) = (0, 0, 0);
+    for seed in 0..20 {
+        let outcome = run_seed(seed, Profile::Sealed, None, false);
+        assert_eq!(outcome.failure, None, "seed {seed}");
+        handshakes += outcome.tally.handshakes;
+        phases += outcome.tally.phases;
+        messages += outcome.tally.messages;
+    }
+    assert!(handshakes > 100 && phases > 10 && messages > 10_000);
+}
