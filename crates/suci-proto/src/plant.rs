@@ -49,7 +49,6 @@ pub const OF_PLACEMENT: &[&str] = &["placed-out-of-order"];
 pub const OF_SEALING: &[&str] = &[
     "unauthentic-taken",
     "sealed-after-restore",
-    "phase-before-ack",
     "phase-without-key",
 ];
 

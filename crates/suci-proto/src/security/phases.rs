@@ -189,7 +189,7 @@ impl SenderPhase {
         let longest = limits::MAX_SEGMENTS as u64;
         let has_room = self.sealed.saturating_add(longest) <= config.phase_packets;
         let is_due = !has_room || now.since(began) >= config.phase_time;
-        if is_due && (self.confirmed || planted("phase-before-ack")) {
+        if is_due && self.confirmed {
             if !planted("phase-without-key") {
                 self.seal = self.seal.next();
             }
