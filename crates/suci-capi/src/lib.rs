@@ -22,12 +22,14 @@
 //! | `errno`, `memory` | for the headers below: results by errno; memory sent without a copy |
 //! | `classic` | the classic interface, `datagram.h` |
 //! | `fm` | Illinois Fast Messages, `fm.h` |
+//! | `cdp` | sockets, `cdp.h` |
 #![expect(
     clippy::missing_safety_doc,
     reason = "suci.h says once what the pointers of all functions have to be"
 )]
 
 pub mod book;
+pub mod cdp;
 pub mod classic;
 pub mod entry;
 pub mod environment;

@@ -56,8 +56,8 @@ pub use counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
     CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, MemberChange,
-    MemberState, OptionsError, PeerError, RemoteInput, Renewal, RouteQuery, SendError, TX_BUDGET,
-    Undelivered,
+    MemberState, OptionsError, PeerError, RemoteInput, Renewal, RouteQuery, SendError, SocketInput,
+    TX_BUDGET, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,

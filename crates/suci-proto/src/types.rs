@@ -92,6 +92,9 @@ const REMOTE_REPLIES: u32 = 5 << 24;
 /// The layer of membership, in the top byte.
 const MEMBERSHIP: u32 = 6 << 24;
 
+/// The layer of sockets, in the top byte.
+const SOCKETS: u32 = 7 << 24;
+
 impl ChannelId {
     /// The last channel of programs. Higher channels belong to the library's other layers.
     pub const LAST_USER: Self = Self((1 << 24) - 1);
@@ -183,11 +186,23 @@ impl ChannelId {
         self.0 & 0xff00_0000 == MEMBERSHIP
     }
 
+    /// Returns the channel of sockets with this number, of which the lower 24 bits count.
+    #[must_use]
+    pub const fn of_sockets(number: u32) -> Self {
+        Self(SOCKETS | (number & 0x00ff_ffff))
+    }
+
+    /// Returns true if it carries messages of sockets.
+    #[must_use]
+    pub const fn carries_sockets(self) -> bool {
+        self.0 & 0xff00_0000 == SOCKETS
+    }
+
     /// Returns true if its messages go to a handler of the library, not to the program
     /// ([`Config::placement`](crate::Config::placement)).
     #[must_use]
     pub const fn is_handled(self) -> bool {
-        self.0 >= ACTIVE && self.0 < MEMBERSHIP + (1 << 24)
+        self.0 >= ACTIVE && self.0 < SOCKETS + (1 << 24)
     }
 
     /// Returns true if its messages may use the memory credit that is kept for replies: the

@@ -30,6 +30,7 @@ use crate::names::Names;
 use crate::placement::Places;
 use crate::security::KeyChanges;
 use crate::shared::CrossShardQueue;
+use crate::sockets::SocketTable;
 use crate::statistics::Publisher;
 use crate::sys;
 use crate::wait::{Awaited, WaitPolicy, Waiter};
@@ -52,12 +53,14 @@ mod membership;
 mod output;
 mod remote;
 mod sends;
+mod sockets;
 mod takes;
 mod waits;
 
 use coalescer::SendCoalescer;
 use input::{Follows, LastPoll};
 pub(crate) use membership::MembershipPart;
+use sockets::SocketWaits;
 use takes::Takes;
 
 /// The greatest age of the last poll of the socket in a call that only sends, or only takes
@@ -125,6 +128,9 @@ pub(crate) struct Driver {
     pub(crate) keys: Option<KeyChanges>,
     /// The node's membership, if it is a member.
     pub(crate) membership: Option<Box<MembershipPart>>,
+    /// The sockets with this driver's peers.
+    pub(crate) sockets: Arc<SocketTable>,
+    socket_waits: SocketWaits,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
@@ -171,6 +177,8 @@ impl Driver {
             clock_jumps,
             keys: None,
             membership: None,
+            sockets: Arc::default(),
+            socket_waits: SocketWaits::default(),
         }
     }
 
@@ -328,7 +336,8 @@ impl Driver {
     /// Whether the last cycle ended before everything was sent or taken: the next one is due at
     /// once.
     fn is_unfinished(&self) -> bool {
-        self.tx_incomplete || self.last_poll.cut_short || self.engine.has_remote_input()
+        let input = self.engine.has_remote_input() || self.engine.has_socket_input();
+        self.tx_incomplete || self.last_poll.cut_short || input
     }
 
     /// How long the driver may sleep if nothing arrives; without a value, for ever.
@@ -347,7 +356,8 @@ impl Driver {
         if self.is_unfinished() {
             return Some(Duration::ZERO);
         }
-        let due = earlier(self.engine.next_timeout(), self.membership_due());
+        let layers = earlier(self.membership_due(), self.sockets_due());
+        let due = earlier(self.engine.next_timeout(), layers);
         let due = due.map(|at| at.since(self.now));
         due.into_iter().chain(self.backend.due_in()).min()
     }

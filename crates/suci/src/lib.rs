@@ -111,7 +111,8 @@
 //!   each driver cycle.
 //!
 //! Layers on messages: [`group`] has collective operations, [`remote`] one-sided ones, [`active`]
-//! messages that run a handler of the program at their receiver.
+//! messages that run a handler of the program at their receiver. [`sockets`] is the part of sockets
+//! that a node drives; the crate `suci-sockets` has those for programs.
 //!
 //! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.
 
@@ -150,6 +151,7 @@ pub mod remote;
 pub mod security;
 mod shared;
 mod shared_bytes;
+pub mod sockets;
 pub mod statistics;
 mod sync;
 mod sys;

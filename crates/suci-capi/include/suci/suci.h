@@ -1618,6 +1618,8 @@ int suci_env_size(uint32_t *count);
  *  SharedNode::wait_joined            none yet: membership is for Rust
  *  SharedNode::membership_counters    none yet: membership is for Rust
  *
+ *  SharedNode::sockets                cdp.h
+ *
  *  Node::peer                         the argument `peer`
  *  Peer::id                           the argument `peer`
  *  PeerOptions::new                   suci_peer_options_init, suci_peer_options_init_sized

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Runs a program as `count` nodes, as `suci run` does. Returns what each wrote.
-fn run_nodes(program: &Path, name: &str, count: u16, arguments: &[&str]) -> Vec<String> {
+pub(crate) fn run_nodes(program: &Path, name: &str, count: u16, arguments: &[&str]) -> Vec<String> {
     let book = host_table(name, count);
     let start = |id: u16| -> Child {
         let mut command = Command::new("timeout");

@@ -83,8 +83,11 @@ pub(crate) fn functions() -> Vec<Function> {
 
 /// Returns the functions of the headers beside suci.h.
 pub(crate) fn other_functions() -> Vec<Function> {
-    let headers = ["include/suci/datagram.h", "include/suci/fm.h"];
-    headers.into_iter().flat_map(functions_of).collect()
+    let headers = ["datagram.h", "fm.h", "cdp.h"].map(|header| format!("include/suci/{header}"));
+    headers
+        .iter()
+        .flat_map(|header| functions_of(header))
+        .collect()
 }
 
 /// Returns the functions of a header that are not inline.

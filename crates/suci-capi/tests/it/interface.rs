@@ -99,6 +99,8 @@ const TYPES: &[(&str, &[&str])] = &[
     ("AddressDb", &["addressdb"]),
     ("BufferHandler", &["FM_handler"]),
     ("WordsHandler", &["FM_handler_4"]),
+    ("CdpAddress", &["cdp_addr"]),
+    ("*const c_char", &["char *const"]),
     ("BatchMessage", &["suci_outgoing"]),
     ("ErrorInfo", &["suci_error_info"]),
     ("Limits", &["suci_limits"]),
@@ -139,7 +141,7 @@ fn in_c(rust: &str) -> Vec<String> {
 /// Returns the parameters (type and name) and result of each exported function of the sources.
 fn rust_functions() -> BTreeMap<String, (Vec<(String, String)>, String)> {
     let mut all = BTreeMap::new();
-    let dirs = ["src", "src/classic", "src/fm"].map(|dir| crate_dir().join(dir));
+    let dirs = ["src", "src/cdp", "src/classic", "src/fm"].map(|dir| crate_dir().join(dir));
     let entries = dirs.iter().flat_map(|dir| fs::read_dir(dir).unwrap());
     let paths = entries.map(|entry| entry.unwrap().path());
     for path in paths.filter(|path| path.is_file()) {
@@ -154,7 +156,7 @@ fn rust_functions() -> BTreeMap<String, (Vec<(String, String)>, String)> {
                 Some((kind.to_owned(), name.to_owned()))
             };
             let parameters = inside.split(',').filter_map(parameter).collect();
-            let prefixes = ["suci_", "datagram", "addressdb_", "ack_", "FM_"];
+            let prefixes = ["suci_", "datagram", "addressdb_", "ack_", "FM_", "cdp_"];
             if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
                 all.insert(name.to_owned(), (parameters, result));
             }

@@ -1,5 +1,6 @@
 //! The C library as C programs see it.
 
+mod cdp;
 mod classic;
 mod fm;
 mod header;

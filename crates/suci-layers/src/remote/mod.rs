@@ -25,7 +25,6 @@ mod initiator;
 mod layer;
 mod layout;
 mod memory;
-mod output;
 mod region;
 mod target;
 mod wire;

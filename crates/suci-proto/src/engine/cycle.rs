@@ -88,6 +88,7 @@ impl Engine {
             && !self.train.is_pending()
             && !self.has_remote_input()
             && !self.has_membership()
+            && !self.has_socket_input()
             && (self.has_message()
                 || self.has_call()
                 || self.has_group_message()

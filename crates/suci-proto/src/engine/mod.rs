@@ -23,6 +23,7 @@ mod peers;
 mod recv;
 mod sealed;
 mod shared;
+mod sockets;
 mod steering;
 mod strangers;
 mod sweep;
@@ -39,6 +40,7 @@ pub use links::OptionsError;
 pub use paths::RouteQuery;
 pub use sealed::Renewal;
 pub use shared::Identity;
+pub use sockets::SocketInput;
 pub use unreachable::Undelivered;
 pub use verbs::{IncomingError, PeerError, SendError};
 
@@ -119,6 +121,8 @@ pub struct Engine {
     active: Scheduler,
     /// Peers with messages about membership.
     membership: Scheduler,
+    /// Peers with messages of sockets, one message at a time.
+    sockets: Scheduler,
     /// Peers with replies, one reply at a time.
     answered: Scheduler,
     /// Peers whose acknowledgements wait for the next cycle.
@@ -196,6 +200,7 @@ impl Engine {
             remote_taken: None,
             active: Scheduler::default(),
             membership: Scheduler::default(),
+            sockets: Scheduler::default(),
             answered: Scheduler::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
@@ -296,6 +301,9 @@ impl Engine {
         }
         if peer.session.inbox.has_membership() {
             self.membership.add(key);
+        }
+        if peer.has_of_sockets() {
+            self.sockets.add(key);
         }
         if of_group || !self.with_group_messages.is_empty() {
             self.on_group_message(key);

@@ -6,6 +6,7 @@ use super::calls::Calls;
 use super::layers::RemoteInput;
 use super::memory::MemoryShares;
 use super::paths::Paths;
+use super::sockets::SocketInput;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
@@ -84,6 +85,8 @@ pub(crate) struct Shared {
     pub(crate) remote_inputs: VecDeque<RemoteInput>,
     /// Messages about membership that ended sessions left.
     pub(crate) membership_left: VecDeque<(Source, Message)>,
+    /// The same for the layer of sockets.
+    pub(crate) socket_inputs: VecDeque<SocketInput>,
     /// The peer that each connection index leads to.
     pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.
@@ -134,6 +137,7 @@ impl Shared {
             calls: Calls::default(),
             remote_inputs: VecDeque::new(),
             membership_left: VecDeque::new(),
+            socket_inputs: VecDeque::new(),
             routes: Slab::new(),
             replies: VecDeque::new(),
             paths: Paths::default(),

@@ -97,6 +97,7 @@ impl Engine {
             self.remote.forget(key);
             self.active.forget(key);
             self.membership.forget(key);
+            self.sockets.forget(key);
             let Some(mut peer) = self.peers.remove(key) else {
                 continue;
             };

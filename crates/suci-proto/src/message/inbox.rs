@@ -143,6 +143,8 @@ struct ForLayers {
     active: VecDeque<ChannelId>,
     /// Those of membership, in order.
     membership: VecDeque<ChannelId>,
+    /// Those of sockets, in order.
+    sockets: VecDeque<ChannelId>,
 }
 
 impl Inbox {
@@ -576,11 +578,16 @@ impl Inbox {
                 && !core::mem::replace(&mut channel.listed.handled, true)
             {
                 let lists = self.for_layers.get_or_insert_default();
-                match (id.carries_active_messages(), id.carries_membership()) {
-                    (true, _) => lists.active.push_back(id),
-                    (_, true) => lists.membership.push_back(id),
-                    _ => lists.remote.push_back(id),
-                }
+                let list = if id.carries_active_messages() {
+                    &mut lists.active
+                } else if id.carries_membership() {
+                    &mut lists.membership
+                } else if id.carries_sockets() {
+                    &mut lists.sockets
+                } else {
+                    &mut lists.remote
+                };
+                list.push_back(id);
             }
         } else if !id.carries_replies() {
             self.ready.add(index);

@@ -66,11 +66,13 @@ impl Peer {
             replies,
             untaken,
             remote,
+            sockets,
         } = ended_session(old, ending, shared);
         self.end_calls(number, replies, ended_session.reason, shared);
         self.end_groups(&mut ended_session, untaken, shared);
         if established || !ended_session.outcomes.is_empty() {
             self.end_layers(number, remote, ended_session.reason, shared);
+            self.end_sockets(sockets, ended_session.reason, shared);
             shared.log.add(now, || LogRecord::Ended {
                 peer: self.node,
                 session: number,
@@ -115,6 +117,7 @@ struct Remains {
     replies: Vec<Message>,
     untaken: VecDeque<Message>,
     remote: VecDeque<Message>,
+    sockets: VecDeque<Message>,
 }
 
 fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remains {
@@ -123,6 +126,7 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
     old.inbox.take_back();
     let (mut messages, mut replies) = (VecDeque::new(), Vec::new());
     let (mut untaken, mut remote) = (VecDeque::new(), VecDeque::new());
+    let mut sockets = VecDeque::new();
     loop {
         // A message may come before a reply on its channel, or the reverse.
         if let Some(message) = old.inbox.pop() {
@@ -137,6 +141,8 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
             remote.push_back(message);
         } else if let Some(message) = old.inbox.pop_membership() {
             remote.push_back(message);
+        } else if let Some(message) = old.inbox.pop_of_sockets() {
+            sockets.push_back(message);
         } else {
             break;
         }
@@ -176,6 +182,7 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
         replies,
         untaken,
         remote,
+        sockets,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Messages for the handlers of layers.
 
 use super::Peer;
-use crate::engine::{RemoteInput, Shared};
+use crate::engine::{RemoteInput, Shared, SocketInput};
 use crate::event::{EndReason, Event};
 use crate::message::Message;
 use crate::types::{ChannelId, SessionNumber, Source};
@@ -81,14 +81,52 @@ impl Peer {
         Some((from, message))
     }
 
+    /// Returns the next message of sockets.
+    pub(crate) fn next_of_sockets(&mut self, shared: &mut Shared) -> Option<Message> {
+        if !self.has_of_sockets() {
+            return None;
+        }
+        self.before_taking();
+        let message = self.session.inbox.pop_of_sockets()?;
+        self.count_received(1, message.payload.received(), &mut shared.counters);
+        Some(message)
+    }
+
+    /// Returns true if [`Peer::next_of_sockets`] returns a message.
+    pub(crate) fn has_of_sockets(&self) -> bool {
+        !self.sockets_held && self.session.inbox.has_of_sockets()
+    }
+
     /// Tells the handlers of an event, if they want to know of it.
     pub(super) fn tell_layers(&self, event: &Event, shared: &mut Shared) {
-        let input = match *event {
-            _ if !shared.config.placement.is_some() => return,
-            Event::Lost { node, cause, .. } => RemoteInput::Lost(node, cause),
-            _ => return,
-        };
-        shared.remote_inputs.push_back(input);
+        if let Event::Lost { node, cause, .. } = *event
+            && shared.config.placement.is_some()
+        {
+            let input = RemoteInput::Lost(node, cause);
+            shared.remote_inputs.push_back(input);
+            shared
+                .socket_inputs
+                .push_back(SocketInput::Lost(node, cause));
+        }
+    }
+
+    /// Tells the layer of sockets the end of a session, and its last messages before.
+    pub(super) fn end_sockets(
+        &mut self,
+        messages: VecDeque<Message>,
+        reason: EndReason,
+        shared: &mut Shared,
+    ) {
+        let node = self.node;
+        for message in messages {
+            self.count_received(1, message.payload.received(), &mut shared.counters);
+            let input = SocketInput::Message(node, message);
+            shared.socket_inputs.push_back(input);
+        }
+        if shared.config.placement.is_some() {
+            let input = SocketInput::Ended(node, reason);
+            shared.socket_inputs.push_back(input);
+        }
     }
 
     /// Tells the handlers the end of a session, and its last messages before.

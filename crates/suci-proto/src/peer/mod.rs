@@ -132,6 +132,8 @@ pub(crate) struct Peer {
     layer_remains: Option<Box<groups::LayerRemains>>,
     /// Messages for handlers wait, since answers to the peer find no room.
     pub(crate) remote_held: bool,
+    /// The same for messages of sockets.
+    pub(crate) sockets_held: bool,
     /// A member of a group waits for a message of this peer.
     awaited: u32,
     /// Why the last session ended.
@@ -181,6 +183,7 @@ impl Peer {
             put_off: false,
             layer_remains: None,
             remote_held: false,
+            sockets_held: false,
             awaited: 0,
             last_end: None,
         }

@@ -15,7 +15,7 @@ use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use crate::credit::{DrainedKind, Shares, SocketReturn};
-use crate::engine::{RemoteInput, Shared};
+use crate::engine::{RemoteInput, Shared, SocketInput};
 use crate::event::{EndReason, Event};
 use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
@@ -397,6 +397,10 @@ impl Peer {
                     token,
                 };
                 shared.remote_inputs.push_back(input);
+                continue;
+            }
+            if done.reason.is_some() && channel.carries_sockets() {
+                shared.socket_inputs.push_back(SocketInput::Refused(node));
                 continue;
             }
             if channel.carries_membership() {

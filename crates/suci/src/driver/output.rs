@@ -27,6 +27,9 @@ impl Driver {
         if self.has_membership_work() {
             self.serve_membership();
         }
+        if self.has_socket_work() {
+            self.serve_sockets();
+        }
         let now = self.now;
         self.tx_incomplete = false;
         self.coalescer.on_output(now);

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use suci_layers::sockets::Ports;
 use suci_proto::types::NodeId;
 
 /// Whether the node is open.
@@ -63,6 +64,8 @@ pub(crate) struct Inner {
     /// The descriptor that the program's own epoll watches.
     pub(super) descriptor: Arc<NodeDescriptor>,
     pub(super) wakes: WakeMark,
+    /// The ports of sockets.
+    pub(super) ports: Mutex<Ports>,
 }
 
 impl Inner {
@@ -88,6 +91,7 @@ impl Inner {
             done_ready: Sleepers::new(),
             descriptor: Arc::new(NodeDescriptor::new()?),
             wakes: WakeMark::default(),
+            ports: Mutex::default(),
         })
     }
 

@@ -42,6 +42,7 @@ mod ring;
 mod select;
 mod shard;
 mod sleepers;
+mod sockets;
 mod sorted;
 mod thread;
 mod unanswered;
@@ -53,6 +54,7 @@ pub(crate) use gate::Gate;
 pub(crate) use inner::Inner;
 pub(crate) use shard::owner;
 pub(crate) use sleepers::Sleepers;
+pub use sockets::{BoundPort, SocketHandle, SocketLayer, SocketListener};
 
 use crate::budget::Warning;
 use crate::builder::Opened;

@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
 use crate::placement::Places;
+use crate::sockets::SocketTable;
 use crate::sys::{EventFd, IdentifiedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
@@ -123,6 +124,8 @@ pub(crate) struct Shard {
     pub(super) forwarded: Ring<CrossShardMessage>,
     pub(super) parker: Parker,
     pub(super) event_fd: EventFd,
+    /// The sockets with this shard's peers.
+    pub(super) sockets: Arc<SocketTable>,
 }
 
 /// Locks state that no code leaves half changed.
@@ -170,6 +173,7 @@ impl Shard {
             forwarded: Ring::new(LETTERS),
             parker: Parker::new(),
             event_fd,
+            sockets: Arc::clone(&driver.sockets),
         };
         let itself = [driver.engine.node()];
         for node in driver.engine.peers().chain(itself) {

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use suci_layers::sockets::Sockets;
 use suci_proto::message::Held;
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
@@ -125,6 +126,7 @@ impl Drop for ThreadGuard {
         // A caller that waits for the answer to a command learns that there is none.
         while shard.commands.pop().is_some() {}
         shard.done.store(true, Ordering::Release);
+        shard.sockets.update(Sockets::end);
         self.inner.retire(driver, closed);
         self.inner.wake_all();
     }
@@ -310,6 +312,7 @@ impl Worker {
                     debug_assert!(
                         account.gate.has_classes()
                             || driver.served_remote
+                            || driver.sends_for_sockets()
                             || account.gate.admits(held(), size),
                         "where the gate has room the engine has"
                     );
@@ -564,7 +567,8 @@ impl Worker {
             let asked = !shard.commands.is_empty()
                 || !shard.forwarded.is_empty()
                 || shard.asks_remote.load(Ordering::Relaxed)
-                || shard.asks_room.load(Ordering::Relaxed);
+                || shard.asks_room.load(Ordering::Relaxed)
+                || shard.sockets.has_left_output();
             !refill && !room && !asked && !shard.closing.load(Ordering::Relaxed)
         };
         let due = calls.next_due().map(|at| at.since(driver.read_clock()));
@@ -583,6 +587,9 @@ impl Worker {
             Phase::Open => std::time::Duration::ZERO,
         };
         let guard = &self.guard;
+        let deadline = Deadline::after(patience);
+        Self::send_for_sockets(guard, &mut self.driver, deadline)?;
+        let patience = deadline.left().unwrap_or(patience);
         let closed = self.driver.close_with(patience, |driver, deadline| {
             guard.park(driver, deadline, || guard.shard().forwarded.is_empty())?;
             guard.inner.forward_wake();
@@ -592,6 +599,25 @@ impl Worker {
         let result = self.refuse_deferred(closed);
         self.stand_by();
         result
+    }
+
+    /// Hands the engine the messages that sockets left before the node was closed. They wait while
+    /// its queues are full. Sockets that are open end now.
+    fn send_for_sockets(
+        guard: &ThreadGuard,
+        driver: &mut Driver,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let table = Arc::clone(&guard.shard().sockets);
+        table.update(Sockets::end);
+        while table.update(|sockets| sockets.has_output()) && !deadline.is_over() {
+            driver.run_cycle()?;
+            let idle = || guard.shard().forwarded.is_empty();
+            if driver.sockets_wait() {
+                guard.park(driver, deadline, idle)?;
+            }
+        }
+        Ok(())
     }
 
     /// Leaves the messages that the program has not taken where it finds them. They are bounded,

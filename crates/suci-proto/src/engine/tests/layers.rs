@@ -1,7 +1,7 @@
 //! Messages for the handlers of layers.
 
 use super::*;
-use crate::engine::RemoteInput;
+use crate::engine::{RemoteInput, SocketInput};
 use crate::event::LostCause;
 use crate::message::{IncomingInfo, Place, PlacedBy, Placement};
 use crate::types::Source;
@@ -221,4 +221,56 @@ fn f22_large_active_messages_of_peers_are_received_in_turn() {
         world.run(SECOND);
     }
     assert_eq!(came, [id(0), id(1), id(0), id(0)]);
+}
+
+/// Returns the lengths of the messages of sockets that came, and whether their session ended then.
+fn of_sockets(world: &mut World, host: usize) -> (Vec<usize>, bool) {
+    let (mut lengths, mut ended) = (Vec::new(), false);
+    while let Some(input) = world.engines[host].poll_sockets() {
+        assert!(!ended, "{input:?} behind the end");
+        match input {
+            SocketInput::Message(from, message) => {
+                assert_eq!(from, id(1 - host));
+                lengths.push(message.payload.len());
+            }
+            SocketInput::Ended(..) => ended = true,
+            other => panic!("{other:?}"),
+        }
+    }
+    (lengths, ended)
+}
+
+/// F04 and F20: messages of sockets go to their layer alone. A held peer waits, and its last
+/// messages come before the end of their session.
+#[test]
+fn sockets_have_their_messages_and_the_ends_of_sessions() {
+    let mut world = world();
+    let send = |world: &mut World, length: usize| {
+        let outgoing = Outgoing {
+            channel: ChannelId::of_sockets(3),
+            payload: vec![0; length].into(),
+            ..message(b"")
+        };
+        world.engines[0].send(world.now, id(1), outgoing).unwrap();
+    };
+    send(&mut world, 1);
+    send(&mut world, 60_000);
+    world.run(SECOND);
+    assert_eq!(world.received(1), 0);
+    assert!(inputs(&mut world, 1).is_empty());
+    assert_eq!(of_sockets(&mut world, 1), (vec![1], false));
+    // The long one is announced, and permitted once the one before was taken.
+    world.run(SECOND);
+    assert_eq!(of_sockets(&mut world, 1), (vec![60_000], false));
+    world.engines[1].hold_sockets(id(0), true);
+    send(&mut world, 2);
+    world.run(SECOND);
+    assert_eq!(of_sockets(&mut world, 1), (vec![], false));
+    world.engines[1].hold_sockets(id(0), false);
+    assert_eq!(of_sockets(&mut world, 1), (vec![2], false));
+    send(&mut world, 3);
+    world.run(SECOND);
+    world.engines[0].close(world.now, SECOND);
+    world.run(SECOND);
+    assert_eq!(of_sockets(&mut world, 1), (vec![3], true));
 }

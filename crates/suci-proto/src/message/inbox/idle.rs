@@ -20,7 +20,8 @@ impl Inbox {
         let for_layers = self.has_group_message()
             || self.has_remote()
             || self.has_active()
-            || self.has_membership();
+            || self.has_membership()
+            || self.has_of_sockets();
         let taken = self.ready.is_empty() && self.replies.is_empty() && !for_layers;
         if !(nothing && taken && self.accounts.shrink()) {
             return false;

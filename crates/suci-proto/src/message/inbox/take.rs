@@ -105,6 +105,18 @@ impl Inbox {
         None
     }
 
+    /// Returns the next complete message of sockets: in order per channel, channels in turn. Taking
+    /// it frees memory credit.
+    pub fn pop_of_sockets(&mut self) -> Option<Message> {
+        while let Some(channel) = self.for_layers.as_mut()?.sockets.pop_front() {
+            let message = self.pop_handled(channel);
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    }
+
     /// Returns the next complete active message of one channel. Taking it frees memory credit.
     pub fn pop_active_on(&mut self, channel: ChannelId) -> Option<Message> {
         let active = &mut self.for_layers.as_mut()?.active;
@@ -161,6 +173,13 @@ impl Inbox {
     pub fn has_remote(&self) -> bool {
         let lists = self.for_layers.as_ref();
         lists.is_some_and(|lists| !lists.remote.is_empty())
+    }
+
+    /// Returns true if [`pop_of_sockets`](Self::pop_of_sockets) returns a message.
+    #[must_use]
+    pub fn has_of_sockets(&self) -> bool {
+        let lists = self.for_layers.as_ref();
+        lists.is_some_and(|lists| !lists.sockets.is_empty())
     }
 
     /// Returns true if [`pop_active`](Self::pop_active) returns a message.

@@ -5,12 +5,12 @@ use suci_proto::Outgoing;
 use suci_proto::types::NodeId;
 
 /// A queue of messages to each node.
-#[derive(Debug, Default)]
-pub(super) struct Output {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Output {
     queues: BTreeMap<NodeId, Queue>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Queue {
     messages: VecDeque<Outgoing>,
     /// Bytes of the payloads.
@@ -18,25 +18,31 @@ struct Queue {
 }
 
 impl Output {
-    pub(super) fn push(&mut self, node: NodeId, message: Outgoing) {
+    pub(crate) fn push(&mut self, node: NodeId, message: Outgoing) {
         let queue = self.queues.entry(node).or_default();
         queue.bytes = queue.bytes.saturating_add(message.payload.len());
         queue.messages.push_back(message);
     }
 
     /// Returns the number of messages to `node` that wait.
-    pub(super) fn count(&self, node: NodeId) -> usize {
+    pub(crate) fn count(&self, node: NodeId) -> usize {
         self.queues.get(&node).map_or(0, |q| q.messages.len())
     }
 
+    /// Returns the messages to `node` that wait, in order.
+    pub(crate) fn messages(&self, node: NodeId) -> impl Iterator<Item = &Outgoing> {
+        let queue = self.queues.get(&node).into_iter();
+        queue.flat_map(|queue| &queue.messages)
+    }
+
     /// Returns the bytes of the payloads that wait for `node`.
-    pub(super) fn bytes(&self, node: NodeId) -> usize {
+    pub(crate) fn bytes(&self, node: NodeId) -> usize {
         self.queues.get(&node).map_or(0, |queue| queue.bytes)
     }
 
     /// Gives all messages to `send`, those to one node in order, until it refuses one to that node
     /// by returning false. Those that it refused stay.
-    pub(super) fn transmit(&mut self, mut send: impl FnMut(NodeId, &Outgoing) -> bool) {
+    pub(crate) fn transmit(&mut self, mut send: impl FnMut(NodeId, &Outgoing) -> bool) {
         self.queues.retain(|node, queue| {
             while let Some(message) = queue.messages.front() {
                 if !send(*node, message) {
@@ -50,7 +56,7 @@ impl Output {
     }
 
     /// Drops the messages to `node` that are `unwanted`. Returns whether there were any.
-    pub(super) fn remove(&mut self, node: NodeId, unwanted: impl Fn(&Outgoing) -> bool) -> bool {
+    pub(crate) fn remove(&mut self, node: NodeId, unwanted: impl Fn(&Outgoing) -> bool) -> bool {
         let Some(queue) = self.queues.get_mut(&node) else {
             return false;
         };
@@ -65,11 +71,11 @@ impl Output {
         removed
     }
 
-    pub(super) fn clear(&mut self, node: NodeId) {
+    pub(crate) fn clear(&mut self, node: NodeId) {
         self.queues.remove(&node);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
 }

@@ -1,0 +1,212 @@
+/* Two nodes test the promises of cdp.h: node 0 serves, node 1 connects. */
+#include "../c/check.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <suci/cdp.h>
+
+/* Ends the program if a call did not fail with this errno. */
+#define fails(call, code)                                                                     \
+    do {                                                                                      \
+        errno = 0;                                                                            \
+        check((call) == -1);                                                                  \
+        if (errno != (code)) {                                                                \
+            fprintf(stderr, "%s:%d: %s: errno %d (%s), not %s\n", __FILE__, __LINE__, #call,  \
+                    errno, cdp_error(), #code);                                               \
+            exit(1);                                                                          \
+        }                                                                                     \
+        check(cdp_error()[0] != '\0');                                                        \
+    } while (0)
+
+/* Ends the program if a call failed. */
+#define works(call)                                                                           \
+    do {                                                                                      \
+        if ((call) < 0) {                                                                     \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cdp_error());       \
+            exit(1);                                                                          \
+        }                                                                                     \
+    } while (0)
+
+enum { MESSAGES = 80, STREAMS = 81, NOBODY = 82, LONG = 1000000 };
+
+static const cdp_addr messages = {0, MESSAGES}, streams = {0, STREAMS}, nobody = {0, NOBODY};
+
+static int listener(uint16_t port, int stream)
+{
+    int s = cdp_socket();
+
+    check(s >= 0);
+    works(cdp_setopt(s, CDP_STREAM, stream));
+    works(cdp_bind(s, port));
+    works(cdp_listen(s, 4));
+    return s;
+}
+
+static int wait_for(int s, short events)
+{
+    struct pollfd fd = {-1, 0, 0};
+
+    fd.fd = cdp_fd(s);
+    fd.events = events;
+    check(fd.fd >= 0);
+    check(poll(&fd, 1, 20000) == 1);
+    return fd.revents;
+}
+
+static void serve(void)
+{
+    int at = listener(MESSAGES, 0), byte = listener(STREAMS, 1), s;
+    unsigned char *bytes = (unsigned char *)malloc(LONG);
+    cdp_addr peer, own;
+    ssize_t length;
+
+    fails(cdp_accept(at, NULL, 1), EAGAIN);
+    fails(cdp_accept(cdp_socket(), NULL, 1), EINVAL);
+    fails(cdp_bind(at, 5), EINVAL);
+
+    /* Messages come back. */
+    check(wait_for(at, POLLIN) == POLLIN);
+    s = cdp_accept(at, &peer, 0);
+    check(s >= 0 && peer.node == 1 && peer.port >= 32768);
+    works(cdp_getsockname(s, &own));
+    check(own.node == 0 && own.port == MESSAGES);
+    for (;;) {
+        length = cdp_recv(s, bytes, LONG, 0);
+        works(length);
+        if (length == 0)
+            break;
+        check(cdp_send(s, bytes, (size_t)length) == length);
+    }
+    fails(cdp_send(s, "x", 1), EPIPE);
+    works(cdp_close(s));
+    fails(cdp_close(s), EBADF);
+
+    /* A stream is read to its end, then answered. */
+    s = cdp_accept(byte, NULL, 0);
+    check(s >= 0);
+    for (length = 0; length < LONG;) {
+        ssize_t part = cdp_recv(s, bytes + length, (size_t)(LONG - length), 0);
+
+        check(part > 0);
+        length += part;
+    }
+    check(cdp_recv(s, bytes, 1, 0) == 0);
+    check(cdp_send(s, "done", 4) == 4);
+    works(cdp_close(s));
+
+    /* The last connection says that node 1 is done. */
+    s = cdp_accept(at, NULL, 0);
+    check(s >= 0);
+    check(cdp_recv(s, bytes, LONG, 0) == 0);
+    free(bytes);
+}
+
+static int connected(const cdp_addr *to, int stream)
+{
+    int s = cdp_socket();
+
+    works(cdp_setopt(s, CDP_STREAM, stream));
+    /* The server may not listen yet. */
+    while (cdp_connect(s, to) != 0) {
+        check(errno == ECONNREFUSED);
+        poll(NULL, 0, 10);
+    }
+    return s;
+}
+
+static void visit(void)
+{
+    unsigned char *sent = (unsigned char *)malloc(LONG), *came = (unsigned char *)malloc(LONG);
+    int s = connected(&messages, 0), other = cdp_socket();
+    cdp_addr peer;
+    ssize_t length;
+
+    for (int place = 0; place < LONG; place++)
+        sent[place] = (unsigned char)(place * 7);
+    fails(cdp_connect(s, &messages), EISCONN);
+    fails(cdp_connect(other, &nobody), ECONNREFUSED);
+    fails(cdp_send(other, "x", 1), ENOTCONN);
+    fails(cdp_fd(other), ENOTCONN);
+    works(cdp_getpeername(s, &peer));
+    check(peer.node == 0 && peer.port == MESSAGES);
+    fails(cdp_getpeername(other, &peer), ENOTCONN);
+    fails(cdp_setopt(s, 99, 1), ENOPROTOOPT);
+    fails(cdp_setopt(s, CDP_STREAM, 1), EINVAL);
+    fails(cdp_shutdown(s), EOPNOTSUPP);
+    works(cdp_bind(other, 4000));
+    fails(cdp_bind(cdp_socket(), 4000), EADDRINUSE);
+
+    /* Boundaries, the rest of a message, waits. */
+    fails(cdp_recv(s, came, LONG, 1), EAGAIN);
+    works(cdp_setopt(s, CDP_RECV_TIMEOUT, 20));
+    fails(cdp_recv(s, came, LONG, 0), EAGAIN);
+    works(cdp_setopt(s, CDP_RECV_TIMEOUT, 0));
+    check(cdp_send(s, sent, 10) == 10);
+    check(cdp_send(s, sent, LONG) == LONG);
+    check(cdp_recv(s, came, 4, 0) == 4 && cdp_more(s) == 1);
+    check(cdp_recv(s, came + 4, LONG, 0) == 6 && cdp_more(s) == 0);
+    check(memcmp(sent, came, 10) == 0);
+    check((wait_for(s, POLLIN | POLLOUT) & (POLLIN | POLLOUT)) != 0);
+    check(cdp_recv(s, came, LONG, 0) == LONG);
+    check(memcmp(sent, came, LONG) == 0);
+    works(cdp_close(s));
+
+    /* A stream. */
+    s = connected(&streams, 1);
+    for (length = 0; length < LONG;) {
+        ssize_t part = cdp_send(s, sent + length, (size_t)(LONG - length));
+
+        check(part > 0);
+        length += part;
+    }
+    works(cdp_shutdown(s));
+    fails(cdp_send(s, "x", 1), EPIPE);
+    for (length = 0; length < 4;) {
+        ssize_t part = cdp_recv(s, came + length, (size_t)(4 - length), 0);
+
+        check(part > 0);
+        length += part;
+    }
+    check(memcmp(came, "done", 4) == 0);
+    check(cdp_recv(s, came, 1, 0) == 0);
+    works(cdp_close(s));
+
+    /* Without waiting. */
+    s = cdp_socket();
+    works(cdp_setopt(s, CDP_NONBLOCKING, 1));
+    if (cdp_connect(s, &messages) != 0) {
+        check(errno == EINPROGRESS);
+        check(wait_for(s, POLLOUT) == POLLOUT);
+    }
+    fails(cdp_recv(s, came, 1, 0), EAGAIN);
+    works(cdp_close(s));
+    free(sent);
+    free(came);
+}
+
+int main(void)
+{
+    char address[64];
+    const char *wrong[] = {"nowhere", "nowhere"};
+
+    fails(cdp_socket(), EBADF);
+    fails(cdp_init(-1, NULL, 0, 1), EOPNOTSUPP);
+    fails(cdp_init(-1, wrong, 1, 0), EINVAL);
+    fails(cdp_init(-1, wrong, 2, 0), EINVAL);
+    fails(cdp_init(-1, NULL, 1, 0), EINVAL);
+    works(cdp_init(-1, NULL, 0, 0));
+    fails(cdp_init(-1, NULL, 0, 0), EBUSY);
+    works(cdp_address(address));
+    check(strchr(address, ':') != NULL);
+    fails(cdp_add_node(9, "nowhere"), EINVAL);
+    works(cdp_add_node(9, "127.0.0.1:9"));
+    if (strcmp(getenv("SUCI_ID"), "0") == 0)
+        serve();
+    else
+        visit();
+    works(cdp_end());
+    fails(cdp_end(), EBADF);
+    return 0;
+}

@@ -1,0 +1,709 @@
+//! All sockets of a shard.
+
+mod receive;
+mod sessions;
+#[cfg(test)]
+pub(super) mod view;
+
+use super::connection::{Connection, Incoming, PromisedMemory, Segment, Sent, State};
+use super::listener::{Listener, Placeholder};
+use super::plant::{Fault, is_planted};
+use super::wire::{Packet, channel};
+use super::{
+    Address, Failure, MAX_ANSWERS, MAX_SOCKETS, OPEN_TIMEOUT, OUTPUT, SocketId, SocketKind,
+};
+use crate::output::Output;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use suci_proto::time::{Instant, nanos};
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{Outgoing, SocketInput};
+
+/// No connection can be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// There is no memory for another socket, or there are too many.
+    NoMemory,
+}
+
+/// No connection can be accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptError {
+    /// None waits.
+    Pending,
+    /// The socket does not listen, or was closed.
+    NotListening,
+}
+
+/// Nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendRefused {
+    /// There is no room yet.
+    Full,
+    /// There will be none.
+    Failed(Failure),
+}
+
+/// The next part of what arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Bytes; `last` if they end a message.
+    Data {
+        /// The bytes.
+        bytes: Bytes,
+        /// They end a message.
+        last: bool,
+    },
+    /// The peer sends nothing more.
+    End,
+    /// Nothing is there yet.
+    Pending,
+}
+
+/// The calls for which a socket is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// A call that receives or accepts would not wait.
+    pub readable: bool,
+    /// A call that sends would not wait.
+    pub writable: bool,
+}
+
+/// The use of a slot.
+#[derive(Clone, Debug)]
+enum Entry {
+    Free,
+    Listener(Box<Listener>),
+    Placeholder(Placeholder),
+    Connection(Box<Connection>),
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    /// How often the slot was freed. It makes the numbers of its sockets different.
+    generation: u64,
+    entry: Entry,
+}
+
+/// The sockets of one shard, and the messages of the layer that wait to be sent.
+///
+/// The program's calls, the input of the engine ([`Sockets::on_input`]) and time
+/// ([`Sockets::on_timeout`]) change it. After each change take the sockets whose waiters look again
+/// ([`Sockets::poll_changed`]), and send ([`Sockets::transmit`]).
+#[derive(Clone, Debug, Default)]
+pub struct Sockets {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    listeners: BTreeMap<u16, SocketId>,
+    pub(super) output: Output,
+    /// Sockets that wait for room in the output for their peer.
+    room_wanted: BTreeMap<NodeId, BTreeSet<SocketId>>,
+    deadlines: BTreeSet<(Instant, SocketId)>,
+    changed: VecDeque<SocketId>,
+    /// The number of connections with each node that are open, or being opened or closed.
+    live: BTreeMap<NodeId, u32>,
+    /// A node was added to `live`, or left it.
+    live_changed: bool,
+    memory: PromisedMemory,
+    malformed: u64,
+}
+
+impl Sockets {
+    /// Returns a table without sockets.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    // ---- the program's calls
+
+    /// Listens at `port`. At most `backlog` connections, but at least one, may wait to be accepted.
+    ///
+    /// # Errors
+    /// There are too many sockets.
+    pub fn listen(
+        &mut self,
+        port: u16,
+        kind: SocketKind,
+        backlog: usize,
+    ) -> Result<SocketId, OpenError> {
+        let listener = Box::new(Listener::new(port, kind, backlog));
+        let id = self.insert(Entry::Listener(listener));
+        let id = id.ok_or(OpenError::NoMemory)?;
+        self.listeners.insert(port, id);
+        Ok(id)
+    }
+
+    /// Opens a connection from `port` to `peer`. It can be used when [`Sockets::status`] says so.
+    ///
+    /// # Errors
+    /// There are too many sockets.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        port: u16,
+        peer: Address,
+        kind: SocketKind,
+    ) -> Result<SocketId, OpenError> {
+        let window = self.memory.first_window().ok_or(OpenError::NoMemory)?;
+        let deadline = Instant::from_nanos(now.as_nanos().saturating_add(nanos(OPEN_TIMEOUT)));
+        let connection = Box::new(Connection {
+            port,
+            peer,
+            remote: SocketId::default(),
+            kind,
+            channel: ChannelId::default(),
+            state: State::Opening(deadline),
+            incoming: Incoming::new(window),
+            sent: Sent::default(),
+        });
+        let Some(id) = self.insert(Entry::Connection(connection)) else {
+            self.memory.release(window);
+            return Err(OpenError::NoMemory);
+        };
+        if let Some(connection) = self.connection_mut(id) {
+            connection.channel = channel(id);
+        }
+        self.add_live(peer.node);
+        self.deadlines.insert((deadline, id));
+        self.push_open(id);
+        Ok(id)
+    }
+
+    /// Returns whether a connection is open; `None` while its answer is awaited.
+    #[must_use]
+    pub fn status(&self, id: SocketId) -> Option<Result<(), Failure>> {
+        match self.connection(id).map(|connection| connection.state) {
+            Some(State::Opening(_)) => None,
+            Some(State::Open | State::PeerClosed) => Some(Ok(())),
+            Some(State::Failed(failure)) => Some(Err(failure)),
+            Some(State::Closing) | None => Some(Err(Failure::Closed)),
+        }
+    }
+
+    /// Takes the next connection of a listener, and the peer's address.
+    ///
+    /// # Errors
+    /// [`AcceptError`]
+    pub fn accept(&mut self, listener: SocketId) -> Result<(SocketId, Address), AcceptError> {
+        let Some(Entry::Listener(listener)) = self.entry_mut(listener) else {
+            return Err(AcceptError::NotListening);
+        };
+        let id = listener.ready.pop_front().ok_or(AcceptError::Pending)?;
+        let peer = self.connection(id).map(|connection| connection.peer);
+        Ok((id, peer.ok_or(AcceptError::Pending)?))
+    }
+
+    /// Sends `bytes`, or their first part; with `last` the end of a message, if all of them were
+    /// accepted. Returns how many were accepted.
+    ///
+    /// # Errors
+    /// [`SendRefused`]
+    pub fn send(&mut self, id: SocketId, bytes: &[u8], last: bool) -> Result<usize, SendRefused> {
+        let failed = SendRefused::Failed;
+        let connection = self.connection(id).ok_or(failed(Failure::Closed))?;
+        if let Some(failure) = connection.send_failure() {
+            return Err(failed(failure));
+        }
+        let node = connection.peer.node;
+        let mut accepted = 0;
+        loop {
+            let rest = bytes.get(accepted..).unwrap_or_default();
+            if self.output.bytes(node) >= OUTPUT {
+                self.room_wanted.entry(node).or_default().insert(id);
+                break;
+            }
+            let connection = self.connection_mut(id).ok_or(failed(Failure::Closed))?;
+            let Some(length) = connection.sent.take(rest.len()) else {
+                break;
+            };
+            let part = Bytes::copy_from_slice(rest.get(..length).unwrap_or_default());
+            accepted += length;
+            let is_all = accepted == bytes.len();
+            let data = Packet::Data {
+                to: connection.remote,
+                from: id,
+                last: last && is_all,
+            };
+            let channel = connection.channel;
+            self.push(node, channel, data, part);
+            if is_all {
+                return Ok(accepted);
+            }
+        }
+        match accepted {
+            0 => Err(SendRefused::Full),
+            _ => Ok(accepted),
+        }
+    }
+
+    /// Takes the next part of what arrived.
+    ///
+    /// # Errors
+    /// The connection failed, and all that arrived before was taken.
+    pub fn take(&mut self, id: SocketId) -> Result<Received, Failure> {
+        let Some(Entry::Connection(connection)) = entry_mut(&mut self.slots, id) else {
+            return Err(Failure::Closed);
+        };
+        let Some(Segment { bytes, last }) = connection.incoming.pop() else {
+            return match connection.state {
+                State::Failed(failure) => Err(failure),
+                State::Closing => Err(Failure::Closed),
+                State::PeerClosed => Ok(Received::End),
+                _ if connection.incoming.ended => Ok(Received::End),
+                State::Open | State::Opening(_) => Ok(Received::Pending),
+            };
+        };
+        if connection.state == State::Open
+            && let Some(limit) = connection.incoming.grant(&mut self.memory)
+        {
+            let to = connection.remote;
+            let (node, channel) = (connection.peer.node, connection.channel);
+            self.push(node, channel, Packet::Credit { to, limit }, Bytes::new());
+        }
+        Ok(Received::Data { bytes, last })
+    }
+
+    /// Ends the direction towards the peer. Nothing happens if it has ended already.
+    ///
+    /// # Errors
+    /// The connection is not open any more, or not yet.
+    pub fn shutdown(&mut self, id: SocketId) -> Result<(), Failure> {
+        let connection = self.connection_mut(id).ok_or(Failure::Closed)?;
+        if core::mem::replace(&mut connection.sent.ended, true) {
+            return Ok(());
+        }
+        if let Some(failure) = connection.send_failure()
+            && failure != Failure::BrokenPipe
+        {
+            connection.sent.ended = false;
+            return Err(failure);
+        }
+        if connection.state == State::Open {
+            let (to, from) = (connection.remote, id);
+            self.push_of(id, Packet::Shutdown { to, from });
+        }
+        Ok(())
+    }
+
+    /// Closes a socket for the program, which loses what it has not read. What it sent before is
+    /// delivered.
+    pub fn close(&mut self, id: SocketId) {
+        match self.entry_mut(id) {
+            Some(Entry::Listener(listener)) => {
+                let (port, ready) = (listener.port, core::mem::take(&mut listener.ready));
+                self.close_listener(id, port, ready);
+            }
+            Some(Entry::Connection(connection)) => {
+                let (state, window) = (connection.state, connection.incoming.window);
+                let (to, from) = (connection.remote, id);
+                connection.incoming.clear();
+                match state {
+                    State::Open => {
+                        connection.state = State::Closing;
+                        connection.incoming.window = 0;
+                        self.memory.release(window);
+                        self.push_of(id, Packet::Close { to, from });
+                    }
+                    State::Closing => return,
+                    State::Opening(_) => {
+                        self.forget_open(id);
+                        self.remove(id);
+                    }
+                    State::PeerClosed | State::Failed(_) => self.remove(id),
+                }
+            }
+            Some(Entry::Placeholder(_) | Entry::Free) | None => return,
+        }
+        self.changed.push_back(id);
+    }
+
+    fn close_listener(&mut self, id: SocketId, port: u16, ready: VecDeque<SocketId>) {
+        self.listeners.remove(&port);
+        let unconfirmed = self.ids().filter(|other| {
+            let entry = self.entry(*other);
+            matches!(entry, Some(Entry::Placeholder(placeholder)) if placeholder.listener == id)
+        });
+        let unconfirmed: Vec<_> = unconfirmed.collect();
+        for waiting in unconfirmed.into_iter().chain(ready) {
+            self.reset(waiting);
+            self.remove(waiting);
+        }
+        self.remove(id);
+    }
+
+    /// Returns what a socket is ready for.
+    #[must_use]
+    pub fn readiness(&self, id: SocketId) -> Readiness {
+        match self.entry(id) {
+            Some(Entry::Listener(listener)) => Readiness {
+                readable: !listener.ready.is_empty(),
+                writable: false,
+            },
+            Some(Entry::Connection(connection)) => {
+                let opening = matches!(connection.state, State::Opening(_));
+                let failed = !opening && connection.send_failure().is_some();
+                let has_room = self.output.bytes(connection.peer.node) < OUTPUT;
+                let may_send = !opening && connection.sent.has_room() && has_room;
+                Readiness {
+                    readable: connection.is_readable(),
+                    writable: failed || may_send,
+                }
+            }
+            // It was closed, which a call says at once.
+            Some(Entry::Placeholder(_) | Entry::Free) | None => Readiness {
+                readable: true,
+                writable: true,
+            },
+        }
+    }
+
+    /// Notes that a program waits until it can send. [`Sockets::poll_changed`] then names the
+    /// socket when that may be so.
+    pub fn want_room(&mut self, id: SocketId) {
+        if let Some(connection) = self.connection(id) {
+            let node = connection.peer.node;
+            if self.output.bytes(node) >= OUTPUT {
+                self.room_wanted.entry(node).or_default().insert(id);
+            }
+        }
+    }
+
+    // ---- the driver's calls
+
+    /// Handles what the engine has for the layer.
+    pub fn on_input(&mut self, input: SocketInput) {
+        match input {
+            SocketInput::Message(from, message) => self.on_message(from, message),
+            SocketInput::Lost(node, cause) => self.on_lost(node, cause),
+            SocketInput::Refused(node) => self.fail_all(node, Failure::Reset, Failure::Reset),
+            SocketInput::Ended(node, reason) => self.on_ended(node, reason),
+        }
+    }
+
+    /// Fails the connections whose answer did not come in time.
+    pub fn on_timeout(&mut self, now: Instant) {
+        while let Some(&(at, id)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            self.forget_open(id);
+            self.fail(id, Failure::TimedOut);
+        }
+    }
+
+    /// Returns when [`Sockets::on_timeout`] has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Fails all sockets, since the node is closed.
+    pub fn end(&mut self) {
+        for id in self.ids().collect::<Vec<_>>() {
+            match self.entry(id) {
+                Some(Entry::Connection(connection)) => match connection.state {
+                    State::Opening(_) | State::Open => self.fail(id, Failure::Closed),
+                    State::Closing => self.remove(id),
+                    State::PeerClosed | State::Failed(_) => {}
+                },
+                Some(Entry::Placeholder(_)) => self.remove(id),
+                Some(Entry::Listener(listener)) => {
+                    let port = listener.port;
+                    self.listeners.remove(&port);
+                    self.changed.push_back(id);
+                }
+                Some(Entry::Free) | None => {}
+            }
+        }
+    }
+
+    /// Offers the messages that wait to `offer`, those to one node in order, until it takes one to
+    /// that node no more. Sockets that wait for room are among [`Sockets::poll_changed`] then.
+    pub fn transmit(&mut self, mut offer: impl FnMut(NodeId, &Outgoing) -> bool) {
+        self.output.transmit(&mut offer);
+        let output = &self.output;
+        let changed = &mut self.changed;
+        self.room_wanted.retain(|node, waiting| {
+            let full = output.bytes(*node) > OUTPUT / 2;
+            if !full {
+                changed.extend(waiting.iter());
+            }
+            full
+        });
+    }
+
+    /// Fails the connections with a node that the engine does not know.
+    pub fn on_unknown(&mut self, node: NodeId) {
+        self.fail_all(node, Failure::Unreachable, Failure::Reset);
+        self.output.clear(node);
+    }
+
+    /// Returns the next socket whose waiters look again.
+    pub fn poll_changed(&mut self) -> Option<SocketId> {
+        self.changed.pop_front()
+    }
+
+    /// Returns true if messages wait to be sent.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Returns false while so many answers to a node wait that no more of its messages should be
+    /// taken.
+    #[must_use]
+    pub fn takes(&self, node: NodeId) -> bool {
+        self.output.count(node) < MAX_ANSWERS
+    }
+
+    /// Returns the nodes with which connections are open, if others are among them since the last
+    /// call. A node with an open connection should be watched: a process that was killed sends
+    /// nothing that would tell its end.
+    pub fn poll_live(&mut self) -> Option<BTreeSet<NodeId>> {
+        let changed = core::mem::take(&mut self.live_changed);
+        changed.then(|| self.live.keys().copied().collect())
+    }
+
+    fn add_live(&mut self, node: NodeId) {
+        let count = self.live.entry(node).or_default();
+        *count += 1;
+        self.live_changed |= *count == 1;
+    }
+
+    fn remove_live(&mut self, node: NodeId) {
+        if let Some(count) = self.live.get_mut(&node) {
+            *count -= 1;
+            if *count == 0 {
+                self.live.remove(&node);
+                self.live_changed = true;
+            }
+        }
+    }
+
+    /// Returns the number of sockets, placeholders included.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Returns the bytes that are promised to peers.
+    #[must_use]
+    pub const fn promised(&self) -> u64 {
+        self.memory.promised
+    }
+
+    /// Returns the number of messages of the layer that could not be read.
+    #[must_use]
+    pub const fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    // ---- slots
+
+    fn ids(&self) -> impl Iterator<Item = SocketId> {
+        let used = |slot: &&Slot| !matches!(slot.entry, Entry::Free);
+        let slots = self.slots.iter().enumerate();
+        slots
+            .filter(move |(_, slot)| used(slot))
+            .map(|(index, slot)| id_of(index, slot.generation))
+    }
+
+    fn ids_of(&self, node: NodeId) -> Vec<SocketId> {
+        let belongs = |id: &SocketId| match self.entry(*id) {
+            Some(Entry::Connection(connection)) => connection.peer.node == node,
+            Some(Entry::Placeholder(placeholder)) => placeholder.peer.node == node,
+            Some(Entry::Listener(_) | Entry::Free) | None => false,
+        };
+        self.ids().filter(belongs).collect()
+    }
+
+    fn entry(&self, id: SocketId) -> Option<&Entry> {
+        let slot = self.slots.get(index_of(id))?;
+        (id_of(index_of(id), slot.generation) == id).then_some(&slot.entry)
+    }
+
+    fn entry_mut(&mut self, id: SocketId) -> Option<&mut Entry> {
+        entry_mut(&mut self.slots, id)
+    }
+
+    fn connection(&self, id: SocketId) -> Option<&Connection> {
+        match self.entry(id) {
+            Some(Entry::Connection(connection)) => Some(connection),
+            _ => None,
+        }
+    }
+
+    fn connection_mut(&mut self, id: SocketId) -> Option<&mut Connection> {
+        match self.entry_mut(id) {
+            Some(Entry::Connection(connection)) => Some(connection),
+            _ => None,
+        }
+    }
+
+    fn insert(&mut self, entry: Entry) -> Option<SocketId> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.slots.len() < MAX_SOCKETS => {
+                let generation = 0;
+                let entry = Entry::Free;
+                self.slots.push(Slot { generation, entry });
+                self.slots.len() - 1
+            }
+            None => return None,
+        };
+        let slot = self.slots.get_mut(index)?;
+        slot.entry = entry;
+        Some(id_of(index, slot.generation))
+    }
+
+    /// Frees a slot, and all that its entry took.
+    fn remove(&mut self, id: SocketId) {
+        let index = index_of(id);
+        let Some(entry) = self.entry_mut(id) else {
+            return;
+        };
+        match core::mem::replace(entry, Entry::Free) {
+            Entry::Free => return,
+            Entry::Listener(_) => {}
+            Entry::Placeholder(placeholder) => {
+                self.memory.release(placeholder.window);
+                let listener = self.entry_mut(placeholder.listener);
+                if let Some(Entry::Listener(listener)) = listener {
+                    listener.remove_placeholder();
+                }
+            }
+            Entry::Connection(connection) => {
+                self.memory.release(connection.incoming.window);
+                self.forget_waits(id, &connection);
+            }
+        }
+        if let Some(slot) = self.slots.get_mut(index)
+            && !is_planted(Fault::ReusedIds)
+        {
+            slot.generation += 1;
+        }
+        self.free.push(index);
+    }
+
+    fn forget_waits(&mut self, id: SocketId, connection: &Connection) {
+        if let State::Opening(deadline) = connection.state {
+            self.deadlines.remove(&(deadline, id));
+        }
+        let node = connection.peer.node;
+        if connection.state.is_live() {
+            self.remove_live(node);
+        }
+        if let Some(waiting) = self.room_wanted.get_mut(&node) {
+            waiting.remove(&id);
+            if waiting.is_empty() {
+                self.room_wanted.remove(&node);
+            }
+        }
+    }
+
+    fn set_state(&mut self, id: SocketId, state: State) {
+        let Some(connection) = self.connection_mut(id) else {
+            return;
+        };
+        let node = connection.peer.node;
+        let before = core::mem::replace(&mut connection.state, state);
+        if before.is_live() && !state.is_live() {
+            self.remove_live(node);
+        }
+        if let State::Opening(deadline) = before {
+            self.deadlines.remove(&(deadline, id));
+        }
+        self.changed.push_back(id);
+    }
+
+    /// Ends a connection for a reason that its program hears of.
+    fn fail(&mut self, id: SocketId, failure: Failure) {
+        self.set_state(id, State::Failed(failure));
+    }
+
+    // ---- output
+
+    /// Tells the peer that there is no such socket any more.
+    fn reset(&mut self, id: SocketId) {
+        let (node, channel, to) = match self.entry(id) {
+            Some(Entry::Placeholder(placeholder)) => (
+                placeholder.peer.node,
+                placeholder.channel,
+                placeholder.remote,
+            ),
+            Some(Entry::Connection(connection)) => {
+                (connection.peer.node, connection.channel, connection.remote)
+            }
+            Some(Entry::Listener(_) | Entry::Free) | None => return,
+        };
+        self.push(node, channel, Packet::Reset { to }, Bytes::new());
+    }
+
+    fn push_open(&mut self, id: SocketId) {
+        let Some(connection) = self.connection(id) else {
+            return;
+        };
+        let open = Packet::Open {
+            from: id,
+            source: connection.port,
+            target: connection.peer.port,
+            kind: connection.kind,
+            window: connection.incoming.window,
+        };
+        self.push_of(id, open);
+    }
+
+    /// Takes an OPEN back that was not sent.
+    fn forget_open(&mut self, id: SocketId) {
+        if let Some(connection) = self.connection(id) {
+            let node = connection.peer.node;
+            self.output
+                .remove(node, |message| read_open(message) == Some(id));
+        }
+    }
+
+    fn push_of(&mut self, id: SocketId, packet: Packet) {
+        if let Some(connection) = self.connection(id) {
+            let (node, channel) = (connection.peer.node, connection.channel);
+            self.push(node, channel, packet, Bytes::new());
+        }
+    }
+
+    fn push(&mut self, node: NodeId, channel: ChannelId, packet: Packet, payload: Bytes) {
+        let (kind, tag, user_header) = packet.write();
+        let message = Outgoing {
+            channel,
+            tag,
+            kind,
+            user_header,
+            payload,
+            notify: false,
+            token: 0,
+            deadline: None,
+        };
+        self.output.push(node, message);
+    }
+}
+
+/// Returns the socket that a message opens, if it is an OPEN.
+fn read_open(message: &Outgoing) -> Option<SocketId> {
+    match Packet::read(message.kind, message.tag, &message.user_header) {
+        Ok(Packet::Open { from, .. }) => Some(from),
+        _ => None,
+    }
+}
+
+fn entry_mut(slots: &mut [Slot], id: SocketId) -> Option<&mut Entry> {
+    let slot = slots.get_mut(index_of(id))?;
+    (id_of(index_of(id), slot.generation) == id).then_some(&mut slot.entry)
+}
+
+const fn index_of(id: SocketId) -> usize {
+    (id.0 % MAX_SOCKETS as u64) as usize
+}
+
+/// The number of the socket in a slot: high bits tell the sockets of the slot apart.
+const fn id_of(index: usize, generation: u64) -> SocketId {
+    SocketId(generation * MAX_SOCKETS as u64 + index as u64)
+}

@@ -1,0 +1,240 @@
+//! The messages of peers.
+
+use super::{Entry, Sockets};
+use crate::sockets::connection::{Connection, Incoming, Segment, Sent, State};
+use crate::sockets::listener::Placeholder;
+use crate::sockets::plant::{Fault, is_planted};
+use crate::sockets::wire::{Packet, RefusedCode};
+use crate::sockets::{Address, Failure, SocketId, SocketKind};
+use bytes::Bytes;
+use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::{Data, Message};
+
+/// Longer payloads are memory of their own. Shorter ones share memory with others, which a socket
+/// that is not read would keep.
+const SHARED: usize = 2 << 10;
+
+impl Sockets {
+    pub(super) fn on_message(&mut self, node: NodeId, message: Message) {
+        match Packet::read(message.kind, message.tag, &message.user_header) {
+            Ok(packet) => self.on_packet(node, message.channel, packet, message.payload),
+            Err(_) => self.malformed += 1,
+        }
+    }
+
+    fn on_packet(&mut self, node: NodeId, channel: ChannelId, packet: Packet, payload: Data) {
+        if let Packet::Open { .. } = packet {
+            self.on_open(node, channel, packet);
+            return;
+        }
+        let id = packet.to().unwrap_or_default();
+        if let Packet::Confirm { from, .. } = packet
+            && let Some(Entry::Placeholder(placeholder)) = self.entry(id)
+            && placeholder.peer.node == node
+            && placeholder.remote == from
+        {
+            self.confirm(id);
+            return;
+        }
+        match self.entry(id) {
+            Some(Entry::Placeholder(placeholder)) if placeholder.peer.node == node => {
+                if !matches!(packet, Packet::Reset { .. }) {
+                    self.reset(id);
+                }
+                self.remove(id);
+            }
+            Some(Entry::Connection(connection)) if connection.peer.node == node => {
+                match self.on_connection(id, packet, payload) {
+                    Ok(()) => {}
+                    Err(OutOfState) => {
+                        self.reset(id);
+                        self.fail(id, Failure::Reset);
+                    }
+                }
+            }
+            _ => self.on_stray(node, channel, packet),
+        }
+    }
+
+    /// Answers a message for a socket that is gone, if its sender would wait for an answer.
+    fn on_stray(&mut self, node: NodeId, channel: ChannelId, packet: Packet) {
+        if matches!(packet, Packet::Opened { .. }) && is_planted(Fault::LateOpenedIgnored) {
+            return;
+        }
+        if let Some(to) = packet.from() {
+            self.push(node, channel, Packet::Reset { to }, Bytes::new());
+        }
+    }
+
+    /// Answers OPEN: with a placeholder, or with the reason why there is none.
+    fn on_open(&mut self, node: NodeId, channel: ChannelId, open: Packet) {
+        let Packet::Open {
+            from: to,
+            source,
+            target,
+            kind,
+            window: limit,
+        } = open
+        else {
+            return;
+        };
+        let added = self.find_listener(target, kind).and_then(|listener| {
+            self.add_placeholder(Placeholder {
+                listener,
+                peer: Address { node, port: source },
+                remote: to,
+                channel,
+                limit,
+                window: 0,
+            })
+        });
+        let answer = match added {
+            Ok((from, window)) => Packet::Opened { to, from, window },
+            Err(code) => Packet::Refused { to, code },
+        };
+        self.push(node, channel, answer, Bytes::new());
+        if let Ok((id, _)) = added
+            && is_planted(Fault::AcceptedUnconfirmed)
+        {
+            self.confirm(id);
+        }
+    }
+
+    /// Returns the listener at a port, if it has room for a connection of this kind.
+    fn find_listener(&self, port: u16, kind: SocketKind) -> Result<SocketId, RefusedCode> {
+        let id = self.listeners.get(&port).copied();
+        let id = id.ok_or(RefusedCode::NoListener)?;
+        match self.entry(id) {
+            Some(Entry::Listener(listener)) if listener.kind != kind => Err(RefusedCode::OtherKind),
+            Some(Entry::Listener(listener)) if listener.is_full() => Err(RefusedCode::BacklogFull),
+            Some(Entry::Listener(_)) => Ok(id),
+            _ => Err(RefusedCode::NoListener),
+        }
+    }
+
+    fn add_placeholder(
+        &mut self,
+        mut placeholder: Placeholder,
+    ) -> Result<(SocketId, u64), RefusedCode> {
+        let window = self.memory.first_window().ok_or(RefusedCode::NoMemory)?;
+        placeholder.window = window;
+        let Some(id) = self.insert(Entry::Placeholder(placeholder)) else {
+            self.memory.release(window);
+            return Err(RefusedCode::NoMemory);
+        };
+        if let Some(Entry::Listener(listener)) = self.entry_mut(placeholder.listener) {
+            listener.add_placeholder();
+        }
+        Ok((id, window))
+    }
+
+    /// Makes a placeholder a connection that waits for its program.
+    fn confirm(&mut self, id: SocketId) {
+        let Some(&Entry::Placeholder(placeholder)) = self.entry(id) else {
+            return;
+        };
+        let Some(Entry::Listener(listener)) = self.entry_mut(placeholder.listener) else {
+            return;
+        };
+        listener.remove_placeholder();
+        listener.ready.push_back(id);
+        let (port, kind) = (listener.port, listener.kind);
+        let mut sent = Sent::default();
+        sent.set_limit(placeholder.limit);
+        if let Some(entry) = self.entry_mut(id) {
+            *entry = Entry::Connection(Box::new(Connection {
+                port,
+                peer: placeholder.peer,
+                remote: placeholder.remote,
+                kind,
+                channel: placeholder.channel,
+                state: State::Open,
+                incoming: Incoming::new(placeholder.window),
+                sent,
+            }));
+        }
+        self.add_live(placeholder.peer.node);
+        self.changed.push_back(placeholder.listener);
+    }
+
+    /// Handles a message to a connection.
+    fn on_connection(
+        &mut self,
+        id: SocketId,
+        packet: Packet,
+        payload: Data,
+    ) -> Result<(), OutOfState> {
+        let Some(connection) = self.connection_mut(id) else {
+            return Ok(());
+        };
+        let state = connection.state;
+        match (state, packet) {
+            (State::Opening(_), Packet::Opened { from, window, .. }) => {
+                connection.remote = from;
+                connection.sent.set_limit(window);
+                self.set_state(id, State::Open);
+                self.push_of(id, Packet::Confirm { to: from, from: id });
+            }
+            (State::Opening(_), Packet::Refused { code, .. }) => {
+                self.fail(id, Failure::Refused(code));
+            }
+            // The program's time was over before the answer came.
+            (State::Failed(_), Packet::Opened { from, .. }) => {
+                connection.remote = from;
+                self.reset(id);
+            }
+            (State::Opening(_) | State::Open, Packet::Reset { .. }) => {
+                self.fail(id, Failure::Reset);
+            }
+            (State::Closing, Packet::Close { .. }) if is_planted(Fault::CrossingCloseIgnored) => {}
+            // A CLOSE that crosses this end's is its answer.
+            (
+                State::Closing,
+                Packet::Closed { .. } | Packet::Close { .. } | Packet::Reset { .. },
+            ) => self.remove(id),
+            // Nobody reads what comes after the program closed the socket.
+            (State::Closing, _) => {}
+            (State::Open, Packet::Data { last, .. }) => {
+                let was_empty = connection.incoming.is_empty();
+                let bytes = own_bytes(payload);
+                if !connection.incoming.push(Segment { bytes, last }) {
+                    return Err(OutOfState);
+                }
+                if was_empty {
+                    self.changed.push_back(id);
+                }
+            }
+            (State::Open, Packet::Credit { limit, .. }) => {
+                if connection.sent.set_limit(limit) {
+                    self.changed.push_back(id);
+                }
+            }
+            (State::Open, Packet::Shutdown { .. }) => {
+                connection.incoming.ended = true;
+                self.changed.push_back(id);
+            }
+            (State::Open, Packet::Close { from, .. }) => {
+                if is_planted(Fault::CloseDropsUnread) {
+                    connection.incoming.clear();
+                }
+                self.push_of(id, Packet::Closed { to: from });
+                self.set_state(id, State::PeerClosed);
+            }
+            // The connection is over at the other end.
+            (State::PeerClosed | State::Failed(_), _) => {}
+            (State::Opening(_) | State::Open, _) => return Err(OutOfState),
+        }
+        Ok(())
+    }
+}
+
+/// A message that its sender could not send in this state.
+struct OutOfState;
+
+/// Returns the bytes in memory that no other message shares.
+fn own_bytes(payload: Data) -> Bytes {
+    match payload.len() > SHARED {
+        true => payload.into_bytes(),
+        false => Bytes::copy_from_slice(&payload),
+    }
+}

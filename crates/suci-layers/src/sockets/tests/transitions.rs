@@ -1,0 +1,286 @@
+//! Each transition of the automaton.
+
+use super::super::{
+    AcceptError, Failure, OPEN_TIMEOUT, Readiness, Received, RefusedCode, SendRefused, SocketKind,
+};
+use super::pair::{CLIENT, NOW, Pair, SERVER, node};
+use suci_proto::time::{Instant, nanos};
+use suci_proto::{EndReason, LostCause, SocketInput, Unreachable};
+
+const STREAM: SocketKind = SocketKind::Stream;
+
+#[test]
+fn the_server_keeps_a_placeholder_until_the_client_confirms() {
+    let (mut pair, listener) = Pair::listening(STREAM, 8);
+    let client = pair.connect(STREAM);
+    assert_eq!(pair.tables[CLIENT].status(client), None);
+    pair.carry(CLIENT);
+    let accepted = pair.tables[SERVER].accept(listener);
+    assert_eq!(accepted, Err(AcceptError::Pending));
+    pair.carry(SERVER);
+    assert_eq!(pair.tables[CLIENT].status(client), Some(Ok(())));
+    assert_eq!(
+        pair.tables[SERVER].accept(listener),
+        Err(AcceptError::Pending)
+    );
+    pair.carry(CLIENT);
+    let (_, peer) = pair.tables[SERVER].accept(listener).unwrap();
+    assert_eq!((peer.node, peer.port), (node(CLIENT), 40_000));
+}
+
+fn refused(code: RefusedCode, mut pair: Pair, kind: SocketKind) {
+    let client = pair.connect(kind);
+    pair.settle();
+    let failure = Failure::Refused(code);
+    assert_eq!(pair.tables[CLIENT].status(client), Some(Err(failure)));
+    assert_eq!(pair.tables[CLIENT].take(client), Err(failure));
+    let sent = pair.tables[CLIENT].send(client, b"x", true);
+    assert_eq!(sent, Err(SendRefused::Failed(failure)));
+}
+
+#[test]
+fn a_port_without_listener_refuses() {
+    refused(RefusedCode::NoListener, Pair::default(), STREAM);
+}
+
+#[test]
+fn a_listener_of_the_other_kind_refuses() {
+    let (pair, _) = Pair::listening(SocketKind::Messages, 8);
+    refused(RefusedCode::OtherKind, pair, STREAM);
+}
+
+#[test]
+fn a_full_backlog_is_answered_at_once() {
+    let (mut pair, listener) = Pair::listening(STREAM, 1);
+    pair.connect(STREAM);
+    pair.carry(CLIENT);
+    // A placeholder takes the place.
+    let second = pair.connect(STREAM);
+    pair.settle();
+    let full = Failure::Refused(RefusedCode::BacklogFull);
+    assert_eq!(pair.tables[CLIENT].status(second), Some(Err(full)));
+    pair.tables[SERVER].accept(listener).unwrap();
+    let third = pair.connect(STREAM);
+    pair.settle();
+    assert_eq!(pair.tables[CLIENT].status(third), Some(Ok(())));
+}
+
+#[test]
+fn a_zombie_keeps_what_its_program_has_not_read() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    assert_eq!(pair.tables[CLIENT].send(client, b"unread", false), Ok(6));
+    pair.tables[CLIENT].close(client);
+    pair.settle();
+    assert_eq!(pair.tables[CLIENT].count(), 0);
+    assert_eq!(pair.tables[CLIENT].promised(), 0);
+    let broken = SendRefused::Failed(Failure::BrokenPipe);
+    assert_eq!(pair.tables[SERVER].send(server, b"x", false), Err(broken));
+    assert_eq!(
+        pair.read(SERVER, server),
+        (b"unread".to_vec(), Ok(Received::End))
+    );
+    assert_eq!(pair.tables[SERVER].count(), 2, "with the listener");
+    pair.tables[SERVER].close(server);
+    assert_eq!(pair.tables[SERVER].count(), 1);
+    assert_eq!(pair.sent_by(SERVER), [], "the peer is gone");
+}
+
+#[test]
+fn crossing_closes_end_both_ends() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    pair.tables[CLIENT].close(client);
+    pair.tables[SERVER].close(server);
+    assert_eq!((pair.carry(CLIENT), pair.carry(SERVER)), (1, 1));
+    assert_eq!((pair.carry(CLIENT), pair.carry(SERVER)), (0, 0));
+    assert_eq!(
+        (pair.tables[CLIENT].count(), pair.tables[SERVER].count()),
+        (0, 1)
+    );
+}
+
+#[test]
+fn what_comes_after_the_close_is_dropped() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    pair.tables[SERVER].send(server, b"late", false).unwrap();
+    pair.tables[CLIENT].close(client);
+    pair.settle();
+    assert_eq!(pair.read(SERVER, server), (Vec::new(), Ok(Received::End)));
+}
+
+#[test]
+fn one_direction_ends_and_the_other_goes_on() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    pair.tables[CLIENT]
+        .send(client, b"question", false)
+        .unwrap();
+    pair.tables[CLIENT].shutdown(client).unwrap();
+    pair.tables[CLIENT].shutdown(client).unwrap();
+    let broken = SendRefused::Failed(Failure::BrokenPipe);
+    assert_eq!(
+        pair.tables[CLIENT].send(client, b"more", false),
+        Err(broken)
+    );
+    pair.settle();
+    assert_eq!(
+        pair.read(SERVER, server),
+        (b"question".to_vec(), Ok(Received::End))
+    );
+    pair.tables[SERVER].send(server, b"answer", false).unwrap();
+    pair.settle();
+    assert_eq!(
+        pair.read(CLIENT, client),
+        (b"answer".to_vec(), Ok(Received::Pending))
+    );
+    pair.tables[SERVER].close(server);
+    pair.settle();
+    assert_eq!(pair.read(CLIENT, client), (Vec::new(), Ok(Received::End)));
+}
+
+#[test]
+fn a_client_that_gave_up_leaves_nothing() {
+    let (mut pair, listener) = Pair::listening(STREAM, 1);
+    let client = pair.connect(STREAM);
+    pair.carry(CLIENT);
+    pair.tables[CLIENT].close(client);
+    pair.settle();
+    assert_eq!(
+        pair.tables[SERVER].accept(listener),
+        Err(AcceptError::Pending)
+    );
+    assert_eq!(
+        (pair.tables[CLIENT].count(), pair.tables[SERVER].count()),
+        (0, 1)
+    );
+    // An OPEN that was not sent is taken back.
+    let client = pair.connect(STREAM);
+    pair.tables[CLIENT].close(client);
+    assert_eq!(pair.carry(CLIENT), 0);
+}
+
+#[test]
+fn an_open_without_answer_times_out() {
+    let (mut pair, listener) = Pair::listening(STREAM, 1);
+    let client = pair.connect(STREAM);
+    pair.carry(CLIENT);
+    let due = Instant::from_nanos(NOW.as_nanos() + nanos(OPEN_TIMEOUT));
+    assert_eq!(pair.tables[CLIENT].next_timeout(), Some(due));
+    pair.tables[CLIENT].on_timeout(due);
+    assert_eq!(
+        pair.tables[CLIENT].status(client),
+        Some(Err(Failure::TimedOut))
+    );
+    // The answer comes too late.
+    pair.settle();
+    assert_eq!(
+        pair.tables[SERVER].accept(listener),
+        Err(AcceptError::Pending)
+    );
+    assert_eq!(pair.tables[SERVER].count(), 1);
+    assert_eq!(pair.tables[CLIENT].next_timeout(), None);
+}
+
+#[test]
+fn a_closed_listener_resets_what_waits() {
+    let (mut pair, listener) = Pair::listening(STREAM, 8);
+    let confirmed = pair.connect(STREAM);
+    pair.settle();
+    let placeholder = pair.connect(STREAM);
+    pair.carry(CLIENT);
+    pair.tables[SERVER].close(listener);
+    pair.settle();
+    for client in [confirmed, placeholder] {
+        let status = pair.tables[CLIENT].status(client);
+        assert_eq!(status, Some(Err(Failure::Reset)));
+    }
+    assert_eq!(pair.tables[SERVER].count(), 0);
+    assert_eq!(pair.tables[SERVER].promised(), 0);
+    let accepted = pair.tables[SERVER].accept(listener);
+    assert_eq!(accepted, Err(AcceptError::NotListening));
+}
+
+#[test]
+fn the_end_of_a_session_resets_what_is_open() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    pair.tables[SERVER].send(server, b"before", false).unwrap();
+    pair.carry(SERVER);
+    pair.tables[CLIENT].send(client, b"lost", false).unwrap();
+    for side in [CLIENT, SERVER] {
+        let ended = SocketInput::Ended(node(1 - side), EndReason::Restarted);
+        pair.tables[side].on_input(ended);
+    }
+    assert_eq!(
+        pair.carry(CLIENT),
+        0,
+        "what waited belongs to the old session"
+    );
+    assert_eq!(
+        pair.read(CLIENT, client),
+        (b"before".to_vec(), Err(Failure::Reset))
+    );
+    assert_eq!(pair.read(SERVER, server), (Vec::new(), Err(Failure::Reset)));
+}
+
+#[test]
+fn an_open_goes_into_the_next_session() {
+    let (mut pair, _) = Pair::listening(STREAM, 8);
+    let sent = pair.connect(STREAM);
+    pair.sent_by(CLIENT);
+    let waits = pair.connect(STREAM);
+    let ended = |reason| SocketInput::Ended(node(SERVER), reason);
+    pair.tables[CLIENT].on_input(ended(EndReason::Restarted));
+    assert_eq!(pair.sent_by(CLIENT).len(), 2);
+    assert_eq!(pair.tables[CLIENT].status(sent), None);
+    assert_eq!(pair.tables[CLIENT].status(waits), None);
+    pair.tables[CLIENT].on_input(ended(EndReason::ProcessDied));
+    let status = pair.tables[CLIENT].status(sent);
+    assert_eq!(status, Some(Err(Failure::NoProcess)));
+}
+
+#[test]
+fn a_peer_that_does_not_answer_fails_its_sockets() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    let opening = pair.connect(STREAM);
+    let lost = |cause| SocketInput::Lost(node(SERVER), cause);
+    let port = LostCause::Unreachable(Unreachable::Port);
+    pair.tables[CLIENT].on_input(lost(port));
+    let status = |pair: &Pair, id| pair.tables[CLIENT].status(id);
+    assert_eq!(status(&pair, opening), Some(Err(Failure::NoProcess)));
+    assert_eq!(status(&pair, client), Some(Err(Failure::TimedOut)));
+    // It answers again, and is told.
+    pair.settle();
+    assert_eq!(pair.read(SERVER, server), (Vec::new(), Err(Failure::Reset)));
+}
+
+#[test]
+fn messages_that_no_sender_could_send_reset_the_connection() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    pair.tables[CLIENT].shutdown(client).unwrap();
+    pair.settle();
+    // Data behind SHUTDOWN.
+    let mut other = Pair::connected(STREAM);
+    other.0.tables[CLIENT].send(other.1, b"x", false).unwrap();
+    for message in other.0.sent_by(CLIENT) {
+        let message = super::pair::arrived(message);
+        pair.tables[SERVER].on_input(SocketInput::Message(node(CLIENT), message));
+    }
+    assert_eq!(pair.read(SERVER, server).1, Err(Failure::Reset));
+    pair.settle();
+    assert_eq!(pair.read(CLIENT, client).1, Err(Failure::Reset));
+}
+
+#[test]
+fn the_end_of_the_node_ends_every_wait() {
+    let (mut pair, client, _) = Pair::connected(STREAM);
+    while pair.tables[CLIENT].poll_changed().is_some() {}
+    let opening = pair.connect(STREAM);
+    pair.tables[CLIENT].end();
+    let changed: Vec<_> = std::iter::from_fn(|| pair.tables[CLIENT].poll_changed()).collect();
+    assert_eq!(changed, [client, opening]);
+    let closed = Some(Err(Failure::Closed));
+    assert_eq!(pair.tables[CLIENT].status(opening), closed);
+    let ready = Readiness {
+        readable: true,
+        writable: true,
+    };
+    assert_eq!(pair.tables[CLIENT].readiness(client), ready);
+}

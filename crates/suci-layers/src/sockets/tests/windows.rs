@@ -1,0 +1,132 @@
+//! The windows of sockets, and the memory of all of them.
+
+use super::super::{
+    Failure, MAX_WINDOW, MEMORY, MIN_WINDOW, OUTPUT, OpenError, Received, RefusedCode, SEGMENT,
+    SendRefused, SocketId, SocketKind, Sockets,
+};
+use super::pair::{CLIENT, NOW, Pair, SERVER, arrived, node, server};
+use suci_proto::SocketInput;
+
+const STREAM: SocketKind = SocketKind::Stream;
+
+/// Sends as much as is accepted. Returns how much.
+fn fill(pair: &mut Pair, id: SocketId) -> usize {
+    let mut sent = 0;
+    while let Ok(length) = pair.tables[CLIENT].send(id, &[7; 100_000], false) {
+        sent += length;
+    }
+    sent
+}
+
+#[test]
+fn a_socket_that_is_not_read_holds_up_no_other() {
+    let (mut pair, client, _) = Pair::connected(STREAM);
+    let sent = fill(&mut pair, client);
+    assert!(sent as u64 <= 16 * MIN_WINDOW);
+    let refused = pair.tables[CLIENT].send(client, b"more", false);
+    assert_eq!(refused, Err(SendRefused::Full));
+    pair.settle();
+    let other = pair.connect(STREAM);
+    pair.settle();
+    assert_eq!(pair.tables[CLIENT].send(other, b"free", false), Ok(4));
+}
+
+#[test]
+fn a_window_grows_while_its_program_reads() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    let (mut sent, mut received) = (0, 0);
+    let mut most = 0;
+    for _ in 0..20 {
+        let round = fill(&mut pair, client);
+        most = most.max(round);
+        sent += round;
+        pair.settle();
+        received += pair.read(SERVER, server).0.len();
+        pair.settle();
+    }
+    assert_eq!(sent, received);
+    assert!(most as u64 > MAX_WINDOW - SEGMENT as u64, "{most}");
+    assert!(most as u64 <= MAX_WINDOW);
+    assert!(pair.tables[SERVER].promised() <= MAX_WINDOW);
+}
+
+#[test]
+fn memory_bounds_what_is_promised() {
+    let mut table = Sockets::new();
+    let mut count = 0u64;
+    while table.connect(NOW, 1, server(), STREAM).is_ok() {
+        count += 1;
+    }
+    assert!(count > 20_000, "{count}");
+    assert!(table.promised() <= MEMORY);
+    assert_eq!(
+        table.connect(NOW, 1, server(), STREAM),
+        Err(OpenError::NoMemory)
+    );
+}
+
+#[test]
+fn a_server_without_memory_refuses() {
+    let (mut pair, _) = Pair::listening(STREAM, 8);
+    while pair.tables[SERVER]
+        .connect(NOW, 1, server(), STREAM)
+        .is_ok()
+    {}
+    pair.sent_by(SERVER);
+    let client = pair.connect(STREAM);
+    pair.settle();
+    let refused = Failure::Refused(RefusedCode::NoMemory);
+    assert_eq!(pair.tables[CLIENT].status(client), Some(Err(refused)));
+}
+
+#[test]
+fn sockets_wait_for_room_in_the_output() {
+    let (mut pair, _) = Pair::listening(STREAM, 32);
+    let clients: Vec<_> = (0..20).map(|_| pair.connect(STREAM)).collect();
+    pair.settle();
+    let mut refused = None;
+    for client in clients {
+        fill(&mut pair, client);
+        let is_full = pair.tables[CLIENT].output.bytes(node(SERVER)) >= OUTPUT;
+        refused = is_full.then_some(client).or(refused);
+    }
+    let refused = refused.expect("the windows exceed the output");
+    while pair.tables[CLIENT].poll_changed().is_some() {}
+    assert!(!pair.tables[CLIENT].readiness(refused).writable);
+    pair.sent_by(CLIENT);
+    let changed: Vec<_> = std::iter::from_fn(|| pair.tables[CLIENT].poll_changed()).collect();
+    assert!(changed.contains(&refused));
+}
+
+#[test]
+fn messages_keep_their_ends() {
+    let (mut pair, client, server) = Pair::connected(SocketKind::Messages);
+    pair.tables[CLIENT].send(client, b"", true).unwrap();
+    pair.tables[CLIENT].send(client, b"one", true).unwrap();
+    pair.tables[CLIENT].send(client, b"tw", false).unwrap();
+    pair.tables[CLIENT].send(client, b"o", true).unwrap();
+    pair.settle();
+    let mut parts = Vec::new();
+    while let Ok(Received::Data { bytes, last }) = pair.tables[SERVER].take(server) {
+        parts.push((bytes.to_vec(), last));
+    }
+    let expected: [(&[u8], bool); 4] = [(b"", true), (b"one", true), (b"tw", false), (b"o", true)];
+    assert!(
+        parts
+            .iter()
+            .map(|(bytes, last)| (&bytes[..], *last))
+            .eq(expected)
+    );
+}
+
+#[test]
+fn a_peer_that_exceeds_its_window_is_reset() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    fill(&mut pair, client);
+    let sent = pair.sent_by(CLIENT);
+    for message in sent.iter().chain(&sent) {
+        let input = SocketInput::Message(node(CLIENT), arrived(message.clone()));
+        pair.tables[SERVER].on_input(input);
+    }
+    assert_eq!(pair.read(SERVER, server).1, Err(Failure::Reset));
+}

@@ -1,0 +1,74 @@
+//! Messages for the layer of sockets, which needs no program to take them.
+
+use super::Engine;
+use crate::event::{EndReason, LostCause};
+use crate::message::Message;
+use crate::types::NodeId;
+
+/// News for the layer of sockets, in order for each peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SocketInput {
+    /// A message.
+    Message(NodeId, Message),
+    /// The receiver refused a message.
+    Refused(NodeId),
+    /// The peer does not answer.
+    Lost(NodeId, LostCause),
+    /// The session is over. All its messages came before.
+    Ended(NodeId, EndReason),
+}
+
+impl Engine {
+    /// Returns the next news for the layer of sockets. Taking a message gives its sender memory
+    /// credit back. Messages of peers that are [held](Engine::hold_sockets) wait.
+    pub fn poll_sockets(&mut self) -> Option<SocketInput> {
+        if let Some(input) = self.shared.socket_inputs.pop_front() {
+            return Some(input);
+        }
+        while let Some(key) = self.sockets.front() {
+            let peer = self.peers.get_mut(key);
+            let next = peer.and_then(|peer| {
+                let message = peer.next_of_sockets(&mut self.shared)?;
+                Some(SocketInput::Message(peer.node, message))
+            });
+            if next.is_none() {
+                self.sockets.drop_front();
+                continue;
+            }
+            self.sockets.pass();
+            // The peer must be told its new credit.
+            self.dirty.add(key);
+            return next;
+        }
+        None
+    }
+
+    /// Returns true if [`Engine::poll_sockets`] may have something.
+    #[must_use]
+    pub fn has_socket_input(&self) -> bool {
+        !self.sockets.is_empty() || self.has_socket_news()
+    }
+
+    /// Returns true if [`Engine::poll_sockets`] has news beside messages of open sessions. They
+    /// come first.
+    #[must_use]
+    pub fn has_socket_news(&self) -> bool {
+        !self.shared.socket_inputs.is_empty()
+    }
+
+    /// Leaves messages of sockets of `node` where they are, or no longer: while answers to them
+    /// find no room, its memory credit holds it back.
+    pub fn hold_sockets(&mut self, node: NodeId, held: bool) {
+        let Some(key) = self.peer_key(node) else {
+            return;
+        };
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.sockets_held = held;
+        }
+        if held {
+            self.sockets.remove(key);
+        } else {
+            self.touch(key);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Errors of sockets.
+
+use crate::error::Error;
+use std::io;
+use suci_layers::sockets::{Address, Failure, OpenError, PortError, RefusedCode};
+
+/// Why a call on a socket failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// Another socket is bound to the port, or a connection joins the same two addresses.
+    #[error("port {0} is in use: close its socket, or take another port (0 finds a free one)")]
+    PortInUse(u16),
+    /// All ephemeral ports are taken.
+    #[error("no ephemeral port is free: close sockets, or bind to ports below 32768")]
+    NoPort,
+    /// The node's memory for sockets is promised to others, or there are too many.
+    #[error("no memory for another socket: close some of them")]
+    NoMemory,
+    /// The listener was closed.
+    #[error("the listener was closed")]
+    NotListening,
+    /// The connection failed.
+    #[error(
+        "connection with port {} of node {}: {}", .peer.port, .peer.node, text(*.failure)
+    )]
+    Connection {
+        /// The peer.
+        peer: Address,
+        /// The reason.
+        failure: Failure,
+    },
+    /// The node cannot serve the call.
+    #[error(transparent)]
+    Node(#[from] Error),
+}
+
+const fn text(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Refused(RefusedCode::NoListener) => "refused: nobody listens at the port",
+        Failure::Refused(RefusedCode::BacklogFull) => {
+            "refused: as many connections wait there as its backlog takes; try again later"
+        }
+        Failure::Refused(RefusedCode::OtherKind) => {
+            "refused: one side is a stream, the other has messages"
+        }
+        Failure::Refused(RefusedCode::NoMemory) => {
+            "refused: the node has no memory for another socket; try again later"
+        }
+        Failure::Refused(RefusedCode::Other(_)) => "refused for a reason of a later version",
+        Failure::NoProcess => "refused: no process answers at the node's address",
+        Failure::NotAllowed => "the node does not take this node's packets: see its address book",
+        Failure::Unreachable => "the node cannot be reached, or the address book lacks it",
+        Failure::TimedOut => "the node did not answer in time",
+        Failure::Reset => "reset: the peer gave it up, or its process or session ended",
+        Failure::BrokenPipe => "nothing can be sent any more: the peer or this side ended it",
+        Failure::Closed => "the socket or its node was closed",
+        Failure::NotConnected => "not open yet",
+    }
+}
+
+impl SocketError {
+    /// Returns the kind of error that programs with sockets of the system know.
+    #[must_use]
+    pub const fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::PortInUse(_) => io::ErrorKind::AddrInUse,
+            Self::NoPort => io::ErrorKind::AddrNotAvailable,
+            Self::NoMemory => io::ErrorKind::OutOfMemory,
+            Self::NotListening => io::ErrorKind::InvalidInput,
+            Self::Node(_) => io::ErrorKind::Other,
+            Self::Connection { failure, .. } => match failure {
+                Failure::Refused(_) | Failure::NoProcess => io::ErrorKind::ConnectionRefused,
+                Failure::NotAllowed => io::ErrorKind::PermissionDenied,
+                Failure::Unreachable => io::ErrorKind::HostUnreachable,
+                Failure::TimedOut => io::ErrorKind::TimedOut,
+                Failure::Reset => io::ErrorKind::ConnectionReset,
+                Failure::BrokenPipe => io::ErrorKind::BrokenPipe,
+                Failure::Closed | Failure::NotConnected => io::ErrorKind::NotConnected,
+            },
+        }
+    }
+
+    pub(crate) const fn of_port(port: u16, error: PortError) -> Self {
+        match error {
+            PortError::InUse => Self::PortInUse(port),
+            PortError::NoneFree => Self::NoPort,
+        }
+    }
+}
+
+impl From<OpenError> for SocketError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::NoMemory => Self::NoMemory,
+        }
+    }
+}
+
+impl From<SocketError> for io::Error {
+    fn from(error: SocketError) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
