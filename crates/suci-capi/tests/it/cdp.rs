@@ -1,5 +1,4 @@
 //! Sockets in the manner of CDP, `cdp.h`: programs in C that use it, and its man page.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::classic::check_man_page;
 use crate::fm::run_nodes;
