@@ -38,7 +38,7 @@ struct MembershipLayer {
 
 /// One engine's turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct MembershipTurn {
     /// Something is to be sent.
     pub sent: bool,
     /// Nodes that the engine now knows, or no longer knows.
@@ -77,9 +77,9 @@ impl SharedMembership {
         engine: &mut Engine,
         now: Instant,
         serves: impl Fn(NodeId) -> bool,
-    ) -> Turn {
+    ) -> MembershipTurn {
         let mut layer = self.lock();
-        let mut turn = Turn::default();
+        let mut turn = MembershipTurn::default();
         layer.take(engine, now, &serves);
         if now >= layer.next_at {
             layer.look(engine, now, &serves);
@@ -228,7 +228,7 @@ impl MembershipLayer {
         engine: &mut Engine,
         now: Instant,
         serves: &impl Fn(NodeId) -> bool,
-        turn: &mut Turn,
+        turn: &mut MembershipTurn,
     ) {
         while let Some(change) = self.member.poll_change(serves) {
             match change {
@@ -259,7 +259,7 @@ impl MembershipLayer {
         now: Instant,
         node: NodeId,
         address: SocketAddr,
-        turn: &mut Turn,
+        turn: &mut MembershipTurn,
     ) {
         let state = engine.member_state(node);
         if state.is_some_and(|state| state.known) {
@@ -276,7 +276,7 @@ impl MembershipLayer {
         engine: &mut Engine,
         now: Instant,
         serves: &impl Fn(NodeId) -> bool,
-        turn: &mut Turn,
+        turn: &mut MembershipTurn,
     ) {
         loop {
             let (sent, shared) = (&mut self.sent, &*engine);

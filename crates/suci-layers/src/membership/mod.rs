@@ -26,7 +26,7 @@ mod record;
 mod table;
 mod wire;
 
-pub use layer::{SharedMembership, Turn};
+pub use layer::{MembershipTurn, SharedMembership};
 pub use protocol::{Change, Contact, JoinState, Membership, MembershipCounters};
 pub use record::{Record, Status};
 pub use table::{BUCKETS, position};

@@ -1,7 +1,8 @@
 //! One end of a connection: its state, and the windows of its two directions.
 
 use super::{
-    Address, Failure, MAX_WINDOW, MEMORY, MIN_WINDOW, SEGMENT, SEGMENT_CHARGE, SocketId, SocketKind,
+    Address, ConnectionFailure, MAX_WINDOW, MEMORY, MIN_WINDOW, SEGMENT, SEGMENT_CHARGE, SocketId,
+    SocketKind,
 };
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -26,7 +27,7 @@ pub(super) enum State {
     /// The peer closed. What came before can be read until the program closes the socket, too.
     PeerClosed,
     /// The connection failed. What came before can be read.
-    Failed(Failure),
+    Failed(ConnectionFailure),
 }
 
 impl State {
@@ -211,13 +212,13 @@ impl Connection {
     }
 
     /// Returns why nothing can be sent, if that is so for ever.
-    pub(super) const fn send_failure(&self) -> Option<Failure> {
+    pub(super) const fn send_failure(&self) -> Option<ConnectionFailure> {
         match self.state {
-            State::Opening(_) => Some(Failure::NotConnected),
-            State::Open if self.sent.ended => Some(Failure::BrokenPipe),
+            State::Opening(_) => Some(ConnectionFailure::NotConnected),
+            State::Open if self.sent.ended => Some(ConnectionFailure::BrokenPipe),
             State::Open => None,
-            State::Closing => Some(Failure::Closed),
-            State::PeerClosed => Some(Failure::BrokenPipe),
+            State::Closing => Some(ConnectionFailure::Closed),
+            State::PeerClosed => Some(ConnectionFailure::BrokenPipe),
             State::Failed(failure) => Some(failure),
         }
     }

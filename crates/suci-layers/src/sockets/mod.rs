@@ -97,7 +97,7 @@ pub enum SocketKind {
 
 /// Why a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Failure {
+pub enum ConnectionFailure {
     /// The peer's node refused the connection.
     Refused(RefusedCode),
     /// No process answers at the peer's address.

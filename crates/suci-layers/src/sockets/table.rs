@@ -10,7 +10,8 @@ use super::listener::{Listener, Placeholder};
 use super::plant::{Fault, is_planted};
 use super::wire::{Packet, channel};
 use super::{
-    Address, Failure, MAX_ANSWERS, MAX_SOCKETS, OPEN_TIMEOUT, OUTPUT, SocketId, SocketKind,
+    Address, ConnectionFailure, MAX_ANSWERS, MAX_SOCKETS, OPEN_TIMEOUT, OUTPUT, SocketId,
+    SocketKind,
 };
 use crate::output::Output;
 use bytes::Bytes;
@@ -41,7 +42,7 @@ pub enum SendRefused {
     /// There is no room yet.
     Full,
     /// There will be none.
-    Failed(Failure),
+    Failed(ConnectionFailure),
 }
 
 /// The next part of what arrived.
@@ -71,7 +72,7 @@ pub struct Readiness {
 
 /// The use of a slot.
 #[derive(Clone, Debug)]
-enum Entry {
+enum SlotUse {
     Free,
     Listener(Box<Listener>),
     Placeholder(Placeholder),
@@ -82,7 +83,7 @@ enum Entry {
 struct Slot {
     /// How often the slot was freed. It makes the numbers of its sockets different.
     generation: u64,
-    entry: Entry,
+    entry: SlotUse,
 }
 
 /// The sockets of one shard, and the messages of the layer that wait to be sent.
@@ -128,7 +129,7 @@ impl Sockets {
         backlog: usize,
     ) -> Result<SocketId, OpenError> {
         let listener = Box::new(Listener::new(port, kind, backlog));
-        let id = self.insert(Entry::Listener(listener));
+        let id = self.insert(SlotUse::Listener(listener));
         let id = id.ok_or(OpenError::NoMemory)?;
         self.listeners.insert(port, id);
         Ok(id)
@@ -157,7 +158,7 @@ impl Sockets {
             incoming: Incoming::new(window),
             sent: Sent::default(),
         });
-        let Some(id) = self.insert(Entry::Connection(connection)) else {
+        let Some(id) = self.insert(SlotUse::Connection(connection)) else {
             self.memory.release(window);
             return Err(OpenError::NoMemory);
         };
@@ -172,12 +173,12 @@ impl Sockets {
 
     /// Returns whether a connection is open; `None` while its answer is awaited.
     #[must_use]
-    pub fn status(&self, id: SocketId) -> Option<Result<(), Failure>> {
+    pub fn status(&self, id: SocketId) -> Option<Result<(), ConnectionFailure>> {
         match self.connection(id).map(|connection| connection.state) {
             Some(State::Opening(_)) => None,
             Some(State::Open | State::PeerClosed) => Some(Ok(())),
             Some(State::Failed(failure)) => Some(Err(failure)),
-            Some(State::Closing) | None => Some(Err(Failure::Closed)),
+            Some(State::Closing) | None => Some(Err(ConnectionFailure::Closed)),
         }
     }
 
@@ -186,7 +187,7 @@ impl Sockets {
     /// # Errors
     /// [`AcceptError`]
     pub fn accept(&mut self, listener: SocketId) -> Result<(SocketId, Address), AcceptError> {
-        let Some(Entry::Listener(listener)) = self.entry_mut(listener) else {
+        let Some(SlotUse::Listener(listener)) = self.entry_mut(listener) else {
             return Err(AcceptError::NotListening);
         };
         let id = listener.ready.pop_front().ok_or(AcceptError::Pending)?;
@@ -201,7 +202,9 @@ impl Sockets {
     /// [`SendRefused`]
     pub fn send(&mut self, id: SocketId, bytes: &[u8], last: bool) -> Result<usize, SendRefused> {
         let failed = SendRefused::Failed;
-        let connection = self.connection(id).ok_or(failed(Failure::Closed))?;
+        let connection = self
+            .connection(id)
+            .ok_or(failed(ConnectionFailure::Closed))?;
         if let Some(failure) = connection.send_failure() {
             return Err(failed(failure));
         }
@@ -213,7 +216,9 @@ impl Sockets {
                 self.room_wanted.entry(node).or_default().insert(id);
                 break;
             }
-            let connection = self.connection_mut(id).ok_or(failed(Failure::Closed))?;
+            let connection = self
+                .connection_mut(id)
+                .ok_or(failed(ConnectionFailure::Closed))?;
             let Some(length) = connection.sent.take(rest.len()) else {
                 break;
             };
@@ -241,14 +246,14 @@ impl Sockets {
     ///
     /// # Errors
     /// The connection failed, and all that arrived before was taken.
-    pub fn take(&mut self, id: SocketId) -> Result<Received, Failure> {
-        let Some(Entry::Connection(connection)) = entry_mut(&mut self.slots, id) else {
-            return Err(Failure::Closed);
+    pub fn take(&mut self, id: SocketId) -> Result<Received, ConnectionFailure> {
+        let Some(SlotUse::Connection(connection)) = entry_mut(&mut self.slots, id) else {
+            return Err(ConnectionFailure::Closed);
         };
         let Some(Segment { bytes, last }) = connection.incoming.pop() else {
             return match connection.state {
                 State::Failed(failure) => Err(failure),
-                State::Closing => Err(Failure::Closed),
+                State::Closing => Err(ConnectionFailure::Closed),
                 State::PeerClosed => Ok(Received::End),
                 _ if connection.incoming.ended => Ok(Received::End),
                 State::Open | State::Opening(_) => Ok(Received::Pending),
@@ -268,13 +273,13 @@ impl Sockets {
     ///
     /// # Errors
     /// The connection is not open any more, or not yet.
-    pub fn shutdown(&mut self, id: SocketId) -> Result<(), Failure> {
-        let connection = self.connection_mut(id).ok_or(Failure::Closed)?;
+    pub fn shutdown(&mut self, id: SocketId) -> Result<(), ConnectionFailure> {
+        let connection = self.connection_mut(id).ok_or(ConnectionFailure::Closed)?;
         if core::mem::replace(&mut connection.sent.ended, true) {
             return Ok(());
         }
         if let Some(failure) = connection.send_failure()
-            && failure != Failure::BrokenPipe
+            && failure != ConnectionFailure::BrokenPipe
         {
             connection.sent.ended = false;
             return Err(failure);
@@ -290,11 +295,11 @@ impl Sockets {
     /// delivered.
     pub fn close(&mut self, id: SocketId) {
         match self.entry_mut(id) {
-            Some(Entry::Listener(listener)) => {
+            Some(SlotUse::Listener(listener)) => {
                 let (port, ready) = (listener.port, core::mem::take(&mut listener.ready));
                 self.close_listener(id, port, ready);
             }
-            Some(Entry::Connection(connection)) => {
+            Some(SlotUse::Connection(connection)) => {
                 let (state, window) = (connection.state, connection.incoming.window);
                 let (to, from) = (connection.remote, id);
                 connection.incoming.clear();
@@ -313,7 +318,7 @@ impl Sockets {
                     State::PeerClosed | State::Failed(_) => self.remove(id),
                 }
             }
-            Some(Entry::Placeholder(_) | Entry::Free) | None => return,
+            Some(SlotUse::Placeholder(_) | SlotUse::Free) | None => return,
         }
         self.changed.push_back(id);
     }
@@ -322,7 +327,7 @@ impl Sockets {
         self.listeners.remove(&port);
         let unconfirmed = self.ids().filter(|other| {
             let entry = self.entry(*other);
-            matches!(entry, Some(Entry::Placeholder(placeholder)) if placeholder.listener == id)
+            matches!(entry, Some(SlotUse::Placeholder(placeholder)) if placeholder.listener == id)
         });
         let unconfirmed: Vec<_> = unconfirmed.collect();
         for waiting in unconfirmed.into_iter().chain(ready) {
@@ -336,11 +341,11 @@ impl Sockets {
     #[must_use]
     pub fn readiness(&self, id: SocketId) -> Readiness {
         match self.entry(id) {
-            Some(Entry::Listener(listener)) => Readiness {
+            Some(SlotUse::Listener(listener)) => Readiness {
                 readable: !listener.ready.is_empty(),
                 writable: false,
             },
-            Some(Entry::Connection(connection)) => {
+            Some(SlotUse::Connection(connection)) => {
                 let opening = matches!(connection.state, State::Opening(_));
                 let failed = !opening && connection.send_failure().is_some();
                 let has_room = self.output.bytes(connection.peer.node) < OUTPUT;
@@ -351,7 +356,7 @@ impl Sockets {
                 }
             }
             // It was closed, which a call says at once.
-            Some(Entry::Placeholder(_) | Entry::Free) | None => Readiness {
+            Some(SlotUse::Placeholder(_) | SlotUse::Free) | None => Readiness {
                 readable: true,
                 writable: true,
             },
@@ -376,7 +381,9 @@ impl Sockets {
         match input {
             SocketInput::Message(from, message) => self.on_message(from, message),
             SocketInput::Lost(node, cause) => self.on_lost(node, cause),
-            SocketInput::Refused(node) => self.fail_all(node, Failure::Reset, Failure::Reset),
+            SocketInput::Refused(node) => {
+                self.fail_all(node, ConnectionFailure::Reset, ConnectionFailure::Reset)
+            }
             SocketInput::Ended(node, reason) => self.on_ended(node, reason),
         }
     }
@@ -388,7 +395,7 @@ impl Sockets {
         {
             self.deadlines.pop_first();
             self.forget_open(id);
-            self.fail(id, Failure::TimedOut);
+            self.fail(id, ConnectionFailure::TimedOut);
         }
     }
 
@@ -402,18 +409,18 @@ impl Sockets {
     pub fn end(&mut self) {
         for id in self.ids().collect::<Vec<_>>() {
             match self.entry(id) {
-                Some(Entry::Connection(connection)) => match connection.state {
-                    State::Opening(_) | State::Open => self.fail(id, Failure::Closed),
+                Some(SlotUse::Connection(connection)) => match connection.state {
+                    State::Opening(_) | State::Open => self.fail(id, ConnectionFailure::Closed),
                     State::Closing => self.remove(id),
                     State::PeerClosed | State::Failed(_) => {}
                 },
-                Some(Entry::Placeholder(_)) => self.remove(id),
-                Some(Entry::Listener(listener)) => {
+                Some(SlotUse::Placeholder(_)) => self.remove(id),
+                Some(SlotUse::Listener(listener)) => {
                     let port = listener.port;
                     self.listeners.remove(&port);
                     self.changed.push_back(id);
                 }
-                Some(Entry::Free) | None => {}
+                Some(SlotUse::Free) | None => {}
             }
         }
     }
@@ -435,7 +442,11 @@ impl Sockets {
 
     /// Fails the connections with a node that the engine does not know.
     pub fn on_unknown(&mut self, node: NodeId) {
-        self.fail_all(node, Failure::Unreachable, Failure::Reset);
+        self.fail_all(
+            node,
+            ConnectionFailure::Unreachable,
+            ConnectionFailure::Reset,
+        );
         self.output.clear(node);
     }
 
@@ -502,7 +513,7 @@ impl Sockets {
     // ---- slots
 
     fn ids(&self) -> impl Iterator<Item = SocketId> {
-        let used = |slot: &&Slot| !matches!(slot.entry, Entry::Free);
+        let used = |slot: &&Slot| !matches!(slot.entry, SlotUse::Free);
         let slots = self.slots.iter().enumerate();
         slots
             .filter(move |(_, slot)| used(slot))
@@ -511,42 +522,42 @@ impl Sockets {
 
     fn ids_of(&self, node: NodeId) -> Vec<SocketId> {
         let belongs = |id: &SocketId| match self.entry(*id) {
-            Some(Entry::Connection(connection)) => connection.peer.node == node,
-            Some(Entry::Placeholder(placeholder)) => placeholder.peer.node == node,
-            Some(Entry::Listener(_) | Entry::Free) | None => false,
+            Some(SlotUse::Connection(connection)) => connection.peer.node == node,
+            Some(SlotUse::Placeholder(placeholder)) => placeholder.peer.node == node,
+            Some(SlotUse::Listener(_) | SlotUse::Free) | None => false,
         };
         self.ids().filter(belongs).collect()
     }
 
-    fn entry(&self, id: SocketId) -> Option<&Entry> {
+    fn entry(&self, id: SocketId) -> Option<&SlotUse> {
         let slot = self.slots.get(index_of(id))?;
         (id_of(index_of(id), slot.generation) == id).then_some(&slot.entry)
     }
 
-    fn entry_mut(&mut self, id: SocketId) -> Option<&mut Entry> {
+    fn entry_mut(&mut self, id: SocketId) -> Option<&mut SlotUse> {
         entry_mut(&mut self.slots, id)
     }
 
     fn connection(&self, id: SocketId) -> Option<&Connection> {
         match self.entry(id) {
-            Some(Entry::Connection(connection)) => Some(connection),
+            Some(SlotUse::Connection(connection)) => Some(connection),
             _ => None,
         }
     }
 
     fn connection_mut(&mut self, id: SocketId) -> Option<&mut Connection> {
         match self.entry_mut(id) {
-            Some(Entry::Connection(connection)) => Some(connection),
+            Some(SlotUse::Connection(connection)) => Some(connection),
             _ => None,
         }
     }
 
-    fn insert(&mut self, entry: Entry) -> Option<SocketId> {
+    fn insert(&mut self, entry: SlotUse) -> Option<SocketId> {
         let index = match self.free.pop() {
             Some(index) => index,
             None if self.slots.len() < MAX_SOCKETS => {
                 let generation = 0;
-                let entry = Entry::Free;
+                let entry = SlotUse::Free;
                 self.slots.push(Slot { generation, entry });
                 self.slots.len() - 1
             }
@@ -563,17 +574,17 @@ impl Sockets {
         let Some(entry) = self.entry_mut(id) else {
             return;
         };
-        match core::mem::replace(entry, Entry::Free) {
-            Entry::Free => return,
-            Entry::Listener(_) => {}
-            Entry::Placeholder(placeholder) => {
+        match core::mem::replace(entry, SlotUse::Free) {
+            SlotUse::Free => return,
+            SlotUse::Listener(_) => {}
+            SlotUse::Placeholder(placeholder) => {
                 self.memory.release(placeholder.window);
                 let listener = self.entry_mut(placeholder.listener);
-                if let Some(Entry::Listener(listener)) = listener {
+                if let Some(SlotUse::Listener(listener)) = listener {
                     listener.remove_placeholder();
                 }
             }
-            Entry::Connection(connection) => {
+            SlotUse::Connection(connection) => {
                 self.memory.release(connection.incoming.window);
                 self.forget_waits(id, &connection);
             }
@@ -618,7 +629,7 @@ impl Sockets {
     }
 
     /// Ends a connection for a reason that its program hears of.
-    fn fail(&mut self, id: SocketId, failure: Failure) {
+    fn fail(&mut self, id: SocketId, failure: ConnectionFailure) {
         self.set_state(id, State::Failed(failure));
     }
 
@@ -627,15 +638,15 @@ impl Sockets {
     /// Tells the peer that there is no such socket any more.
     fn reset(&mut self, id: SocketId) {
         let (node, channel, to) = match self.entry(id) {
-            Some(Entry::Placeholder(placeholder)) => (
+            Some(SlotUse::Placeholder(placeholder)) => (
                 placeholder.peer.node,
                 placeholder.channel,
                 placeholder.remote,
             ),
-            Some(Entry::Connection(connection)) => {
+            Some(SlotUse::Connection(connection)) => {
                 (connection.peer.node, connection.channel, connection.remote)
             }
-            Some(Entry::Listener(_) | Entry::Free) | None => return,
+            Some(SlotUse::Listener(_) | SlotUse::Free) | None => return,
         };
         self.push(node, channel, Packet::Reset { to }, Bytes::new());
     }
@@ -694,7 +705,7 @@ fn read_open(message: &Outgoing) -> Option<SocketId> {
     }
 }
 
-fn entry_mut(slots: &mut [Slot], id: SocketId) -> Option<&mut Entry> {
+fn entry_mut(slots: &mut [Slot], id: SocketId) -> Option<&mut SlotUse> {
     let slot = slots.get_mut(index_of(id))?;
     (id_of(index_of(id), slot.generation) == id).then_some(&mut slot.entry)
 }

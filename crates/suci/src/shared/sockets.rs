@@ -8,7 +8,8 @@ use crate::sockets::SocketError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use suci_layers::sockets::{
-    AcceptError, Address, Failure, Readiness, Received, SendRefused, SocketId, SocketKind, Sockets,
+    AcceptError, Address, ConnectionFailure, Readiness, Received, SendRefused, SocketId,
+    SocketKind, Sockets,
 };
 
 /// The readiness of a socket whose calls fail at once.
@@ -299,7 +300,7 @@ impl SocketHandle {
         Ok(self.node.inner.shard_of(self.peer.node))
     }
 
-    fn failed(&self, failure: Failure) -> SocketError {
+    fn failed(&self, failure: ConnectionFailure) -> SocketError {
         let peer = self.peer;
         SocketError::Connection { peer, failure }
     }
@@ -353,7 +354,9 @@ impl SocketHandle {
         let (id, shard) = (self.id, self.shard()?);
         let sent = shard.poll_sockets(cx, id, |sockets| match sockets.send(id, bytes, last) {
             Ok(sent) => Poll::Ready(Ok(sent)),
-            Err(SendRefused::Full | SendRefused::Failed(Failure::NotConnected)) => Poll::Pending,
+            Err(SendRefused::Full | SendRefused::Failed(ConnectionFailure::NotConnected)) => {
+                Poll::Pending
+            }
             Err(SendRefused::Failed(failure)) => Poll::Ready(Err(failure)),
         });
         sent.map_err(|failure| self.failed(failure))

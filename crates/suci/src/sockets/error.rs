@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use std::io;
-use suci_layers::sockets::{Address, Failure, OpenError, PortError, RefusedCode};
+use suci_layers::sockets::{Address, ConnectionFailure, OpenError, PortError, RefusedCode};
 
 /// Why a call on a socket failed.
 #[derive(Debug, thiserror::Error)]
@@ -28,34 +28,44 @@ pub enum SocketError {
         /// The peer.
         peer: Address,
         /// The reason.
-        failure: Failure,
+        failure: ConnectionFailure,
     },
     /// The node cannot serve the call.
     #[error(transparent)]
     Node(#[from] Error),
 }
 
-const fn text(failure: Failure) -> &'static str {
+const fn text(failure: ConnectionFailure) -> &'static str {
     match failure {
-        Failure::Refused(RefusedCode::NoListener) => "refused: nobody listens at the port",
-        Failure::Refused(RefusedCode::BacklogFull) => {
+        ConnectionFailure::Refused(RefusedCode::NoListener) => {
+            "refused: nobody listens at the port"
+        }
+        ConnectionFailure::Refused(RefusedCode::BacklogFull) => {
             "refused: as many connections wait there as its backlog takes; try again later"
         }
-        Failure::Refused(RefusedCode::OtherKind) => {
+        ConnectionFailure::Refused(RefusedCode::OtherKind) => {
             "refused: one side is a stream, the other has messages"
         }
-        Failure::Refused(RefusedCode::NoMemory) => {
+        ConnectionFailure::Refused(RefusedCode::NoMemory) => {
             "refused: the node has no memory for another socket; try again later"
         }
-        Failure::Refused(RefusedCode::Other(_)) => "refused for a reason of a later version",
-        Failure::NoProcess => "refused: no process answers at the node's address",
-        Failure::NotAllowed => "the node does not take this node's packets: see its address book",
-        Failure::Unreachable => "the node cannot be reached, or the address book lacks it",
-        Failure::TimedOut => "the node did not answer in time",
-        Failure::Reset => "reset: the peer gave it up, or its process or session ended",
-        Failure::BrokenPipe => "nothing can be sent any more: the peer or this side ended it",
-        Failure::Closed => "the socket or its node was closed",
-        Failure::NotConnected => "not open yet",
+        ConnectionFailure::Refused(RefusedCode::Other(_)) => {
+            "refused for a reason of a later version"
+        }
+        ConnectionFailure::NoProcess => "refused: no process answers at the node's address",
+        ConnectionFailure::NotAllowed => {
+            "the node does not take this node's packets: see its address book"
+        }
+        ConnectionFailure::Unreachable => {
+            "the node cannot be reached, or the address book lacks it"
+        }
+        ConnectionFailure::TimedOut => "the node did not answer in time",
+        ConnectionFailure::Reset => "reset: the peer gave it up, or its process or session ended",
+        ConnectionFailure::BrokenPipe => {
+            "nothing can be sent any more: the peer or this side ended it"
+        }
+        ConnectionFailure::Closed => "the socket or its node was closed",
+        ConnectionFailure::NotConnected => "not open yet",
     }
 }
 
@@ -70,13 +80,17 @@ impl SocketError {
             Self::NotListening => io::ErrorKind::InvalidInput,
             Self::Node(_) => io::ErrorKind::Other,
             Self::Connection { failure, .. } => match failure {
-                Failure::Refused(_) | Failure::NoProcess => io::ErrorKind::ConnectionRefused,
-                Failure::NotAllowed => io::ErrorKind::PermissionDenied,
-                Failure::Unreachable => io::ErrorKind::HostUnreachable,
-                Failure::TimedOut => io::ErrorKind::TimedOut,
-                Failure::Reset => io::ErrorKind::ConnectionReset,
-                Failure::BrokenPipe => io::ErrorKind::BrokenPipe,
-                Failure::Closed | Failure::NotConnected => io::ErrorKind::NotConnected,
+                ConnectionFailure::Refused(_) | ConnectionFailure::NoProcess => {
+                    io::ErrorKind::ConnectionRefused
+                }
+                ConnectionFailure::NotAllowed => io::ErrorKind::PermissionDenied,
+                ConnectionFailure::Unreachable => io::ErrorKind::HostUnreachable,
+                ConnectionFailure::TimedOut => io::ErrorKind::TimedOut,
+                ConnectionFailure::Reset => io::ErrorKind::ConnectionReset,
+                ConnectionFailure::BrokenPipe => io::ErrorKind::BrokenPipe,
+                ConnectionFailure::Closed | ConnectionFailure::NotConnected => {
+                    io::ErrorKind::NotConnected
+                }
             },
         }
     }

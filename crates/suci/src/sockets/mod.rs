@@ -37,5 +37,7 @@ pub use crate::shared::{BoundPort, SocketHandle, SocketLayer, SocketListener};
 pub use error::SocketError;
 #[cfg(doc)]
 use std::task::Poll;
-pub use suci_layers::sockets::{Address, Failure, Readiness, Received, RefusedCode, SocketKind};
+pub use suci_layers::sockets::{
+    Address, ConnectionFailure, Readiness, Received, RefusedCode, SocketKind,
+};
 pub(crate) use table::SocketTable;

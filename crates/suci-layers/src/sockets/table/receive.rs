@@ -1,11 +1,11 @@
 //! The messages of peers.
 
-use super::{Entry, Sockets};
+use super::{SlotUse, Sockets};
 use crate::sockets::connection::{Connection, Incoming, Segment, Sent, State};
 use crate::sockets::listener::Placeholder;
 use crate::sockets::plant::{Fault, is_planted};
 use crate::sockets::wire::{Packet, RefusedCode};
-use crate::sockets::{Address, Failure, SocketId, SocketKind};
+use crate::sockets::{Address, ConnectionFailure, SocketId, SocketKind};
 use bytes::Bytes;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Data, Message};
@@ -29,7 +29,7 @@ impl Sockets {
         }
         let id = packet.to().unwrap_or_default();
         if let Packet::Confirm { from, .. } = packet
-            && let Some(Entry::Placeholder(placeholder)) = self.entry(id)
+            && let Some(SlotUse::Placeholder(placeholder)) = self.entry(id)
             && placeholder.peer.node == node
             && placeholder.remote == from
         {
@@ -37,18 +37,18 @@ impl Sockets {
             return;
         }
         match self.entry(id) {
-            Some(Entry::Placeholder(placeholder)) if placeholder.peer.node == node => {
+            Some(SlotUse::Placeholder(placeholder)) if placeholder.peer.node == node => {
                 if !matches!(packet, Packet::Reset { .. }) {
                     self.reset(id);
                 }
                 self.remove(id);
             }
-            Some(Entry::Connection(connection)) if connection.peer.node == node => {
+            Some(SlotUse::Connection(connection)) if connection.peer.node == node => {
                 match self.on_connection(id, packet, payload) {
                     Ok(()) => {}
                     Err(OutOfState) => {
                         self.reset(id);
-                        self.fail(id, Failure::Reset);
+                        self.fail(id, ConnectionFailure::Reset);
                     }
                 }
             }
@@ -105,9 +105,13 @@ impl Sockets {
         let id = self.listeners.get(&port).copied();
         let id = id.ok_or(RefusedCode::NoListener)?;
         match self.entry(id) {
-            Some(Entry::Listener(listener)) if listener.kind != kind => Err(RefusedCode::OtherKind),
-            Some(Entry::Listener(listener)) if listener.is_full() => Err(RefusedCode::BacklogFull),
-            Some(Entry::Listener(_)) => Ok(id),
+            Some(SlotUse::Listener(listener)) if listener.kind != kind => {
+                Err(RefusedCode::OtherKind)
+            }
+            Some(SlotUse::Listener(listener)) if listener.is_full() => {
+                Err(RefusedCode::BacklogFull)
+            }
+            Some(SlotUse::Listener(_)) => Ok(id),
             _ => Err(RefusedCode::NoListener),
         }
     }
@@ -118,11 +122,11 @@ impl Sockets {
     ) -> Result<(SocketId, u64), RefusedCode> {
         let window = self.memory.first_window().ok_or(RefusedCode::NoMemory)?;
         placeholder.window = window;
-        let Some(id) = self.insert(Entry::Placeholder(placeholder)) else {
+        let Some(id) = self.insert(SlotUse::Placeholder(placeholder)) else {
             self.memory.release(window);
             return Err(RefusedCode::NoMemory);
         };
-        if let Some(Entry::Listener(listener)) = self.entry_mut(placeholder.listener) {
+        if let Some(SlotUse::Listener(listener)) = self.entry_mut(placeholder.listener) {
             listener.add_placeholder();
         }
         Ok((id, window))
@@ -130,10 +134,10 @@ impl Sockets {
 
     /// Makes a placeholder a connection that waits for its program.
     fn confirm(&mut self, id: SocketId) {
-        let Some(&Entry::Placeholder(placeholder)) = self.entry(id) else {
+        let Some(&SlotUse::Placeholder(placeholder)) = self.entry(id) else {
             return;
         };
-        let Some(Entry::Listener(listener)) = self.entry_mut(placeholder.listener) else {
+        let Some(SlotUse::Listener(listener)) = self.entry_mut(placeholder.listener) else {
             return;
         };
         listener.remove_placeholder();
@@ -142,7 +146,7 @@ impl Sockets {
         let mut sent = Sent::default();
         sent.set_limit(placeholder.limit);
         if let Some(entry) = self.entry_mut(id) {
-            *entry = Entry::Connection(Box::new(Connection {
+            *entry = SlotUse::Connection(Box::new(Connection {
                 port,
                 peer: placeholder.peer,
                 remote: placeholder.remote,
@@ -176,7 +180,7 @@ impl Sockets {
                 self.push_of(id, Packet::Confirm { to: from, from: id });
             }
             (State::Opening(_), Packet::Refused { code, .. }) => {
-                self.fail(id, Failure::Refused(code));
+                self.fail(id, ConnectionFailure::Refused(code));
             }
             // The program's time was over before the answer came.
             (State::Failed(_), Packet::Opened { from, .. }) => {
@@ -184,7 +188,7 @@ impl Sockets {
                 self.reset(id);
             }
             (State::Opening(_) | State::Open, Packet::Reset { .. }) => {
-                self.fail(id, Failure::Reset);
+                self.fail(id, ConnectionFailure::Reset);
             }
             (State::Closing, Packet::Close { .. }) if is_planted(Fault::CrossingCloseIgnored) => {}
             // A CLOSE that crosses this end's is its answer.

@@ -1,7 +1,7 @@
 //! Sessions that end, and peers that do not answer.
 
-use super::{Entry, Sockets, read_open};
-use crate::sockets::Failure;
+use super::{SlotUse, Sockets, read_open};
+use crate::sockets::ConnectionFailure;
 use crate::sockets::connection::State;
 use crate::sockets::plant::{Fault, is_planted};
 use std::collections::BTreeSet;
@@ -11,11 +11,11 @@ use suci_proto::{EndReason, LostCause, Outgoing, RefusedReason, Unreachable};
 impl Sockets {
     pub(super) fn on_lost(&mut self, node: NodeId, cause: LostCause) {
         let opening = match cause {
-            LostCause::NoAnswer => Failure::TimedOut,
+            LostCause::NoAnswer => ConnectionFailure::TimedOut,
             LostCause::Unreachable(Unreachable::Port) | LostCause::ProcessDied => {
-                Failure::NoProcess
+                ConnectionFailure::NoProcess
             }
-            LostCause::Unreachable(_) => Failure::Unreachable,
+            LostCause::Unreachable(_) => ConnectionFailure::Unreachable,
             LostCause::Refused(reason) => match reason {
                 // The engine tries again after these.
                 RefusedReason::NoSocketCredit
@@ -23,13 +23,13 @@ impl Sockets {
                 | RefusedReason::TooManyPeers
                 | RefusedReason::Unread
                 | RefusedReason::NoSocketCreditHere
-                | RefusedReason::NoMemoryHere => Failure::TimedOut,
-                _ => Failure::NotAllowed,
+                | RefusedReason::NoMemoryHere => ConnectionFailure::TimedOut,
+                _ => ConnectionFailure::NotAllowed,
             },
         };
         let open = match cause {
-            LostCause::ProcessDied => Failure::Reset,
-            _ => Failure::TimedOut,
+            LostCause::ProcessDied => ConnectionFailure::Reset,
+            _ => ConnectionFailure::TimedOut,
         };
         self.fail_all(node, opening, open);
     }
@@ -44,35 +44,40 @@ impl Sockets {
         let waiting: BTreeSet<_> = self.output.messages(node).filter_map(read_open).collect();
         for id in self.ids_of(node) {
             match self.entry(id) {
-                Some(Entry::Placeholder(_)) => {
+                Some(SlotUse::Placeholder(_)) => {
                     if !is_planted(Fault::PlaceholdersOutliveSession) {
                         self.remove(id);
                     }
                 }
-                Some(Entry::Connection(connection)) => match connection.state {
+                Some(SlotUse::Connection(connection)) => match connection.state {
                     State::Opening(_) if waiting.contains(&id) => {}
                     State::Opening(_) => match opening_failure(reason) {
                         None => self.push_open(id),
                         Some(failure) => self.fail(id, failure),
                     },
-                    State::Open => self.fail(id, Failure::Reset),
+                    State::Open => self.fail(id, ConnectionFailure::Reset),
                     State::Closing => self.remove(id),
                     State::PeerClosed | State::Failed(_) => {}
                 },
-                Some(Entry::Listener(_) | Entry::Free) | None => {}
+                Some(SlotUse::Listener(_) | SlotUse::Free) | None => {}
             }
         }
     }
 
     /// Fails all connections with a node, and tells it, if it should answer again.
-    pub(super) fn fail_all(&mut self, node: NodeId, opening: Failure, open: Failure) {
+    pub(super) fn fail_all(
+        &mut self,
+        node: NodeId,
+        opening: ConnectionFailure,
+        open: ConnectionFailure,
+    ) {
         for id in self.ids_of(node) {
             match self.entry(id) {
-                Some(Entry::Placeholder(_)) => {
+                Some(SlotUse::Placeholder(_)) => {
                     self.reset(id);
                     self.remove(id);
                 }
-                Some(Entry::Connection(connection)) => match connection.state {
+                Some(SlotUse::Connection(connection)) => match connection.state {
                     State::Opening(_) => {
                         self.forget_open(id);
                         self.fail(id, opening);
@@ -84,7 +89,7 @@ impl Sockets {
                     // The peer still answers CLOSE, or the session ends.
                     State::Closing | State::PeerClosed | State::Failed(_) => {}
                 },
-                Some(Entry::Listener(_) | Entry::Free) | None => {}
+                Some(SlotUse::Listener(_) | SlotUse::Free) | None => {}
             }
         }
     }
@@ -92,15 +97,15 @@ impl Sockets {
 
 /// Returns why a connection that waits for its answer fails when the session ends; `None` if the
 /// next session may carry the question.
-const fn opening_failure(reason: EndReason) -> Option<Failure> {
+const fn opening_failure(reason: EndReason) -> Option<ConnectionFailure> {
     match reason {
         EndReason::Closed
         | EndReason::CutShort { .. }
         | EndReason::Restarted
         | EndReason::PeerEnded => None,
-        EndReason::ClosedHere | EndReason::Reset => Some(Failure::Reset),
-        EndReason::Silent => Some(Failure::TimedOut),
-        EndReason::ProcessDied => Some(Failure::NoProcess),
-        EndReason::Protocol(_) | EndReason::PeerProtocol(_) => Some(Failure::Reset),
+        EndReason::ClosedHere | EndReason::Reset => Some(ConnectionFailure::Reset),
+        EndReason::Silent => Some(ConnectionFailure::TimedOut),
+        EndReason::ProcessDied => Some(ConnectionFailure::NoProcess),
+        EndReason::Protocol(_) | EndReason::PeerProtocol(_) => Some(ConnectionFailure::Reset),
     }
 }

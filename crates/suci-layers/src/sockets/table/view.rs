@@ -1,6 +1,6 @@
 //! The view that tests have of a table.
 
-use super::{Entry, Sockets};
+use super::{SlotUse, Sockets};
 use crate::sockets::SocketId;
 use crate::sockets::connection::State;
 
@@ -32,16 +32,16 @@ impl Sockets {
     /// Returns all slots in use.
     pub(in crate::sockets) fn views(&self) -> Vec<(SocketId, View)> {
         let view = |id: SocketId| match self.entry(id) {
-            Some(Entry::Listener(_)) => View::Listener,
-            Some(Entry::Placeholder(_)) => View::Placeholder,
-            Some(Entry::Connection(connection)) => match connection.state {
+            Some(SlotUse::Listener(_)) => View::Listener,
+            Some(SlotUse::Placeholder(_)) => View::Placeholder,
+            Some(SlotUse::Connection(connection)) => match connection.state {
                 State::Opening(_) => View::Opening,
                 State::Closing => View::Closing,
                 State::PeerClosed | State::Failed(_) => View::Over,
                 State::Open if self.waits(id) => View::Unaccepted(connection.remote),
                 State::Open => View::Open(connection.remote),
             },
-            Some(Entry::Free) | None => View::Over,
+            Some(SlotUse::Free) | None => View::Over,
         };
         self.ids().map(|id| (id, view(id))).collect()
     }
@@ -54,7 +54,7 @@ impl Sockets {
     fn waits(&self, id: SocketId) -> bool {
         self.listeners.values().any(|listener| {
             let entry = self.entry(*listener);
-            matches!(entry, Some(Entry::Listener(listener)) if listener.ready.contains(&id))
+            matches!(entry, Some(SlotUse::Listener(listener)) if listener.ready.contains(&id))
         })
     }
 }

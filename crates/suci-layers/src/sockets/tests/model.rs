@@ -8,8 +8,8 @@
 use super::super::plant::{self, Fault};
 use super::super::table::view::View;
 use super::super::{
-    Address, Failure, Packet, Readiness, Received, SendRefused, SocketId, SocketKind, Sockets,
-    channel,
+    Address, ConnectionFailure, Packet, Readiness, Received, SendRefused, SocketId, SocketKind,
+    Sockets, channel,
 };
 use bytes::Bytes;
 use std::collections::hash_map::DefaultHasher;
@@ -20,7 +20,7 @@ use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Data, EndReason, LostCause, Message, Outgoing, SocketInput};
 
 /// The result of [`Sockets::status`].
-type Status = Option<Result<(), Failure>>;
+type Status = Option<Result<(), ConnectionFailure>>;
 
 const PORT: u16 = 7;
 const FIRST_CLIENT_PORT: u16 = 100;
@@ -259,7 +259,7 @@ impl State {
                 match self.tables[side].send(held.id, &bytes, true) {
                     Ok(length) if length == bytes.len() => held.sent += 1,
                     // The peer closed.
-                    Err(SendRefused::Failed(Failure::BrokenPipe)) => {}
+                    Err(SendRefused::Failed(ConnectionFailure::BrokenPipe)) => {}
                     other => return Err(format!("a writable socket takes {other:?}")),
                 }
             }

@@ -1,6 +1,6 @@
 //! Two tables that exchange all messages at once.
 
-use super::super::{Address, Failure, Received, SocketId, SocketKind, Sockets};
+use super::super::{Address, ConnectionFailure, Received, SocketId, SocketKind, Sockets};
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Data, Message, Outgoing, SocketInput};
@@ -91,7 +91,7 @@ impl Pair {
         &mut self,
         side: usize,
         id: SocketId,
-    ) -> (Vec<u8>, Result<Received, Failure>) {
+    ) -> (Vec<u8>, Result<Received, ConnectionFailure>) {
         let mut all = Vec::new();
         loop {
             match self.tables[side].take(id) {

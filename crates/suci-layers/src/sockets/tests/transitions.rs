@@ -1,7 +1,8 @@
 //! Each transition of the automaton.
 
 use super::super::{
-    AcceptError, Failure, OPEN_TIMEOUT, Readiness, Received, RefusedCode, SendRefused, SocketKind,
+    AcceptError, ConnectionFailure, OPEN_TIMEOUT, Readiness, Received, RefusedCode, SendRefused,
+    SocketKind,
 };
 use super::pair::{CLIENT, NOW, Pair, SERVER, node};
 use suci_proto::time::{Instant, nanos};
@@ -31,7 +32,7 @@ fn the_server_keeps_a_placeholder_until_the_client_confirms() {
 fn refused(code: RefusedCode, mut pair: Pair, kind: SocketKind) {
     let client = pair.connect(kind);
     pair.settle();
-    let failure = Failure::Refused(code);
+    let failure = ConnectionFailure::Refused(code);
     assert_eq!(pair.tables[CLIENT].status(client), Some(Err(failure)));
     assert_eq!(pair.tables[CLIENT].take(client), Err(failure));
     let sent = pair.tables[CLIENT].send(client, b"x", true);
@@ -57,7 +58,7 @@ fn a_full_backlog_is_answered_at_once() {
     // A placeholder takes the place.
     let second = pair.connect(STREAM);
     pair.settle();
-    let full = Failure::Refused(RefusedCode::BacklogFull);
+    let full = ConnectionFailure::Refused(RefusedCode::BacklogFull);
     assert_eq!(pair.tables[CLIENT].status(second), Some(Err(full)));
     pair.tables[SERVER].accept(listener).unwrap();
     let third = pair.connect(STREAM);
@@ -73,7 +74,7 @@ fn a_zombie_keeps_what_its_program_has_not_read() {
     pair.settle();
     assert_eq!(pair.tables[CLIENT].count(), 0);
     assert_eq!(pair.tables[CLIENT].promised(), 0);
-    let broken = SendRefused::Failed(Failure::BrokenPipe);
+    let broken = SendRefused::Failed(ConnectionFailure::BrokenPipe);
     assert_eq!(pair.tables[SERVER].send(server, b"x", false), Err(broken));
     assert_eq!(
         pair.read(SERVER, server),
@@ -115,7 +116,7 @@ fn one_direction_ends_and_the_other_goes_on() {
         .unwrap();
     pair.tables[CLIENT].shutdown(client).unwrap();
     pair.tables[CLIENT].shutdown(client).unwrap();
-    let broken = SendRefused::Failed(Failure::BrokenPipe);
+    let broken = SendRefused::Failed(ConnectionFailure::BrokenPipe);
     assert_eq!(
         pair.tables[CLIENT].send(client, b"more", false),
         Err(broken)
@@ -167,7 +168,7 @@ fn an_open_without_answer_times_out() {
     pair.tables[CLIENT].on_timeout(due);
     assert_eq!(
         pair.tables[CLIENT].status(client),
-        Some(Err(Failure::TimedOut))
+        Some(Err(ConnectionFailure::TimedOut))
     );
     // The answer comes too late.
     pair.settle();
@@ -190,7 +191,7 @@ fn a_closed_listener_resets_what_waits() {
     pair.settle();
     for client in [confirmed, placeholder] {
         let status = pair.tables[CLIENT].status(client);
-        assert_eq!(status, Some(Err(Failure::Reset)));
+        assert_eq!(status, Some(Err(ConnectionFailure::Reset)));
     }
     assert_eq!(pair.tables[SERVER].count(), 0);
     assert_eq!(pair.tables[SERVER].promised(), 0);
@@ -215,9 +216,12 @@ fn the_end_of_a_session_resets_what_is_open() {
     );
     assert_eq!(
         pair.read(CLIENT, client),
-        (b"before".to_vec(), Err(Failure::Reset))
+        (b"before".to_vec(), Err(ConnectionFailure::Reset))
     );
-    assert_eq!(pair.read(SERVER, server), (Vec::new(), Err(Failure::Reset)));
+    assert_eq!(
+        pair.read(SERVER, server),
+        (Vec::new(), Err(ConnectionFailure::Reset))
+    );
 }
 
 #[test]
@@ -233,7 +237,7 @@ fn an_open_goes_into_the_next_session() {
     assert_eq!(pair.tables[CLIENT].status(waits), None);
     pair.tables[CLIENT].on_input(ended(EndReason::ProcessDied));
     let status = pair.tables[CLIENT].status(sent);
-    assert_eq!(status, Some(Err(Failure::NoProcess)));
+    assert_eq!(status, Some(Err(ConnectionFailure::NoProcess)));
 }
 
 #[test]
@@ -244,11 +248,20 @@ fn a_peer_that_does_not_answer_fails_its_sockets() {
     let port = LostCause::Unreachable(Unreachable::Port);
     pair.tables[CLIENT].on_input(lost(port));
     let status = |pair: &Pair, id| pair.tables[CLIENT].status(id);
-    assert_eq!(status(&pair, opening), Some(Err(Failure::NoProcess)));
-    assert_eq!(status(&pair, client), Some(Err(Failure::TimedOut)));
+    assert_eq!(
+        status(&pair, opening),
+        Some(Err(ConnectionFailure::NoProcess))
+    );
+    assert_eq!(
+        status(&pair, client),
+        Some(Err(ConnectionFailure::TimedOut))
+    );
     // It answers again, and is told.
     pair.settle();
-    assert_eq!(pair.read(SERVER, server), (Vec::new(), Err(Failure::Reset)));
+    assert_eq!(
+        pair.read(SERVER, server),
+        (Vec::new(), Err(ConnectionFailure::Reset))
+    );
 }
 
 #[test]
@@ -263,9 +276,9 @@ fn messages_that_no_sender_could_send_reset_the_connection() {
         let message = super::pair::arrived(message);
         pair.tables[SERVER].on_input(SocketInput::Message(node(CLIENT), message));
     }
-    assert_eq!(pair.read(SERVER, server).1, Err(Failure::Reset));
+    assert_eq!(pair.read(SERVER, server).1, Err(ConnectionFailure::Reset));
     pair.settle();
-    assert_eq!(pair.read(CLIENT, client).1, Err(Failure::Reset));
+    assert_eq!(pair.read(CLIENT, client).1, Err(ConnectionFailure::Reset));
 }
 
 #[test]
@@ -276,7 +289,7 @@ fn the_end_of_the_node_ends_every_wait() {
     pair.tables[CLIENT].end();
     let changed: Vec<_> = std::iter::from_fn(|| pair.tables[CLIENT].poll_changed()).collect();
     assert_eq!(changed, [client, opening]);
-    let closed = Some(Err(Failure::Closed));
+    let closed = Some(Err(ConnectionFailure::Closed));
     assert_eq!(pair.tables[CLIENT].status(opening), closed);
     let ready = Readiness {
         readable: true,

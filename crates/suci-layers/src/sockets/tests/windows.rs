@@ -1,8 +1,8 @@
 //! The windows of sockets, and the memory of all of them.
 
 use super::super::{
-    Failure, MAX_WINDOW, MEMORY, MIN_WINDOW, OUTPUT, OpenError, Received, RefusedCode, SEGMENT,
-    SendRefused, SocketId, SocketKind, Sockets,
+    ConnectionFailure, MAX_WINDOW, MEMORY, MIN_WINDOW, OUTPUT, OpenError, Received, RefusedCode,
+    SEGMENT, SendRefused, SocketId, SocketKind, Sockets,
 };
 use super::pair::{CLIENT, NOW, Pair, SERVER, arrived, node, server};
 use suci_proto::SocketInput;
@@ -75,7 +75,7 @@ fn a_server_without_memory_refuses() {
     pair.sent_by(SERVER);
     let client = pair.connect(STREAM);
     pair.settle();
-    let refused = Failure::Refused(RefusedCode::NoMemory);
+    let refused = ConnectionFailure::Refused(RefusedCode::NoMemory);
     assert_eq!(pair.tables[CLIENT].status(client), Some(Err(refused)));
 }
 
@@ -128,5 +128,5 @@ fn a_peer_that_exceeds_its_window_is_reset() {
         let input = SocketInput::Message(node(CLIENT), arrived(message.clone()));
         pair.tables[SERVER].on_input(input);
     }
-    assert_eq!(pair.read(SERVER, server).1, Err(Failure::Reset));
+    assert_eq!(pair.read(SERVER, server).1, Err(ConnectionFailure::Reset));
 }
