@@ -1,6 +1,6 @@
 //! Membership: which nodes are in the cluster, as members tell each other.
 //!
-//! Each member has a [table](table) of records, one for each node. It is replicated by the epidemic
+//! Each member has a table of records, one for each node. It is replicated by the epidemic
 //! algorithms of Demers and others (PODC 1987): a record that is new goes to the neighbours at once
 //! ("rumor mongering"), and each member compares its table with that of a random neighbour every
 //! few seconds by a digest ("anti-entropy"), after which both send what the other lacks. A record

@@ -63,9 +63,10 @@ pub struct PendingOperation {
     pub(crate) id: OperationId,
 }
 
-/// One-sided operations of a program: [`Node::remote`], [`SharedNode::remote`].
+/// One-sided operations of a program: [`Node::remote`],
+/// [`SharedNode::remote`](crate::SharedNode::remote).
 ///
-/// Several threads may use that of a [`SharedNode`] at the same time. A `fence` or `quiet` of one
+/// Several threads may use that of a `SharedNode` at the same time. A `fence` or `quiet` of one
 /// thread covers the operations that any of them began before it. All values that a node returns
 /// cover the same operations; a [context](Remote::context) has operations of its own.
 ///
@@ -376,7 +377,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     }
 
     /// Returns the result of an operation that was begun, if it is complete. A
-    /// [`Node`](crate::Node) polls its socket.
+    /// [`Node`] polls its socket.
     ///
     /// # Errors
     /// [`RemoteFailure`].
