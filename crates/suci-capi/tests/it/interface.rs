@@ -93,6 +93,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("libc::FILE", &["FILE"]),
     ("libc::iovec", &["struct iovec"]),
     ("u8", &["uint8_t"]),
+    ("u16", &["uint16_t"]),
     ("u32", &["uint32_t"]),
     ("u64", &["uint64_t"]),
     ("usize", &["size_t"]),

@@ -114,7 +114,7 @@ fn a_program_in_rust_uses_the_same_memory() {
     let program = std::env::current_exe().unwrap();
     let built = program.ancestors().nth(2).unwrap();
     for count in [1, 3] {
-        let said = run(&mut oshrun(&built.join("examples/ring"), count, &[]));
+        let said = run(&mut oshrun(&built.join("examples/shmem_ring"), count, &[]));
         assert_eq!(
             said,
             format!("{count} processes counted to {}\n", 100 * count)
