@@ -76,6 +76,21 @@ use core::fmt;
 /// are *cold*: only a few numbers of them are kept.
 const WARM: usize = if cfg!(test) { 2 } else { 64 };
 
+/// A `u64` with the alignment of a `u32`, so that a struct with shorter numbers needs no padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SplitU64([u32; 2]);
+
+impl SplitU64 {
+    const fn of(number: u64) -> Self {
+        Self([number as u32, (number >> 32) as u32])
+    }
+
+    const fn whole(self) -> u64 {
+        let [low, high] = self.0;
+        (high as u64) << 32 | low as u64
+    }
+}
+
 /// A message to be sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outgoing {

@@ -6,9 +6,9 @@
 //! unanswered. It may be sent while the bytes of the message before it are still being sent: then
 //! they do not wait for its round trip.
 
-use super::Completion;
 use super::segment::{Filling, SendSegment};
 use super::send_queue::{Cancelled, Released, SendQueue};
+use super::{Completion, SplitU64};
 use crate::limits::{GROUP_RTS_INSTEAD, RTS_INSTEAD};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use core::ops::Range;
@@ -112,8 +112,8 @@ pub(super) struct OutgoingChannel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ColdOutgoing {
     /// The number of the next message.
-    number: MessageNumber,
-    used: u64,
+    number: SplitU64,
+    used: SplitU64,
     /// Memory credit left, at most `u32::MAX` bytes.
     room: u32,
 }
@@ -121,7 +121,7 @@ pub(super) struct ColdOutgoing {
 impl ColdOutgoing {
     /// Returns the number of the next message.
     pub(super) fn number(&self) -> MessageNumber {
-        self.number
+        self.number.whole()
     }
 
     /// Returns the memory credit left.
@@ -131,7 +131,7 @@ impl ColdOutgoing {
 
     /// Raises the limit.
     pub(super) fn raise_limit(&mut self, limit: u64) {
-        let room = limit.saturating_sub(self.used);
+        let room = limit.saturating_sub(self.used.whole());
         self.room = self.room.max(u32::try_from(room).unwrap_or(u32::MAX));
     }
 }
@@ -153,7 +153,7 @@ impl OutgoingChannel {
     /// Returns the channel as it was before it became idle. Its next message has this position,
     /// which none of its messages had.
     pub(super) fn from_cold(id: ChannelId, cold: ColdOutgoing, position: u64) -> Self {
-        let (number, used) = (cold.number(), cold.used);
+        let (number, used) = (cold.number(), cold.used.whole());
         Self {
             queue: SendQueue::at(number, position),
             charged: number,
@@ -165,8 +165,8 @@ impl OutgoingChannel {
     /// Returns the numbers to keep of the channel while it is idle.
     pub(super) fn to_cold(&self) -> ColdOutgoing {
         ColdOutgoing {
-            number: self.queue.end_number(),
-            used: self.used,
+            number: SplitU64::of(self.queue.end_number()),
+            used: SplitU64::of(self.used),
             room: u32::try_from(self.room()).unwrap_or(u32::MAX),
         }
     }

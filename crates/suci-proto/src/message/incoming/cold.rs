@@ -4,16 +4,16 @@ use super::{
     Accounts, Announcement, AnnouncementState, Chunk, IncomingChannel, Listed, PackedQueueCache,
     SlotCache,
 };
-use crate::message::len64;
+use crate::message::{SplitU64, len64};
 use crate::types::{ChannelId, MessageNumber, ProtocolError};
 
 /// The numbers kept of a cold channel. A refused RTS is kept elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::message) struct ColdIncoming {
     /// The number of the next message.
-    base: MessageNumber,
+    base: SplitU64,
     /// Memory credit that its messages took, all of which is free again.
-    used: u64,
+    used: SplitU64,
     /// Memory credit that the sender has left.
     room: u32,
 }
@@ -67,8 +67,8 @@ impl IncomingChannel {
         let idle = no_messages && told && self.end.is_none() && self.charged == self.consumed;
         let room = u32::try_from(self.limit.saturating_sub(self.charged)).ok()?;
         idle.then_some(ColdIncoming {
-            base: self.base,
-            used: self.charged,
+            base: SplitU64::of(self.base),
+            used: SplitU64::of(self.charged),
             room,
         })
     }
@@ -88,10 +88,10 @@ impl IncomingChannel {
         announcement: Option<Announcement>,
         window: u64,
     ) -> Self {
-        let used = cold.used;
+        let used = cold.used.whole();
         let limit = used.saturating_add(cold.room.into());
         Self {
-            base: cold.base,
+            base: cold.base.whole(),
             charged: used,
             consumed: used,
             announcement,
