@@ -52,8 +52,8 @@
  *   that is not read holds its sender back, and no other socket.
  *
  * THE END. cdp_close() ends both directions. The peer gets all that was sent, and may read it until
- *   it closes its own socket. A peer whose process ends resets its sockets. One that does not answer
- *   for 10 seconds ends them with ETIMEDOUT.
+ *   it closes its own socket. A peer whose process ends resets its sockets. One that does not
+ *   answer for 10 seconds ends them with ETIMEDOUT.
  *
  * RESULTS. Functions return -1 and set errno on failure. cdp_error() then gives a text that names
  *   the thing, its value and the remedy. Every function may set:
@@ -64,8 +64,8 @@
  *     EIO        A fault of the library. Please report it.
  *     others     An error of the system, as ENETDOWN.
  *
- * THREADS. Any thread may call at any time; several may use one socket. A call that waits on a socket
- *   goes on until it returns, even if another thread closes that socket.
+ * THREADS. Any thread may call at any time; several may use one socket. A call that waits on a
+ *   socket goes on until it returns, even if another thread closes that socket.
  *
  * FORK. In the child of a fork calls fail with EBADF.
  *
@@ -102,11 +102,12 @@ enum cdp_option {
  *  Beginning and end
  * --------------------------------------------------------------------------------------------- */
 
-/* Opens the node of this process. `node` is its ID; -1 takes that of `suci run` (SUCI_ID). `ifv` has
- * `ifi` texts, at most one: the address and UDP port at which the node is reached, as
+/* Opens the node of this process. `node` is its ID; -1 takes that of `suci run` (SUCI_ID). `ifv`
+ * has `ifi` texts, at most one: the address and UDP port at which the node is reached, as
  * "127.0.0.1:7000" (port 0: a free one). Without one the address book (SUCI_BOOK) says it, which
  * also says where other nodes are. `forward` must be 0.
- * Errors: EOPNOTSUPP: `forward` is not 0; EBUSY: the node is open; EADDRINUSE; EINVAL. Blocks: no. */
+ * Errors: EOPNOTSUPP: `forward` is not 0; EBUSY: the node is open; EADDRINUSE; EINVAL. Blocks:
+ * no. */
 int cdp_init(int node, const char *const *ifv, int ifi, int forward);
 
 /* Closes all sockets and the node. Waits until the other nodes have what was sent to them, for at
@@ -143,29 +144,29 @@ int cdp_bind(int s, uint16_t port);
  * Errors: EINVAL: the socket is in use. Blocks: no. */
 int cdp_listen(int s, int backlog);
 
-/* Takes the next connection, and returns the number of its socket, which has the listener's sort and
- * no other option. If `addr` is not null, it gets the peer's address. Waits for a connection, unless
- * `nonblocking` is not 0.
+/* Takes the next connection, and returns the number of its socket, which has the listener's sort
+ * and no other option. If `addr` is not null, it gets the peer's address. Waits for a connection,
+ * unless `nonblocking` is not 0.
  * Errors: EAGAIN: there is none; EINVAL: the socket does not listen. Blocks: yes. */
 int cdp_accept(int s, cdp_addr *addr, int nonblocking);
 
-/* Connects a socket. With CDP_NONBLOCKING it returns at once; the connection is open when the socket
- * is writable, and calls tell if it failed.
+/* Connects a socket. With CDP_NONBLOCKING it returns at once; the connection is open when the
+ * socket is writable, and calls tell if it failed.
  * Errors: ECONNREFUSED: nobody listens there, the backlog is full, the listener has the other sort,
- *   or no process answers; ETIMEDOUT; EHOSTUNREACH: the address book lacks the node, or it cannot be
- *   reached; EACCES: its address book lacks this one; ENOBUFS; EADDRINUSE; EINPROGRESS; EISCONN: the
- *   socket is in use. Blocks: 15 seconds at most. */
+ *   or no process answers; ETIMEDOUT; EHOSTUNREACH: the address book lacks the node, or it cannot
+ *   be reached; EACCES: its address book lacks this one; ENOBUFS; EADDRINUSE; EINPROGRESS; EISCONN:
+ *   the socket is in use. Blocks: 15 seconds at most. */
 int cdp_connect(int s, const cdp_addr *addr);
 
-/* Sends a message of `len` bytes. Returns `len`; of a stream the number of bytes that were accepted.
- * Waits for room.
+/* Sends a message of `len` bytes. Returns `len`; of a stream the number of bytes that were
+ * accepted. Waits for room.
  * Errors: EAGAIN: it must not wait (longer); EPIPE: the peer closed; ECONNRESET; ETIMEDOUT;
  *   ENOTCONN. Blocks: yes. */
 ssize_t cdp_send(int s, const void *buf, size_t len);
 
 /* Receives a message, or of a stream what is there, `len` bytes at most. Returns the number of
- * bytes; 0 once the peer sends nothing more (and for an empty message). The rest of a message longer
- * than `len` comes with the next calls. Waits, unless `nonblocking` is not 0.
+ * bytes; 0 once the peer sends nothing more (and for an empty message). The rest of a message
+ * longer than `len` comes with the next calls. Waits, unless `nonblocking` is not 0.
  * Errors: EAGAIN: nothing is there; EMSGSIZE: the message is longer than CDP_MAX_MESSAGE;
  *   ECONNRESET; ETIMEDOUT; ENOTCONN. Blocks: yes. */
 ssize_t cdp_recv(int s, void *buf, size_t len, int nonblocking);

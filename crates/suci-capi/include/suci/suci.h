@@ -52,8 +52,8 @@
  *   Every function that takes a handle may return SUCI_E_ARGUMENT, SUCI_E_HANDLE, SUCI_E_BUSY,
  *   SUCI_E_FORKED, SUCI_E_CLOSED, SUCI_E_INTERNAL or a system error. "Errors:" lists the others.
  *
- * HANDLES. suci_node, suci_book and suci_region are small structs; copy them freely. {0} is the null
- *   handle. A null handle, one that was freed, or one that this process did not make is
+ * HANDLES. suci_node, suci_book and suci_region are small structs; copy them freely. {0} is the
+ *   null handle. A null handle, one that was freed, or one that this process did not make is
  *   SUCI_E_HANDLE.
  *
  * TRUST. The library checks handles, null pointers, sizes, flags, ranges and lengths. It trusts
@@ -457,8 +457,8 @@ static inline void suci_node_options_init(suci_node_options *options)
  * environment of `suci run` describes. Give the node back by suci_node_free().
  *
  * Errors: SUCI_E_ADDRESS, _ADDRESS_IN_USE, _INSECURE, _BOOK, _NOT_IN_BOOK, _CONFIG, _MISSING,
- *   _ENVIRONMENT, _NO_ROOM, _TOO_MANY_PEERS, _UNREACHABLE, _KEY. Each message names the setting and the
- *   remedy. SUCI_E_BUSY if the process has 4,096 nodes.
+ *   _ENVIRONMENT, _NO_ROOM, _TOO_MANY_PEERS, _UNREACHABLE, _KEY. Each message names the setting and
+ *   the remedy. SUCI_E_BUSY if the process has 4,096 nodes.
  * Blocks: for reading the book and resolving names. Threads: any. */
 int suci_node_open(const suci_node_options *options, suci_node *node);
 

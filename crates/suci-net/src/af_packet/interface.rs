@@ -107,6 +107,18 @@ impl Interface {
         None
     }
 
+    /// Returns true if no packet that came by this interface can be from `source`: somebody forged
+    /// it. The kernel drops such packets in its IP (`fib_validate_source`, RFC 1812 section 5.3.7),
+    /// which frames pass by. `link`: where the frame came from, as the kernel wrote it.
+    pub(super) fn is_impossible(&self, source: Ipv4Addr, link: &RawAddr) -> bool {
+        let foreign = source.is_loopback()
+            || source.is_unspecified()
+            || source.is_broadcast()
+            || source.is_multicast()
+            || source == self.own;
+        foreign && !self.is_loopback && sys::index_of(link) == Some(self.index)
+    }
+
     fn broadcast(&self) -> u32 {
         self.own.to_bits() | !self.mask.to_bits()
     }
@@ -122,4 +134,36 @@ pub(super) fn loopback() -> io::Result<u32> {
     let all = sys::own_addresses()?;
     let found = all.iter().find(|found| found.address.is_loopback());
     Ok(found.map_or(0, |found| sys::index(&found.interface)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Forged sources are refused where the network brings them, and taken by loopback.
+    #[test]
+    fn f12_sources_that_no_network_has_are_refused() {
+        let own = Ipv4Addr::new(10, 0, 0, 1);
+        let interface = Interface {
+            name: [0; libc::IFNAMSIZ],
+            index: 7,
+            ethernet: [2; 6],
+            mtu: 1_500,
+            own,
+            mask: Ipv4Addr::new(255, 255, 255, 0),
+            is_loopback: false,
+            neighbours: HashMap::new(),
+        };
+        let by = |index| sys::link_address(index, [3; 6]);
+        for forged in [
+            own,
+            Ipv4Addr::LOCALHOST,
+            Ipv4Addr::UNSPECIFIED,
+            Ipv4Addr::BROADCAST,
+        ] {
+            assert!(interface.is_impossible(forged, &by(7)), "{forged}");
+            assert!(!interface.is_impossible(forged, &by(1)), "{forged}");
+        }
+        assert!(!interface.is_impossible(Ipv4Addr::new(10, 0, 0, 2), &by(7)));
+    }
 }

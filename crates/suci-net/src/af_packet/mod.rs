@@ -247,7 +247,7 @@ impl AfPacket {
         self.counters.recv_calls += 1;
         let fd = self.packets.as_fd();
         match socket::recv(fd, &mut self.slot, &mut from, &mut self.control, empty) {
-            Ok(arrival) => Ok(Some(self.deliver(arrival.len, sink))),
+            Ok(arrival) => Ok(Some(self.deliver(arrival.len, &from, sink))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => match error.raw_os_error() {
                 // The interface went down. It may come back.
@@ -260,7 +260,12 @@ impl AfPacket {
         }
     }
 
-    fn deliver(&mut self, length: usize, sink: &mut dyn FnMut(&Meta, &mut [u8])) -> usize {
+    fn deliver(
+        &mut self,
+        length: usize,
+        link: &RawAddr,
+        sink: &mut dyn FnMut(&Meta, &mut [u8]),
+    ) -> usize {
         let Some(Datagrams {
             from,
             ecn,
@@ -271,6 +276,10 @@ impl AfPacket {
             self.counters.truncated += 1;
             return 0;
         };
+        if self.interface.is_impossible(*from.ip(), link) {
+            self.counters.recv_errors += 1;
+            return 0;
+        }
         let control = self.control.bytes.get(..self.control.len);
         let meta = Meta {
             from: from.into(),

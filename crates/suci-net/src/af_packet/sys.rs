@@ -144,6 +144,12 @@ pub(super) fn link_address(index: u32, ethernet: [u8; 6]) -> RawAddr {
     RawAddr::copied(&bytes)
 }
 
+/// The number of the interface in an address as [`link_address`] makes them.
+pub(super) fn index_of(link: &RawAddr) -> Option<u32> {
+    let field = link.bytes.get(4..link.len)?.first_chunk()?;
+    Some(u32::from_ne_bytes(*field))
+}
+
 /// Binds a packet socket.
 pub(super) fn bind(fd: BorrowedFd<'_>, address: &RawAddr) -> io::Result<()> {
     let length = address.len.min(CAPACITY) as libc::socklen_t;
