@@ -200,6 +200,12 @@ impl SendCredit {
         number >= self.closed_end(now).saturating_add(self.control)
     }
 
+    /// Returns true if `number` is the last one for control.
+    #[must_use]
+    pub const fn is_last(&self, number: PacketNumber) -> bool {
+        number.saturating_add(1) == self.limit_end.saturating_add(self.control)
+    }
+
     /// Returns the first number for control: one past the limit, or past the highest number sent if
     /// the grant lapsed.
     fn closed_end(&self, now: Instant) -> PacketNumber {

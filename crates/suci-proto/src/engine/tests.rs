@@ -488,6 +488,48 @@ fn f21_no_packet_beyond_the_limit_has_a_mark() {
     }
 }
 
+/// After a long silence each end may send two control packets, and both ask at the same time. If
+/// they used both for questions, neither could answer for ten seconds.
+#[test]
+fn f21_the_last_control_packet_is_kept_for_an_answer_while_a_question_is_under_way() {
+    let mut world = connected();
+    let now = world.now;
+    for (host, other) in [(0, 1), (1, 0)] {
+        let connection = world.peer(host, other).connection.as_mut().unwrap();
+        let first = connection.numbers.peek().unwrap();
+        let credit = SocketCredit {
+            generation: connection.credit.generation(),
+            limit: 0,
+            control: 2,
+        };
+        connection.credit = SendCredit::new(first, credit, now);
+    }
+    world.now += 3 * CREDIT_LAPSE;
+    let mut questions = Vec::new();
+    for (host, other) in [(0, 1), (1, 0)] {
+        let now = world.now;
+        world.engines[host].begin_cycle(now);
+        world.engines[host].handle_timeout(now);
+        for _ in 0..2 {
+            world.peer(host, other).challenge_claim();
+            let key = world.engines[host].peer_key(id(other)).unwrap();
+            world.engines[host].touch(key);
+            questions.extend(world.outgoing(host));
+        }
+    }
+    assert_eq!(questions.len(), 2, "one of each");
+    questions.iter().for_each(|packet| world.deliver(packet));
+    world.run(SECOND);
+    for (host, other) in [(0, 1), (1, 0)] {
+        let connection = world.peer(host, other).connection.as_ref().unwrap();
+        assert!(!connection.pending.ping, "the second question was sent");
+        assert!(
+            !connection.recovery.has_eliciting_in_flight(),
+            "and answered"
+        );
+    }
+}
+
 /// A peer that called before its address was known, and for which messages wait, is called once its
 /// address is known.
 #[test]

@@ -26,14 +26,19 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Returns true if an ack-eliciting frame needs a packet at once.
-    pub(crate) fn elicits(&self) -> bool {
-        self.ping || self.reclaim.is_some() || self.close || !self.responses.is_empty()
+    /// Returns true if a question to the peer needs a packet at once.
+    pub(crate) fn asks(&self) -> bool {
+        self.ping || self.reclaim.is_some() || self.close
+    }
+
+    /// Returns true if the answer to a challenge on the path needs a packet at once.
+    pub(crate) fn answers(&self) -> bool {
+        !self.responses.is_empty()
     }
 
     /// Returns true if anything waits for a packet.
     pub(crate) fn has_any(&self) -> bool {
-        self.credit || self.elicits() || !self.elsewhere.is_empty()
+        self.credit || self.asks() || self.answers() || !self.elsewhere.is_empty()
     }
 
     /// Handles a CHALLENGE; `elsewhere` is its source address if that is not the path's.

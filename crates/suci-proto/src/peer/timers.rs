@@ -418,7 +418,7 @@ impl Connection {
         earliest.note(self.paced_until);
         earliest.note(self.capped_until);
         earliest.note(self.control_at);
-        if self.may_elicit() {
+        if self.may_elicit() && self.may_ask() {
             earliest.note(not_before(self.path.deadline()));
             earliest.note(not_before(self.credit.blocked_timer()));
         }

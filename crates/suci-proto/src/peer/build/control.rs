@@ -230,6 +230,20 @@ impl Connection {
         self.recovery.control_in_flight() < MAX_CONTROL
     }
 
+    /// Returns true if a packet may be sent only to ask the peer something. While a question is
+    /// under way, the last number for control is kept for an answer. If both ends used all their
+    /// numbers for questions that cross, neither could answer the other for
+    /// [`CREDIT_LAPSE`](crate::limits::CREDIT_LAPSE). After a probe timeout the question is
+    /// probably lost, so another one may go. No deadlock is possible: questions have a timer.
+    pub(in crate::peer) fn may_ask(&self) -> bool {
+        self.pending.probes > 0
+            || !self.recovery.has_eliciting_in_flight()
+            || !self
+                .numbers
+                .peek()
+                .is_some_and(|number| self.credit.is_last(number))
+    }
+
     /// Returns true if control frames need a packet even if no message of `session` may be sent.
     /// `is_over`: the connection only answers repeated CLOSEs.
     fn wants_control(&self, now: Instant, session: &Session, is_over: bool) -> bool {
@@ -258,10 +272,9 @@ impl Connection {
     /// Returns true if frames wait that may use the reserve of socket credit: acknowledgements, and
     /// frames of credit, probes and closing.
     pub(super) fn wants_beyond(&self, now: Instant) -> bool {
+        let asks = || self.pending.asks() || self.credit.needs_blocked(now);
         let elicits = || {
-            self.pending.elicits()
-                || self.credit.needs_blocked(now)
-                || self.credit.return_is_urgent()
+            self.pending.answers() || self.credit.return_is_urgent() || (asks() && self.may_ask())
         };
         self.received.ack_state(now) == AckNeed::Now
             || self.pending.credit

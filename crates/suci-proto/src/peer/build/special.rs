@@ -113,6 +113,7 @@ impl Connected<'_> {
     ) -> bool {
         let connection = &mut *self.connection;
         let challenge = connection.path.challenge_due(now);
+        let challenge = challenge.filter(|_| connection.may_ask());
         let validated = challenge.map(|(address, _)| address);
         let Some(to) = validated.or(connection.pending.responds_to()) else {
             return false;
