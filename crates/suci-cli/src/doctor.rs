@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,8 +66,7 @@ impl Finding {
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let mut findings = udp();
     findings.push(af_packet());
-    let text = "not in this version";
-    findings.push(Finding::new("backend af_xdp", State::Absent, text));
+    findings.push(af_xdp());
     findings.extend(interfaces(Path::new("/sys/class/net")));
     findings.push(processors());
     findings.extend(clock());
@@ -136,6 +136,21 @@ fn af_packet() -> Finding {
         Err(error) => (State::Absent, error.to_string()),
     };
     Finding::new("backend af_packet", state, text)
+}
+
+/// The kernel's leave is asked for at loopback, where nothing is attached: an interface may lose
+/// its link for a moment when a program comes to it.
+fn af_xdp() -> Finding {
+    let (state, text) = match node(BackendKind::AfXdp) {
+        Err(Error::Bind { source, .. }) if source.kind() == ErrorKind::InvalidInput => (
+            State::Good,
+            "frames in shared memory, by SUCI_BACKEND=af_xdp at an Ethernet interface".to_owned(),
+        ),
+        Err(Error::Bind { source, .. }) => (State::Absent, source.to_string()),
+        Err(error) => (State::Absent, error.to_string()),
+        Ok(_) => (State::Good, "by SUCI_BACKEND=af_xdp".to_owned()),
+    };
+    Finding::new("backend af_xdp", state, text)
 }
 
 /// The network interfaces that the kernel lists in the directory.

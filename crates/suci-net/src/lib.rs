@@ -5,6 +5,7 @@
 //! * `udp` (Linux): the kernel fast path. Gathering `sendmsg` with segmentation offload, GRO,
 //!   ECN, arrival times, and buffer sizes as the kernel charges them;
 //! * `af_packet` (Linux): UDP datagrams in Ethernet frames of its own making;
+//! * `af_xdp` (Linux): the same in memory shared with the kernel;
 //! * [`udp_portable`]: what `std` and `socket2` offer on every system, one datagram per call;
 //! * [`memory`]: a hub within the process, for tests and for programs without a network;
 //! * [`fault`]: a wrapper around any backend that loses, duplicates, reorders, delays and corrupts
@@ -56,6 +57,10 @@ use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 pub mod af_packet;
+#[cfg(target_os = "linux")]
+pub mod af_xdp;
+#[cfg(target_os = "linux")]
+mod ethernet;
 pub mod fault;
 pub mod memory;
 #[cfg(target_os = "linux")]

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[cfg(target_os = "linux")]
+mod hosts;
+
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -176,6 +179,13 @@ fn linux_worlds() -> Vec<World> {
     worlds
 }
 
+/// Two hosts that are made once for all tests.
+#[cfg(target_os = "linux")]
+fn two_hosts() -> &'static [hosts::Host; 2] {
+    static HOSTS: std::sync::OnceLock<[hosts::Host; 2]> = std::sync::OnceLock::new();
+    HOSTS.get_or_init(|| hosts::pair(65_535))
+}
+
 /// Raw frames both ways, to a UDP socket, and from one, between two hosts joined by a cable. The
 /// thread that asks is on the first host from now on. Needs root.
 #[cfg(target_os = "linux")]
@@ -183,7 +193,7 @@ fn raw_worlds() -> Vec<World> {
     use suci_net::af_packet::AfPacket;
     use suci_net::udp::{Udp, UdpOptions};
     let options = UdpOptions::default();
-    let [a, b] = hosts::two();
+    let [a, b] = two_hosts();
     let (at_a, at_b) = (
         "10.77.0.1:0".parse().unwrap(),
         "10.77.0.2:0".parse().unwrap(),
@@ -217,7 +227,7 @@ fn raw_sockets_of_a_group_divide_what_comes() {
     use suci_net::af_packet::AfPacket;
     use suci_net::udp::{Udp, UdpOptions};
     let options = UdpOptions::default();
-    let [a, b] = hosts::two();
+    let [a, b] = two_hosts();
     let mut from = a.inside(|| Udp::bind("10.77.0.1:0".parse().unwrap(), &options).unwrap());
     for count in [1_usize, 3, 4] {
         let mut group = b.inside(|| {
@@ -252,20 +262,9 @@ fn raw_sockets_of_a_group_divide_what_comes() {
 fn raw_frames_leave_past_the_kernels_ip() {
     let mut worlds = raw_worlds();
     let world = worlds.iter_mut().find(|world| world.name == "raw").unwrap();
-    let nft = |line: &str| {
-        let ran = std::process::Command::new("nft")
-            .arg(line)
-            .output()
-            .unwrap();
-        assert!(
-            ran.status.success(),
-            "{}",
-            String::from_utf8_lossy(&ran.stderr)
-        );
-    };
     let port = world.a.local_addr().port();
-    nft("table ip shut { chain out { type filter hook output priority 0; }; }");
-    nft(&format!("add rule ip shut out udp sport {port} drop"));
+    hosts::nft("table ip shut { chain out { type filter hook output priority 0; }; }");
+    hosts::nft(&format!("add rule ip shut out udp sport {port} drop"));
     // The neighbour's address is asked for now and then, by a train that the kernel sends.
     let mut arrived = 0;
     let bytes = pattern(1_500);
@@ -279,82 +278,8 @@ fn raw_frames_leave_past_the_kernels_ip() {
             arrived += drain(&mut *world.b, 3).len();
         }
     }
-    nft("delete table ip shut");
+    hosts::nft("delete table ip shut");
     assert!(arrived >= 3 * 98, "{arrived}");
-}
-
-/// Two hosts: network namespaces with a cable between them, made once for all tests.
-#[cfg(target_os = "linux")]
-mod hosts {
-    use std::fs::File;
-    use std::os::fd::AsRawFd;
-    use std::process::Command;
-    use std::sync::OnceLock;
-
-    /// A network namespace, which goes away with the process.
-    pub(crate) struct Host(File);
-
-    fn own() -> File {
-        File::open("/proc/thread-self/ns/net").unwrap()
-    }
-
-    fn ip(line: &str) {
-        let ran = Command::new("ip").args(line.split(' ')).output().unwrap();
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.status.success(), "ip {line}: {said}");
-    }
-
-    impl Host {
-        fn new() -> Self {
-            let made = std::thread::spawn(|| {
-                // SAFETY: it concerns this thread alone, which ends here.
-                let left = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-                assert_eq!(left, 0, "network namespaces need root");
-                ip("link set lo up");
-                own()
-            });
-            Self(made.join().unwrap())
-        }
-
-        /// Moves the thread to this host.
-        pub(crate) fn enter(&self) {
-            // SAFETY: the descriptor is open, and it concerns this thread alone.
-            let entered = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
-            assert_eq!(entered, 0);
-        }
-
-        /// Does `work` on this host.
-        pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-            std::thread::scope(|scope| {
-                let thread = scope.spawn(|| {
-                    self.enter();
-                    work()
-                });
-                thread.join().unwrap()
-            })
-        }
-    }
-
-    pub(crate) fn two() -> &'static [Host; 2] {
-        static HOSTS: OnceLock<[Host; 2]> = OnceLock::new();
-        HOSTS.get_or_init(|| {
-            let hosts = [Host::new(), Host::new()];
-            let [a, b] = &hosts;
-            let there = format!("/proc/{}/fd/{}", std::process::id(), b.0.as_raw_fd());
-            a.inside(|| {
-                ip(&format!(
-                    "link add eth0 mtu 65535 type veth peer name eth1 mtu 65535 netns {there}"
-                ));
-                ip("addr add 10.77.0.1/24 dev eth0");
-                ip("link set eth0 up");
-            });
-            b.inside(|| {
-                ip("addr add 10.77.0.2/24 dev eth1");
-                ip("link set eth1 up");
-            });
-            hosts
-        })
-    }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -6,6 +6,7 @@ use std::io;
 use std::str::FromStr;
 use suci_net::Backend;
 use suci_net::af_packet::AfPacket;
+use suci_net::af_xdp::AfXdp;
 use suci_net::fault::{Fault, FaultSpec};
 use suci_net::udp::{Udp, UdpOptions};
 
@@ -21,11 +22,16 @@ pub enum BackendKind {
     /// `CAP_NET_RAW`, and a node that listens at one IPv4 address. Peers behind a router, and those
     /// on this machine, are reached by the kernel's UDP, from the same port.
     AfPacket,
+    /// The same frames in memory that is shared with the kernel (AF_XDP): no system call receives,
+    /// one sends a train. Needs the capabilities `CAP_BPF`, `CAP_NET_ADMIN` and
+    /// `CAP_NET_RAW`, an interface for this node alone whose packets have at most 3,826 bytes, and
+    /// one I/O thread. Without the driver's help ("copy mode") frames are copied once each way.
+    AfXdp,
 }
 
 /// Why a text is no [`BackendKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("neither udp nor af_packet")]
+#[error("none of udp, af_packet, af_xdp")]
 pub struct UnknownBackend;
 
 impl FromStr for BackendKind {
@@ -35,6 +41,7 @@ impl FromStr for BackendKind {
         match text {
             "udp" => Ok(Self::Udp),
             "af_packet" => Ok(Self::AfPacket),
+            "af_xdp" => Ok(Self::AfXdp),
             _ => Err(UnknownBackend),
         }
     }
@@ -62,6 +69,17 @@ impl BackendKind {
                 let first = AfPacket::over(first, options);
                 let first = first.map_err(|source| bind_error(address, source))?;
                 boxed(first.into_group(count, options).map_err(failed)?, faults)
+            }
+            Self::AfXdp => {
+                if count > 1 {
+                    let text = "AF_XDP serves one I/O thread: ask for one, or for another backend";
+                    return Err(bind_error(address, io::Error::other(text)));
+                }
+                let only = AfXdp::over(first, options);
+                boxed(
+                    vec![only.map_err(|source| bind_error(address, source))?],
+                    faults,
+                )
             }
         })
     }

@@ -35,8 +35,8 @@ pub const KEY_FILE: &str = "SUCI_KEY_FILE";
 /// were that: to try a program with another system's buffer. Linux ships with 212,992.
 pub const RMEM_MAX: &str = "SUCI_RMEM_MAX";
 
-/// How the datagrams of nodes whose builders do not say reach the network: `udp` or `af_packet`, as
-/// [`BackendKind`] explains them.
+/// How the datagrams of nodes whose builders do not say reach the network: `udp`, `af_packet` or
+/// `af_xdp`, as [`BackendKind`] explains them.
 pub const BACKEND: &str = "SUCI_BACKEND";
 
 /// A variable's value, if it is set.

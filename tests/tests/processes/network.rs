@@ -111,8 +111,11 @@ fn f30_damaged_packets_are_counted_and_repaired() {
 #[test]
 fn raw_ethernet_carries_what_udp_does() {
     let _alone = heavy();
-    let (raw, udp) = ("backend=af_packet", "backend=udp");
+    let (raw, udp, xdp) = ("backend=af_packet", "backend=udp", "backend=af_xdp");
     for (settings, loss) in [
+        ([xdp, xdp], 0.0),
+        ([xdp, udp], 0.0),
+        ([raw, xdp], 0.02),
         ([raw, raw], 0.0),
         ([raw, udp], 0.0),
         ([udp, raw], 0.0),

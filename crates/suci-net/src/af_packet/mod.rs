@@ -11,9 +11,8 @@
 //!
 //! Trains cross as one frame with segmentation offload, both ways (`PACKET_VNET_HDR`).
 
-mod frame;
-mod interface;
-mod sys;
+mod filter;
+mod offload;
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, SocketAddrV4};
@@ -22,8 +21,10 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use self::frame::{Addresses, Datagrams, LONGEST};
-use self::interface::Interface;
+use self::offload::LONGEST;
+use crate::ethernet::frame::{self, Addresses, Datagrams};
+use crate::ethernet::interface::{self, Interface};
+use crate::ethernet::sys;
 use crate::train::unmapped;
 use crate::udp::addr::RawAddr;
 use crate::udp::cmsg::{self, Control, RECV_CONTROL};
@@ -100,7 +101,7 @@ impl AfPacket {
         if count > 1
             && let Some(first) = members.first()
         {
-            let program = frame::steering(u32::try_from(count).unwrap_or(1));
+            let program = filter::steering(u32::try_from(count).unwrap_or(1));
             let (fd, option) = (first.packets.as_fd(), libc::PACKET_FANOUT_DATA);
             socket::attach(fd, libc::SOL_PACKET, option, &program)?;
         }
@@ -113,19 +114,7 @@ impl AfPacket {
 
     /// Opens a packet socket that takes no frames yet.
     fn open(udp: Udp, options: &UdpOptions) -> io::Result<Self> {
-        let SocketAddr::V4(local) = unmapped(udp.local_addr()) else {
-            let text = format!(
-                "raw Ethernet frames carry IPv4 only, not {}: listen at an IPv4 address",
-                udp.local_addr()
-            );
-            return Err(invalid(&text));
-        };
-        if local.ip().is_unspecified() {
-            let text = format!(
-                "raw Ethernet frames need one interface, not {local}: listen at its address"
-            );
-            return Err(invalid(&text));
-        }
+        let local = Interface::own_address(udp.local_addr())?;
         let interface = Interface::of(*local.ip(), udp.as_fd())?;
         let packets = open_packets(options)?;
         let fd = packets.as_fd();
@@ -162,7 +151,7 @@ impl AfPacket {
 
     /// From now on the packet socket takes the frames with this port's datagrams.
     fn take_frames(&self) -> io::Result<()> {
-        let filter = frame::filter(self.local, self.interface.index, interface::loopback()?);
+        let filter = filter::filter(self.local, self.interface.index, interface::loopback()?);
         let fd = self.packets.as_fd();
         socket::attach(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
     }
@@ -187,7 +176,7 @@ impl AfPacket {
             from: self.local,
             to,
         };
-        let headers = frame::headers(&addresses, train);
+        let headers = offload::headers(&addresses, train);
         let mut to = self.interface.link_address(ethernet);
         self.counters.send_calls += 1;
         let mut few = [IoSlice::new(&[]); FEW];
@@ -271,12 +260,14 @@ impl AfPacket {
             ecn,
             segment,
             bytes,
-        }) = self.slot.get(..length).and_then(frame::read)
+        }) = self.slot.get(..length).and_then(offload::read)
         else {
             self.counters.truncated += 1;
             return 0;
         };
-        if self.interface.is_impossible(*from.ip(), link) {
+        if sys::index_of(link) == Some(self.interface.index)
+            && self.interface.is_impossible(*from.ip())
+        {
             self.counters.recv_errors += 1;
             return 0;
         }

@@ -3,7 +3,8 @@
 use std::io::IoSlice;
 use std::net::SocketAddrV4;
 
-use super::frame::{self, Addresses, Datagrams, HEADERS};
+use super::offload::{self, HEADERS};
+use crate::ethernet::frame::{Addresses, Datagrams};
 use crate::{Ecn, Train};
 
 fn at(text: &str) -> SocketAddrV4 {
@@ -21,7 +22,7 @@ fn frame(payload: &[u8], segment: usize) -> Vec<u8> {
         segment,
         ..Train::single(addresses.to.into(), Ecn::Ect0, &slices)
     };
-    let mut bytes = frame::headers(&addresses, &train).to_vec();
+    let mut bytes = offload::headers(&addresses, &train).to_vec();
     bytes.extend(payload);
     bytes
 }
@@ -43,7 +44,7 @@ fn a_frame_is_read_as_it_was_written() {
             segment: segment.max(1),
             bytes: HEADERS..HEADERS + length,
         };
-        assert_eq!(frame::read(&frame), Some(expected));
+        assert_eq!(offload::read(&frame), Some(expected));
     }
 }
 
@@ -51,7 +52,7 @@ fn a_frame_is_read_as_it_was_written() {
 fn what_ethernet_filled_up_is_left_out() {
     let mut frame = frame(b"short", 5);
     frame.extend([0; 13]);
-    let read = frame::read(&frame).unwrap();
+    let read = offload::read(&frame).unwrap();
     assert_eq!(frame[read.bytes], *b"short");
 }
 
@@ -71,11 +72,11 @@ fn f30_a_wrong_checksum_is_found() {
             sum = (sum & 0xffff) + (sum >> 16);
         }
         good[field..field + 2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        assert!(frame::read(&good).is_some());
+        assert!(offload::read(&good).is_some());
         for at in HEADERS..HEADERS + length {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
-            assert_eq!(frame::read(&bad), None);
+            assert_eq!(offload::read(&bad), None);
         }
     }
 }
@@ -84,13 +85,13 @@ fn f30_a_wrong_checksum_is_found() {
 fn f08_damaged_frames_are_refused() {
     let good = frame(&[7; 100], 100);
     for length in 0..good.len() {
-        assert_eq!(frame::read(&good[..length]), None);
+        assert_eq!(offload::read(&good[..length]), None);
     }
     for at in 0..HEADERS {
         for value in 0..=255 {
             let mut bad = good.clone();
             bad[at] = value;
-            if let Some(read) = frame::read(&bad) {
+            if let Some(read) = offload::read(&bad) {
                 assert!(read.bytes.len() <= 100 && read.segment > 0);
             }
         }

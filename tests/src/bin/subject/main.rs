@@ -3,7 +3,7 @@
 //!
 //! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`,
 //! `gso=off`, `gro=off`, `unattended`, `prefer=throughput|response`, `controller=lan|cubic`,
-//! `backend=udp|af_packet`, `faults=SPEC`; `every=MS`: looks at its node so often and not in
+//! `backend=udp|af_packet|af_xdp`, `faults=SPEC`; `every=MS`: looks at its node so often and not in
 //! between; `threads`: a `SharedNode` that only receives, and knows `stat` and `close`;
 //! `plant=NAME`: with a planted fault, in builds that have them.
 //!
@@ -142,7 +142,7 @@ fn setting(builder: NodeBuilder, name: &str, value: &str) -> NodeBuilder {
         "prefer" if value == "response" => builder.mode(Mode::Response),
         "controller" if value == "lan" => builder.controller(ControllerChoice::Lan),
         "controller" if value == "cubic" => builder.controller(ControllerChoice::Cubic),
-        "backend" => builder.backend(value.parse().expect("udp or af_packet")),
+        "backend" => builder.backend(value.parse().expect("a backend")),
         "faults" => builder.faults(value.parse().expect("a fault specification")),
         _ => panic!("unknown setting {name}"),
     }

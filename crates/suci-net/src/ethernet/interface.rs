@@ -2,30 +2,31 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::sys::{self, Name};
+use crate::train::unmapped;
 use crate::udp::addr::RawAddr;
 
 /// How long a neighbour's Ethernet address is used before the kernel is asked again.
-pub(super) const REFRESH: Duration = Duration::from_secs(1);
+pub(crate) const REFRESH: Duration = Duration::from_secs(1);
 
 /// Most neighbours that are remembered.
 const MOST: usize = 65_536;
 
 /// An Ethernet interface, or loopback.
 #[derive(Debug)]
-pub(super) struct Interface {
+pub(crate) struct Interface {
     name: Name,
-    pub(super) index: u32,
-    pub(super) ethernet: [u8; 6],
+    pub(crate) index: u32,
+    pub(crate) ethernet: [u8; 6],
     /// Bytes of the longest IP packet.
-    pub(super) mtu: usize,
+    pub(crate) mtu: usize,
     own: Ipv4Addr,
     mask: Ipv4Addr,
-    is_loopback: bool,
+    pub(crate) is_loopback: bool,
     neighbours: HashMap<Ipv4Addr, Neighbour>,
 }
 
@@ -41,7 +42,7 @@ impl Interface {
     /// # Errors
     /// `AddrNotAvailable` if none has it, `Unsupported` if it is no Ethernet, else the system's
     /// error.
-    pub(super) fn of(own: Ipv4Addr, fd: BorrowedFd<'_>) -> io::Result<Self> {
+    pub(crate) fn of(own: Ipv4Addr, fd: BorrowedFd<'_>) -> io::Result<Self> {
         let all = sys::own_addresses()?;
         let exactly = all.iter().find(|found| found.address == own);
         // Loopback has all of 127.0.0.0/8.
@@ -74,15 +75,39 @@ impl Interface {
         })
     }
 
+    /// The IPv4 address that a socket at `local` is bound to.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is bound to an IPv6 address or to any address.
+    pub(crate) fn own_address(local: SocketAddr) -> io::Result<SocketAddrV4> {
+        let text = match unmapped(local) {
+            SocketAddr::V4(own) if !own.ip().is_unspecified() => return Ok(own),
+            SocketAddr::V4(own) => {
+                format!("raw Ethernet frames need one interface, not {own}: listen at its address")
+            }
+            SocketAddr::V6(_) => format!(
+                "raw Ethernet frames carry IPv4 only, not {local}: listen at an IPv4 address"
+            ),
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+    }
+
+    /// Its name, as the system's commands show it.
+    pub(crate) fn name(&self) -> String {
+        let bytes = self.name.iter().map(|byte| byte.cast_unsigned());
+        let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// Asks the kernel again how long packets may be: somebody may have changed it.
-    pub(super) fn ask_mtu(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn ask_mtu(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         self.mtu = sys::mtu(fd, &self.name)?;
         Ok(())
     }
 
     /// The Ethernet address of the neighbour `ip`. `None` if the next train to it is the kernel's
     /// to send: it is no neighbour, its address is not known, or the kernel is to ask anew.
-    pub(super) fn neighbour(&mut self, ip: Ipv4Addr, fd: BorrowedFd<'_>) -> Option<[u8; 6]> {
+    pub(crate) fn neighbour(&mut self, ip: Ipv4Addr, fd: BorrowedFd<'_>) -> Option<[u8; 6]> {
         let network = |ip: Ipv4Addr| ip.to_bits() & self.mask.to_bits();
         let is_near = network(ip) == network(self.own) && ip != self.own;
         if !is_near || self.is_loopback || ip.to_bits() == self.broadcast() {
@@ -109,14 +134,14 @@ impl Interface {
 
     /// Returns true if no packet that came by this interface can be from `source`: somebody forged
     /// it. The kernel drops such packets in its IP (`fib_validate_source`, RFC 1812 section 5.3.7),
-    /// which frames pass by. `link`: where the frame came from, as the kernel wrote it.
-    pub(super) fn is_impossible(&self, source: Ipv4Addr, link: &RawAddr) -> bool {
+    /// which frames pass by.
+    pub(crate) fn is_impossible(&self, source: Ipv4Addr) -> bool {
         let foreign = source.is_loopback()
             || source.is_unspecified()
             || source.is_broadcast()
             || source.is_multicast()
             || source == self.own;
-        foreign && !self.is_loopback && sys::index_of(link) == Some(self.index)
+        foreign && !self.is_loopback
     }
 
     fn broadcast(&self) -> u32 {
@@ -124,13 +149,13 @@ impl Interface {
     }
 
     /// The destination of frames for a neighbour.
-    pub(super) fn link_address(&self, ethernet: [u8; 6]) -> RawAddr {
+    pub(crate) fn link_address(&self, ethernet: [u8; 6]) -> RawAddr {
         sys::link_address(self.index, ethernet)
     }
 }
 
 /// The number of the loopback interface; 0 if there is none.
-pub(super) fn loopback() -> io::Result<u32> {
+pub(crate) fn loopback() -> io::Result<u32> {
     let all = sys::own_addresses()?;
     let found = all.iter().find(|found| found.address.is_loopback());
     Ok(found.map_or(0, |found| sys::index(&found.interface)))
@@ -154,16 +179,14 @@ mod tests {
             is_loopback: false,
             neighbours: HashMap::new(),
         };
-        let by = |index| sys::link_address(index, [3; 6]);
         for forged in [
             own,
             Ipv4Addr::LOCALHOST,
             Ipv4Addr::UNSPECIFIED,
             Ipv4Addr::BROADCAST,
         ] {
-            assert!(interface.is_impossible(forged, &by(7)), "{forged}");
-            assert!(!interface.is_impossible(forged, &by(1)), "{forged}");
+            assert!(interface.is_impossible(forged), "{forged}");
         }
-        assert!(!interface.is_impossible(Ipv4Addr::new(10, 0, 0, 2), &by(7)));
+        assert!(!interface.is_impossible(Ipv4Addr::new(10, 0, 0, 2)));
     }
 }

@@ -10,18 +10,18 @@ use libc::{IFNAMSIZ, c_char, c_int, c_ulong, ifreq};
 use crate::udp::addr::{CAPACITY, RawAddr};
 
 /// The name of an interface, ended by a zero.
-pub(super) type Name = [c_char; IFNAMSIZ];
+pub(crate) type Name = [c_char; IFNAMSIZ];
 
 /// An IPv4 address of an interface of this host.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OwnAddress {
-    pub(super) interface: Name,
-    pub(super) address: Ipv4Addr,
-    pub(super) mask: Ipv4Addr,
+pub(crate) struct OwnAddress {
+    pub(crate) interface: Name,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) mask: Ipv4Addr,
 }
 
 /// The IPv4 addresses of this host.
-pub(super) fn own_addresses() -> io::Result<Vec<OwnAddress>> {
+pub(crate) fn own_addresses() -> io::Result<Vec<OwnAddress>> {
     let mut first = std::ptr::null_mut();
     // SAFETY: the kernel's answer is written to `first`, which outlives the call.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -70,13 +70,13 @@ unsafe fn ipv4(at: *const libc::sockaddr) -> Option<Ipv4Addr> {
 }
 
 /// The number of an interface; 0 if there is none of this name.
-pub(super) fn index(name: &Name) -> u32 {
+pub(crate) fn index(name: &Name) -> u32 {
     // SAFETY: the name outlives the call, and a zero ends it: names have at most 15 bytes.
     unsafe { libc::if_nametoindex(name.as_ptr()) }
 }
 
 /// The type of an interface (`ARPHRD_ETHER`, ...), and its Ethernet address.
-pub(super) fn hardware(fd: BorrowedFd<'_>, name: &Name) -> io::Result<(u16, [u8; 6])> {
+pub(crate) fn hardware(fd: BorrowedFd<'_>, name: &Name) -> io::Result<(u16, [u8; 6])> {
     let answer = ask_interface(fd, libc::SIOCGIFHWADDR, name)?;
     // SAFETY: the kernel wrote this field; any bit pattern is valid.
     let address = unsafe { answer.ifr_ifru.ifru_hwaddr };
@@ -84,7 +84,7 @@ pub(super) fn hardware(fd: BorrowedFd<'_>, name: &Name) -> io::Result<(u16, [u8;
 }
 
 /// Bytes of the longest packet that the interface carries.
-pub(super) fn mtu(fd: BorrowedFd<'_>, name: &Name) -> io::Result<usize> {
+pub(crate) fn mtu(fd: BorrowedFd<'_>, name: &Name) -> io::Result<usize> {
     let answer = ask_interface(fd, libc::SIOCGIFMTU, name)?;
     // SAFETY: the kernel wrote this field; any bit pattern is valid.
     let mtu = unsafe { answer.ifr_ifru.ifru_mtu };
@@ -100,7 +100,7 @@ fn ask_interface(fd: BorrowedFd<'_>, request: c_ulong, name: &Name) -> io::Resul
 }
 
 /// The Ethernet address of a neighbour, if the kernel knows it now.
-pub(super) fn neighbour(fd: BorrowedFd<'_>, interface: &Name, ip: Ipv4Addr) -> Option<[u8; 6]> {
+pub(crate) fn neighbour(fd: BorrowedFd<'_>, interface: &Name, ip: Ipv4Addr) -> Option<[u8; 6]> {
     // SAFETY: arpreq is plain integers, for which all zero bits are valid.
     let mut query: libc::arpreq = unsafe { std::mem::zeroed() };
     query.arp_pa.sa_family = libc::AF_INET as libc::sa_family_t;
@@ -131,7 +131,7 @@ fn six(bytes: &[c_char]) -> [u8; 6] {
 }
 
 /// Frames to `ethernet` by the interface `index`, or all frames with IPv4 if 0: `sockaddr_ll`.
-pub(super) fn link_address(index: u32, ethernet: [u8; 6]) -> RawAddr {
+pub(crate) fn link_address(index: u32, ethernet: [u8; 6]) -> RawAddr {
     let [a, b, c, d, e, f] = ethernet;
     let address = [
         (libc::AF_PACKET as u16).to_ne_bytes(),
@@ -145,13 +145,13 @@ pub(super) fn link_address(index: u32, ethernet: [u8; 6]) -> RawAddr {
 }
 
 /// The number of the interface in an address as [`link_address`] makes them.
-pub(super) fn index_of(link: &RawAddr) -> Option<u32> {
+pub(crate) fn index_of(link: &RawAddr) -> Option<u32> {
     let field = link.bytes.get(4..link.len)?.first_chunk()?;
     Some(u32::from_ne_bytes(*field))
 }
 
 /// Binds a packet socket.
-pub(super) fn bind(fd: BorrowedFd<'_>, address: &RawAddr) -> io::Result<()> {
+pub(crate) fn bind(fd: BorrowedFd<'_>, address: &RawAddr) -> io::Result<()> {
     let length = address.len.min(CAPACITY) as libc::socklen_t;
     // SAFETY: the address outlives the call and is as long as said; the kernel only reads it.
     let result = unsafe { libc::bind(fd.as_raw_fd(), address.bytes.as_ptr().cast(), length) };
