@@ -45,8 +45,8 @@ const AGAIN: Duration = Duration::from_millis(1);
 
 /// UDP over Ethernet frames in memory shared with the kernel, IPv4.
 ///
-/// Needs the capabilities `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_NET_RAW` when it is opened, not later.
-/// An interface serves one of them at a time.
+/// Needs the capabilities `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_NET_RAW` when it is opened, not
+/// later. An interface serves one of them at a time.
 #[derive(Debug)]
 pub struct AfXdp {
     // The program leaves the interface before its sockets go away.
@@ -80,7 +80,8 @@ impl AfXdp {
     /// # Errors
     /// `PermissionDenied` without the capabilities; `InvalidInput` if the socket is not bound to
     /// one IPv4 address of this host other than loopback, or the interface's MTU exceeds 3,826;
-    /// `Unsupported` if the interface is no Ethernet; `ResourceBusy` if it has an XDP program; else the system's error.
+    /// `Unsupported` if the interface is no Ethernet; `ResourceBusy` if it has an XDP program; else
+    /// the system's error.
     pub fn over(udp: Udp, options: &UdpOptions) -> io::Result<Self> {
         let local = Interface::own_address(udp.local_addr())?;
         let interface = Interface::of(*local.ip(), udp.as_fd())?;
@@ -205,7 +206,7 @@ impl AfXdp {
         if let Some(socket) = self.queues.first_mut()
             && socket.is_pending()
         {
-            // What fails now is tried again later.
+            // A failure is no loss: the next flush tries again.
             self.counters.send_calls += socket.flush().unwrap_or(1);
         }
     }
