@@ -11,8 +11,9 @@ use crate::exec;
 const SEEDS: &str = "0..1000";
 
 /// The profiles of the simulator that find mistakes: `default` those of the engine, `remote` those
-/// of one-sided operations, `sealed` those of sealed mode, `groups` those of groups.
-const PROFILES: [&str; 4] = ["default", "remote", "sealed", "groups"];
+/// of one-sided operations, `sealed` those of sealed mode; `groups` and `sockets` those of their
+/// layers.
+const PROFILES: [&str; 5] = ["default", "remote", "sealed", "groups", "sockets"];
 
 /// Builds the simulator once with the mistakes inside and runs it once per mistake. Returns how
 /// many there are, all of them found.

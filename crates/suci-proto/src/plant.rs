@@ -60,6 +60,18 @@ pub const OF_GROUPS: &[&str] = &[
     "failure-not-told",
 ];
 
+/// Faults of sockets. The simulator finds them in its profile `sockets`; a model in the tests of
+/// `suci-layers` finds the same ones.
+pub const OF_SOCKETS: &[&str] = &[
+    "socket-ids-reused",
+    "crossing-close-ignored",
+    "late-opened-ignored",
+    "close-drops-unread",
+    "placeholders-outlive-session",
+    "output-outlives-session",
+    "accepted-unconfirmed",
+];
+
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Plants the fault `name` in every engine of this process; false if there is none of that name.
@@ -77,5 +89,6 @@ pub fn active(name: &str) -> bool {
 fn all() -> impl Iterator<Item = &'static str> {
     let engine = NAMES.iter().chain(OF_REAL_NODES).chain(OF_PLACEMENT);
     let layers = OF_LAYERS.iter().chain(OF_GROUPS);
-    engine.chain(layers).chain(OF_SEALING).copied()
+    let others = OF_SEALING.iter().chain(OF_SOCKETS);
+    engine.chain(layers).chain(others).copied()
 }

@@ -44,6 +44,7 @@ pub mod rng;
 pub mod runner;
 mod script;
 pub mod socket;
+pub mod sockets;
 pub mod steering;
 pub mod tap;
 pub mod trace;

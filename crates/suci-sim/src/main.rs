@@ -27,7 +27,7 @@ struct Args {
     nodes: Option<NonZeroUsize>,
     /// Kind of run (default: the seed chooses): swarm, lossy, partition, restart, pause, incast,
     /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile, flow, suspend, crowd, churn,
-    /// vast, channels, remote, sealed, groups
+    /// vast, channels, remote, sealed, groups, sockets
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Plant a fault in every engine (builds with --cfg suci_plant only)
@@ -155,9 +155,10 @@ fn plant(name: &str, profile: Profile) -> Result<(), String> {
 
 #[cfg(suci_plant)]
 fn plants(profile: Profile) -> Vec<&'static str> {
-    use suci_proto::plant::{NAMES, OF_GROUPS, OF_LAYERS, OF_PLACEMENT, OF_SEALING};
+    use suci_proto::plant::{NAMES, OF_GROUPS, OF_LAYERS, OF_PLACEMENT, OF_SEALING, OF_SOCKETS};
     match profile {
         Profile::Groups => OF_GROUPS.to_vec(),
+        Profile::Sockets => OF_SOCKETS.to_vec(),
         Profile::Remote => [OF_LAYERS, OF_PLACEMENT].concat(),
         Profile::Sealed => OF_SEALING.to_vec(),
         _ => NAMES.to_vec(),

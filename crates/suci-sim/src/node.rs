@@ -22,6 +22,7 @@ use crate::remote::RemoteProgram;
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::socket::Socket;
+use crate::sockets::SocketProgram;
 use crate::tap;
 use crate::trace::Trace;
 use crate::workload::{RECENT, Sent, Workload};
@@ -99,6 +100,8 @@ pub struct Process {
     pub member: Option<MemberProgram>,
     /// Its groups, if it is a member of some.
     pub groups: Option<GroupProgram>,
+    /// Its sockets, if the run has some.
+    pub sockets: Option<SocketProgram>,
     /// How it is driven.
     pub drive: Drive,
     /// How its program consumes.
@@ -158,6 +161,7 @@ impl Process {
             remote: None,
             member: None,
             groups: None,
+            sockets: None,
             drive: Drive::Woken(Duration::from_micros(20)),
             consume: Consume::Eager,
             consumes_from: now,
@@ -225,6 +229,7 @@ impl Process {
             member.serve(&mut self.engine, now);
         }
         self.run_groups(cx.now, listens)?;
+        self.run_sockets(cx, listens)?;
         self.routes(cx);
         self.tx_incomplete = listens && self.engine.output_yields(now);
         if !self.tx_incomplete {
@@ -254,7 +259,8 @@ impl Process {
     fn layers_due(&self, visit: Option<Instant>) -> Option<Instant> {
         let remote = self.remote.as_ref().and_then(RemoteProgram::wakes_at);
         let groups = self.groups.as_ref().and_then(GroupProgram::wakes_at);
-        let at = remote.into_iter().chain(groups).min()?;
+        let sockets = self.sockets.as_ref().and_then(SocketProgram::wakes_at);
+        let at = remote.into_iter().chain(groups).chain(sockets).min()?;
         Some(at.max(visit.unwrap_or(at)))
     }
 
@@ -266,6 +272,18 @@ impl Process {
         groups.serve(&mut self.engine, now);
         match listens {
             true => groups.run(&mut self.engine, now),
+            false => Ok(()),
+        }
+    }
+
+    /// Serves sockets; the program uses them if it listens.
+    fn run_sockets(&mut self, cx: &Context<'_>, listens: bool) -> Result<(), Violation> {
+        let Some(sockets) = &mut self.sockets else {
+            return Ok(());
+        };
+        sockets.serve(&mut self.engine, cx.now);
+        match listens {
+            true => sockets.run(&mut self.engine, cx.now, cx.nodes),
             false => Ok(()),
         }
     }
@@ -293,13 +311,15 @@ impl Process {
         let visit = self.next_visit.max(self.consumes_from);
         let visit = (visit > now).then_some(visit);
         let retry = blocked.then_some(self.blocked_until);
-        let more = self.tx_incomplete || self.engine.has_remote_input();
+        let input = self.engine.has_remote_input() || self.has_socket_input();
+        let more = self.tx_incomplete || input;
         let rest = more.then_some(self.busy_until);
         [
             due,
             workload.next_at(),
             self.layers_due(visit),
             self.member.as_ref().map(MemberProgram::next_at),
+            self.sockets.as_ref().and_then(SocketProgram::serves_at),
             visit,
             retry,
             rest,
@@ -307,6 +327,11 @@ impl Process {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// Returns true if messages of sockets wait for the layer.
+    fn has_socket_input(&self) -> bool {
+        self.sockets.is_some() && self.engine.has_socket_input()
     }
 
     /// Audits the peers that this cycle touched, or all of them.
@@ -510,6 +535,11 @@ impl Process {
                 format_args!("process {} event {event:?}", self.id),
             );
             cx.oracle.event(self.id, &event)?;
+            if let Event::Lost { node, .. } | Event::Ended { node, .. } = &event
+                && let Some(sockets) = &self.sockets
+            {
+                sockets.heard_trouble(*node, cx.now);
+            }
             if let Event::Incoming {
                 node,
                 channel,

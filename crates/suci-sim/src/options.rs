@@ -248,6 +248,8 @@ pub struct Options {
     pub seeds: usize,
     /// The groups of the first processes, if the run has some.
     pub groups: Option<GroupPlan>,
+    /// The sockets of each process, if the run has some.
+    pub sockets: Option<SocketPlan>,
     /// The messages that programs send.
     pub traffic: Traffic,
     /// The network.
@@ -311,6 +313,25 @@ pub struct GroupPlan {
     pub gives_up: u32,
 }
 
+/// The sockets of a process. Chances are parts per million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketPlan {
+    /// Connections that it opens.
+    pub connections: u32,
+    /// Connections opened at once, at most.
+    pub burst: u32,
+    /// Longest pause of a program between two steps.
+    pub gap: Duration,
+    /// Connections that may wait to be accepted, at most.
+    pub backlog: usize,
+    /// Messages that one end of a connection sends, at most.
+    pub messages: u32,
+    /// Connections of which an end reads slowly.
+    pub slow: u32,
+    /// Listeners that are closed and opened again.
+    pub closes_listener: u32,
+}
+
 /// Hosts whose process starts again and again, under the same node ID, while those of the others
 /// stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,6 +381,7 @@ impl Options {
             sealed: false,
             seeds: 0,
             groups: None,
+            sockets: None,
             traffic: Traffic::none(),
             links: Links {
                 latency: Duration::from_micros(50),
@@ -557,6 +579,7 @@ impl Options {
         let judged = self.links.rate.is_none()
             && self.remote.is_none()
             && self.groups.is_none()
+            && self.sockets.is_none()
             && !self.port_unreachable
             && self.duplicates.is_empty()
             && self.nodes <= FEW

@@ -11,7 +11,7 @@ use suci_proto::wire::Mode;
 use suci_proto::{CLASSES, Config, Priority};
 
 use crate::options::{
-    Consume, Drive, Faults, GroupPlan, Links, Marks, Options, RemotePlan, Step, Traffic,
+    Consume, Drive, Faults, GroupPlan, Links, Marks, Options, RemotePlan, SocketPlan, Step, Traffic,
 };
 use crate::rng::Rng;
 use crate::steering;
@@ -74,10 +74,12 @@ pub enum Profile {
     Sealed,
     /// Groups and their collective operations.
     Groups,
+    /// Sockets: connections that come and go.
+    Sockets,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 24] = [
+pub const PROFILES: [(&str, Profile); 25] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -102,6 +104,7 @@ pub const PROFILES: [(&str, Profile); 24] = [
     ("remote", Profile::Remote),
     ("sealed", Profile::Sealed),
     ("groups", Profile::Groups),
+    ("sockets", Profile::Sockets),
 ];
 
 /// One seed in this many has 100 nodes when the seed chooses.
@@ -147,10 +150,21 @@ impl Profile {
             .iter()
             .map(|(_, profile)| *profile)
             .filter(|profile| {
-                use Profile::{Big, Churn, Crowd, Default, Groups, Incast, Remote, Sealed, Vast};
+                use Profile::{
+                    Big, Churn, Crowd, Default, Groups, Incast, Remote, Sealed, Sockets, Vast,
+                };
                 !matches!(
                     profile,
-                    Default | Big | Incast | Crowd | Churn | Vast | Remote | Sealed | Groups
+                    Default
+                        | Big
+                        | Incast
+                        | Crowd
+                        | Churn
+                        | Vast
+                        | Remote
+                        | Sealed
+                        | Groups
+                        | Sockets
                 )
             })
             .collect();
@@ -196,7 +210,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Incast if rng.chance(50_000) => 1_000,
         Profile::Incast => rng.index(64, 200),
         Profile::Huge | Profile::Counters | Profile::Flow => rng.index(2, 4),
-        Profile::Remote => rng.index(2, 6),
+        Profile::Remote | Profile::Sockets => rng.index(2, 6),
         _ => rng.index(2, 9),
     });
     let mut run = base(seed, nodes.max(1), profile.name(), &mut rng);
@@ -214,6 +228,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Channels => channels(&mut run, &mut rng),
         Profile::Remote => remote(&mut run, &mut rng),
         Profile::Groups => groups(&mut run, &mut rng),
+        Profile::Sockets => sockets(&mut run, &mut rng),
         // Sealed runs are made of others.
         other => scripted(&mut run, other, &mut rng),
     }
@@ -594,6 +609,46 @@ fn remote(run: &mut Options, rng: &mut Rng) {
     ];
     for kind in KINDS {
         if rng.chance(200_000) {
+            steps(run, kind, rng);
+        }
+    }
+}
+
+/// Draws a run with sockets beside messages, under a mixture of faults.
+fn sockets(run: &mut Options, rng: &mut Rng) {
+    let connections = rng.scale(5, 100);
+    let burst = rng.pick(&[1, 3, 10, 30]);
+    run.sockets = Some(SocketPlan {
+        connections: u32::try_from(connections).unwrap_or(5),
+        burst: u32::try_from(burst).unwrap_or(1),
+        gap: Duration::from_nanos(nanos(run.faults_for) / (connections / burst + 1) + 2_000),
+        backlog: rng.pick(&[1, 3, 10, 100]),
+        messages: rng.pick(&[1, 3, 10]),
+        slow: rng.pick(&[0, 100_000, 500_000]),
+        closes_listener: rng.pick(&[0, 0, 500_000]),
+    });
+    // A node refuses connections of a process outside its book.
+    run.clients = 0;
+    run.traffic.messages = run.traffic.messages.min(200);
+    run.links.rate = run.links.rate.map(|rate| rate.max(20_000_000));
+    run.mended_for = Duration::from_secs(600);
+    if rng.chance(700_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(200_000);
+    }
+    const KINDS: [Profile; 9] = [
+        Profile::Partition,
+        Profile::Restart,
+        Profile::Restart,
+        Profile::Pause,
+        Profile::Mtu,
+        Profile::Rebind,
+        Profile::Close,
+        Profile::Suspend,
+        Profile::Hostile,
+    ];
+    for kind in KINDS {
+        if rng.chance(150_000) {
             steps(run, kind, rng);
         }
     }

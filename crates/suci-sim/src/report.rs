@@ -29,6 +29,10 @@ pub struct Tally {
     pub handshakes: u64,
     /// See [`handshakes`](Self::handshakes).
     pub phases: u64,
+    /// Connections of sockets that were accepted, and ends of connections that failed.
+    pub connections: u64,
+    /// See [`connections`](Self::connections).
+    pub connections_failed: u64,
     /// Packets lost.
     pub lost: u64,
     /// Packets duplicated.
@@ -173,6 +177,8 @@ impl Tally {
         self.mtu_changes += other.mtu_changes;
         self.handshakes += other.handshakes;
         self.phases += other.phases;
+        self.connections += other.connections;
+        self.connections_failed += other.connections_failed;
     }
 
     /// Returns the numbers as one JSON object.
@@ -227,6 +233,10 @@ impl fmt::Display for Tally {
         if self.handshakes > 0 {
             let (handshakes, phases) = (self.handshakes, self.phases);
             write!(f, ", {handshakes} handshakes, {phases} key phases")?;
+        }
+        if self.connections > 0 {
+            let (all, failed) = (self.connections, self.connections_failed);
+            write!(f, ", {all} connections, {failed} ends failed")?;
         }
         Ok(())
     }

@@ -52,6 +52,8 @@ pub fn run(options: Options, print: bool) -> Outcome {
     let result = result.and_then(|()| world.check_sealing());
     world.tally.handshakes = world.ledger.handshakes();
     world.tally.phases = world.ledger.phases();
+    let sockets = world.sockets.lock().counts();
+    (world.tally.connections, world.tally.connections_failed) = sockets;
     world.tally.messages = world.oracle.delivered();
     world.tally.accepted = world.oracle.accepted_count();
     world.tally.bytes = world.oracle.bytes();

@@ -9,6 +9,7 @@ use crate::node::Process;
 use crate::options::{Consume, Drive, Step};
 use crate::oracle::{Kind, Violation};
 use crate::packet::HostId;
+use crate::sockets::SocketProgram;
 use crate::steering::Will;
 use crate::world::{Due, Failure, World};
 
@@ -207,6 +208,9 @@ impl World {
             if let Some(member) = &mut process.member {
                 member.leave(&mut process.engine, now);
             }
+            if let Some(sockets) = &mut process.sockets {
+                sockets.close(&mut process.engine, now);
+            }
             process.engine.close(now, deadline);
         });
     }
@@ -252,7 +256,7 @@ impl World {
             self.bury(host);
         }
         for host in 0..self.options.nodes {
-            let now = self.now;
+            let (now, nodes) = (self.now, self.nodes.clone());
             if let Some(it) = self.hosts.get_mut(host) {
                 it.workload.wind_up(now);
             }
@@ -265,6 +269,9 @@ impl World {
                 }
                 if let Some(groups) = &mut process.groups {
                     groups.wind_up(now);
+                }
+                if let Some(sockets) = &mut process.sockets {
+                    sockets.wind_up(now, &nodes);
                 }
                 // Messages that a program withheld are sent in the end.
                 for peer in core::mem::take(&mut process.withheld) {
@@ -296,6 +303,7 @@ impl World {
             .finish()
             .and_then(|()| self.remote.lock().finish())
             .and_then(|()| self.groups.lock().finish())
+            .and_then(|()| self.finish_sockets())
             .map_err(|violation| Failure { at, violation })?;
         self.check_round_trips()?;
         self.check_quiet()?;
@@ -379,6 +387,14 @@ impl World {
         Ok(())
     }
 
+    /// Checks the sockets of the run at its end.
+    fn finish_sockets(&self) -> Result<(), Violation> {
+        self.sockets.lock().finish()?;
+        let processes = self.hosts.iter().filter_map(|it| it.process.as_ref());
+        let mut programs = processes.filter_map(|process| process.sockets.as_ref());
+        programs.try_for_each(SocketProgram::check_left)
+    }
+
     /// Returns true if every program said its last word.
     fn is_said(&self) -> bool {
         self.hosts
@@ -392,9 +408,12 @@ impl World {
                 let (remote, groups) = (process.remote.as_ref(), process.groups.as_ref());
                 remote.is_none_or(|remote| remote.next_at().is_none())
                     && groups.is_none_or(GroupProgram::is_done)
+                    && process.sockets.as_ref().is_none_or(SocketProgram::is_done)
             })
         };
-        let settled = self.remote.lock().is_settled() && self.groups.lock().is_settled();
+        let settled = self.remote.lock().is_settled()
+            && self.groups.lock().is_settled()
+            && self.sockets.lock().is_settled();
         let operations = self.hosts.iter().all(ends) && settled;
         operations && self.oracle.is_settled()
     }

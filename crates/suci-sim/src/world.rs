@@ -21,12 +21,14 @@ use crate::node::{Context, Process};
 use crate::options::{Consume, Drive, Options, Step};
 use crate::oracle::groups::SharedGroups;
 use crate::oracle::remote::SharedOracle;
+use crate::oracle::sockets::SharedSocketOracle;
 use crate::oracle::{Kind, Oracle, Spec, Violation};
 use crate::packet::{HostId, Packet, ProcId};
 use crate::remote::RemoteProgram;
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::socket::Fit;
+use crate::sockets::SocketProgram;
 use crate::trace::Trace;
 use crate::workload::{Sent, Workload, targets};
 
@@ -121,10 +123,12 @@ pub struct World {
     pub(crate) ledger: SealLedger,
     /// Groups.
     pub(crate) groups: SharedGroups,
+    /// Sockets.
+    pub(crate) sockets: SharedSocketOracle,
     pub(crate) rng: Rng,
     pub(crate) hostile: Hostile,
     pub(crate) queue: crate::queue::Queue<Due>,
-    nodes: Vec<u32>,
+    pub(crate) nodes: Vec<u32>,
     socket_rng: Rng,
     order: u64,
     cycles: u64,
@@ -164,6 +168,7 @@ impl World {
             keys,
             ledger,
             groups: SharedGroups::new(seed, options.loses_only_the_dead()),
+            sockets: SharedSocketOracle::default(),
             rng,
             hostile: Hostile::new(seed),
             queue: crate::queue::Queue::default(),
@@ -177,7 +182,8 @@ impl World {
             options,
         };
         let options = &world.options;
-        if options.remote.is_some() || options.groups.is_some() || options.seeds > 0 {
+        let layers = options.remote.is_some() || options.groups.is_some();
+        if layers || options.sockets.is_some() || options.seeds > 0 {
             world.oracle.layers_send();
         }
         if let Some(probe) = world.options.contact_probe() {
@@ -315,17 +321,13 @@ impl World {
         let remote = self.remote_program(id, node);
         if let Some(remote) = &remote {
             config.placement = remote.placement();
-        } else if self.options.seeds > 0 {
+        } else if self.options.seeds > 0 || self.options.sockets.is_some() {
             config.placement = membership::placement();
         }
         if config.unattended {
             self.oracle.is_unattended(id);
         }
-        let incarnation = u128::from(self.rng.word()) << 64 | u128::from(self.rng.word());
-        let identity = Identity {
-            node: NodeId(node),
-            incarnation: Incarnation(incarnation),
-        };
+        let identity = self.draw_identity(node);
         let mut seed = [0; 32];
         for chunk in seed.chunks_mut(8) {
             chunk.copy_from_slice(&self.rng.word().to_le_bytes());
@@ -342,6 +344,7 @@ impl World {
             MemberProgram::new(self.now, identity, host, &self.network, seeds)
         });
         process.groups = self.group_program(host, id);
+        process.sockets = self.socket_program(id, node);
         process.drive = self.drive(host);
         process.consume = match cycled(&self.options.consumes, host) {
             Some(consume) if !self.mended => consume,
@@ -362,6 +365,14 @@ impl World {
         }
         self.begin_life(host, id);
         self.request(host, self.now);
+    }
+
+    fn draw_identity(&mut self, node: u32) -> Identity {
+        let incarnation = u128::from(self.rng.word()) << 64 | u128::from(self.rng.word());
+        Identity {
+            node: NodeId(node),
+            incarnation: Incarnation(incarnation),
+        }
     }
 
     /// Returns the one-sided operations of a new process. One that starts after the faults begins
@@ -387,6 +398,17 @@ impl World {
         let mut program = GroupProgram::new(process, node, seed, plan, run, self.now);
         if self.mended {
             program.wind_up(self.now);
+        }
+        Some(program)
+    }
+
+    /// Returns the program for sockets of a new process.
+    fn socket_program(&self, process: ProcId, node: u32) -> Option<SocketProgram> {
+        let plan = self.options.sockets?;
+        let (seed, oracle) = (self.options.seed, self.sockets.clone());
+        let mut program = SocketProgram::new(process, node, seed, plan, oracle, self.now);
+        if self.mended {
+            program.wind_up(self.now, &self.nodes);
         }
         Some(program)
     }
@@ -711,6 +733,10 @@ impl World {
         self.oracle.process_stopped(process.id, self.now);
         self.remote.lock().process_stopped(process.id);
         self.groups.lock().process_stopped(process.id);
+        let node = self.nodes.get(host).copied().unwrap_or_default();
+        let mut sockets = self.sockets.lock();
+        sockets.process_stopped(process.id, node, self.now);
+        drop(sockets);
         self.trace.note(
             self.now,
             8 ^ u64::from(process.id) << 8,

@@ -41,6 +41,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use suci_layers::sockets::SocketService;
 use suci_net::Backend;
 use suci_proto::time::{Instant, earlier};
 use suci_proto::types::NodeId;
@@ -60,7 +61,6 @@ mod waits;
 use coalescer::SendCoalescer;
 use input::{Follows, LastPoll};
 pub(crate) use membership::MembershipPart;
-use sockets::SocketWaits;
 use takes::Takes;
 
 /// The greatest age of the last poll of the socket in a call that only sends, or only takes
@@ -130,7 +130,7 @@ pub(crate) struct Driver {
     pub(crate) membership: Option<Box<MembershipPart>>,
     /// The sockets with this driver's peers.
     pub(crate) sockets: Arc<SocketTable>,
-    socket_waits: SocketWaits,
+    socket_service: SocketService,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
@@ -178,7 +178,7 @@ impl Driver {
             keys: None,
             membership: None,
             sockets: Arc::default(),
-            socket_waits: SocketWaits::default(),
+            socket_service: SocketService::default(),
         }
     }
 

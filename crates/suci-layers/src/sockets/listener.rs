@@ -1,8 +1,8 @@
 //! A listener: the connections that wait for its program.
 
 use super::{Address, SocketId, SocketKind};
-use std::collections::VecDeque;
-use suci_proto::types::ChannelId;
+use std::collections::{BTreeMap, VecDeque};
+use suci_proto::types::{ChannelId, NodeId};
 
 /// The trace of a connection that its client has not confirmed yet.
 #[derive(Clone, Copy, Debug)]
@@ -17,14 +17,23 @@ pub(super) struct Placeholder {
     pub(super) window: u64,
 }
 
+/// The room that a listener has for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    /// If this placeholder is given up.
+    Instead(SocketId),
+    None,
+}
+
 /// A socket that takes connections.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
     pub(super) port: u16,
     pub(super) kind: SocketKind,
     backlog: usize,
-    /// The number of placeholders.
-    unconfirmed: usize,
+    /// The placeholders of each node, the oldest first.
+    unconfirmed: BTreeMap<NodeId, VecDeque<SocketId>>,
     /// Connections that wait for the program.
     pub(super) ready: VecDeque<SocketId>,
 }
@@ -36,20 +45,45 @@ impl Listener {
             port,
             kind,
             backlog: backlog.max(1),
-            unconfirmed: 0,
+            unconfirmed: BTreeMap::new(),
             ready: VecDeque::new(),
         }
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.unconfirmed + self.ready.len() >= self.backlog
+    /// Returns the room for a connection of `node`. A node that opens connections and never
+    /// confirms them must not keep others out. So a placeholder of the node that has the most gives
+    /// way, if `node` still has fewer afterwards or as many. Two nodes never push out each other in
+    /// turns.
+    pub(super) fn room(&self, node: NodeId) -> Room {
+        let lengths = self.unconfirmed.values().map(VecDeque::len);
+        if lengths.sum::<usize>() + self.ready.len() < self.backlog {
+            return Room::Free;
+        }
+        let own = self.unconfirmed.get(&node).map_or(0, VecDeque::len);
+        let most = self.unconfirmed.values().max_by_key(|ids| ids.len());
+        let oldest = most
+            .filter(|ids| ids.len() > own + 1)
+            .and_then(|ids| ids.front());
+        oldest.map_or(Room::None, |id| Room::Instead(*id))
     }
 
-    pub(super) fn add_placeholder(&mut self) {
-        self.unconfirmed += 1;
+    pub(super) fn add_placeholder(&mut self, node: NodeId, id: SocketId) {
+        self.unconfirmed.entry(node).or_default().push_back(id);
     }
 
-    pub(super) fn remove_placeholder(&mut self) {
-        self.unconfirmed = self.unconfirmed.saturating_sub(1);
+    pub(super) fn remove_placeholder(&mut self, node: NodeId, id: SocketId) {
+        if let Some(ids) = self.unconfirmed.get_mut(&node) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.unconfirmed.remove(&node);
+            }
+        }
+    }
+
+    /// Takes all that wait out of a listener that is closed.
+    pub(super) fn take_waiting(&mut self) -> Vec<SocketId> {
+        let unconfirmed = core::mem::take(&mut self.unconfirmed);
+        let ready = core::mem::take(&mut self.ready);
+        unconfirmed.into_values().flatten().chain(ready).collect()
     }
 }

@@ -26,6 +26,7 @@ mod connection;
 mod listener;
 mod plant;
 mod ports;
+mod service;
 mod table;
 mod wire;
 
@@ -33,6 +34,7 @@ mod wire;
 mod tests;
 
 pub use ports::{PortError, Ports};
+pub use service::{SharedSockets, SocketService};
 pub use table::{AcceptError, OpenError, Readiness, Received, SendRefused, Sockets};
 pub use wire::{Packet, RefusedCode, channel};
 
@@ -66,6 +68,11 @@ pub const MAX_ANSWERS: usize = 1 << 16;
 /// The time after which a connection that was not answered fails. A node that does not answer is
 /// usually found lost before (after 10 s), with a better reason.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Closed sockets for which a node's answers are awaited. A node that never answers would otherwise
+/// fill the table. Beyond them the oldest is forgotten: CLOSE comes before any RESET, so the peer
+/// sees no difference.
+pub const MAX_CLOSING: usize = 1 << 10;
 
 /// The number of sockets that a shard may have.
 pub const MAX_SOCKETS: usize = 1 << 20;

@@ -1,4 +1,5 @@
-//! Planted faults, in tests of this crate only: the model must find each.
+//! Planted faults: the model in the tests of this crate must find each, and so must the simulator
+//! in builds with `--cfg suci_plant`.
 
 /// A mistake in the automaton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,21 @@ pub(super) fn is_planted(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
 }
 
-#[cfg(not(test))]
+/// Returns true if the simulator planted the fault.
+#[cfg(all(suci_plant, not(test)))]
+pub(super) fn is_planted(fault: Fault) -> bool {
+    suci_proto::plant::active(match fault {
+        Fault::ReusedIds => "socket-ids-reused",
+        Fault::CrossingCloseIgnored => "crossing-close-ignored",
+        Fault::LateOpenedIgnored => "late-opened-ignored",
+        Fault::CloseDropsUnread => "close-drops-unread",
+        Fault::PlaceholdersOutliveSession => "placeholders-outlive-session",
+        Fault::OutputOutlivesSession => "output-outlives-session",
+        Fault::AcceptedUnconfirmed => "accepted-unconfirmed",
+    })
+}
+
+#[cfg(not(any(suci_plant, test)))]
 #[inline(always)]
 pub(super) const fn is_planted(_: Fault) -> bool {
     false

@@ -10,8 +10,8 @@ use super::listener::{Listener, Placeholder};
 use super::plant::{Fault, is_planted};
 use super::wire::{Packet, channel};
 use super::{
-    Address, ConnectionFailure, MAX_ANSWERS, MAX_SOCKETS, OPEN_TIMEOUT, OUTPUT, SocketId,
-    SocketKind,
+    Address, ConnectionFailure, MAX_ANSWERS, MAX_CLOSING, MAX_SOCKETS, OPEN_TIMEOUT, OUTPUT,
+    SocketId, SocketKind,
 };
 use crate::output::Output;
 use bytes::Bytes;
@@ -103,6 +103,8 @@ pub struct Sockets {
     changed: VecDeque<SocketId>,
     /// The number of connections with each node that are open, or being opened or closed.
     live: BTreeMap<NodeId, u32>,
+    /// The closed sockets for which each node's answers are awaited, the oldest first.
+    closing: BTreeMap<NodeId, VecDeque<SocketId>>,
     /// A node was added to `live`, or left it.
     live_changed: bool,
     memory: PromisedMemory,
@@ -296,12 +298,17 @@ impl Sockets {
     pub fn close(&mut self, id: SocketId) {
         match self.entry_mut(id) {
             Some(SlotUse::Listener(listener)) => {
-                let (port, ready) = (listener.port, core::mem::take(&mut listener.ready));
-                self.close_listener(id, port, ready);
+                let (port, waiting) = (listener.port, listener.take_waiting());
+                self.listeners.remove(&port);
+                for waiting in waiting {
+                    self.reset(waiting);
+                    self.remove(waiting);
+                }
+                self.remove(id);
             }
             Some(SlotUse::Connection(connection)) => {
                 let (state, window) = (connection.state, connection.incoming.window);
-                let (to, from) = (connection.remote, id);
+                let (to, from, node) = (connection.remote, id, connection.peer.node);
                 connection.incoming.clear();
                 match state {
                     State::Open => {
@@ -309,6 +316,7 @@ impl Sockets {
                         connection.incoming.window = 0;
                         self.memory.release(window);
                         self.push_of(id, Packet::Close { to, from });
+                        self.await_closed(node, id);
                     }
                     State::Closing => return,
                     State::Opening(_) => {
@@ -323,18 +331,15 @@ impl Sockets {
         self.changed.push_back(id);
     }
 
-    fn close_listener(&mut self, id: SocketId, port: u16, ready: VecDeque<SocketId>) {
-        self.listeners.remove(&port);
-        let unconfirmed = self.ids().filter(|other| {
-            let entry = self.entry(*other);
-            matches!(entry, Some(SlotUse::Placeholder(placeholder)) if placeholder.listener == id)
-        });
-        let unconfirmed: Vec<_> = unconfirmed.collect();
-        for waiting in unconfirmed.into_iter().chain(ready) {
-            self.reset(waiting);
-            self.remove(waiting);
+    /// Notes that the peer's answer to CLOSE is awaited. Forgets the oldest of too many sockets.
+    fn await_closed(&mut self, node: NodeId, id: SocketId) {
+        let closing = self.closing.entry(node).or_default();
+        closing.push_back(id);
+        if closing.len() > MAX_CLOSING
+            && let Some(oldest) = closing.front().copied()
+        {
+            self.remove(oldest);
         }
-        self.remove(id);
     }
 
     /// Returns what a socket is ready for.
@@ -581,7 +586,7 @@ impl Sockets {
                 self.memory.release(placeholder.window);
                 let listener = self.entry_mut(placeholder.listener);
                 if let Some(SlotUse::Listener(listener)) = listener {
-                    listener.remove_placeholder();
+                    listener.remove_placeholder(placeholder.peer.node, id);
                 }
             }
             SlotUse::Connection(connection) => {
@@ -604,6 +609,14 @@ impl Sockets {
         let node = connection.peer.node;
         if connection.state.is_live() {
             self.remove_live(node);
+        }
+        if connection.state == State::Closing
+            && let Some(closing) = self.closing.get_mut(&node)
+        {
+            closing.retain(|other| *other != id);
+            if closing.is_empty() {
+                self.closing.remove(&node);
+            }
         }
         if let Some(waiting) = self.room_wanted.get_mut(&node) {
             waiting.remove(&id);

@@ -21,6 +21,7 @@ mod receiver;
 pub mod remote;
 mod sender;
 mod session;
+pub mod sockets;
 mod suspension;
 #[cfg(test)]
 mod tests;
@@ -88,6 +89,8 @@ pub enum Kind {
     Nonce,
     /// An operation of a group has a wrong result, fails without a reason, or does not end.
     Group,
+    /// A connection lost, invented or mixed bytes, failed without a reason, or does not end.
+    Socket,
     /// The engine panicked.
     Panic,
 }

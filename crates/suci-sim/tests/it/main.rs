@@ -14,3 +14,4 @@ mod members;
 mod reordering;
 mod scenario;
 mod sealed;
+mod sockets;

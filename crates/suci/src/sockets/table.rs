@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use suci_layers::sockets::{SocketId, Sockets};
+use suci_layers::sockets::{SharedSockets, SocketId, Sockets};
 
 /// The sockets of one shard. The thread of the shard and those of the program share them.
 ///
@@ -67,11 +67,6 @@ impl SocketTable {
         })
     }
 
-    /// The same for the thread of the shard, which sends what there is.
-    pub(crate) fn serve<T>(&self, change: impl FnOnce(&mut Sockets) -> T) -> T {
-        self.change(|shared| change(&mut shared.sockets))
-    }
-
     fn change<T>(&self, change: impl FnOnce(&mut SocketState) -> T) -> T {
         let mut shared = self.lock();
         let result = change(&mut shared);
@@ -118,5 +113,12 @@ impl SocketTable {
     /// Notes that the thread looks at the messages now.
     pub(crate) fn begin_serving(&self) {
         self.left_output.store(false, Ordering::Release);
+    }
+}
+
+impl SharedSockets for SocketTable {
+    /// For the thread of the shard, which sends what there is.
+    fn serve<T>(&self, change: impl FnOnce(&mut Sockets) -> T) -> T {
+        self.change(|shared| change(&mut shared.sockets))
     }
 }

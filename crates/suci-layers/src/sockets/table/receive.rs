@@ -2,7 +2,7 @@
 
 use super::{SlotUse, Sockets};
 use crate::sockets::connection::{Connection, Incoming, Segment, Sent, State};
-use crate::sockets::listener::Placeholder;
+use crate::sockets::listener::{Placeholder, Room};
 use crate::sockets::plant::{Fault, is_planted};
 use crate::sockets::wire::{Packet, RefusedCode};
 use crate::sockets::{Address, ConnectionFailure, SocketId, SocketKind};
@@ -78,7 +78,7 @@ impl Sockets {
         else {
             return;
         };
-        let added = self.find_listener(target, kind).and_then(|listener| {
+        let added = self.find_listener(node, target, kind).and_then(|listener| {
             self.add_placeholder(Placeholder {
                 listener,
                 peer: Address { node, port: source },
@@ -100,20 +100,29 @@ impl Sockets {
         }
     }
 
-    /// Returns the listener at a port, if it has room for a connection of this kind.
-    fn find_listener(&self, port: u16, kind: SocketKind) -> Result<SocketId, RefusedCode> {
+    /// Returns the listener at a port, if it has or makes room for a connection of this kind.
+    fn find_listener(
+        &mut self,
+        from: NodeId,
+        port: u16,
+        kind: SocketKind,
+    ) -> Result<SocketId, RefusedCode> {
         let id = self.listeners.get(&port).copied();
         let id = id.ok_or(RefusedCode::NoListener)?;
-        match self.entry(id) {
-            Some(SlotUse::Listener(listener)) if listener.kind != kind => {
-                Err(RefusedCode::OtherKind)
+        let room = match self.entry(id) {
+            Some(SlotUse::Listener(listener)) if listener.kind == kind => listener.room(from),
+            Some(SlotUse::Listener(_)) => return Err(RefusedCode::OtherKind),
+            _ => return Err(RefusedCode::NoListener),
+        };
+        match room {
+            Room::Free => {}
+            Room::Instead(other) => {
+                self.reset(other);
+                self.remove(other);
             }
-            Some(SlotUse::Listener(listener)) if listener.is_full() => {
-                Err(RefusedCode::BacklogFull)
-            }
-            Some(SlotUse::Listener(_)) => Ok(id),
-            _ => Err(RefusedCode::NoListener),
+            Room::None => return Err(RefusedCode::BacklogFull),
         }
+        Ok(id)
     }
 
     fn add_placeholder(
@@ -127,7 +136,7 @@ impl Sockets {
             return Err(RefusedCode::NoMemory);
         };
         if let Some(SlotUse::Listener(listener)) = self.entry_mut(placeholder.listener) {
-            listener.add_placeholder();
+            listener.add_placeholder(placeholder.peer.node, id);
         }
         Ok((id, window))
     }
@@ -140,7 +149,7 @@ impl Sockets {
         let Some(SlotUse::Listener(listener)) = self.entry_mut(placeholder.listener) else {
             return;
         };
-        listener.remove_placeholder();
+        listener.remove_placeholder(placeholder.peer.node, id);
         listener.ready.push_back(id);
         let (port, kind) = (listener.port, listener.kind);
         let mut sent = Sent::default();

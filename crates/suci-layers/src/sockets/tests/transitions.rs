@@ -1,12 +1,14 @@
 //! Each transition of the automaton.
 
 use super::super::{
-    AcceptError, ConnectionFailure, OPEN_TIMEOUT, Readiness, Received, RefusedCode, SendRefused,
-    SocketKind,
+    AcceptError, ConnectionFailure, MAX_CLOSING, OPEN_TIMEOUT, Packet, Readiness, Received,
+    RefusedCode, SendRefused, SocketId, SocketKind, Sockets, channel,
 };
-use super::pair::{CLIENT, NOW, Pair, SERVER, node};
+use super::pair::{CLIENT, NOW, PORT, Pair, SERVER, arrived, node};
+use bytes::Bytes;
 use suci_proto::time::{Instant, nanos};
-use suci_proto::{EndReason, LostCause, SocketInput, Unreachable};
+use suci_proto::types::NodeId;
+use suci_proto::{Data, EndReason, LostCause, Message, SocketInput, Unreachable};
 
 const STREAM: SocketKind = SocketKind::Stream;
 
@@ -66,6 +68,102 @@ fn a_full_backlog_is_answered_at_once() {
     assert_eq!(pair.tables[CLIENT].status(third), Some(Ok(())));
 }
 
+/// Returns an OPEN of a node that never confirms.
+fn open_of(from: NodeId, number: u64) -> SocketInput {
+    let open = Packet::Open {
+        from: SocketId(number),
+        source: 1 + (number % 60_000) as u16,
+        target: PORT,
+        kind: STREAM,
+        window: 1 << 16,
+    };
+    let (kind, tag, user_header) = open.write();
+    let message = Message {
+        channel: channel(SocketId(number)),
+        number: 0,
+        tag,
+        kind,
+        user_header,
+        payload: Data::from(Bytes::new()),
+    };
+    SocketInput::Message(from, message)
+}
+
+/// A peer sends 100,000 OPENs and confirms none. The server keeps a bounded number of placeholders,
+/// and another node is served all the same.
+#[test]
+fn f04_opens_that_are_never_confirmed_leave_room_for_others() {
+    const FLOODER: NodeId = NodeId(66);
+    let (mut pair, listener) = Pair::listening(STREAM, 16);
+    for number in 0..100_000 {
+        let server = &mut pair.tables[SERVER];
+        server.on_input(open_of(FLOODER, number));
+        assert!(server.count() <= 1 + 16, "{} sockets", server.count());
+        // Its engine takes the answers to both nodes.
+        if number % 1_000 == 0 {
+            let client = pair.connect(STREAM);
+            pair.carry(CLIENT);
+            for answer in pair.sent_by(SERVER) {
+                if answer.tag == client.0 {
+                    let input = SocketInput::Message(node(SERVER), arrived(answer));
+                    pair.tables[CLIENT].on_input(input);
+                }
+            }
+            pair.carry(CLIENT);
+            let (accepted, peer) = pair.tables[SERVER].accept(listener).unwrap();
+            assert_eq!(peer.node, node(CLIENT));
+            pair.tables[SERVER].close(accepted);
+            pair.settle();
+            pair.tables[CLIENT].close(client);
+        }
+    }
+    let ended = SocketInput::Ended(FLOODER, EndReason::PeerEnded);
+    pair.tables[SERVER].on_input(ended);
+    assert_eq!(
+        (pair.tables[SERVER].count(), pair.tables[SERVER].promised()),
+        (1, 0)
+    );
+}
+
+/// The node that has the most placeholders loses its oldest to one that has two fewer, and to no
+/// other.
+#[test]
+fn placeholders_are_shared_between_nodes() {
+    let (mut pair, _) = Pair::listening(STREAM, 3);
+    let server = &mut pair.tables[SERVER];
+    let answers = |server: &mut Sockets| {
+        let mut answers = Vec::new();
+        server.transmit(|to, message| {
+            answers.push((
+                to.0,
+                message.tag,
+                Packet::read(message.kind, message.tag, &message.user_header),
+            ));
+            true
+        });
+        answers
+    };
+    for number in 0..3 {
+        server.on_input(open_of(NodeId(5), number));
+    }
+    answers(server);
+    server.on_input(open_of(NodeId(6), 0));
+    let reset = Packet::Reset { to: SocketId(0) };
+    let sent = answers(server);
+    assert_eq!(sent[0], (5, 0, Ok(reset)));
+    assert!(matches!(sent[1], (6, 0, Ok(Packet::Opened { .. }))));
+    for node in [5, 6, 5] {
+        server.on_input(open_of(NodeId(node), 9));
+        let sent = answers(server);
+        let full = RefusedCode::BacklogFull;
+        let refused = Packet::Refused {
+            to: SocketId(9),
+            code: full,
+        };
+        assert_eq!(sent, [(node, 9, Ok(refused))]);
+    }
+}
+
 #[test]
 fn a_zombie_keeps_what_its_program_has_not_read() {
     let (mut pair, client, server) = Pair::connected(STREAM);
@@ -97,6 +195,31 @@ fn crossing_closes_end_both_ends() {
         (pair.tables[CLIENT].count(), pair.tables[SERVER].count()),
         (0, 1)
     );
+}
+
+/// F04: a peer that never answers CLOSE. The server forgets what it waits for in vain, and the peer
+/// still gets what was sent before.
+#[test]
+fn closes_that_are_never_answered_are_forgotten() {
+    let (mut pair, listener) = Pair::listening(STREAM, 8);
+    for _ in 0..2 * MAX_CLOSING {
+        let client = pair.connect(STREAM);
+        pair.settle();
+        let (server, _) = pair.tables[SERVER].accept(listener).unwrap();
+        assert_eq!(pair.tables[SERVER].send(server, b"bye", false), Ok(3));
+        pair.tables[SERVER].close(server);
+        pair.carry(SERVER);
+        // The answer is lost with a peer that gives none.
+        pair.sent_by(CLIENT);
+        let (bytes, end) = pair.read(CLIENT, client);
+        assert_eq!((bytes.as_slice(), end), (&b"bye"[..], Ok(Received::End)));
+        pair.tables[CLIENT].close(client);
+        assert!(pair.tables[SERVER].count() <= 1 + MAX_CLOSING);
+    }
+    assert_eq!(pair.tables[SERVER].count(), 1 + MAX_CLOSING);
+    let ended = SocketInput::Ended(node(CLIENT), EndReason::PeerEnded);
+    pair.tables[SERVER].on_input(ended);
+    assert_eq!(pair.tables[SERVER].count(), 1);
 }
 
 #[test]

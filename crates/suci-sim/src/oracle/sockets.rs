@@ -1,0 +1,409 @@
+//! Sockets: each connection carries its bytes and messages in order, once, and whole or with an
+//! error at both ends.
+//!
+//! Bytes tell connection, direction and position. Client ports name connections at the server, and
+//! no node uses one twice in a run. So the oracle knows:
+//!
+//! * A connection is accepted once, by the listener that it names, and never after its client gave
+//!   it up.
+//! * Bytes arrive in order and once, messages with their boundaries. No more is on its way than the
+//!   greatest window.
+//! * The end of a direction comes after all of its bytes, and only if the sender ended it.
+//! * A connection fails only because of something that happened to one of its nodes or to the
+//!   session between them, or because its client waited for too long.
+//! * In the end no program waits, and no socket is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use suci_layers::sockets::{
+    Address, ConnectionFailure, MAX_WINDOW, OPEN_TIMEOUT, RefusedCode, SocketKind,
+};
+use suci_proto::time::Instant;
+
+use super::{Kind, Verdict, Violation, broken};
+use crate::packet::ProcId;
+use crate::rng::mix;
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// The one that opened it.
+    Client,
+    /// The one that accepted it.
+    Server,
+}
+
+impl End {
+    /// Returns the other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+/// A program's end of a connection of this number.
+pub type Held = (usize, End);
+
+/// Returns `length` bytes of the direction that `sender` sends, from a position on.
+#[must_use]
+pub fn content(sender: Held, position: u64, length: u64) -> Vec<u8> {
+    let stream = mix((sender.0 as u64) << 1 | u64::from(sender.1 == End::Client));
+    let byte = |at: u64| mix(stream ^ (at / 8)).to_le_bytes()[(at % 8) as usize];
+    (position..position + length).map(byte).collect()
+}
+
+/// The direction that one end sends.
+#[derive(Debug, Default)]
+struct Direction {
+    /// Lengths of its messages.
+    messages: Vec<u64>,
+    /// Bytes that the sender's layer accepted, and bytes that the receiver's program took.
+    accepted: u64,
+    received: u64,
+    /// The message that arrives, and how much of it did.
+    index: usize,
+    position: u64,
+    /// The sender's program shut it down or closed its socket.
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Connection {
+    nodes: [u32; 2],
+    target: u16,
+    kind: SocketKind,
+    began: Instant,
+    /// The client's program closed it before it was open.
+    given_up: bool,
+    accepted: bool,
+    /// By sender.
+    directions: [Direction; 2],
+    closed: [bool; 2],
+}
+
+/// A failure of which the reason may be known later.
+#[derive(Debug)]
+struct Failed {
+    held: Held,
+    failure: ConnectionFailure,
+    at: Instant,
+}
+
+/// The oracle of the sockets of a run.
+#[derive(Debug, Default)]
+pub struct SocketOracle {
+    connections: Vec<Connection>,
+    /// Connections by client node and port.
+    by_port: BTreeMap<(u32, u16), usize>,
+    /// The last port of each node that was used.
+    ports: BTreeMap<u32, u16>,
+    failed: Vec<Failed>,
+    /// The ends that programs of living processes hold.
+    open: BTreeSet<(ProcId, Held)>,
+    /// Nodes whose session ended or was lost, or of which one was gone (then both are the same).
+    troubles: Vec<(u32, u32, Instant)>,
+    /// Listeners that were closed.
+    unheard: Vec<(u32, u16, Instant)>,
+}
+
+/// The oracle, as the programs of all processes share it.
+#[derive(Clone, Debug, Default)]
+pub struct SharedSocketOracle(Arc<Mutex<SocketOracle>>);
+
+impl SharedSocketOracle {
+    /// Locks it.
+    pub fn lock(&self) -> MutexGuard<'_, SocketOracle> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wrong(held: Held, text: impl std::fmt::Display) -> Violation {
+    let (kind, (number, end)) = (Kind::Socket, held);
+    let text = format!("connection {number}, {end:?}: {text}");
+    Violation { kind, text }
+}
+
+impl SocketOracle {
+    /// Returns a port that the node's programs did not use yet.
+    pub fn next_port(&mut self, node: u32) -> u16 {
+        let port = self.ports.entry(node).or_insert(1_000);
+        *port += 1;
+        *port
+    }
+
+    /// Notes that a program connects. Returns the number of the connection.
+    pub fn connects(
+        &mut self,
+        (process, node): (ProcId, u32),
+        port: u16,
+        (to, target): (u32, u16),
+        kind: SocketKind,
+        now: Instant,
+    ) -> usize {
+        let number = self.connections.len();
+        self.connections.push(Connection {
+            nodes: [node, to],
+            target,
+            kind,
+            began: now,
+            given_up: false,
+            accepted: false,
+            directions: Default::default(),
+            closed: [false; 2],
+        });
+        self.by_port.insert((node, port), number);
+        self.open.insert((process, (number, End::Client)));
+        number
+    }
+
+    /// Judges an accepted connection. Returns its number.
+    ///
+    /// # Errors
+    /// The promise that broke.
+    pub fn accepted(
+        &mut self,
+        (process, node): (ProcId, u32),
+        port: u16,
+        peer: Address,
+    ) -> Result<usize, Violation> {
+        let known = self.by_port.get(&(peer.node.0, peer.port)).copied();
+        let Some((number, connection)) =
+            known.and_then(|number| Some((number, self.connections.get_mut(number)?)))
+        else {
+            let text = format!("node {node} accepts {peer:?}, which did not connect");
+            return Err(Violation {
+                kind: Kind::Socket,
+                text,
+            });
+        };
+        let held = (number, End::Server);
+        if connection.given_up {
+            return Err(wrong(held, "accepted after its client gave it up"));
+        }
+        if connection.accepted || connection.nodes[1] != node || connection.target != port {
+            return Err(wrong(held, "accepted twice, or by another listener"));
+        }
+        connection.accepted = true;
+        self.open.insert((process, held));
+        Ok(number)
+    }
+
+    /// Notes that a program begins a message of this length; the only one of a stream.
+    pub fn begins(&mut self, held: Held, length: u64) {
+        if let Some(direction) = self.direction(held) {
+            direction.messages.push(length);
+        }
+    }
+
+    /// Notes that the layer accepted bytes.
+    ///
+    /// # Errors
+    /// More are on their way than the greatest window.
+    pub fn sent(&mut self, held: Held, bytes: u64) -> Verdict {
+        let Some(direction) = self.direction(held) else {
+            return Ok(());
+        };
+        direction.accepted += bytes;
+        let under_way = direction.accepted - direction.received;
+        match under_way > MAX_WINDOW {
+            true => Err(wrong(held, format_args!("{under_way} B are on their way"))),
+            false => Ok(()),
+        }
+    }
+
+    fn direction(&mut self, (number, sender): Held) -> Option<&mut Direction> {
+        let connection = self.connections.get_mut(number)?;
+        connection.directions.get_mut(sender as usize)
+    }
+
+    /// Judges bytes that a program took; `last` if they end a message.
+    ///
+    /// # Errors
+    /// The promise that broke.
+    pub fn received(&mut self, (number, end): Held, bytes: &[u8], last: bool) -> Verdict {
+        let sender = (number, end.other());
+        let kind = self.connections.get(number).map(|it| it.kind);
+        let Some(direction) = self.direction(sender) else {
+            return Ok(());
+        };
+        let length = bytes.len() as u64;
+        let expected = content(sender, direction.received, length);
+        if bytes != expected || direction.received + length > direction.accepted {
+            let text = format!("wrong bytes from {} on", direction.received);
+            return Err(wrong((number, end), text));
+        }
+        direction.received += length;
+        direction.position += length;
+        let message = direction.messages.get(direction.index).copied();
+        let ends = kind == Some(SocketKind::Messages) && message == Some(direction.position);
+        if message.is_none_or(|message| direction.position > message) || ends != last {
+            let (at, index) = (direction.position, direction.index);
+            let text = format!("{message:?} B of message {index}: end at {at} is {last}");
+            return Err(wrong((number, end), text));
+        }
+        if last {
+            direction.index += 1;
+            direction.position = 0;
+        }
+        Ok(())
+    }
+
+    /// Judges the end of the direction towards a program.
+    ///
+    /// # Errors
+    /// Bytes are missing, or the sender did not end it.
+    pub fn ended(&mut self, (number, end): Held) -> Verdict {
+        let Some(direction) = self.direction((number, end.other())) else {
+            return Ok(());
+        };
+        let (got, all) = (direction.received, direction.accepted);
+        match direction.ended && got == all {
+            true => Ok(()),
+            false => Err(wrong(
+                (number, end),
+                format_args!("end after {got} of {all} B"),
+            )),
+        }
+    }
+
+    /// Judges that nothing can be sent because the peer closed.
+    ///
+    /// # Errors
+    /// It did not.
+    pub fn broken_pipe(&mut self, (number, end): Held) -> Verdict {
+        let closed = |it: &Connection| it.closed[end.other() as usize];
+        match self.connections.get(number).is_none_or(closed) {
+            true => Ok(()),
+            false => Err(wrong((number, end), "broken pipe, but the peer is open")),
+        }
+    }
+
+    /// Notes that a program ends the direction that it sends.
+    pub fn shuts(&mut self, held: Held) {
+        if let Some(direction) = self.direction(held) {
+            direction.ended = true;
+        }
+    }
+
+    /// Notes that a program closes its socket; `gives_up` if it was not open yet.
+    pub fn closes(&mut self, process: ProcId, held: Held, gives_up: bool) {
+        self.shuts(held);
+        self.open.remove(&(process, held));
+        if let Some(connection) = self.connections.get_mut(held.0) {
+            connection.closed[held.1 as usize] = true;
+            connection.given_up |= gives_up;
+        }
+    }
+
+    /// Notes a failure that a program sees. It is judged when all is known.
+    pub fn fails(&mut self, held: Held, failure: ConnectionFailure, at: Instant) {
+        self.failed.push(Failed { held, failure, at });
+    }
+
+    /// Notes that a program closed the listener at a port.
+    pub fn unheard(&mut self, node: u32, port: u16, now: Instant) {
+        self.unheard.push((node, port, now));
+    }
+
+    /// Notes that a process heard of trouble with another node.
+    pub fn trouble(&mut self, node: u32, other: u32, now: Instant) {
+        let (low, high) = (node.min(other), node.max(other));
+        self.troubles.push((low, high, now));
+    }
+
+    /// Notes that a process is gone, or closes.
+    pub fn process_stopped(&mut self, process: ProcId, node: u32, now: Instant) {
+        self.troubles.push((node, node, now));
+        self.open.retain(|(of, _)| *of != process);
+    }
+
+    /// Returns the connections that were accepted, and the ends that failed.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        let accepted = self.connections.iter().filter(|it| it.accepted);
+        (accepted.count() as u64, self.failed.len() as u64)
+    }
+
+    /// Returns true if no program holds a socket.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Judges the failures, and that no program waits.
+    ///
+    /// # Errors
+    /// The promise that broke.
+    pub fn finish(&self) -> Verdict {
+        if let Some((process, held)) = self.open.first() {
+            let connection = self.connections.get(held.0);
+            return Err(wrong(
+                *held,
+                format_args!("process {process} waits for ever: {connection:?}"),
+            ));
+        }
+        let unexplained = self.failed.iter().find(|failed| !self.explains(failed));
+        let Some(failed) = unexplained else {
+            return Ok(());
+        };
+        let connection = self.connections.get(failed.held.0);
+        let text = format!(
+            "{:?} at {:?} without a reason: {connection:?}",
+            failed.failure, failed.at
+        );
+        Err(wrong(failed.held, text))
+    }
+
+    /// Returns true if a placeholder of the connection may have given way to one of another node.
+    fn gives_way(&self, connection: &Connection) -> bool {
+        let competes = |other: &Connection| {
+            let same = (other.nodes[1], other.target) == (connection.nodes[1], connection.target);
+            same && other.nodes[0] != connection.nodes[0]
+        };
+        !connection.accepted && self.connections.iter().any(competes)
+    }
+
+    /// Returns true if something happened that explains a failure.
+    fn explains(&self, failed: &Failed) -> bool {
+        let Some(connection) = self.connections.get(failed.held.0) else {
+            return true;
+        };
+        let nodes = connection.nodes;
+        let unheard = |&(node, port, at): &(u32, u16, Instant)| {
+            // A restarted process listens again at once, so this is about listeners alone.
+            node == nodes[1] && port == connection.target && at <= failed.at
+        };
+        let unheard = || !connection.accepted && self.unheard.iter().any(unheard);
+        let troubled = |&(low, high, at): &(u32, u32, Instant)| {
+            let concerned = nodes.contains(&low) && nodes.contains(&high);
+            concerned && at >= connection.began
+        };
+        let troubled = || self.troubles.iter().any(troubled);
+        match failed.failure {
+            ConnectionFailure::Refused(RefusedCode::BacklogFull) => true,
+            ConnectionFailure::Refused(RefusedCode::NoListener) => unheard(),
+            ConnectionFailure::TimedOut => {
+                failed.at >= connection.began + OPEN_TIMEOUT || troubled()
+            }
+            ConnectionFailure::Reset => unheard() || troubled() || self.gives_way(connection),
+            ConnectionFailure::NoProcess | ConnectionFailure::Unreachable => troubled(),
+            _ => false,
+        }
+    }
+}
+
+/// Checks that nothing is left of the sockets of a process but its listeners.
+///
+/// # Errors
+/// Something is.
+pub fn check_left(node: u32, (sockets, promised): (usize, u64)) -> Verdict {
+    if (sockets, promised) == (0, 0) {
+        return Ok(());
+    }
+    let text = format!("node {node}: {sockets} sockets and {promised} B are left");
+    broken(Kind::Socket, text)
+}
