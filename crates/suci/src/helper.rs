@@ -212,9 +212,12 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use crate::clock::Deadline;
+    use crate::remote::{Layout, RemoteHost, Rights};
     use crate::{AddressBook, Error, Event, Node, NodeId, OutgoingMessage};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
+    use suci_layers::remote::{Initiator, Layer};
 
     fn node(id: u32) -> Node {
         let builder = Node::builder().id(NodeId(id)).book(AddressBook::new());
@@ -287,6 +290,30 @@ mod tests {
             let got = b.recv_timeout(Duration::from_secs(30)).unwrap();
             assert!(got.is_some(), "the last was abandoned before it left");
         }
+    }
+
+    /// A put is held as a message is, and leaves in one packet with the request of the `quiet`
+    /// behind it.
+    #[test]
+    fn a_put_that_waits_shares_a_packet_with_its_flush() {
+        let (a, b) = left_alone();
+        let region = b.allocate_region(8, Rights::WRITE).unwrap();
+        let before = packets(&a);
+        a.enter().unwrap().coalescer.expect_burst();
+        let put = |initiator: &mut Initiator| {
+            let layout = Layout::contiguous(0, 8).unwrap();
+            initiator.put(&region.handle(), layout, vec![7; 8].into(), None)
+        };
+        let begin = |layer: &mut Layer| put(&mut layer.initiator);
+        RemoteHost::begin(&a, b.id(), 8, Deadline::NEVER, begin).unwrap();
+        assert!(a.enter().unwrap().coalescer.holds_messages());
+        a.layer(0).initiator.quiet().unwrap();
+        a.send_requests(0).unwrap();
+        // They wait still, unless 20 us have passed.
+        if packets(&a) == before {
+            a.enter().unwrap().send_on();
+        }
+        assert_eq!(packets(&a), before + 1);
     }
 
     /// A program that calls all the time, but for nothing that sends: the helper takes the driver

@@ -59,9 +59,10 @@ pub enum WaitPolicy {
     /// Sleeps until something happens, with two exceptions in a [`Node`](crate::Node); a
     /// [`SharedNode`](crate::SharedNode) has none.
     ///
-    /// A call that waits for an answer (the program sent more messages than it took) first polls
-    /// for up to 50 us, as long as answers mostly come by then: a round trip within a rack is over
-    /// before a sleeping process would be awake.
+    /// A call that waits for an answer (the program sent more messages than it took, or the call is
+    /// a one-sided or a collective operation) first polls for up to 50 us, as long as answers
+    /// mostly come by then: a round trip within a rack is over before a sleeping process would be
+    /// awake.
     ///
     /// A call that receives a stream, whose next part comes before the process would sleep, sleeps
     /// for 30 us whatever comes: waking a sleeper for each part costs its sender more than sending
@@ -82,6 +83,8 @@ impl WaitPolicy {
 pub(crate) enum Awaited {
     /// The next message, which may be an answer or the next part of a stream.
     Message,
+    /// The answer to a request that was sent, or the result of a one-sided or collective operation.
+    Answer,
     /// Anything else: room in a queue, acknowledgements, events, work of other threads.
     Progress,
 }
@@ -166,10 +169,15 @@ impl Waiter {
 
     // ---- one wait
 
-    /// Begins a wait. A wait for a message has an [`end`](Self::end).
+    /// Begins a wait. A wait for a message or an answer has an [`end`](Self::end).
     pub(crate) fn begin(&mut self, policy: WaitPolicy, awaited: Awaited) {
-        let adapts = policy == WaitPolicy::Adaptive && awaited == Awaited::Message;
-        let for_answer = adapts && self.unanswered > 0 && self.polls.take();
+        let adapts = policy == WaitPolicy::Adaptive;
+        let (may_be_answer, for_stream) = match awaited {
+            Awaited::Message => (self.unanswered > 0, self.unanswered == 0),
+            Awaited::Answer => (true, false),
+            Awaited::Progress => (false, false),
+        };
+        let for_answer = adapts && may_be_answer && self.polls.take();
         let bound = match policy {
             WaitPolicy::Spin(bound) => bound,
             _ if for_answer => ANSWER,
@@ -178,7 +186,7 @@ impl Waiter {
         self.current = Current {
             bound,
             for_answer,
-            for_stream: adapts && self.unanswered == 0,
+            for_stream: adapts && for_stream,
             ..Current::default()
         };
     }
@@ -221,7 +229,7 @@ impl Waiter {
         }
     }
 
-    /// Notes that a wait for a message ended.
+    /// Notes that a wait for a message or an answer ended.
     pub(crate) fn end(&mut self) {
         let Current { over, polls, .. } = self.current;
         if self.current.for_answer && (over || polls > 0) {

@@ -2,6 +2,7 @@
 
 use super::Driver;
 use crate::clock::Clock;
+use crate::error::Error;
 use crate::group::{Carrier, GroupError, Waiting, has_room};
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
@@ -32,6 +33,8 @@ impl Carrier<Waiting> for Driver {
     }
 
     fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<bool, GroupError> {
-        has_room(Self::offer(self, to, message).map(drop))
+        // Not one of the program's messages, for which an answer may come.
+        let sent = self.engine.send(self.now, to, message);
+        has_room(sent.map(drop).map_err(|error| Error::from_send(to, error)))
     }
 }

@@ -9,6 +9,15 @@ use std::time::Duration;
 const TIME: Duration = Duration::from_micros(500);
 
 impl Driver {
+    /// Sends the requests that the program entered, unless they wait for more
+    /// ([`SendCoalescer`](super::SendCoalescer)), as its messages do. The last one carries `bytes`
+    /// bytes.
+    pub(crate) fn send_requests(&mut self, bytes: usize) {
+        let called = self.read_clock();
+        self.serve_remote();
+        self.send_or_keep(called, bytes as u64);
+    }
+
     /// Serves other nodes' operations at this node, takes the answers to this node's, and sends.
     /// If more came than one call takes, the next cycle is due at once.
     #[cold]

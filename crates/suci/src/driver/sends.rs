@@ -165,7 +165,7 @@ impl Driver {
 
     /// Sends the accepted messages, `bytes` bytes in all, unless they wait for more. The call began
     /// when it was `called`.
-    fn send_or_keep(&mut self, called: Instant, bytes: u64) {
+    pub(super) fn send_or_keep(&mut self, called: Instant, bytes: u64) {
         if self.coalescer.keeps(called, self.now, bytes) && !self.engine.wants_flush() {
             return;
         }

@@ -66,7 +66,10 @@ impl Node {
             }
             pause(&mut driver, deadline)?;
         };
-        let result = wait_to_take(&mut driver, deadline, wait, |driver| driver.take_call(id));
+        let awaited = (wait, Awaited::Answer);
+        let result = wait_to_take(&mut driver, deadline, awaited, |driver| {
+            driver.take_call(id)
+        });
         match result {
             Ok(Some(Ok((from, reply)))) => Ok(Message::new(from, reply)),
             Ok(Some(Err(error))) => Err(Error::from_call(to, error)),

@@ -5,6 +5,7 @@ use super::receive::wait_to_take;
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::group::{GroupHost, GroupState};
+use crate::wait::Awaited;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use suci_proto::MemberState;
@@ -50,7 +51,9 @@ impl GroupHost for Node {
             return Ok(true);
         }
         let settled = || group.is_settled().then_some(());
-        let taken = wait_to_take(&mut driver, deadline, wait, |_| settled())?;
+        let taken = wait_to_take(&mut driver, deadline, (wait, Awaited::Answer), |_| {
+            settled()
+        })?;
         Ok(taken.is_some())
     }
 }

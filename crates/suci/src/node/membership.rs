@@ -6,6 +6,7 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::membership::{self, Member};
+use crate::wait::Awaited;
 use std::sync::Arc;
 use std::time::Duration;
 use suci_layers::membership::MembershipCounters;
@@ -32,7 +33,7 @@ impl Node {
     /// [`members`](Self::members).
     pub fn wait_joined(&mut self, limit: Duration) -> Result<(), Error> {
         let membership = Arc::clone(membership::of(&self.fixed)?);
-        let wait = self.fixed.wait;
+        let awaited = (self.fixed.wait, Awaited::Progress);
         let mut driver = self.enter_open()?;
         let mut joined = |_: &mut Driver| match membership.has_joined() {
             Ok(true) => Some(Ok(())),
@@ -43,7 +44,7 @@ impl Node {
             return joined;
         }
         let deadline = Deadline::after(limit);
-        if let Some(joined) = wait_to_take(&mut driver, deadline, wait, &mut joined)? {
+        if let Some(joined) = wait_to_take(&mut driver, deadline, awaited, &mut joined)? {
             return joined;
         }
         let seeds = membership.shared.seeds().into_iter();

@@ -172,18 +172,19 @@ impl Node {
             return Err(Error::Closed);
         }
         let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
-        wait_to_take(&mut driver, deadline, self.fixed.wait, |driver| {
+        let awaited = (self.fixed.wait, Awaited::Message);
+        wait_to_take(&mut driver, deadline, awaited, |driver| {
             Some(take(driver)?.0)
         })
     }
 }
 
-/// Waits until `take` finds something, after it has found nothing so far; returns nothing if the
-/// deadline comes first.
+/// Waits until `take` finds something of the kind that is `awaited`, after it has found nothing so
+/// far. Returns nothing if the deadline comes first.
 pub(super) fn wait_to_take<T>(
     driver: &mut DriverGuard<'_>,
     deadline: Deadline,
-    wait: WaitPolicy,
+    (wait, awaited): (WaitPolicy, Awaited),
     mut take: impl FnMut(&mut Driver) -> Option<T>,
 ) -> Result<Option<T>, Error> {
     // Sends acknowledgements that found no packet to ride on. That takes time, so the clock is read
@@ -195,7 +196,7 @@ pub(super) fn wait_to_take<T>(
     if let Some(taken) = take(driver) {
         return Ok(Some(taken));
     }
-    driver.waiter.begin(wait, Awaited::Message);
+    driver.waiter.begin(wait, awaited);
     loop {
         if driver.take_wake() {
             return Err(Error::Woken);

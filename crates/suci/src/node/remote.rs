@@ -6,6 +6,7 @@ use crate::clock::Deadline;
 use crate::error::Error;
 use crate::remote::{PendingOperation, Region, RegionError, Remote};
 use crate::remote::{RemoteFailure, RemoteHost, Rights};
+use crate::wait::Awaited;
 use std::ptr::NonNull;
 use std::sync::MutexGuard;
 use suci_layers::remote::{BeginError, Layer, Outcome};
@@ -91,6 +92,7 @@ impl RemoteHost for Node {
     fn begin<T>(
         &self,
         to: NodeId,
+        bytes: usize,
         deadline: Deadline,
         mut begin: impl FnMut(&mut Layer) -> Result<T, BeginError>,
     ) -> Result<Option<T>, RemoteFailure> {
@@ -105,8 +107,7 @@ impl RemoteHost for Node {
             let begun = begin(&mut driver.places.remote());
             match begun {
                 Ok(begun) => {
-                    driver.serve_remote();
-                    driver.send_on();
+                    driver.send_requests(bytes);
                     return Ok(Some(begun));
                 }
                 Err(BeginError::QueueFull) if deadline.is_over() => return Ok(None),
@@ -119,9 +120,7 @@ impl RemoteHost for Node {
     }
 
     fn send_requests(&self, _: usize) -> Result<(), Error> {
-        let mut driver = self.enter_to_send()?;
-        driver.serve_remote();
-        driver.send_on();
+        self.enter_to_send()?.send_requests(0);
         Ok(())
     }
 
@@ -135,7 +134,8 @@ impl RemoteHost for Node {
         deadline: Deadline,
     ) -> Result<Option<Outcome>, Error> {
         let mut driver = self.enter_to_send()?;
-        wait_to_take(&mut driver, deadline, self.fixed.wait, |driver| {
+        let awaited = (self.fixed.wait, Awaited::Answer);
+        wait_to_take(&mut driver, deadline, awaited, |driver| {
             driver.places.remote().take(operation.id)
         })
     }

@@ -28,11 +28,13 @@ pub trait RemoteHost {
     /// Locks the layer at an index.
     fn layer(&self, index: usize) -> MutexGuard<'_, Layer>;
 
-    /// Begins an operation at the layer of `to`, as soon as `begin` does not fail because the queue
-    /// is full, and has its requests sent. Returns nothing if `deadline` comes first.
+    /// Begins an operation that sends `bytes` bytes of data, at the layer of `to`, as soon as
+    /// `begin` does not fail because the queue is full. Has its requests sent; they may wait for
+    /// the next call, as messages may. Returns nothing if `deadline` comes first.
     fn begin<T>(
         &self,
         to: NodeId,
+        bytes: usize,
         deadline: Deadline,
         begin: impl FnMut(&mut Layer) -> Result<T, BeginError>,
     ) -> Result<Option<T>, RemoteFailure>;

@@ -75,9 +75,10 @@ pub struct PendingOperation {
 /// it. Operations at several targets have no order.
 ///
 /// The calls without a result ([`put`](Remote::put), [`atomic`](Remote::atomic)) return at once
-/// and, while the queue to the target is full, wait for room. [`quiet`](Remote::quiet) waits until
-/// the targets have applied all of them and reports the first failure. Others wait for their result
-/// unless their name says `begin`.
+/// and, while the queue to the target is full, wait for room. After many in quick succession the
+/// next ones of a [`Node`] wait for its next call, or for 2 ms, as its messages do, and leave
+/// together. [`quiet`](Remote::quiet) waits until the targets have applied all of them and reports
+/// the first failure. Others wait for their result unless their name says `begin`.
 ///
 /// No call waits longer than a [limit](Remote::limit). If the session with the target ends, or its
 /// process is known to have died, open operations fail at once; whether the target applied them is
@@ -177,8 +178,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         let data = data.into();
         let put =
             |initiator: &mut Initiator| initiator.put(to, layout.clone(), data.clone(), signal);
-        self.begin(to.node, put)?;
-        Ok(())
+        self.begin(to.node, data.len(), put)
     }
 
     // ---- gets
@@ -260,7 +260,8 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         width: Width,
         op: AtomicOp,
     ) -> Result<(), RemoteFailure> {
-        self.begin(at.node, |initiator| initiator.atomic(at, offset, width, op))
+        let atomic = |initiator: &mut Initiator| initiator.atomic(at, offset, width, op);
+        self.begin(at.node, 0, atomic)
     }
 
     /// Applies an atomic operation to the integer at `offset`, and blocks until its value from
@@ -396,10 +397,12 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         self.contexts.get(layer).copied().unwrap_or_default()
     }
 
-    /// Begins an operation, as soon as there is room, and sends it.
+    /// Begins an operation that sends this many bytes of data, as soon as there is room. Has it
+    /// sent.
     fn begin<T>(
         &self,
         to: NodeId,
+        bytes: usize,
         mut begin: impl FnMut(&mut Initiator) -> Result<T, BeginError>,
     ) -> Result<T, RemoteFailure> {
         let context = self.context_at(self.node.layer_of(to));
@@ -408,7 +411,9 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
             begin(layer.initiator_of(context))
         };
         let deadline = Deadline::after(self.limit);
-        let begun = self.node.begin(to, deadline, unless_full_of_results)?;
+        let begun = self
+            .node
+            .begin(to, bytes, deadline, unless_full_of_results)?;
         begun.ok_or_else(|| self.timed_out())
     }
 
@@ -418,7 +423,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         to: NodeId,
         begin: impl FnMut(&mut Initiator) -> Result<OperationId, BeginError>,
     ) -> Result<PendingOperation, RemoteFailure> {
-        let (layer, id) = (self.node.layer_of(to), self.begin(to, begin)?);
+        let (layer, id) = (self.node.layer_of(to), self.begin(to, 0, begin)?);
         Ok(PendingOperation { layer, id })
     }
 

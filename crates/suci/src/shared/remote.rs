@@ -127,6 +127,7 @@ impl RemoteHost for SharedNode {
     fn begin<T>(
         &self,
         to: NodeId,
+        _: usize,
         deadline: Deadline,
         mut begin: impl FnMut(&mut Layer) -> Result<T, BeginError>,
     ) -> Result<Option<T>, RemoteFailure> {

@@ -52,6 +52,11 @@ fn a_program_that_took_as_much_as_it_sent_expects_no_answer() {
         assert_eq!(waiter.current.for_answer, expects);
         assert_eq!(waiter.current.for_stream, !expects);
     }
+    // The result of an operation is an answer in any case.
+    waiter.begin(WaitPolicy::Adaptive, Awaited::Answer);
+    assert!(waiter.current.for_answer && !waiter.current.for_stream);
+    waiter.begin(WaitPolicy::Sleep, Awaited::Answer);
+    assert!(!waiter.current.for_answer);
     // A program that sent very much, and only receives from then on.
     waiter.on_sent(1_000_000);
     waiter.on_taken(MOST_UNANSWERED as usize);
