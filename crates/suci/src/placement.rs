@@ -27,6 +27,8 @@ pub(crate) enum AwaitedOfLayer {
     /// Room for a request.
     Room,
     Result(OperationId),
+    /// A change of a region by another node.
+    Change,
 }
 
 /// The buffer of the call that receives now, if one does.
@@ -63,7 +65,7 @@ impl Places {
     /// was served.
     pub(crate) fn wake_waiters(&self) {
         self.remote_waiters.wake_those(|awaited| match awaited {
-            AwaitedOfLayer::Room => true,
+            AwaitedOfLayer::Room | AwaitedOfLayer::Change => true,
             AwaitedOfLayer::Result(operation) => self.remote().is_complete(operation),
         });
     }

@@ -1599,6 +1599,7 @@ int suci_env_size(uint32_t *count);
  *  Region::bytes_on_huge_pages        suci_region_huge_bytes
  *  drop(Region)                       suci_region_free
  *  Node::remote                       the functions below
+ *  Node::wait_until                   suci_region_wait
  *  Remote::put                        suci_put
  *  Remote::put_signal                 suci_put_signal
  *  Remote::get                        suci_get

@@ -9,6 +9,7 @@ use crate::remote::{RemoteFailure, RemoteHost, Rights};
 use crate::wait::Awaited;
 use std::ptr::NonNull;
 use std::sync::MutexGuard;
+use std::time::Duration;
 use suci_layers::remote::{BeginError, Layer, Outcome};
 use suci_proto::types::NodeId;
 
@@ -65,6 +66,43 @@ impl Node {
     /// The program's one-sided operations on memory of other nodes, and of this one.
     pub fn remote(&mut self) -> Remote<'_> {
         Remote::new(self)
+    }
+
+    /// Blocks until `ready` returns something, for at most `limit`; nothing if it never did. It is
+    /// asked at once, and again each time that operations of other nodes were applied to regions
+    /// of this node. So a program waits for bytes of a region to change, for example for a signal.
+    ///
+    /// `ready` is not asked when the program itself changes a region. It should look at memory by
+    /// [`Region::read`] or atomic loads, and call nothing of the node.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use suci::{AddressBook, Node, NodeId};
+    /// use suci::remote::{AtomicOp, Rights, Width};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut node = Node::builder().id(NodeId(0)).book(AddressBook::new()).open()?;
+    /// let flags = node.allocate_region(8, Rights::WRITE | Rights::ATOMIC)?;
+    /// # flags.atomic(0, Width::Bits64, AtomicOp::Set(1))?;
+    /// let flag = || flags.atomic(0, Width::Bits64, AtomicOp::Fetch).ok();
+    /// let set = || flag().filter(|flag| *flag != 0);
+    /// assert_eq!(node.wait_until(Duration::from_secs(5), set)?, Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; [`Error::Woken`]; [`Error::Io`].
+    pub fn wait_until<T>(
+        &mut self,
+        limit: Duration,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let wait = self.fixed.wait;
+        let mut driver = self.enter_open()?;
+        if let Some(value) = ready() {
+            return Ok(Some(value));
+        }
+        wait_to_take(&mut driver, Deadline::after(limit), wait, |_| ready())
     }
 }
 

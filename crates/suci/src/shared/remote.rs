@@ -15,7 +15,8 @@ use crate::remote::{PendingOperation, Region, RegionError, Remote};
 use crate::remote::{RemoteFailure, RemoteHost, Rights};
 use std::ptr::NonNull;
 use std::sync::MutexGuard;
-use std::task::Poll;
+use std::task::{Context, Poll};
+use std::time::Duration;
 use suci_layers::remote::{BeginError, Layer, Outcome};
 use suci_proto::Side;
 use suci_proto::types::NodeId;
@@ -67,6 +68,20 @@ impl SharedNode {
     pub fn remote(&self) -> Remote<'_, Self> {
         Remote::new(self)
     }
+
+    /// As [`Node::wait_until`](crate::Node::wait_until). The calling thread sleeps in between.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; [`Error::Woken`]; [`Error::Forked`].
+    pub fn wait_until<T>(
+        &self,
+        limit: Duration,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        self.inner.check_open()?;
+        let waiting = self.inner.awaiting_change(&mut ready);
+        self.inner.wait_within(limit, waiting)
+    }
 }
 
 impl Inner {
@@ -93,6 +108,30 @@ impl Inner {
             }
         })?;
         taken.transpose()
+    }
+
+    /// Polls `ready`, again whenever other nodes' operations were applied by one of the threads.
+    fn awaiting_change<T>(
+        &self,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<T, Error>> {
+        let waiters = self.shards.iter().map(|shard| &shard.places.remote_waiters);
+        let register = |waiters| Registration::wanting(waiters, AwaitedOfLayer::Change);
+        let mut registrations: Vec<_> = waiters.map(register).collect();
+        let mut ending = self.ending();
+        move |cx| {
+            if let Some(value) = ready() {
+                return Poll::Ready(Ok(value));
+            }
+            for registration in &mut registrations {
+                registration.enter(cx.waker());
+            }
+            // A change between the two looks woke nobody.
+            match ready() {
+                Some(value) => Poll::Ready(Ok(value)),
+                None => ending(cx).map(Err),
+            }
+        }
     }
 
     /// Fails unless operations at `to` may begin.

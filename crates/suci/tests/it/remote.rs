@@ -102,6 +102,63 @@ fn layouts_signals_and_atomics_have_their_effect() {
     });
 }
 
+/// Waits until the word at 8 is set, then checks the bytes at 16 that were put before it.
+fn await_signal(
+    mut wait: impl FnMut(&mut dyn FnMut() -> Option<u64>) -> Option<u64>,
+    region: &Region,
+) {
+    let mut set = || {
+        let word = region.atomic(8, Width::Bits64, AtomicOp::Fetch).unwrap();
+        (word != 0).then_some(word)
+    };
+    assert_eq!(wait(&mut set), Some(7));
+    let mut bytes = vec![0; 100_000];
+    region.read(16, &mut bytes).unwrap();
+    assert!(bytes == pattern(5, 100_000));
+}
+
+/// Puts bytes at 16, then sets the word at 8, after a while.
+fn signal_later(remote: &Remote<'_, impl RemoteNode>, handle: &RemoteRegion) {
+    thread::sleep(Duration::from_millis(30));
+    remote.put(handle, 0, vec![1]).unwrap();
+    remote.quiet().unwrap();
+    thread::sleep(Duration::from_millis(30));
+    let signal = Signal {
+        offset: 8,
+        update: SignalUpdate::Set(7),
+    };
+    remote
+        .put_signal(handle, 16, pattern(5, 100_000), signal)
+        .unwrap();
+    remote.quiet().unwrap();
+}
+
+#[test]
+fn a_wait_for_a_change_ends_with_it() {
+    let (mut a, mut b) = pair();
+    let region = b.allocate_region(1 << 20, ALL()).unwrap();
+    let handle = region.handle();
+    thread::scope(|scope| {
+        scope.spawn(|| signal_later(&a.remote().limit(LONG), &handle));
+        await_signal(|set| b.wait_until(LONG, set).unwrap(), &region);
+        // The other node's `quiet` needs its answer.
+        b.flush(LONG).unwrap();
+        b.poll(Duration::from_millis(100)).unwrap();
+    });
+    let (a, b) = shared_pair();
+    let region = b.allocate_region(1 << 20, ALL()).unwrap();
+    let handle = region.handle();
+    thread::scope(|scope| {
+        scope.spawn(|| signal_later(&a.remote().limit(LONG), &handle));
+        await_signal(|set| b.wait_until(LONG, set).unwrap(), &region);
+    });
+    let nothing = b.wait_until(Duration::from_millis(5), || None::<()>);
+    assert_eq!(nothing.unwrap(), None);
+    b.close(LONG).unwrap();
+    let closed = b.wait_until(LONG, || Some(()));
+    assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+}
+
 #[test]
 fn operations_that_were_begun_overlap_and_are_waited_for() {
     const LENGTH: usize = 1 << 20;
