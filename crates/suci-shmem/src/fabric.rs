@@ -4,12 +4,13 @@
 use crate::fatal;
 use crate::memory::Span;
 use crate::pending::Pending;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use suci::group::{Group, GroupError};
 use suci::remote::{
-    AtomicOp, Layout, PendingOperation, Region, RegionError, RegionId, Remote, RemoteRegion,
-    Rights, Signal, SignalUpdate, Width,
+    AtomicOp, Layout, PendingOperation, Region, RegionError, RegionId, Remote, RemoteContext,
+    RemoteFailure, RemoteRegion, Rights, Signal, SignalUpdate, Width,
 };
 use suci::{Bytes, NodeId, SharedNode};
 
@@ -28,18 +29,26 @@ const LONGEST_REPLY: usize = 1 << 20;
 /// Words that each process tells the others of each segment.
 const WORDS: usize = 3;
 
-/// The symmetric memory of all processes.
+/// The symmetric memory of all processes, as one context uses it.
 pub(crate) struct Fabric {
-    pub(crate) node: SharedNode,
+    pub(crate) node: &'static SharedNode,
     pub(crate) me: usize,
     pub(crate) size: usize,
     spans: [Span; SEGMENTS],
     /// Dropping them withdraws the memory.
-    regions: [Region; SEGMENTS],
+    regions: Arc<[Region; SEGMENTS]>,
+    operations: Operations,
     pending: Pending,
     /// The handles of each process's segments, by process; none for a segment of another length,
     /// whose process runs another program.
-    handles: Vec<[Option<RemoteRegion>; SEGMENTS]>,
+    handles: Arc<[[Option<RemoteRegion>; SEGMENTS]]>,
+}
+
+/// The operations that a fence or quiet covers.
+enum Operations {
+    /// Those of the default context.
+    Node(Remote<'static, SharedNode>),
+    Context(RemoteContext<'static, SharedNode>),
 }
 
 /// A place in symmetric memory.
@@ -72,7 +81,7 @@ impl Fabric {
             // operations, or after synchronising.
             unsafe { node.lend_region(span.first(), span.length, rights) }
         };
-        let regions = [lend(spans[0])?, lend(spans[1])?];
+        let regions = Arc::new([lend(spans[0])?, lend(spans[1])?]);
         let mut own = Vec::new();
         for (region, span) in regions.iter().zip(spans) {
             let handle = region.handle();
@@ -83,20 +92,43 @@ impl Fabric {
         let handles = handles
             .map(|(words, id)| handles_of(words, NodeId(id), spans))
             .collect();
+        // Contexts refer to the node, which exists until the process ends.
+        let node = &*Box::leak(Box::new(node));
+        // A process that does not answer ends the wait by the silence timeout.
+        let remote = node.remote().limit(Duration::MAX);
         Ok(Self {
             me: world.rank(),
             size: world.size(),
             node,
             spans,
             regions,
+            operations: Operations::Node(remote),
             pending: Pending::default(),
             handles,
         })
     }
 
-    fn remote(&self) -> Remote<'_, SharedNode> {
-        // A process that does not answer ends the wait by the silence timeout.
-        self.node.remote().limit(Duration::MAX)
+    /// The same memory for another context, with operations of its own. There is none if the node
+    /// has as many contexts as it may.
+    pub(crate) fn for_context(&self) -> Option<Self> {
+        let context = match self.remote().context() {
+            Err(RemoteFailure::TooManyContexts(_)) => return None,
+            context => check(context),
+        };
+        Some(Self {
+            regions: Arc::clone(&self.regions),
+            operations: Operations::Context(context),
+            pending: Pending::default(),
+            handles: Arc::clone(&self.handles),
+            ..*self
+        })
+    }
+
+    fn remote(&self) -> &Remote<'static, SharedNode> {
+        match &self.operations {
+            Operations::Node(remote) => remote,
+            Operations::Context(context) => context,
+        }
     }
 
     fn place(&self, address: usize, length: usize) -> Option<Place> {
@@ -446,7 +478,7 @@ impl Fabric {
     }
 
     fn local(&self, place: Place) -> &Region {
-        let [heap, variables] = &self.regions;
+        let [heap, variables] = &*self.regions;
         match place.segment {
             0 => heap,
             _ => variables,
@@ -483,14 +515,14 @@ impl Fabric {
 
     // ---- order
 
-    /// Orders the operations at each process.
+    /// Orders the context's operations at each process.
     pub(crate) fn fence(&self) {
         for pe in (0..self.size).filter(|pe| *pe != self.me) {
             check(self.remote().fence(node(pe)));
         }
     }
 
-    /// Blocks until all operations at all processes were applied.
+    /// Blocks until the context's operations at all processes were applied.
     pub(crate) fn quiet(&self) {
         check(self.remote().quiet());
         self.pending.settle(|begun| self.result(begun));

@@ -28,19 +28,29 @@ type Numbers = [u64; TEAM_NUMBERS / 64];
 
 /// The state that the functions of OpenSHMEM share.
 pub(crate) struct Runtime {
-    pub(crate) fabric: Fabric,
+    /// That of the default context.
+    pub(crate) fabric: Arc<Fabric>,
     pub(crate) world: Arc<Team>,
     heap_span: Span,
     heap: Mutex<Heap>,
     /// Teams by handle.
     teams: RwLock<BTreeMap<usize, Arc<Team>>>,
-    /// Teams of contexts by handle, each with its own handle.
-    contexts: RwLock<BTreeMap<usize, (usize, Arc<Team>)>>,
+    /// Contexts by handle.
+    contexts: RwLock<BTreeMap<usize, Context>>,
     active_sets: Mutex<BTreeMap<ActiveSet, Arc<Team>>>,
     numbers: Mutex<Numbers>,
     /// `SHMEM_THREAD_…`
     pub(crate) threads: AtomicI32,
     watcher: Watcher,
+}
+
+/// A context of operations.
+#[derive(Clone)]
+pub(crate) struct Context {
+    /// The handle of its team.
+    pub(crate) team_handle: usize,
+    team: Arc<Team>,
+    fabric: Arc<Fabric>,
 }
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -126,7 +136,7 @@ impl Runtime {
         let watcher = Watcher::start(node.clone());
         let members: Vec<_> = (0..size).map(NodeId).collect();
         let mut group = Group::new(&node, 0, &members)?;
-        let fabric = Fabric::join(node, &mut group, [heap_span, variables])?;
+        let fabric = Arc::new(Fabric::join(node, &mut group, [heap_span, variables])?);
         let world = Arc::new(Team::of_group(group));
         // No process has memory in common with another one.
         let alone = Members {
@@ -136,7 +146,11 @@ impl Runtime {
         };
         let shared = Arc::new(Team::new(alone, 0, 0, 0));
         let teams = [(TEAM_WORLD, Arc::clone(&world)), (TEAM_SHARED, shared)];
-        let context = (TEAM_WORLD, Arc::clone(&world));
+        let context = Context {
+            team_handle: TEAM_WORLD,
+            team: Arc::clone(&world),
+            fabric: Arc::clone(&fabric),
+        };
         let mut numbers = Numbers::default();
         numbers[0] = 1;
         Ok(Self {
@@ -157,6 +171,7 @@ impl Runtime {
     /// applied.
     pub(crate) fn finalize(&self) {
         if self.watcher.expect_ends() {
+            self.quiet_contexts(|_| true);
             self.barrier_all();
             // A process that does not confirm in time has all that it needs: it was in the barrier.
             let _ = self.fabric.node.close(PATIENCE);
@@ -171,7 +186,7 @@ impl Runtime {
     }
 
     pub(crate) fn node(&self) -> &SharedNode {
-        &self.fabric.node
+        self.fabric.node
     }
 
     /// Completes all operations and waits for all processes.
@@ -287,13 +302,14 @@ impl Runtime {
         let Some(team) = self.find_team(handle) else {
             return;
         };
+        self.quiet_contexts(|context| context.team_handle == handle);
         // Its number can be used again once all members are past its last operation.
         self.sync(&team);
         let mut contexts = self
             .contexts
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        contexts.retain(|_, (of, _)| *of != handle);
+        contexts.retain(|_, context| context.team_handle != handle);
         let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
         teams.remove(&handle);
         if let Some(word) = lock(&self.numbers).get_mut(team.number / 64) {
@@ -303,22 +319,29 @@ impl Runtime {
 
     // ---- contexts
 
-    /// Makes a context of a team. Returns its handle.
-    pub(crate) fn add_context(&self, of: usize) -> Option<usize> {
-        let team = self.find_team(of)?;
+    /// Makes a context of a team. Returns its handle, if there can be one more.
+    pub(crate) fn add_context(&self, team_handle: usize) -> Option<usize> {
+        let team = self.find_team(team_handle)?;
+        let context = Context {
+            team_handle,
+            team,
+            fabric: Arc::new(self.fabric.for_context()?),
+        };
         let mut contexts = self
             .contexts
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let handle = (CTX_DEFAULT + 1..).find(|handle| !contexts.contains_key(handle))?;
-        contexts.insert(handle, (of, team));
+        contexts.insert(handle, context);
         Some(handle)
     }
 
     /// Ends a context, whose operations complete first.
     pub(crate) fn destroy_context(&self, handle: usize) {
-        if handle != CTX_DEFAULT {
-            self.fabric.quiet();
+        if handle != CTX_DEFAULT
+            && let Some(context) = self.context(handle)
+        {
+            context.fabric.quiet();
             let mut contexts = self
                 .contexts
                 .write()
@@ -327,31 +350,53 @@ impl Runtime {
         }
     }
 
-    /// The team of a context by its handle, and the team's.
-    pub(crate) fn context(&self, handle: usize) -> Option<(usize, Arc<Team>)> {
+    /// A context by its handle.
+    pub(crate) fn context(&self, handle: usize) -> Option<Context> {
         let contexts = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
         contexts.get(&handle).cloned()
     }
 
-    /// The process that a number names in a context. Ends the program if there is none.
-    pub(crate) fn pe(&self, context: usize, pe: c_int) -> usize {
+    /// Completes the operations of some contexts.
+    fn quiet_contexts(&self, which: impl Fn(&Context) -> bool) {
+        let contexts = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
+        let some: Vec<_> = contexts.values().filter(|it| which(it)).cloned().collect();
+        drop(contexts);
+        some.iter().for_each(|context| context.fabric.quiet());
+    }
+
+    /// The memory as a context uses it. Ends the program if there is no such context.
+    pub(crate) fn fabric_of(&self, context: usize) -> Arc<Fabric> {
+        match context {
+            CTX_DEFAULT => Arc::clone(&self.fabric),
+            context => self.existing(context).fabric,
+        }
+    }
+
+    fn existing(&self, context: usize) -> Context {
+        self.context(context).unwrap_or_else(|| {
+            fatal!("the context {context:#x} does not exist: pass one of shmem_ctx_create()")
+        })
+    }
+
+    /// The memory as a context uses it, and the process that a number names there. Ends the program
+    /// if there is none.
+    pub(crate) fn target(&self, context: usize, pe: c_int) -> (Arc<Fabric>, usize) {
         let rank = usize::try_from(pe).unwrap_or(usize::MAX);
         if context == CTX_DEFAULT {
             if rank < self.fabric.size {
-                return rank;
+                return (Arc::clone(&self.fabric), rank);
             }
             fatal!(
                 "there is no PE {pe}: name one from 0 to {}",
                 self.fabric.size - 1
             );
         }
-        let Some((_, team)) = self.context(context) else {
-            fatal!("the context {context:#x} does not exist: pass one of shmem_ctx_create()");
-        };
-        team.members.pe(rank).unwrap_or_else(|| {
+        let Context { team, fabric, .. } = self.existing(context);
+        let Some(pe) = team.members.pe(rank) else {
             let last = team.members.size - 1;
             fatal!("there is no PE {pe} in the context's team: name one from 0 to {last}")
-        })
+        };
+        (fabric, pe)
     }
 
     // ---- the end

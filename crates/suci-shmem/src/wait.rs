@@ -1,6 +1,7 @@
 //! Waits for a change of this process's memory by another one.
 
 use crate::fatal;
+use crate::runtime::started;
 use std::ffi::c_int;
 use std::sync::atomic::{
     AtomicI16, AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
@@ -76,34 +77,50 @@ impl Comparison {
 /// Polls of a wait that go on at once: a put on its way is often there by then.
 const SPINS: u32 = 200;
 
-/// Polls after these that let other threads run in between.
-const YIELDS: u32 = 100;
+/// Polls before the first sleep. Those after the spins let other threads run in between.
+const SLEEPLESS: u32 = 300;
 
-/// The sleeps between the polls that follow: the first, and the longest.
+/// The sleeps between the polls that follow: the first, and the longest. An operation of another
+/// process ends a sleep early. Changes that the node does not see, those by threads of this process
+/// and through shared memory, are found by the next poll.
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
 /// Waits until `ready` returns something. Each poll costs little, so it polls at once, then lets
 /// others run (the thread that serves the puts may need this processor), then sleeps longer and
-/// longer.
+/// longer, or until an operation of another process was served.
 pub(crate) fn until<T>(mut ready: impl FnMut() -> Option<T>) -> T {
     let mut polls = 0_u32;
     let mut sleep = FIRST_SLEEP;
-    loop {
-        if let Some(value) = ready() {
-            // Bytes that were written before the integer are read after it.
-            fence(Ordering::Acquire);
-            return value;
+    let value = loop {
+        let polled = match polls {
+            ..SLEEPLESS => ready(),
+            _ => poll_for(sleep, &mut ready),
+        };
+        if let Some(value) = polled {
+            break value;
+        }
+        match polls {
+            ..SPINS => std::hint::spin_loop(),
+            SPINS..SLEEPLESS => std::thread::yield_now(),
+            _ => sleep = (sleep * 2).min(LONGEST_SLEEP),
         }
         polls = polls.saturating_add(1);
-        if polls < SPINS {
-            std::hint::spin_loop();
-        } else if polls < SPINS + YIELDS {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(sleep);
-            sleep = (sleep * 2).min(LONGEST_SLEEP);
-        }
+    };
+    // Bytes that were written before the integer are read after it.
+    fence(Ordering::Acquire);
+    value
+}
+
+/// Polls now, and again when an operation of another process was served; for at most `limit`.
+fn poll_for<T>(limit: Duration, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+    let Some(runtime) = started() else {
+        std::thread::sleep(limit);
+        return ready();
+    };
+    match runtime.node().wait_until(limit, ready) {
+        Ok(value) => value,
+        Err(error) => fatal!("{error}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Atomic operations.
 
-use super::{Ctx, amo_types, export};
+use super::{Ctx, amo_types, export, export_with_context};
 use crate::runtime::{CTX_DEFAULT, runtime};
 use std::ffi::c_int;
 use suci::remote::{AtomicOp, Width};
@@ -45,17 +45,17 @@ atomic! {
 /// # Safety
 /// As the specification of `shmem_atomic_add` demands; so for the function below.
 unsafe fn apply<T: Atomic>(ctx: Ctx, dest: *mut T, op: AtomicOp, pe: c_int) {
-    let pe = runtime().pe(ctx, pe);
+    let (fabric, pe) = runtime().target(ctx, pe);
     // SAFETY: the caller's promise.
-    unsafe { runtime().fabric.atomic(pe, dest.cast(), T::WIDTH, op) };
+    unsafe { fabric.atomic(pe, dest.cast(), T::WIDTH, op) };
 }
 
 unsafe fn fetch<T: Atomic>(ctx: Ctx, dest: *const T, op: AtomicOp, pe: c_int) -> T {
-    let pe = runtime().pe(ctx, pe);
+    let (fabric, pe) = runtime().target(ctx, pe);
     // SAFETY: the caller's promise.
     let before = unsafe {
         let dest = dest.cast_mut().cast();
-        runtime().fabric.fetch_atomic(pe, dest, T::WIDTH, op)
+        fabric.fetch_atomic(pe, dest, T::WIDTH, op)
     };
     T::of_bits(before)
 }
@@ -66,11 +66,11 @@ unsafe fn fetch_nbi<T: Atomic>(
     op: AtomicOp,
     pe: c_int,
 ) {
-    let pe = runtime().pe(ctx, pe);
+    let (fabric, pe) = runtime().target(ctx, pe);
     // SAFETY: the caller's promise.
     unsafe {
         let both = (dest.cast_mut().cast(), fetched.cast());
-        runtime().fabric.fetch_atomic_nbi(pe, both, T::WIDTH, op);
+        fabric.fetch_atomic_nbi(pe, both, T::WIDTH, op);
     }
 }
 
@@ -85,31 +85,22 @@ fn compare_swap<T: Atomic>(expected: T, new: T) -> AtomicOp {
 /// address follow, and the operation.
 macro_rules! change {
     ($type:ty, [$($name:literal)*] ($($argument:ident: $of:ty),*) $op:expr) => {
-        export!([$($name)*] (dest: *mut $type, $($argument: $of,)* pe: c_int) {
-            apply(CTX_DEFAULT, dest, $op, pe)
-        });
-        export!(["ctx_" $($name)*] (ctx: Ctx, dest: *mut $type, $($argument: $of,)* pe: c_int) {
-            apply(ctx, dest, $op, pe)
-        });
+        export_with_context!([$($name)*]
+            |ctx| (dest: *mut $type, $($argument: $of,)* pe: c_int) {
+                apply(ctx, dest, $op, pe)
+            });
     };
 }
 
 /// A function that returns the number before, with and without a context.
 macro_rules! fetching {
     ($type:ty, [$($name:literal)*] ($($argument:ident: $of:ty),*) $op:expr) => {
-        export!([$($name)*] (dest: *mut $type, $($argument: $of,)* pe: c_int) -> $type {
-            fetch(CTX_DEFAULT, dest, $op, pe)
-        });
-        export!(["ctx_" $($name)*]
-            (ctx: Ctx, dest: *mut $type, $($argument: $of,)* pe: c_int) -> $type {
+        export_with_context!([$($name)*]
+            |ctx| (dest: *mut $type, $($argument: $of,)* pe: c_int) -> $type {
                 fetch(ctx, dest, $op, pe)
             });
-        export!([$($name)* "_nbi"]
-            (fetched: *mut $type, dest: *mut $type, $($argument: $of,)* pe: c_int) {
-                fetch_nbi(CTX_DEFAULT, (dest, fetched), $op, pe)
-            });
-        export!(["ctx_" $($name)* "_nbi"]
-            (ctx: Ctx, fetched: *mut $type, dest: *mut $type, $($argument: $of,)* pe: c_int) {
+        export_with_context!([$($name)* "_nbi"]
+            |ctx| (fetched: *mut $type, dest: *mut $type, $($argument: $of,)* pe: c_int) {
                 fetch_nbi(ctx, (dest, fetched), $op, pe)
             });
     };

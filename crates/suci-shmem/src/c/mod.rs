@@ -48,6 +48,20 @@ macro_rules! export {
 }
 pub(crate) use export;
 
+/// Exports a function of the default context, and the one beside it whose name begins with `ctx_`
+/// and whose first argument is the context.
+macro_rules! export_with_context {
+    ([$($name:literal)*] |$ctx:ident| ($($arguments:tt)*) $(-> $result:ty)? $body:block) => {
+        $crate::c::export!([$($name)*] ($($arguments)*) $(-> $result)? {
+            let $ctx = $crate::runtime::CTX_DEFAULT;
+            $body
+        });
+        $crate::c::export!(["ctx_" $($name)*] ($ctx: $crate::c::Ctx, $($arguments)*)
+            $(-> $result)? $body);
+    };
+}
+pub(crate) use export_with_context;
+
 /// Calls a macro with the types of values: `SHMEM_VALUE_TYPES`.
 macro_rules! value_types {
     ($macro:ident) => {

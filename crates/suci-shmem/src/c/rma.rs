@@ -2,111 +2,112 @@
 //!
 //! A non-blocking put does what a blocking one does, which returns before the target has it.
 
-use super::{Ctx, export, value_types};
-use crate::fabric::Strides;
+use super::{Ctx, export, export_with_context, value_types};
+use crate::fabric::{Fabric, Strides};
 use crate::fatal;
 use crate::numbers::LongDouble;
-use crate::runtime::{CTX_DEFAULT, runtime};
+use crate::runtime::runtime;
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 use suci::remote::SignalUpdate;
 
-/// Copies elements to `pe`.
-///
-/// # Safety
-/// As the specification of `shmem_put` demands; so for the functions below.
-unsafe fn put<T>(ctx: Ctx, (dest, source): (*mut T, *const T), count: usize, pe: c_int) {
-    let pe = runtime().pe(ctx, pe);
-    // SAFETY: the caller's promise.
-    unsafe {
-        let bytes = bytes(source, count);
-        runtime().fabric.put(pe, dest.cast(), bytes);
+/// A block of elements at `pe` and one of this process.
+struct Move<T> {
+    fabric: Arc<Fabric>,
+    pe: usize,
+    dest: *mut T,
+    source: *const T,
+    count: usize,
+}
+
+fn at<T>(ctx: Ctx, (dest, source): (*mut T, *const T), count: usize, pe: c_int) -> Move<T> {
+    let (fabric, pe) = runtime().target(ctx, pe);
+    Move {
+        fabric,
+        pe,
+        dest,
+        source,
+        count,
     }
 }
 
-unsafe fn get<T>(ctx: Ctx, (dest, source): (*mut T, *const T), count: usize, pe: c_int) {
-    let pe = runtime().pe(ctx, pe);
-    let length = length::<T>(count);
-    // SAFETY: the caller's promise.
-    unsafe { runtime().fabric.get(pe, source.cast(), dest.cast(), length) };
-}
+impl<T> Move<T> {
+    /// Copies the elements to `pe`.
+    ///
+    /// # Safety
+    /// As the specification of `shmem_put` demands; so for the functions below.
+    unsafe fn put(self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bytes = bytes(self.source, self.count);
+            self.fabric.put(self.pe, self.dest.cast(), bytes);
+        }
+    }
 
-unsafe fn get_nbi<T>(ctx: Ctx, (dest, source): (*mut T, *const T), count: usize, pe: c_int) {
-    let pe = runtime().pe(ctx, pe);
-    let length = length::<T>(count);
-    // SAFETY: the caller's promise.
-    unsafe {
-        let fabric = &runtime().fabric;
-        fabric.get_nbi(pe, source.cast(), dest.cast(), length);
+    unsafe fn get(self) {
+        let (source, dest) = (self.source.cast(), self.dest.cast());
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.fabric
+                .get(self.pe, source, dest, length::<T>(self.count))
+        };
+    }
+
+    unsafe fn get_nbi(self) {
+        let (source, dest) = (self.source.cast(), self.dest.cast());
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.fabric
+                .get_nbi(self.pe, source, dest, length::<T>(self.count))
+        };
+    }
+
+    unsafe fn iput(self, strides: (isize, isize)) {
+        let both = (self.dest.cast(), self.source.cast());
+        let elements = (size_of::<T>(), self.count);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.fabric
+                .put_strided(self.pe, both, of_elements::<T>(strides), elements)
+        };
+    }
+
+    unsafe fn iget(self, strides: (isize, isize)) {
+        let both = (self.dest.cast(), self.source.cast());
+        let elements = (size_of::<T>(), self.count);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.fabric
+                .get_strided(self.pe, both, of_elements::<T>(strides), elements)
+        };
+    }
+
+    unsafe fn put_signal(self, (word, value, op): (*mut u64, u64, c_int)) {
+        let update = match op {
+            0 => SignalUpdate::Set(value),
+            1 => SignalUpdate::Add(value),
+            op => fatal!("sig_op is {op}: pass SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD"),
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bytes = bytes(self.source, self.count);
+            self.fabric
+                .put_signal(self.pe, self.dest.cast(), bytes, word, update);
+        }
     }
 }
 
 unsafe fn p<T>(ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
     // SAFETY: the caller's promise.
-    unsafe { put(ctx, (dest, &raw const value), 1, pe) };
+    unsafe { at(ctx, (dest, &raw const value), 1, pe).put() };
 }
 
 unsafe fn g<T>(ctx: Ctx, source: *const T, pe: c_int) -> T {
     let mut value = std::mem::MaybeUninit::uninit();
     // SAFETY: the caller's promise; a get that returns wrote all bytes, of which each is valid.
     unsafe {
-        get(ctx, (value.as_mut_ptr(), source), 1, pe);
+        at(ctx, (value.as_mut_ptr(), source), 1, pe).get();
         value.assume_init()
-    }
-}
-
-unsafe fn iput<T>(
-    ctx: Ctx,
-    (dest, source): (*mut T, *const T),
-    strides: (isize, isize),
-    count: usize,
-    pe: c_int,
-) {
-    let pe = runtime().pe(ctx, pe);
-    let (both, elements) = ((dest.cast(), source.cast()), (size_of::<T>(), count));
-    // SAFETY: the caller's promise.
-    unsafe {
-        runtime()
-            .fabric
-            .put_strided(pe, both, of_elements::<T>(strides), elements)
-    };
-}
-
-unsafe fn iget<T>(
-    ctx: Ctx,
-    (dest, source): (*mut T, *const T),
-    strides: (isize, isize),
-    count: usize,
-    pe: c_int,
-) {
-    let pe = runtime().pe(ctx, pe);
-    let (both, elements) = ((dest.cast(), source.cast()), (size_of::<T>(), count));
-    // SAFETY: the caller's promise.
-    unsafe {
-        runtime()
-            .fabric
-            .get_strided(pe, both, of_elements::<T>(strides), elements)
-    };
-}
-
-unsafe fn put_signal<T>(
-    ctx: Ctx,
-    (dest, source): (*mut T, *const T),
-    count: usize,
-    (word, value, op): (*mut u64, u64, c_int),
-    pe: c_int,
-) {
-    let update = match op {
-        0 => SignalUpdate::Set(value),
-        1 => SignalUpdate::Add(value),
-        op => fatal!("sig_op is {op}: pass SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD"),
-    };
-    let pe = runtime().pe(ctx, pe);
-    // SAFETY: the caller's promise.
-    unsafe {
-        let bytes = bytes(source, count);
-        runtime()
-            .fabric
-            .put_signal(pe, dest.cast(), bytes, word, update);
     }
 }
 
@@ -140,35 +141,30 @@ fn of_elements<T>((dest, source): (isize, isize)) -> Strides {
     }
 }
 
-/// Puts and gets of one type, by these names.
+/// Copies of blocks, by these names; the body says how a [`Move`] is done.
+macro_rules! blocks {
+    ($type:ty, [$($name:literal)*], $function:ident) => {
+        export_with_context!([$($name)*]
+            |ctx| (dest: *mut $type, source: *const $type, nelems: usize, pe: c_int) {
+                at(ctx, (dest, source), nelems, pe).$function()
+            });
+    };
+}
+
 macro_rules! moves {
     ($type:ty, [$($put:literal)*], [$($get:literal)*]) => {
-        moves!(@one put, $type, [$($put)*]);
-        moves!(@one put, $type, [$($put)* "_nbi"]);
-        moves!(@one get, $type, [$($get)*]);
-        moves!(@one get_nbi, $type, [$($get)* "_nbi"]);
-    };
-    (@one $function:ident, $type:ty, [$($name:literal)*]) => {
-        export!([$($name)*]
-            (dest: *mut $type, source: *const $type, nelems: usize, pe: c_int) {
-                $function(CTX_DEFAULT, (dest, source), nelems, pe)
-            });
-        export!(["ctx_" $($name)*]
-            (ctx: Ctx, dest: *mut $type, source: *const $type, nelems: usize, pe: c_int) {
-                $function(ctx, (dest, source), nelems, pe)
-            });
+        blocks!($type, [$($put)*], put);
+        blocks!($type, [$($put)* "_nbi"], put);
+        blocks!($type, [$($get)*], get);
+        blocks!($type, [$($get)* "_nbi"], get_nbi);
     };
 }
 
 macro_rules! strided {
     ($function:ident, $type:ty, [$($name:literal)*]) => {
-        export!([$($name)*] (dest: *mut $type, source: *const $type, dst: isize, sst: isize,
-            nelems: usize, pe: c_int) {
-                $function(CTX_DEFAULT, (dest, source), (dst, sst), nelems, pe)
-            });
-        export!(["ctx_" $($name)*] (ctx: Ctx, dest: *mut $type, source: *const $type, dst: isize,
-            sst: isize, nelems: usize, pe: c_int) {
-                $function(ctx, (dest, source), (dst, sst), nelems, pe)
+        export_with_context!([$($name)*] |ctx| (dest: *mut $type, source: *const $type,
+            dst: isize, sst: isize, nelems: usize, pe: c_int) {
+                at(ctx, (dest, source), nelems, pe).$function((dst, sst))
             });
     };
 }
@@ -179,49 +175,39 @@ macro_rules! signals {
         signals!(@one $type, [$($name)* "_nbi"]);
     };
     (@one $type:ty, [$($name:literal)*]) => {
-        export!([$($name)*] (dest: *mut $type, source: *const $type, nelems: usize,
-            sig_addr: *mut u64, signal: u64, sig_op: c_int, pe: c_int) {
-                put_signal(CTX_DEFAULT, (dest, source), nelems, (sig_addr, signal, sig_op), pe)
-            });
-        export!(["ctx_" $($name)*] (ctx: Ctx, dest: *mut $type, source: *const $type,
+        export_with_context!([$($name)*] |ctx| (dest: *mut $type, source: *const $type,
             nelems: usize, sig_addr: *mut u64, signal: u64, sig_op: c_int, pe: c_int) {
-                put_signal(ctx, (dest, source), nelems, (sig_addr, signal, sig_op), pe)
+                at(ctx, (dest, source), nelems, pe).put_signal((sig_addr, signal, sig_op))
             });
     };
 }
 
+/// All functions of a type whose names have it behind or before those of its operations.
+macro_rules! families {
+    ($type:ty, [$($before:literal)*], [$($behind:literal)*]) => {
+        moves!($type, [$($before)* "put" $($behind)*], [$($before)* "get" $($behind)*]);
+        strided!(iput, $type, [$($before)* "iput" $($behind)*]);
+        strided!(iget, $type, [$($before)* "iget" $($behind)*]);
+        signals!($type, [$($before)* "put" $($behind)* "_signal"]);
+    };
+}
+
 macro_rules! typed {
-    ($($name:literal: $type:ty,)*) => { $(
-        moves!($type, [$name "_put"], [$name "_get"]);
-        strided!(iput, $type, [$name "_iput"]);
-        strided!(iget, $type, [$name "_iget"]);
-        signals!($type, [$name "_put_signal"]);
-    )* };
+    ($($name:literal: $type:ty,)*) => { $( families!($type, [$name "_"], []); )* };
+}
+
+macro_rules! sized {
+    ($($bits:literal: $type:ty,)*) => { $( families!($type, [], [$bits]); )* };
 }
 
 macro_rules! values {
     ($($name:literal: $type:ty,)*) => { $(
-        export!([$name "_p"] (dest: *mut $type, value: $type, pe: c_int) {
-            p(CTX_DEFAULT, dest, value, pe)
-        });
-        export!(["ctx_" $name "_p"] (ctx: Ctx, dest: *mut $type, value: $type, pe: c_int) {
+        export_with_context!([$name "_p"] |ctx| (dest: *mut $type, value: $type, pe: c_int) {
             p(ctx, dest, value, pe)
         });
-        export!([$name "_g"] (source: *const $type, pe: c_int) -> $type {
-            g(CTX_DEFAULT, source, pe)
-        });
-        export!(["ctx_" $name "_g"] (ctx: Ctx, source: *const $type, pe: c_int) -> $type {
+        export_with_context!([$name "_g"] |ctx| (source: *const $type, pe: c_int) -> $type {
             g(ctx, source, pe)
         });
-    )* };
-}
-
-macro_rules! sized {
-    ($($bits:literal: $type:ty,)*) => { $(
-        moves!($type, ["put" $bits], ["get" $bits]);
-        strided!(iput, $type, ["iput" $bits]);
-        strided!(iget, $type, ["iget" $bits]);
-        signals!($type, ["put" $bits "_signal"]);
     )* };
 }
 
@@ -233,9 +219,8 @@ moves!(u8, ["putmem"], ["getmem"]);
 signals!(u8, ["putmem_signal"]);
 
 export!(safe ["fence"] () { runtime().fabric.fence() });
-export!(safe ["ctx_fence"] (_ctx: Ctx) { runtime().fabric.fence() });
+export!(safe ["ctx_fence"] (ctx: Ctx) { runtime().fabric_of(ctx).fence() });
 export!(safe ["quiet"] () { runtime().fabric.quiet() });
-// Completes the operations of all contexts, which is more than it must.
-export!(safe ["ctx_quiet"] (_ctx: Ctx) { runtime().fabric.quiet() });
+export!(safe ["ctx_quiet"] (ctx: Ctx) { runtime().fabric_of(ctx).quiet() });
 
 const _: () = assert!(size_of::<c_void>() == 1, "void of shmem_putmem is a byte");

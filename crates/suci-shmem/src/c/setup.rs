@@ -36,7 +36,7 @@ export!(safe ["addr_accessible"] (addr: *const c_void, pe: c_int) -> c_int {
     runtime().fabric.is_accessible(addr.addr(), pe).into()
 });
 export!(safe ["ptr"] (dest: *const c_void, pe: c_int) -> *mut c_void {
-    pointer(dest, runtime().pe(CTX_DEFAULT, pe))
+    pointer(dest, runtime().target(CTX_DEFAULT, pe).1)
 });
 export!(safe ["team_ptr"] (team: TeamHandle, dest: *const c_void, pe: c_int) -> *mut c_void {
     let team = runtime().find_team(team);

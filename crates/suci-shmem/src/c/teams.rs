@@ -109,7 +109,7 @@ export!(["team_create_ctx"] (team: TeamHandle, options: c_long, ctx: *mut Ctx) -
 export!(safe ["ctx_destroy"] (ctx: Ctx) { runtime().destroy_context(ctx) });
 export!(["ctx_get_team"] (ctx: Ctx, team: *mut TeamHandle) -> c_int {
     let found = runtime().context(ctx);
-    *team = found.as_ref().map_or(INVALID, |(handle, _)| *handle);
+    *team = found.as_ref().map_or(INVALID, |context| context.team_handle);
     if found.is_some() { 0 } else { -1 }
 });
 

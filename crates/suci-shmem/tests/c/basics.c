@@ -234,6 +234,44 @@ static void test_teams(void)
     check(shmem_long_g(&zero[2], 0) == n);
 }
 
+/* Operations of contexts are complete after the quiet of their own one. */
+static void test_contexts(void)
+{
+    static long place[2], got[2];
+    shmem_ctx_t one, other, many[300];
+    int next = (me + 1) % n, made = 0;
+
+    check(shmem_ctx_create(0, &one) == 0);
+    check(shmem_ctx_create(SHMEM_CTX_NOSTORE, &other) == 0);
+    place[0] = 10 + me;
+    place[1] = 20 + me;
+    shmem_barrier_all();
+    shmem_ctx_long_get_nbi(one, &got[0], &place[0], 1, next);
+    shmem_ctx_long_atomic_fetch_nbi(other, &got[1], &place[1], next);
+    shmem_ctx_quiet(one);
+    check(got[0] == 10 + next);
+    shmem_ctx_quiet(other);
+    check(got[1] == 20 + next);
+    shmem_barrier_all();
+    shmem_ctx_long_put_nbi(one, &place[0], &got[1], 1, next);
+    shmem_ctx_fence(one);
+    shmem_ctx_long_iput(one, &place[1], &got[0], 1, 1, 1, next);
+    shmem_ctx_destroy(one);
+    shmem_ctx_destroy(other);
+    shmem_barrier_all();
+    check(place[0] == 20 + me && place[1] == 10 + me);
+    shmem_barrier_all();
+    /* A node has 255 contexts beside the default one; destroyed ones leave their places. */
+    for (int times = 0; times < 2; times++) {
+        for (made = 0; made < 300 && shmem_ctx_create(0, &many[made]) == 0; made++)
+            shmem_ctx_long_p(many[made], &place[0], made, next);
+        check(made == 255 && many[made] == SHMEM_CTX_INVALID);
+        while (made > 0)
+            shmem_ctx_destroy(many[--made]);
+    }
+    shmem_barrier_all();
+}
+
 static void test_collectives(void)
 {
     int source[2 * MOST], dest[2 * MOST * MOST];
@@ -329,6 +367,7 @@ int main(void)
     test_atomics();
     test_signals_and_waits();
     test_teams();
+    test_contexts();
     test_collectives();
     test_active_sets();
     test_locks();
