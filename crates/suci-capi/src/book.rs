@@ -138,7 +138,7 @@ pub unsafe extern "C" fn suci_book_text(
 
 /// Gives a book back.
 pub(crate) fn free(book: Handle) -> Result<(), Failure> {
-    BOOKS.remove(book).map(drop)
+    BOOKS.remove(book, |_| Ok(())).map(drop)
 }
 
 /// Frees a book.

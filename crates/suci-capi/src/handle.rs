@@ -13,8 +13,8 @@ use std::hint::spin_loop;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// `suci_node`, `suci_book` and `suci_region`: the generation above, a mark of the kind of handle
-/// and the slot's index below.
+/// `suci_node`, `suci_book`, `suci_region` and `suci_context`: the generation above, a mark of the
+/// kind of handle and the slot's index below.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handle {
@@ -32,6 +32,9 @@ pub(crate) const BOOK: u32 = 0x4200_0000;
 
 /// The mark of a region's handle.
 pub(crate) const REGION: u32 = 0x5200_0000;
+
+/// The mark of a context's handle.
+pub(crate) const CONTEXT: u32 = 0x4300_0000;
 
 /// The slot has a node.
 const OPEN: u64 = 1 << 31;

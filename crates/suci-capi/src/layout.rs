@@ -1,7 +1,9 @@
 //! Compares the structs of this crate with the committed list of their layout, which a test in
 //! `tests/it` compares with the header.
 
-use crate::{error, event, handle, message, options, outgoing, peer, receive, remote, send, stats};
+use crate::{
+    context, error, event, handle, message, options, outgoing, peer, receive, remote, send, stats,
+};
 use std::collections::BTreeSet;
 use std::mem::offset_of;
 
@@ -48,6 +50,19 @@ fn some(lines: &mut BTreeSet<String>) {
         }
         "suci_region" = handle::Handle {
             "id" = id,
+        }
+        "suci_context" = handle::Handle {
+            "id" = id,
+        }
+        "suci_extent" = context::RawExtent {
+            "offset" = offset, "length" = length,
+        }
+        "suci_layout" = context::RawLayout {
+            "offset" = offset, "element" = element, "stride" = stride, "extents" = extents,
+            "count" = count, "reserved" = reserved,
+        }
+        "suci_operation" = context::RawOperation {
+            "id" = id, "layer" = layer, "reserved" = reserved,
         }
         "suci_remote_region" = remote::RawRemoteRegion {
             "key" = key, "node" = node, "region" = region,

@@ -15,7 +15,7 @@
 //! | `options`, `node` | opening and closing a node, descriptor, wake |
 //! | `table` | handles of objects that are used seldom |
 //! | `book`, `peer`, `stats` | the address book; one peer; counters |
-//! | `remote` | one-sided operations |
+//! | `remote`, `context` | one-sided operations |
 //! | `outgoing`, `send`, `requests` | sending |
 //! | `message`, `receive`, `event` | what the program receives |
 //! | `log`, `environment`, `version` | what is not about one node |
@@ -31,6 +31,7 @@
 pub mod book;
 pub mod cdp;
 pub mod classic;
+pub mod context;
 pub mod entry;
 pub mod environment;
 mod errno;

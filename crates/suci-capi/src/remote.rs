@@ -7,18 +7,19 @@ use crate::error::{
 };
 use crate::guard::guard;
 use crate::handle::{Handle, REGION};
-use crate::limit::Limit;
+use crate::limit::{Limit, woken};
 use crate::pointer;
 use crate::table::Table;
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use suci::remote::{
     AtomicOp, BeginError, Cause, OperationError, Region, RegionError, RegionId, RemoteErrorKind,
     RemoteFailure, RemoteRegion, Rights, Signal, SignalUpdate, Width,
 };
 use suci::{Bytes, Error, NodeId};
 
-static REGIONS: Table<Region> = Table::new(REGION);
+static REGIONS: Table<Arc<Region>> = Table::new(REGION);
 
 /// `SUCI_REGION_HUGE_PAGES`.
 const HUGE_PAGES: u32 = 8;
@@ -43,12 +44,29 @@ pub struct RawSignal {
 }
 
 impl RawRemoteRegion {
-    const fn named(self) -> RemoteRegion {
+    pub(crate) const fn named(self) -> RemoteRegion {
         RemoteRegion {
             node: NodeId(self.node),
             region: RegionId(self.region),
             key: self.key,
         }
+    }
+}
+
+impl RawSignal {
+    pub(crate) fn checked(self) -> Result<Signal, Failure> {
+        let update = match (self.update, self.reserved) {
+            (0, 0) => SignalUpdate::Set(self.value),
+            (1, 0) => SignalUpdate::Add(self.value),
+            _ => {
+                let text = "the signal's update is none of SUCI_SIGNAL_, or reserved is not 0";
+                return Err(Failure::argument(text));
+            }
+        };
+        Ok(Signal {
+            offset: self.offset,
+            update,
+        })
     }
 }
 
@@ -72,7 +90,8 @@ impl From<RemoteFailure> for Failure {
             RemoteFailure::NotBegun(BeginError::QueueFull | BeginError::TooManyOperations) => {
                 Self::new(QUEUE_FULL, text)
             }
-            RemoteFailure::NotBegun(_) => Self::new(ARGUMENT, text),
+            RemoteFailure::NotBegun(_) | RemoteFailure::Taken => Self::new(ARGUMENT, text),
+            RemoteFailure::TooManyContexts(_) => Self::new(BUSY, text),
             RemoteFailure::Suspended(node) => Self::new(SUSPENDED, text).at(node),
             RemoteFailure::Operation(error) => Self::new(code_of(&error), text).at(error.node),
             _ => Self::new(INTERNAL, text),
@@ -107,7 +126,7 @@ fn rights(flags: u32) -> Result<Rights, Failure> {
     }
 }
 
-fn width(width: u32) -> Result<Width, Failure> {
+pub(crate) fn width(width: u32) -> Result<Width, Failure> {
     match width {
         4 => Ok(Width::Bits32),
         8 => Ok(Width::Bits64),
@@ -118,7 +137,7 @@ fn width(width: u32) -> Result<Width, Failure> {
 }
 
 /// Returns the operation with a number of `enum suci_atomic_op`.
-fn operation(op: u32, operand: u64, expected: Option<u64>) -> Result<AtomicOp, Failure> {
+pub(crate) fn operation(op: u32, operand: u64, expected: Option<u64>) -> Result<AtomicOp, Failure> {
     Ok(match (op, expected) {
         (0, _) => AtomicOp::Fetch,
         (1, _) => AtomicOp::Set(operand),
@@ -142,12 +161,12 @@ fn operation(op: u32, operand: u64, expected: Option<u64>) -> Result<AtomicOp, F
     })
 }
 
-/// Calls `work` with the one-sided operations of the node, whose calls wait for at most `timeout`.
+/// Makes a call of the one-sided operations of the node, which waits for at most `timeout`.
 macro_rules! on_remote {
     ($node:expr, $timeout:expr, $remote:ident => $call:expr) => {{
         let mut entered = $node.enter()?;
-        let limit = Limit::new($timeout).duration();
-        let result = on_host!(entered.host(), node => {
+        let limit = $crate::limit::Limit::new($timeout).duration();
+        let result = $crate::entry::on_host!(entered.host(), node => {
             let $remote = node.remote().limit(limit);
             $call
         });
@@ -157,9 +176,10 @@ macro_rules! on_remote {
         result
     }};
 }
+pub(crate) use on_remote;
 
 /// Returns the result of a call that only waits for room.
-fn begun(result: Result<(), RemoteFailure>) -> Result<(), Failure> {
+pub(crate) fn begun<T>(result: Result<T, RemoteFailure>) -> Result<T, Failure> {
     let timed_out = matches!(result, Err(RemoteFailure::Node(Error::TimedOut { .. })));
     result.map_err(|failure| match (timed_out, Failure::from(failure)) {
         (true, failure) => failure.with_code(QUEUE_FULL),
@@ -186,7 +206,7 @@ pub unsafe extern "C" fn suci_region_allocate(
             _ => node.allocate_region_on_huge_pages(length, rights),
         });
         // SAFETY: as suci.h asks.
-        unsafe { pointer::put(region, REGIONS.insert(allocated?)?) };
+        unsafe { pointer::put(region, REGIONS.insert(Arc::new(allocated?))?) };
         Ok(())
     })
 }
@@ -213,7 +233,7 @@ pub unsafe extern "C" fn suci_region_lend(
             node.lend_region(first, length, rights)
         });
         // SAFETY: as suci.h asks.
-        unsafe { pointer::put(region, REGIONS.insert(lent?)?) };
+        unsafe { pointer::put(region, REGIONS.insert(Arc::new(lent?))?) };
         Ok(())
     })
 }
@@ -257,7 +277,75 @@ pub unsafe extern "C" fn suci_region_huge_bytes(region: Handle, bytes: *mut u64)
 /// Withdraws a region.
 #[unsafe(no_mangle)]
 pub extern "C" fn suci_region_free(region: Handle) -> c_int {
-    guard(|| REGIONS.remove(region).map(drop))
+    guard(|| REGIONS.remove(region, unused).map(drop))
+}
+
+/// Fails while a call uses the region: it must be withdrawn when the program has it back.
+fn unused(region: &Arc<Region>) -> Result<(), Failure> {
+    match Arc::strong_count(region) {
+        1 => Ok(()),
+        _ => {
+            let text = "another call uses the region: free it when that has returned";
+            Err(Failure::new(BUSY, text))
+        }
+    }
+}
+
+/// Returns a region for the time of a call.
+pub(crate) fn region_of(handle: Handle) -> Result<Arc<Region>, Failure> {
+    REGIONS.with(handle, |region| Ok(Arc::clone(region)))
+}
+
+/// Waits until an integer of a region compares as the program wants.
+#[unsafe(no_mangle)]
+pub extern "C" fn suci_region_wait(
+    node: Handle,
+    region: Handle,
+    offset: u64,
+    width: u32,
+    comparison: u32,
+    value: u64,
+    timeout: i64,
+) -> c_int {
+    guard(|| {
+        let (width, holds) = (self::width(width)?, compares(comparison)?);
+        let region = region_of(region)?;
+        let mut node = node.enter()?;
+        if on_host!(node.host(), node => node.id()) != region.handle().node {
+            let text = "the region is of another node: pass the node that opened it";
+            return Err(Failure::argument(text));
+        }
+        let limit = Limit::new(timeout).duration();
+        let ready = || match region.atomic(offset, width, AtomicOp::Fetch) {
+            Ok(now) => holds(&now, &value).then_some(Ok(())),
+            Err(error) => Some(Err(Failure::new(OUT_OF_REGION, error.to_string()))),
+        };
+        match on_host!(node.host(), node => node.wait_until(limit, ready)) {
+            Ok(Some(found)) => found,
+            Ok(None) => Err(Failure::timed_out()),
+            Err(Error::Woken) => {
+                node.entry().take_woken();
+                Err(woken())
+            }
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+/// Returns the comparison with a number of `enum suci_comparison`.
+fn compares(comparison: u32) -> Result<fn(&u64, &u64) -> bool, Failure> {
+    Ok(match comparison {
+        0 => u64::eq,
+        1 => u64::ne,
+        2 => u64::gt,
+        3 => u64::ge,
+        4 => u64::lt,
+        5 => u64::le,
+        _ => {
+            let text = format!("comparison is {comparison}: pass one of enum suci_comparison");
+            return Err(Failure::argument(text));
+        }
+    })
 }
 
 // ---- operations
@@ -296,19 +384,7 @@ pub unsafe extern "C" fn suci_put_signal(
         // SAFETY: as suci.h asks.
         let to = unsafe { pointer::input(to, "to") }?.named();
         // SAFETY: as suci.h asks.
-        let raw = *unsafe { pointer::input(signal, "signal") }?;
-        let update = match (raw.update, raw.reserved) {
-            (0, 0) => SignalUpdate::Set(raw.value),
-            (1, 0) => SignalUpdate::Add(raw.value),
-            _ => {
-                let text = "the signal's update is none of SUCI_SIGNAL_, or reserved is not 0";
-                return Err(Failure::argument(text));
-            }
-        };
-        let signal = Signal {
-            offset: raw.offset,
-            update,
-        };
+        let signal = unsafe { pointer::input(signal, "signal") }?.checked()?;
         // SAFETY: as suci.h asks.
         let bytes = Bytes::copy_from_slice(unsafe { pointer::bytes(data, length, "data") }?);
         begun(on_remote!(node, timeout, remote => {

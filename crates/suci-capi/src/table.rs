@@ -109,10 +109,17 @@ impl<T> Table<T> {
         })
     }
 
-    /// Takes an object out.
-    pub(crate) fn remove(&self, handle: Handle) -> Result<T, Failure> {
+    /// Takes an object out, unless `check` fails.
+    pub(crate) fn remove(
+        &self,
+        handle: Handle,
+        check: impl FnOnce(&T) -> Result<(), Failure>,
+    ) -> Result<T, Failure> {
         self.with_all(|kept| {
             let index = self.index(kept, handle)?;
+            if let Some((_, object)) = kept.objects.get(&index) {
+                check(object)?;
+            }
             let removed = kept.objects.remove(&index);
             removed.map_or_else(
                 || Err(handle::no_handle(handle.id)),

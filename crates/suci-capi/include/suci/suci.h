@@ -52,8 +52,8 @@
  *   Every function that takes a handle may return SUCI_E_ARGUMENT, SUCI_E_HANDLE, SUCI_E_BUSY,
  *   SUCI_E_FORKED, SUCI_E_CLOSED, SUCI_E_INTERNAL or a system error. "Errors:" lists the others.
  *
- * HANDLES. suci_node, suci_book and suci_region are small structs; copy them freely. {0} is the
- *   null handle. A null handle, one that was freed, or one that this process did not make is
+ * HANDLES. suci_node, suci_book, suci_region and suci_context are small structs; copy them freely.
+ *   {0} is the null handle. A null handle, one that was freed, or one that this process did not make is
  *   SUCI_E_HANDLE.
  *
  * TRUST. The library checks handles, null pointers, sizes, flags, ranges and lengths. It trusts
@@ -1089,6 +1089,24 @@ int suci_region_huge_bytes(suci_region region, uint64_t *bytes);
  * that goes on has ended. Threads: any. */
 int suci_region_free(suci_region region);
 
+/* How suci_region_wait() compares an integer with the value. */
+enum suci_comparison {
+    SUCI_COMPARE_EQUAL = 0,
+    SUCI_COMPARE_NOT_EQUAL = 1,
+    SUCI_COMPARE_GREATER = 2,
+    SUCI_COMPARE_GREATER_OR_EQUAL = 3,
+    SUCI_COMPARE_LESS = 4,
+    SUCI_COMPARE_LESS_OR_EQUAL = 5
+};
+
+/* Waits until the integer of `width` bytes (4 or 8) at `offset` of a region of this node is equal
+ * to `value`, or another comparison (enum suci_comparison) holds, both unsigned. Looks at once, and
+ * again when operations of other nodes were applied, so the program's own changes end no wait.
+ * suci_region_free() is SUCI_E_BUSY meanwhile. Errors: SUCI_E_TIMED_OUT, SUCI_E_WOKEN;
+ * SUCI_E_OUT_OF_REGION. Blocks: timeout. Threads: node. */
+int suci_region_wait(suci_node node, suci_region region, uint64_t offset, uint32_t width,
+                     uint32_t comparison, uint64_t value, int64_t timeout);
+
 /* Copies `length` bytes to `offset` of a region. Reads `data` during the call. Errors: SUCI_E_
  * QUEUE_FULL, _UNKNOWN_PEER, _SUSPENDED, _WOKEN; those of the target come from suci_quiet().
  * Blocks: timeout, while the queue to the target is full. Threads: node. */
@@ -1153,6 +1171,85 @@ int suci_fence(suci_node node, uint32_t target);
  * before. Errors: the first failure of an operation since the last call, as of suci_get();
  * SUCI_E_TIMED_OUT, SUCI_E_WOKEN. Blocks: timeout. Threads: node. */
 int suci_quiet(suci_node node, int64_t timeout);
+
+/* Consecutive bytes of a region. */
+typedef struct suci_extent {
+    uint64_t offset;
+    uint64_t length;
+} suci_extent;
+
+/* Places of a region, whose bytes an operation takes in this order. Begin with {0}. */
+typedef struct suci_layout {
+    uint64_t offset;              /* Strided: the first byte of the first element, */
+    uint64_t element;             /* bytes of each, */
+    uint64_t stride;              /* bytes from the beginning of one to that of the next. */
+    const suci_extent *extents;   /* Gathered: the places, and the three above do not matter. */
+    uint32_t count;               /* Elements, 1 to 65,536; or extents, 1 to 12. */
+    uint32_t reserved;
+} suci_layout;
+
+/* An independent user of a node's one-sided operations. Where a function takes a context, the null
+ * handle stands for the node's own, which all functions without one use. */
+typedef struct suci_context {
+    uint64_t id;
+} suci_context;
+
+/* Opens a context, whose fence and quiet cover its operations alone and report their failures. A
+ * node has up to 255. Errors: SUCI_E_BUSY: all are in use. Blocks: no. Threads: node. */
+int suci_context_open(suci_node node, suci_context *context);
+
+/* Closes a context. Operations that were begun and not waited for are given up; those without a
+ * result are still applied. Returns SUCI_OK also if the node was freed before. Blocks: no. Threads:
+ * node. */
+int suci_context_free(suci_context context);
+
+/* As suci_fence(), of the operations of a context. Blocks: no. Threads: node. */
+int suci_context_fence(suci_node node, suci_context context, uint32_t target);
+
+/* As suci_quiet(), of the operations of a context. Errors: as there. Blocks: timeout. Threads:
+ * node. */
+int suci_context_quiet(suci_node node, suci_context context, int64_t timeout);
+
+/* As suci_put() or, if `signal` is not null, suci_put_signal(), to the places of a layout, which
+ * have `length` bytes in all. Errors: as suci_put(). Blocks: timeout, while the queue to the target
+ * is full. Threads: node. */
+int suci_put_layout(suci_node node, suci_context context, const suci_remote_region *to,
+                    const suci_layout *places, const void *data, size_t length,
+                    const suci_signal *signal, int64_t timeout);
+
+/* As suci_get(), from the places of a layout, which have `length` bytes in all. Errors: as
+ * suci_get(). Blocks: timeout. Threads: node. */
+int suci_get_layout(suci_node node, suci_context context, const suci_remote_region *from,
+                    const suci_layout *places, void *data, size_t length, int64_t timeout);
+
+/* An operation that was begun. */
+typedef struct suci_operation {
+    uint64_t id;
+    uint32_t layer;
+    uint32_t reserved;
+} suci_operation;
+
+/* Begins to copy the bytes at `places` of a region to the places `at` of the region `into` of this
+ * process. They are there when suci_operation_wait() says so, or after a quiet; the result is to be
+ * waited for also then. A node keeps up to 65,536 results. Errors: as suci_put(). Blocks: timeout,
+ * while the queue to the target is full. Threads: node. */
+int suci_begin_get(suci_node node, suci_context context, const suci_remote_region *from,
+                   const suci_layout *places, suci_region into, const suci_layout *at,
+                   suci_operation *operation, int64_t timeout);
+
+/* Begins what suci_fetch_atomic() does: suci_operation_wait() gives the integer as it was. With a
+ * null `operation` it does what suci_atomic() does, which needs no wait. Errors: as suci_put().
+ * Blocks: timeout, while the queue to the target is full. Threads: node. */
+int suci_begin_atomic(suci_node node, suci_context context, const suci_remote_region *at,
+                      uint64_t offset, uint32_t width, uint32_t op, uint64_t operand,
+                      uint64_t expected, suci_operation *operation, int64_t timeout);
+
+/* Waits until an operation of this node that was begun is complete, once for each. *value, if not
+ * null, becomes the integer as it was, or 0. A timeout of 0 tests. Errors: SUCI_E_TIMED_OUT,
+ * SUCI_E_WOKEN: it goes on, wait again; SUCI_E_ARGUMENT: it was waited for before; as suci_get().
+ * Blocks: timeout. Threads: node. */
+int suci_operation_wait(suci_node node, const suci_operation *operation, uint64_t *value,
+                        int64_t timeout);
 
 /* ------------------------------------------------------------------------------------------------
  *  One peer
@@ -1607,10 +1704,18 @@ int suci_env_size(uint32_t *count);
  *  Remote::fetch_atomic               suci_fetch_atomic
  *  Remote::fence                      suci_fence
  *  Remote::quiet                      suci_quiet
- *  Remote::put_layout                 none yet: one suci_put for each place
- *  Remote::get_layout                 none yet: one suci_get for each place
- *  Remote::begin_get                  none yet: suci_get in a thread
- *  Remote::context                    none yet
+ *  Layout::strided                    the argument `places`
+ *  Layout::extents                    the argument `places`, extents
+ *  Remote::put_layout                 suci_put_layout
+ *  Remote::get_layout                 suci_get_layout
+ *  Remote::begin_get                  suci_begin_get
+ *  Remote::begin_fetch_atomic         suci_begin_atomic
+ *  Remote::wait                       suci_operation_wait
+ *  Remote::test                       suci_operation_wait, timeout 0
+ *  Remote::context                    suci_context_open
+ *  drop(RemoteContext)                suci_context_free
+ *  RemoteContext::fence               suci_context_fence
+ *  RemoteContext::quiet               suci_context_quiet
  *
  *  Node::members                      none yet: membership is for Rust
  *  Node::wait_joined                  none yet: membership is for Rust

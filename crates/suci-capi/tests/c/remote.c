@@ -79,6 +79,142 @@ static void atomics(suci_node a, suci_region region)
     check(suci_fetch_atomic(a, &name, 8, 8, 0, 0, 0, NULL, LONG) == SUCI_E_ARGUMENT);
 }
 
+static suci_layout strided(uint64_t offset, uint64_t element, uint64_t stride, uint32_t count)
+{
+    suci_layout layout;
+    memset(&layout, 0, sizeof layout);
+    layout.offset = offset;
+    layout.element = element;
+    layout.stride = stride;
+    layout.count = count;
+    return layout;
+}
+
+/* Strided and gathered places of a region. */
+static void layouts(suci_node a, suci_region region, suci_context context)
+{
+    suci_extent extents[2] = { { 104, 1 }, { 100, 2 } };
+    suci_layout every_third = strided(100, 2, 3, 3), gathered;
+    suci_remote_region name;
+    suci_signal signal;
+    char got[6];
+    char *memory = (char *)suci_region_memory(region);
+    must(suci_region_name(region, &name));
+    memset(&signal, 0, sizeof signal);
+    signal.offset = 96 - 8;
+    signal.value = 5;
+    memcpy(memory + 100, "........", 8);
+    must(suci_put_layout(a, context, &name, &every_third, "abcdef", 6, &signal, LONG));
+    must(suci_context_fence(a, context, 1));
+    must(suci_get_layout(a, context, &name, &every_third, got, 6, LONG));
+    check(memcmp(got, "abcdef", 6) == 0);
+    must(suci_context_quiet(a, context, LONG));
+    check(memcmp(memory + 100, "ab.cd.ef", 8) == 0 && memory[88] + memory[95] == 5);
+    memset(&gathered, 0, sizeof gathered);
+    gathered.extents = extents;
+    gathered.count = 2;
+    must(suci_get_layout(a, context, &name, &gathered, got, 3, LONG));
+    check(memcmp(got, "dab", 3) == 0);
+    check(suci_get_layout(a, context, &name, &gathered, got, 4, LONG) == SUCI_E_ARGUMENT);
+    gathered.count = 13;
+    check(suci_get_layout(a, context, &name, &gathered, got, 3, LONG) == SUCI_E_ARGUMENT);
+    gathered.count = 2;
+    gathered.reserved = 1;
+    check(suci_get_layout(a, context, &name, &gathered, got, 3, LONG) == SUCI_E_ARGUMENT);
+    every_third.element = 4;
+    check(suci_put_layout(a, context, &name, &every_third, got, 6, NULL, LONG) == SUCI_E_ARGUMENT);
+    check(suci_put_layout(a, context, &name, NULL, got, 6, NULL, LONG) == SUCI_E_ARGUMENT);
+}
+
+/* Operations that are begun, then waited for. */
+static void begun(suci_node a, suci_region region, suci_context context)
+{
+    suci_layout all = strided(0, 200000, 200000, 1);
+    suci_operation operation[3];
+    suci_region own;
+    suci_remote_region name;
+    uint64_t value = 1;
+    char *memory = (char *)suci_region_memory(region);
+    must(suci_region_name(region, &name));
+    must(suci_region_allocate(a, 200000, SUCI_REGION_READ, &own));
+    memset(memory, 9, 200000);
+    must(suci_begin_get(a, context, &name, &all, own, &all, &operation[0], LONG));
+    must(suci_begin_atomic(a, context, &name, 8, 8, SUCI_ATOMIC_SET, 40, 0, NULL, LONG));
+    must(suci_begin_atomic(a, context, &name, 8, 8, SUCI_ATOMIC_ADD, 2, 0, &operation[1], LONG));
+    must(suci_begin_atomic(a, context, &name, 8, 8, SUCI_ATOMIC_COMPARE_SWAP, 7, 42, &operation[2],
+                           LONG));
+    must(suci_operation_wait(a, &operation[2], &value, LONG));
+    check(value == 42);
+    must(suci_operation_wait(a, &operation[1], &value, LONG));
+    check(value == 40);
+    must(suci_operation_wait(a, &operation[0], NULL, LONG));
+    check(memcmp((char *)suci_region_memory(own) + 16, memory + 16, 200000 - 16) == 0);
+    check(suci_operation_wait(a, &operation[0], NULL, LONG) == SUCI_E_ARGUMENT);
+    operation[0].layer = 1000;
+    check(suci_operation_wait(a, &operation[0], NULL, LONG) == SUCI_E_ARGUMENT);
+    must(suci_region_free(own));
+    check(suci_begin_get(a, context, &name, &all, own, &all, &operation[0], LONG)
+          == SUCI_E_HANDLE);
+    check(suci_begin_get(a, context, &name, &all, region, &all, NULL, LONG) == SUCI_E_ARGUMENT);
+    must(suci_context_quiet(a, context, LONG));
+}
+
+/* A context fails alone. */
+static void contexts(suci_node a, suci_node b, suci_region region)
+{
+    suci_context none, one, other, wrong, all[255];
+    suci_remote_region name;
+    size_t count;
+    memset(&none, 0, sizeof none);
+    layouts(a, region, none);
+    begun(a, region, none);
+    must(suci_context_open(a, &one));
+    must(suci_context_open(a, &other));
+    layouts(a, region, one);
+    begun(a, region, one);
+    must(suci_region_name(region, &name));
+    name.key ^= 1;
+    must(suci_begin_atomic(a, one, &name, 0, 8, SUCI_ATOMIC_ADD, 1, 0, NULL, LONG));
+    must(suci_context_quiet(a, other, LONG));
+    must(suci_quiet(a, LONG));
+    check(suci_context_quiet(a, one, LONG) == SUCI_E_NO_RIGHT);
+    must(suci_context_open(b, &wrong));
+    check(suci_context_quiet(a, wrong, LONG) == SUCI_E_ARGUMENT);
+    must(suci_context_free(wrong));
+    must(suci_context_free(one));
+    must(suci_context_free(other));
+    check(suci_context_quiet(a, one, LONG) == SUCI_E_HANDLE);
+    check(suci_context_free(one) == SUCI_E_HANDLE);
+    for (count = 0; count < 255; ++count)
+        if (suci_context_open(a, &all[count]) != SUCI_OK)
+            break;
+    /* The two above may still wait for the target. */
+    check(count >= 253 && (count == 255 || suci_context_open(a, &one) == SUCI_E_BUSY));
+    while (count > 0)
+        must(suci_context_free(all[--count]));
+}
+
+/* Waits for a change of this process's memory. */
+static void waits(suci_node a, suci_node b, suci_region region, int serves)
+{
+    suci_remote_region name;
+    must(suci_region_name(region, &name));
+    must(suci_atomic(a, &name, 8, 8, SUCI_ATOMIC_SET, 5, LONG));
+    if (serves)
+        must(suci_region_wait(b, region, 8, 8, SUCI_COMPARE_EQUAL, 5, LONG));
+    must(suci_quiet(a, LONG));
+    must(suci_region_wait(b, region, 8, 4, SUCI_COMPARE_NOT_EQUAL, 4, 0));
+    must(suci_region_wait(b, region, 8, 8, SUCI_COMPARE_GREATER, 4, 0));
+    must(suci_region_wait(b, region, 8, 8, SUCI_COMPARE_LESS_OR_EQUAL, 5, 0));
+    check(suci_region_wait(b, region, 8, 8, SUCI_COMPARE_LESS, 5, 0) == SUCI_E_TIMED_OUT);
+    check(suci_region_wait(b, region, 8, 8, SUCI_COMPARE_GREATER_OR_EQUAL, 6,
+                           SUCI_MILLISECONDS(2)) == SUCI_E_TIMED_OUT);
+    check(suci_region_wait(b, region, 9, 8, SUCI_COMPARE_EQUAL, 5, 0) == SUCI_E_OUT_OF_REGION);
+    check(suci_region_wait(b, region, 8, 8, 6, 5, 0) == SUCI_E_ARGUMENT);
+    check(suci_region_wait(b, region, 8, 1, 0, 5, 0) == SUCI_E_ARGUMENT);
+    check(suci_region_wait(a, region, 8, 8, 0, 5, 0) == SUCI_E_ARGUMENT);
+}
+
 static void refused(suci_node a, suci_node b)
 {
     suci_region region;
@@ -131,6 +267,9 @@ static void run(uint32_t threads, uint32_t target_threads)
     bytes(a, lent);
     atomics(a, region);
     atomics(a, lent);
+    contexts(a, b, region);
+    contexts(a, b, lent);
+    waits(a, b, region, threads > 0);
     refused(a, b);
     must(suci_region_free(lent));
     free(memory);

@@ -81,7 +81,10 @@ fn the_structs_of_c_are_laid_out_as_the_list_says() {
 
 /// The Rust types of parameters, and what they are called in C.
 const TYPES: &[(&str, &[&str])] = &[
-    ("Handle", &["suci_node", "suci_book", "suci_region"]),
+    (
+        "Handle",
+        &["suci_node", "suci_book", "suci_region", "suci_context"],
+    ),
     ("bool", &["bool"]),
     ("c_char", &["char"]),
     ("c_int", &["int"]),
@@ -110,6 +113,8 @@ const TYPES: &[(&str, &[&str])] = &[
     ("RawCounters", &["suci_counters"]),
     ("RawEvent", &["suci_event"]),
     ("RawFilter", &["suci_filter"]),
+    ("RawLayout", &["suci_layout"]),
+    ("RawOperation", &["suci_operation"]),
     ("RawItem", &["suci_item"]),
     ("RawMessage", &["suci_message"]),
     ("RawPeerInfo", &["suci_peer_info"]),

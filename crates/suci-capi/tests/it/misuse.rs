@@ -17,6 +17,7 @@ typedef struct handles {
     suci_node node;
     suci_book book;
     suci_region region;
+    suci_context context;
 } handles;
 
 static handles wrongs[6];
@@ -60,23 +61,26 @@ static handles open_handles(uint32_t threads)
     of.node = open_node(threads);
     must(suci_book_new(&of.book));
     must(suci_region_allocate(of.node, 64, SUCI_REGION_READ, &of.region));
+    must(suci_context_open(of.node, &of.context));
     return of;
 }
 
 static void free_handles(handles of)
 {
+    must(suci_context_free(of.context));
     must(suci_region_free(of.region));
     must(suci_book_free(of.book));
     must(suci_node_free(of.node));
 }
 
 /* Handles with these numbers. */
-static handles numbered(uint64_t node, uint64_t book, uint64_t region)
+static handles numbered(uint64_t node, uint64_t book, uint64_t region, uint64_t context)
 {
     handles of;
     of.node.id = node;
     of.book.id = book;
     of.region.id = region;
+    of.context.id = context;
     return of;
 }
 
@@ -84,20 +88,22 @@ static void make_handles(void)
 {
     uint64_t high = (uint64_t)1 << 32;
     handles right;
-    wrongs[0] = numbered(0, 0, 0);
+    wrongs[0] = numbered(0, 0, 0, 0);
     wrongs[1] = open_handles(0);
     free_handles(wrongs[1]);
-    wrongs[2] = numbered(0x1234567890abcdefu, 0x1234567890abcdefu, 0x1234567890abcdefu);
-    wrongs[3] = numbered(UINT64_MAX, UINT64_MAX, UINT64_MAX);
+    wrongs[2] = numbered(0x1234567890abcdefu, 0x1234567890abcdefu, 0x1234567890abcdefu,
+                         0x1234567890abcdefu);
+    wrongs[3] = numbered(UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX);
     right = open_handles(1);
     /* Handles of other kinds. */
-    wrongs[4] = numbered(right.book.id, right.region.id, right.node.id);
-    wrongs[5] = numbered(right.node.id + high, right.book.id + high, right.region.id + high);
+    wrongs[4] = numbered(right.book.id, right.region.id, right.context.id, right.node.id);
+    wrongs[5] = numbered(right.node.id + high, right.book.id + high, right.region.id + high,
+                         right.context.id + high);
 }
 "#;
 
 /// The types of handles, each the name of a field after `suci_`.
-const HANDLES_OF_C: &[&str] = &["suci_node", "suci_book", "suci_region"];
+const HANDLES_OF_C: &[&str] = &["suci_node", "suci_book", "suci_region", "suci_context"];
 
 /// The kinds of wrong handles.
 const HANDLES: usize = 6;
@@ -147,6 +153,7 @@ const ENDS: &[&str] = &[
     "suci_node_free",
     "suci_book_free",
     "suci_region_free",
+    "suci_context_free",
     "suci_wake",
 ];
 

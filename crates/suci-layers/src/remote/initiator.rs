@@ -29,7 +29,7 @@ const MAX_PARTS: u64 = 1 << PART_BITS;
 
 /// An operation that completes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OperationId(u64);
+pub struct OperationId(pub u64);
 
 impl OperationId {
     /// Returns the context of the operation.

@@ -98,6 +98,29 @@ impl<N> std::fmt::Debug for Remote<'_, N> {
     }
 }
 
+impl PendingOperation {
+    /// Returns the operation as two numbers, for bindings to other languages.
+    #[must_use]
+    pub const fn to_raw(self) -> (u64, u32) {
+        // A node has far fewer threads.
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "layers are as many as threads"
+        )]
+        (self.id.0, self.layer as u32)
+    }
+
+    /// Returns the operation of two numbers. Numbers of no operation, or of one whose result was
+    /// taken, are [`RemoteFailure::Taken`] for [`Remote::wait`].
+    #[must_use]
+    pub const fn from_raw((id, layer): (u64, u32)) -> Self {
+        Self {
+            layer: layer as usize,
+            id: OperationId(id),
+        }
+    }
+}
+
 impl<'a, N: RemoteNode> Remote<'a, N> {
     pub(crate) const fn new(node: &'a N) -> Self {
         Self {
@@ -113,15 +136,49 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     /// # Errors
     /// [`RemoteFailure::TooManyContexts`], [`Error::Closed`], [`Error::Forked`].
     pub fn context(&self) -> Result<RemoteContext<'a, N>, RemoteFailure> {
+        let context = self.open_context()?;
+        let remote = Self::new(self.node).limit(self.limit).within(&context);
+        Ok(RemoteContext { remote })
+    }
+
+    /// As [`context`](Self::context), for bindings to other languages: the result borrows nothing.
+    /// It is in use until [`close_context`](Self::close_context).
+    ///
+    /// # Errors
+    /// As [`context`](Self::context).
+    pub fn open_context(&self) -> Result<OpenContext, RemoteFailure> {
         self.node.check_open()?;
-        let remote = Self::new(self.node).limit(self.limit);
-        let mut context = RemoteContext { remote };
+        let mut context = OpenContext(Vec::new());
         for layer in 0..self.node.layers() {
-            // If one layer has none, those of the others are closed again.
-            let opened = self.node.layer(layer).open_context()?;
-            context.remote.contexts.push(opened);
+            let opened = self.node.layer(layer).open_context();
+            match opened {
+                Ok(opened) => context.0.push(opened),
+                Err(error) => {
+                    self.close_context(&context);
+                    return Err(error.into());
+                }
+            }
         }
         Ok(context)
+    }
+
+    /// The operations of a context that this node opened.
+    #[must_use]
+    pub fn within(mut self, context: &OpenContext) -> Self {
+        self.contexts.clone_from(&context.0);
+        self
+    }
+
+    /// Closes a context, as dropping a [`RemoteContext`] does.
+    pub fn close_context(&self, context: &OpenContext) {
+        for (layer, context) in context.0.iter().enumerate() {
+            // In the child of a fork a thread may hold the lock for ever that does not exist there.
+            if self.node.check_open().is_ok() {
+                self.node.layer(layer).close_context(*context);
+                // Nothing is sent if the node is closed meanwhile.
+                _ = self.node.send_requests(layer);
+            }
+        }
     }
 
     /// Sets the time that a call may take; one minute unless set.
@@ -429,6 +486,9 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
 
     /// Takes the result of an operation, if it is complete.
     fn take(&self, operation: PendingOperation) -> Result<Option<Outcome>, RemoteFailure> {
+        if operation.layer >= self.node.layers() {
+            return Err(RemoteFailure::Taken);
+        }
         let mut layer = self.node.layer(operation.layer);
         match layer.take(operation.id) {
             None if layer.awaited(operation.id).is_none() => Err(RemoteFailure::Taken),
@@ -517,14 +577,11 @@ impl<'a, N: RemoteNode> Deref for RemoteContext<'a, N> {
 
 impl<N: RemoteNode> Drop for RemoteContext<'_, N> {
     fn drop(&mut self) {
-        let Remote { node, contexts, .. } = &self.remote;
-        for (layer, context) in contexts.iter().enumerate() {
-            // In the child of a fork a thread may hold the lock for ever that does not exist there.
-            if node.check_open().is_ok() {
-                node.layer(layer).close_context(*context);
-                // Nothing is sent if the node is closed meanwhile.
-                _ = node.send_requests(layer);
-            }
-        }
+        let contexts = std::mem::take(&mut self.remote.contexts);
+        self.remote.close_context(&OpenContext(contexts));
     }
 }
+
+/// A context that a node opened: [`Remote::open_context`].
+#[derive(Clone, Debug)]
+pub struct OpenContext(Vec<Context>);
