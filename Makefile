@@ -141,23 +141,28 @@ bench: setup-rust setup-host setup-bench ## Suci beside its alternatives; ONLY=r
 bench-report: setup-rust ## bench/RESULTS.md and its plots, from what make bench measured here
 	$(XTASK) bench report
 
-# Where the C library goes; see crates/suci-capi/packaging/install.sh.
+# Where the C libraries go; see crates/suci-capi/packaging/install.sh.
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
 DESTDIR ?=
 # The folder in which cargo builds.
 TARGET   = $(or $(CARGO_TARGET_DIR),target)
 
-install: ## The C library into PREFIX (default /usr/local): libsuci, suci.h, man pages; DESTDIR for packages
-	@echo "== install: the C library below $(DESTDIR)$(PREFIX)"
-	@# Root often has no cargo, and installs what a user built before.
-	if command -v $(CARGO) >/dev/null; then $(CARGO) build --release --locked -p suci-capi; fi
-	PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' crates/suci-capi/packaging/install.sh $(TARGET)/release
+PACKED   = -p suci-capi -p suci-shmem -p suci-cli
 
-deb: setup-rust ## The Debian packages libsuci0 and libsuci-dev, in target/deb
-	@echo "== deb: Debian packages of the C library into $(TARGET)/deb"
-	$(CARGO) build --release --locked -p suci-capi
-	crates/suci-capi/packaging/deb.sh $(TARGET)/release $(TARGET)/deb
+install: ## The C libraries into PREFIX (default /usr/local): libsuci, libsma, headers, man pages; DESTDIR for packages
+	@echo "== install: the C libraries below $(DESTDIR)$(PREFIX)"
+	@# Root often has no cargo, and installs what a user built before.
+	if command -v $(CARGO) >/dev/null; then $(CARGO) build --release --locked $(PACKED); fi
+	for crate in suci-capi suci-shmem; do \
+	  PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' \
+	    crates/$$crate/packaging/install.sh $(TARGET)/release; \
+	done
+
+deb: setup-rust ## The Debian packages of libsuci and libsma, in target/deb
+	@echo "== deb: Debian packages of the C libraries into $(TARGET)/deb"
+	$(CARGO) build --release --locked $(PACKED)
+	for crate in suci-capi suci-shmem; do crates/$$crate/packaging/deb.sh $(TARGET)/release $(TARGET)/deb; done
 
 doc: setup-rust ## The API documentation, in target/doc
 	@echo "== doc: API documentation into target/doc"

@@ -141,10 +141,10 @@ fn install() -> Result<PathBuf> {
     let packages = ["-p", "suci-shmem", "-p", "suci-cli"];
     exec::run(exec::cargo(["build", "--locked"]).args(packages))?;
     let prefix = exec::target_dir().join("conformance");
-    let script = exec::root().join("crates/suci-shmem/install.sh");
+    let script = exec::root().join("crates/suci-shmem/packaging/install.sh");
     let mut install = Command::new(script);
     let built = exec::target_dir().join("debug");
-    exec::run(install.arg(built).arg(&prefix))?;
+    exec::run(install.arg(built).env("PREFIX", &prefix))?;
     Ok(prefix)
 }
 

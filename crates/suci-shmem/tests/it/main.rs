@@ -1,5 +1,6 @@
 //! Programs in C that use OpenSHMEM, and the header.
 
 mod header;
+mod packaging;
 mod programs;
 mod toolchain;

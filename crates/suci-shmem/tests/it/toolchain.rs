@@ -11,12 +11,30 @@ pub(crate) fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The folder in which cargo builds libraries and programs.
+pub(crate) fn built() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let program = std::env::current_exe().unwrap();
+        program.ancestors().nth(2).unwrap().to_owned()
+    })
+}
+
+/// A script that packs what was built.
+pub(crate) fn packaging(script: &str) -> Command {
+    let mut command = Command::new(crate_dir().join("packaging").join(script));
+    for variable in ["PREFIX", "LIBDIR", "DESTDIR"] {
+        command.env_remove(variable);
+    }
+    command.arg(built());
+    command
+}
+
 /// Builds and installs the library and its commands below the target folder. Returns the prefix.
 pub(crate) fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
-        let program = std::env::current_exe().unwrap();
-        let built = program.ancestors().nth(2).unwrap();
+        let built = built();
         for package in [["suci-shmem", "--lib"], ["suci-cli", "--bins"]] {
             let mut build = Command::new(env!("CARGO"));
             build.args(["build", "--quiet", "--locked", "--package"]);
@@ -28,8 +46,7 @@ pub(crate) fn prefix() -> &'static Path {
             run(build.current_dir(crate_dir()));
         }
         let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("suci-shmem");
-        let mut install = Command::new(crate_dir().join("install.sh"));
-        run(install.arg(built).arg(&prefix));
+        run(packaging("install.sh").env("PREFIX", &prefix));
         prefix
     })
 }
@@ -60,7 +77,8 @@ pub(crate) fn compile(source: &str, wrapper: &str, compiler: &str, flags: &[&str
     // Tests run at the same time: each has a file of its own.
     static FILES: AtomicUsize = AtomicUsize::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let program = prefix().join(format!("{source}-{number}"));
+    let name = Path::new(source).file_name().unwrap().to_str().unwrap();
+    let program = prefix().join(format!("{name}-{number}"));
     let mut command = Command::new(prefix().join("bin").join(wrapper));
     command.env("CC", compiler).env("CXX", compiler);
     command
