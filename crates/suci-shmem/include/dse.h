@@ -67,6 +67,65 @@ void dse_semaphore_give(dse_address semaphore);
 void dse_lock(dse_address lock);
 void dse_unlock(dse_address lock);
 
+/* ---- Modules: memory, processes and messages know nothing of each other's inside, and the
+   functions above call theirs. A program replaces any of these functions by its own, at all nodes alike:
+
+       struct dse_modules modules;
+       dse_get_modules(&modules);
+       modules.memory.write = my_write;
+       dse_set_modules(&modules);
+       dse_init();
+
+   The functions that were there before can be called by the new ones. dse_init() calls `begin` of
+   memory, processes and messages, in this order, at all nodes; it may call shmem_malloc(). */
+
+/* Ways in which a 64-bit integer changes. */
+enum dse_change {
+    DSE_FETCH = 0,        /* not at all */
+    DSE_SET = 1,          /* to the operand */
+    DSE_ADD = 2,          /* by the operand */
+    DSE_COMPARE_SWAP = 3  /* to the operand, if it was `expected` */
+};
+
+/* dse_alloc() and so on. `change` is atomic, and returns the integer as it was before. */
+struct dse_memory_module {
+    void (*begin)(void);
+    dse_address (*alloc)(size_t size);
+    void (*free)(dse_address block);
+    void (*read)(void *into, dse_address from, size_t size);
+    void (*write)(dse_address to, const void *from, size_t size);
+    uint64_t (*change)(dse_address at, int change, uint64_t operand, uint64_t expected);
+};
+
+/* dse_create() and dse_await(). `arrived` gets what the module had sent from another node. */
+struct dse_process_module {
+    void (*begin)(void);
+    dse_process (*create)(int node, dse_function function, uint64_t argument);
+    uint64_t (*await)(dse_process process);
+    void (*arrived)(int from, const void *message, size_t length);
+};
+
+/* Brings messages of up to 64 bytes to `node`, once each, where dse_arrived() is called with
+   them. */
+struct dse_message_module {
+    void (*begin)(void);
+    void (*send)(int node, const void *message, size_t length);
+};
+
+struct dse_modules {
+    struct dse_memory_module memory;
+    struct dse_process_module process;
+    struct dse_message_module message;
+};
+
+/* Gives the modules that dse_init() uses. */
+void dse_get_modules(struct dse_modules *modules);
+/* Replaces them. Call it before dse_init(). */
+void dse_set_modules(const struct dse_modules *modules);
+/* Gives a message that a module of the program brought from another node to the process module. May
+   be called by any thread once the node is in dse_init(). */
+void dse_arrived(int from, const void *message, size_t length);
+
 #ifdef __cplusplus
 }
 #endif

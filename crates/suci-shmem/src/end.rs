@@ -1,6 +1,6 @@
 //! Ends of processes: of this one, and of others that cannot go on without each other.
 
-use crate::dse::{self, message::CHANNEL};
+use crate::dse::message::{CHANNEL, on_message};
 use crate::runtime;
 use std::ffi::{c_int, c_void};
 use std::io::Write;
@@ -105,7 +105,7 @@ impl Watcher {
 fn watch(node: &SharedNode, ending: &AtomicBool) {
     while let Ok(next) = node.next() {
         match next {
-            Next::Message(message) if message.channel == CHANNEL => dse::on_message(&message),
+            Next::Message(message) if message.channel == CHANNEL => on_message(&message),
             Next::Message(message) => exit(status(&message)),
             Next::Event(Event::Ended {
                 node: other,

@@ -1,65 +1,80 @@
 //! DSE, `dse.h`: processes on any node, global memory, barriers, semaphores and locks.
 //!
 //! As in the paper, three modules know nothing of each other's inside, so that each can be
-//! replaced: [`memory`], [`process`] and [`message`]. Synchronisation rests on atomic operations of
-//! the first.
+//! replaced: [`memory`], [`process`] and [`message`]. A program does so by [`modules`]: all calls
+//! go through its tables. Synchronisation rests on atomic operations of the first.
 
 mod memory;
 pub(crate) mod message;
+mod modules;
 mod process;
 
 use crate::fatal;
-use crate::runtime::{Runtime, init, runtime};
+use crate::runtime::{init, runtime};
 use crate::wait::until;
-use memory::GlobalMemory;
-use message::Order;
-use process::{Function, Processes};
+use memory::{ADD, COMPARE_SWAP, FETCH, SET};
+use modules::Modules;
+use process::Function;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-use suci::Message;
-use suci::remote::AtomicOp;
 
-/// The modules of this node.
-struct Dse {
-    memory: GlobalMemory,
-    processes: Processes,
+/// The modules of this node, all of which have begun.
+static MODULES: OnceLock<Modules> = OnceLock::new();
+
+fn started() -> bool {
+    MODULES.get().is_some()
 }
 
-static DSE: OnceLock<Dse> = OnceLock::new();
-
-fn dse() -> &'static Dse {
-    match DSE.get() {
-        Some(dse) => dse,
-        None => fatal!("call dse_init() first"),
-    }
-}
-
-impl Dse {
-    fn new(runtime: &Runtime) -> Self {
-        Self {
-            memory: GlobalMemory::new(runtime),
-            processes: Processes::new(runtime),
+/// A function of a module. `dse_set_modules` took none that is null.
+macro_rules! call {
+    ($module:ident.$function:ident($($argument:expr),*)) => {
+        match MODULES.get().and_then(|modules| modules.$module.$function) {
+            Some(function) => function($($argument),*),
+            None => fatal!("call dse_init() first"),
         }
-    }
+    };
 }
 
-/// Carries out an order of another node. It came after that node was through `dse_init`, which
+/// Sends a message of the process module.
+fn send(to: usize, bytes: &[u8]) {
+    let to = c_int::try_from(to).unwrap_or(-1);
+    // SAFETY: the bytes are there for the time of the call.
+    unsafe { call!(message.send(to, bytes.as_ptr().cast(), bytes.len())) };
+}
+
+/// Gives a message to the process module. It came after its sender was through `dse_init`, which
 /// waits for all.
-pub(crate) fn on_message(message: &Message) {
-    let dse = until(|| DSE.get());
-    match Order::read(message).filter(|order| dse.processes.accepts(*order)) {
-        Some(order) => dse.processes.run(order),
-        None => fatal!("PE {} sent an order that makes no sense", message.from),
-    }
+fn deliver(from: c_int, bytes: &[u8]) {
+    until(|| MODULES.get());
+    // SAFETY: as above.
+    unsafe { call!(process.arrived(from, bytes.as_ptr().cast(), bytes.len())) };
+}
+
+/// # Safety
+/// `message` has `length` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dse_arrived(from: c_int, message: *const c_void, length: usize) {
+    let bytes = match length {
+        0 => &[],
+        // SAFETY: as dse.h demands.
+        length => unsafe { std::slice::from_raw_parts(message.cast(), length) },
+    };
+    deliver(from, bytes);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_init() {
     const MULTIPLE: c_int = 3;
     init(MULTIPLE);
-    if DSE.get().is_none() {
-        let made = Dse::new(runtime());
-        let _ = DSE.set(made);
+    if !started() {
+        let modules = Modules::chosen();
+        let begins = [
+            modules.memory.begin,
+            modules.process.begin,
+            modules.message.begin,
+        ];
+        begins.into_iter().flatten().for_each(|begin| begin());
+        let _ = MODULES.set(modules);
         // From now on all nodes take orders.
         runtime().barrier_all();
     }
@@ -84,64 +99,50 @@ extern "C" fn dse_nodes() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_alloc(size: usize) -> u64 {
-    dse().memory.allocate(size)
+    call!(memory.alloc(size))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_free(block: u64) {
-    dse().memory.free(block);
+    call!(memory.free(block));
 }
 
 /// # Safety
 /// `into` has room for `size` bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dse_read(into: *mut c_void, from: u64, size: usize) {
-    if size > 0 {
-        // SAFETY: as dse.h demands.
-        let into = unsafe { std::slice::from_raw_parts_mut(into.cast(), size) };
-        dse().memory.read(from, into);
-    }
+    // SAFETY: as dse.h demands.
+    unsafe { call!(memory.read(into, from, size)) };
 }
 
 /// # Safety
 /// `from` has `size` bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dse_write(to: u64, from: *const c_void, size: usize) {
-    if size > 0 {
-        // SAFETY: as dse.h demands.
-        let bytes: &[u8] = unsafe { std::slice::from_raw_parts(from.cast(), size) };
-        dse().memory.write(to, bytes.to_vec());
-    }
+    // SAFETY: as dse.h demands.
+    unsafe { call!(memory.write(to, from, size)) };
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_fetch_add(at: u64, value: u64) -> u64 {
-    dse().memory.change(at, AtomicOp::Add(value))
+    change(at, ADD, value, 0)
+}
+
+/// Changes a 64-bit integer; returns it as it was before.
+fn change(at: u64, kind: c_int, operand: u64, expected: u64) -> u64 {
+    call!(memory.change(at, kind, operand, expected))
 }
 
 // ---- processes
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_create(node: c_int, function: Option<Function>, argument: u64) -> c_int {
-    let on = usize::try_from(node).ok();
-    let Some(on) = on.filter(|node| *node < runtime().fabric.size) else {
-        fatal!(
-            "there is no node {node}: name one from 0 to {}",
-            dse_nodes() - 1
-        );
-    };
-    let Some(function) = function else {
-        fatal!("the function is null: pass one of the program");
-    };
-    let process = dse().processes.create(on, function, argument);
-    process.map_or(-1, |process| c_int::try_from(process).unwrap_or(-1))
+    call!(process.create(node, function, argument))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_await(process: c_int) -> u64 {
-    dse()
-        .processes
-        .wait(usize::try_from(process).unwrap_or(usize::MAX))
+    call!(process.wait(process))
 }
 
 // ---- synchronisation
@@ -153,14 +154,13 @@ const OPENED: u64 = 8;
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_barrier(barrier: u64, count: u64) {
-    let memory = &dse().memory;
-    let opened = || memory.change(barrier + OPENED, AtomicOp::Fetch);
+    let opened = || change(barrier + OPENED, FETCH, 0, 0);
     let before = opened();
     // Everything that this process did is there for those that come out.
     runtime().fabric.quiet();
-    if memory.change(barrier + ARRIVED, AtomicOp::Add(1)) + 1 >= count {
-        memory.change(barrier + ARRIVED, AtomicOp::Set(0));
-        memory.change(barrier + OPENED, AtomicOp::Add(1));
+    if change(barrier + ARRIVED, ADD, 1, 0) + 1 >= count {
+        change(barrier + ARRIVED, SET, 0, 0);
+        change(barrier + OPENED, ADD, 1, 0);
     } else {
         until(|| (opened() != before).then_some(()));
     }
@@ -168,14 +168,13 @@ extern "C" fn dse_barrier(barrier: u64, count: u64) {
 
 /// Replaces a word's value as soon as `next` has one for it.
 fn replace(word: u64, next: impl Fn(u64) -> Option<u64>) {
-    let memory = &dse().memory;
-    let mut expected = memory.change(word, AtomicOp::Fetch);
+    let mut expected = change(word, FETCH, 0, 0);
     until(|| {
         let Some(new) = next(expected) else {
-            expected = memory.change(word, AtomicOp::Fetch);
+            expected = change(word, FETCH, 0, 0);
             return None;
         };
-        let before = memory.change(word, AtomicOp::CompareSwap { expected, new });
+        let before = change(word, COMPARE_SWAP, new, expected);
         let done = before == expected;
         expected = before;
         done.then_some(())
@@ -190,7 +189,7 @@ extern "C" fn dse_semaphore_take(semaphore: u64) {
 #[unsafe(no_mangle)]
 extern "C" fn dse_semaphore_give(semaphore: u64) {
     runtime().fabric.quiet();
-    dse().memory.change(semaphore, AtomicOp::Add(1));
+    change(semaphore, ADD, 1, 0);
 }
 
 #[unsafe(no_mangle)]
@@ -201,5 +200,5 @@ extern "C" fn dse_lock(lock: u64) {
 #[unsafe(no_mangle)]
 extern "C" fn dse_unlock(lock: u64) {
     runtime().fabric.quiet();
-    dse().memory.change(lock, AtomicOp::Set(0));
+    change(lock, SET, 0, 0);
 }

@@ -1,14 +1,100 @@
 //! The process module: functions of the program that run on any node, and their results.
 
-use super::message::{self, Order};
+use super::modules::ProcessModule;
+use super::send;
 use crate::fabric::Place;
 use crate::fatal;
 use crate::heap::ALIGNMENT;
 use crate::memory;
 use crate::runtime::{Runtime, runtime};
 use crate::wait::until;
-use std::sync::{Mutex, PoisonError};
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use suci::remote::{AtomicOp, Width};
+
+/// The functions of this module.
+pub(super) const DEFAULT: ProcessModule = ProcessModule {
+    begin: Some(begin),
+    create: Some(create),
+    wait: Some(wait),
+    arrived: Some(arrived),
+};
+
+static PROCESSES: OnceLock<Processes> = OnceLock::new();
+
+fn processes() -> &'static Processes {
+    match PROCESSES.get() {
+        Some(processes) => processes,
+        None => fatal!("call the process module's begin first, or dse_init()"),
+    }
+}
+
+extern "C" fn begin() {
+    let made = Processes::new(runtime());
+    let _ = PROCESSES.set(made);
+}
+
+extern "C" fn create(node: c_int, function: Option<Function>, argument: u64) -> c_int {
+    let size = runtime().fabric.size;
+    let on = usize::try_from(node).ok();
+    let Some(on) = on.filter(|node| *node < size) else {
+        fatal!("there is no node {node}: name one from 0 to {}", size - 1);
+    };
+    let Some(function) = function else {
+        fatal!("the function is null: pass one of the program");
+    };
+    let process = processes().create(on, function, argument);
+    process.map_or(-1, |process| c_int::try_from(process).unwrap_or(-1))
+}
+
+extern "C" fn wait(process: c_int) -> u64 {
+    processes().wait(usize::try_from(process).unwrap_or(usize::MAX))
+}
+
+/// # Safety
+/// `message` has `length` bytes.
+unsafe extern "C" fn arrived(from: c_int, message: *const c_void, length: usize) {
+    // SAFETY: the caller's promise.
+    let bytes: &[u8] = unsafe { std::slice::from_raw_parts(message.cast(), length) };
+    let creator = usize::try_from(from).ok();
+    let order = creator.and_then(|creator| Order::of_bytes(creator, bytes));
+    match order.filter(|order| processes().accepts(*order)) {
+        Some(order) => processes().run(order),
+        None => fatal!("node {from} sent an order that makes no sense"),
+    }
+}
+
+/// An order to create a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Order {
+    /// The node that gives it.
+    creator: usize,
+    /// The number of the process at its creator.
+    process: usize,
+    /// The function's offset in the program.
+    function: u64,
+    argument: u64,
+}
+
+impl Order {
+    fn to_bytes(self) -> Vec<u8> {
+        let words = [self.process as u64, self.function, self.argument];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn of_bytes(creator: usize, bytes: &[u8]) -> Option<Self> {
+        let (words, rest) = bytes.as_chunks();
+        let [process, function, argument] = words else {
+            return None;
+        };
+        rest.is_empty().then_some(Self {
+            creator,
+            process: usize::try_from(u64::from_le_bytes(*process)).ok()?,
+            function: u64::from_le_bytes(*function),
+            argument: u64::from_le_bytes(*argument),
+        })
+    }
+}
 
 /// Processes of one creator that were not awaited.
 const MOST: usize = 1_024;
@@ -19,7 +105,7 @@ const ENTRY: usize = 16;
 pub(super) type Function = unsafe extern "C" fn(u64) -> u64;
 
 /// The processes that this node created.
-pub(super) struct Processes {
+struct Processes {
     /// The entries, at each node in its heap.
     entries: Place,
     taken: Mutex<[bool; MOST]>,
@@ -27,7 +113,7 @@ pub(super) struct Processes {
 
 impl Processes {
     /// Blocks until all nodes do so.
-    pub(super) fn new(runtime: &Runtime) -> Self {
+    fn new(runtime: &Runtime) -> Self {
         let first = runtime.allocate(MOST * ENTRY, ALIGNMENT);
         if first.is_null() {
             fatal!(
@@ -40,7 +126,7 @@ impl Processes {
     }
 
     /// Orders a process. Returns its number, if there is one.
-    pub(super) fn create(&self, node: usize, function: Function, argument: u64) -> Option<usize> {
+    fn create(&self, node: usize, function: Function, argument: u64) -> Option<usize> {
         let runtime = runtime();
         let code =
             memory::code().unwrap_or_else(|| fatal!("the code of the program was not found"));
@@ -64,13 +150,13 @@ impl Processes {
         };
         match node == runtime.fabric.me {
             true => self.run(order),
-            false => message::send(runtime, node, order),
+            false => send(node, &order.to_bytes()),
         }
         Some(process)
     }
 
     /// Waits for the end of a process, and returns its result.
-    pub(super) fn wait(&self, process: usize) -> u64 {
+    fn wait(&self, process: usize) -> u64 {
         let taken = |taken: &[bool; MOST]| taken.get(process).copied().unwrap_or(false);
         if !taken(&self.taken.lock().unwrap_or_else(PoisonError::into_inner)) {
             fatal!("process {process} is not of this node, or was awaited: await each once");
@@ -92,7 +178,7 @@ impl Processes {
     }
 
     /// Runs an ordered process in a thread.
-    pub(super) fn run(&self, order: Order) {
+    fn run(&self, order: Order) {
         let code = memory::code().filter(|code| {
             let function = usize::try_from(order.function).unwrap_or(usize::MAX);
             function < code.length
@@ -134,7 +220,26 @@ impl Processes {
     }
 
     /// Whether orders of a node make sense.
-    pub(super) fn accepts(&self, order: Order) -> bool {
+    fn accepts(&self, order: Order) -> bool {
         order.process < MOST && order.creator < runtime().fabric.size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_read_as_they_are_written() {
+        let order = Order {
+            creator: 3,
+            process: 7,
+            function: 0x1234,
+            argument: u64::MAX,
+        };
+        let bytes = order.to_bytes();
+        assert_eq!(Order::of_bytes(3, &bytes), Some(order));
+        assert_eq!(Order::of_bytes(3, &bytes[1..]), None);
+        assert_eq!(Order::of_bytes(3, &[]), None);
     }
 }

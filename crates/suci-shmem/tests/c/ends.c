@@ -1,6 +1,7 @@
 /* Ends of processes, and misuse: the argument says which. */
 #include "check.h"
 
+#include <dse.h>
 #include <signal.h>
 
 static long flag;
@@ -10,8 +11,17 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     long local = 0;
 
+    struct dse_modules modules;
+
     if (strcmp(what, "early") == 0)
         shmem_barrier_all();
+    dse_get_modules(&modules);
+    if (strcmp(what, "module") == 0)
+        modules.memory.write = NULL;
+    if (strcmp(what, "late") == 0)
+        dse_init();
+    if (strcmp(what, "module") == 0 || strcmp(what, "late") == 0)
+        dse_set_modules(&modules);
     shmem_init();
     printf("begins\n");
     shmem_barrier_all();

@@ -129,3 +129,40 @@ fn processes_of_dse_run_on_all_nodes_and_share_memory() {
         run(&mut oshrun(&program, count, &["--faults", faults]));
     }
 }
+
+#[test]
+fn a_program_replaces_modules_of_dse() {
+    let flags = ["-std=gnu11", "-pthread"];
+    let program = compile("dse_modules.c", "oshcc", "gcc", &flags);
+    for count in [1, 3] {
+        run(&mut oshrun(&program, count, &[]));
+    }
+}
+
+#[test]
+fn modules_of_dse_are_complete_and_set_in_time() {
+    let program = compile("ends.c", "oshcc", "gcc", C);
+    for (misuse, told) in [
+        (
+            "module",
+            "memory.write is null: begin with dse_get_modules()",
+        ),
+        ("late", "dse_init() was called before dse_set_modules()"),
+    ] {
+        let ended = output(oshrun(&program, 1, &[]).arg(misuse));
+        let (_, err) = texts(&ended);
+        let failed = !ended.status.success() && err.contains(told);
+        assert!(failed, "{misuse}: {err}");
+    }
+}
+
+#[test]
+fn the_example_of_dse_multiplies_matrices() {
+    let source = "../../../../examples/dse/c/matrix.c";
+    let program = compile(source, "oshcc", "gcc", C);
+    for count in [1, 3] {
+        let said = run(oshrun(&program, count, &[]).arg("50"));
+        let told = format!("50 x 50 by {count} nodes: as in one process\n");
+        assert_eq!(said, told);
+    }
+}
