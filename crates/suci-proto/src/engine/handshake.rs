@@ -37,8 +37,6 @@ struct Claimant {
     /// The peer that waits in the queue for a slot; `None` if the HELLO came from an address where
     /// its node is not known to be, which counts as a stranger's.
     asker: Option<usize>,
-    /// The peer of which the HELLO is a sign of life.
-    alive: Option<usize>,
 }
 
 /// Why an INIT led to no connection.
@@ -254,13 +252,8 @@ impl Engine {
             incarnation: hello.incarnation,
             token: header.tag,
         };
-        let claimant = self.claimant(now, &claim);
+        let claimant = self.claimant(&claim);
         let trust = claimant.trust;
-        if let Some(key) = claimant.alive
-            && let Some(peer) = self.peers.get_mut(key)
-        {
-            peer.put_off(now);
-        }
         if !self.is_open_to(node) {
             self.shared.counters.hello_unanswered += 1;
             self.log_dropped(packet, DropReason::Closing);
@@ -369,7 +362,7 @@ impl Engine {
     /// Answers a HELLO that waited, if that is possible now. Its sender is looked up again: it may
     /// have connected or lost its slot since.
     fn answer_if_possible(&mut self, now: Instant, claim: &Claim) -> bool {
-        let claimant = self.claimant(now, claim);
+        let claimant = self.claimant(claim);
         let answers = self.is_open_to(claim.node) && self.may_answer(now, claim, &claimant);
         if answers {
             self.waits_no_more(claim);
@@ -407,11 +400,10 @@ impl Engine {
 
     /// Finds the sender of a HELLO. It leaves an idle peer idle; if that peer has a connection, a
     /// HELLO changes nothing.
-    fn claimant(&self, now: Instant, claim: &Claim) -> Claimant {
+    fn claimant(&self, claim: &Claim) -> Claimant {
         let mut claimant = Claimant {
             trust: Trust::Stranger,
             asker: None,
-            alive: None,
         };
         let Some(key) = self.peer_key(claim.node) else {
             return claimant;
@@ -423,7 +415,6 @@ impl Engine {
             claimant.trust = peer.trust();
             let known = claimant.trust == Trust::Known;
             claimant.asker = (known && peer.may_be_at(from)).then_some(key);
-            claimant.alive = peer.lives_by_hello(now, from).then_some(key);
         }
         claimant
     }
@@ -497,7 +488,7 @@ impl Engine {
             token: header.tag,
         };
         let made = self.cookie_key.check(now, &claim, &init.cookie);
-        let trust = self.claimant(now, &claim).trust;
+        let trust = self.claimant(&claim).trust;
         if made.is_some() {
             let caller = self.cookie_key.caller(&claim, trust);
             self.pending_inits.came(now, caller);

@@ -122,18 +122,6 @@ impl Peer {
         self.life.put_off(now);
     }
 
-    /// Returns true if a HELLO from `from` is a sign of life of the peer. A peer without a
-    /// connection gives no other sign: it may have no room for us while there is some here. Anyone
-    /// can forge such a HELLO, so if we do not call the peer, it counts only until `give_up_after`
-    /// has passed.
-    pub(crate) fn lives_by_hello(&self, now: Instant, from: SocketAddr) -> bool {
-        let waited_for = now < self.life.last_heard() + self.options.give_up_after;
-        self.connection.is_none()
-            && self.session.is_established()
-            && self.may_be_at(from)
-            && (waited_for || self.attempt.is_some())
-    }
-
     /// Returns how long the peer must be silent to count as idle: one probe timeout, in which a
     /// next message would have come. `None` unless the last exchange is over: as many messages were
     /// sent as received, and all are acknowledged.

@@ -240,6 +240,42 @@ fn f21_a_message_of_nearly_a_packet_does_not_wait_for_a_packet_without_credit() 
     }
 }
 
+/// F02 and F17: HELLOs from a dead peer's address, which anybody can forge, are no sign of its life,
+/// in both modes.
+#[test]
+fn f02_f17_hellos_in_the_name_of_a_dead_peer_do_not_delay_lost() {
+    for sealed in [false, true] {
+        let mut world = World::new(0);
+        for host in 0..2 {
+            if sealed {
+                let security = world.cluster(&[1]);
+                world.security.insert(host, security);
+            }
+            let engine = world.start(host, 2, BUFFER);
+            world.engines.push(engine);
+        }
+        world.send(0, 1).unwrap();
+        world.run(SECOND);
+        world.events(0);
+        // Its slot was given to others; then its process is gone.
+        let now = world.now;
+        let (key, engine) = (world.peer(0, 1).key, &mut world.engines[0]);
+        engine.update(key, |peer, shared| peer.give_up_slot(now, shared));
+        world.engines.truncate(1);
+        world.send(0, 1).unwrap();
+        let lost = |event: &Event| matches!(event, Event::Lost { .. });
+        let mut seconds = 0;
+        while !world.events(0).iter().any(lost) {
+            assert!(seconds < 35, "sealed: {sealed}");
+            seconds += 1;
+            let mut forged = hello(1, 0, 1_000 + seconds);
+            forged.from = 1;
+            world.deliver(&forged);
+            world.run(SECOND);
+        }
+    }
+}
+
 /// The peer's INIT arrived during our own attempt, and there is no room for it: our attempt
 /// continues.
 #[test]
