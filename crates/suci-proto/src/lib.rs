@@ -73,3 +73,12 @@ pub use scheduler::{CLASSES, Priority, PriorityError};
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};
 pub use waits::{WaitClock, WaitReason, Waited, Waits};
+
+/// Returns true if this fault is planted.
+#[inline(always)]
+pub(crate) fn planted(_name: &str) -> bool {
+    #[cfg(suci_plant)]
+    return crate::plant::active(_name);
+    #[cfg(not(suci_plant))]
+    false
+}

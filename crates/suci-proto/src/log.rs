@@ -171,6 +171,8 @@ pub enum DropReason {
     BadCookie,
     /// An INIT to another process, which was at this address before.
     OtherIncarnation,
+    /// An INIT that was not read, because handshakes took too much work of late.
+    Throttled,
     /// An INIT that is not newer than the last one accepted from the same peer.
     Outdated,
     /// An INIT that crossed one of ours, which wins.
@@ -203,6 +205,7 @@ impl fmt::Display for DropReason {
             Self::Closing => "this node is closing",
             Self::BadCookie => "invalid or expired cookie",
             Self::OtherIncarnation => "meant for an earlier process at this address",
+            Self::Throttled => "too much work for handshakes of late",
             Self::Outdated => "outdated",
             Self::Crossing => "crossed this node's INIT, which wins",
             Self::Contested => "a process with this node ID may be alive",

@@ -52,6 +52,22 @@ pub const OF_SEALING: &[&str] = &[
     "phase-without-key",
 ];
 
+/// Defences that the red team's attacks beat when they are gone (`tests/red-team`).
+pub const OF_DEFENCES: &[&str] = &[
+    "hello-keeps-peer",
+    "cookie-sent-twice",
+    "init-unbound",
+    "sources-uncapped",
+    "handshake-work-unlimited",
+    "acks-unchecked",
+    "gaps-unlimited",
+    "memory-unchecked",
+    "tag-unchecked",
+    "hint-ends-session",
+    "unknown-frames-skipped",
+    "checksum-unchecked",
+];
+
 /// Faults of groups that the simulator finds in its profile `groups`.
 pub const OF_GROUPS: &[&str] = &[
     "barrier-left-early",
@@ -89,6 +105,6 @@ pub fn active(name: &str) -> bool {
 fn all() -> impl Iterator<Item = &'static str> {
     let engine = NAMES.iter().chain(OF_REAL_NODES).chain(OF_PLACEMENT);
     let layers = OF_LAYERS.iter().chain(OF_GROUPS);
-    let others = OF_SEALING.iter().chain(OF_SOCKETS);
+    let others = OF_SEALING.iter().chain(OF_SOCKETS).chain(OF_DEFENCES);
     engine.chain(layers).chain(others).copied()
 }

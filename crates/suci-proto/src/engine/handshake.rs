@@ -6,10 +6,11 @@ use super::sealed::{Opened, write_message};
 use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
-use crate::event::{LostCause, RefusedReason};
-use crate::handshake::{AttemptPhase, Backlog, Claim, InitRoom, Trust, Wait};
+use crate::event::{EndReason, LostCause, RefusedReason};
+use crate::handshake::{AttemptPhase, Backlog, Claim, InitRoom, SourcePrefix, Trust, Wait};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
+use crate::planted;
 use crate::security::{ConnectionKeys, HandshakeError, Initiator, Security};
 use crate::time::Instant;
 use crate::transmit::Train;
@@ -40,7 +41,7 @@ struct Claimant {
 }
 
 /// Why an INIT led to no connection.
-enum NoEntry {
+pub(super) enum NoEntry {
     /// The INIT is answered by REFUSED.
     Refused(RefusedCode),
     /// The INIT is not answered.
@@ -254,6 +255,9 @@ impl Engine {
         };
         let claimant = self.claimant(&claim);
         let trust = claimant.trust;
+        if planted("hello-keeps-peer") && self.peer_key(node).is_none() {
+            self.insert_stranger(now, node, arrival.from.ip());
+        }
         if !self.is_open_to(node) {
             self.shared.counters.hello_unanswered += 1;
             self.log_dropped(packet, DropReason::Closing);
@@ -322,6 +326,9 @@ impl Engine {
             to: claim.origin.to,
             tries: 1,
         });
+        if planted("cookie-sent-twice") {
+            self.shared.reply(claim.origin, bytes.clone());
+        }
         self.shared.reply(claim.origin, bytes);
         self.shared.paths.look_up(now, claim.origin.to);
     }
@@ -349,9 +356,32 @@ impl Engine {
             self.answer_if_possible(now, &claim);
             waiting = self.known_callers.first_from(ticket.saturating_add(1));
         }
-        while let Some((_, claim)) = self.strange_callers.first_from(0)
-            && self.answer_if_possible(now, &claim)
-        {}
+        self.answer_strangers(now);
+    }
+
+    /// Answers strangers that wait, except those of sources that have their part of the room.
+    fn answer_strangers(&mut self, now: Instant) {
+        let mut full: Vec<SourcePrefix> = Vec::new();
+        while let Some(claim) = self.strange_callers.first_beside(&full) {
+            if self.answer_if_possible(now, &claim) {
+                continue;
+            }
+            let (room, trust) = (self.init_room(), self.claimant(&claim).trust);
+            let caller = self.cookie_key.caller(&claim, trust);
+            if !self.pending_inits.has_full_source(now, caller, room) {
+                return;
+            }
+            full.push(claim.origin.to.ip().into());
+        }
+    }
+
+    /// Returns how many INITs there is room for.
+    fn init_room(&self) -> InitRoom {
+        InitRoom {
+            packets: self.shared.shares.room_for_inits(true),
+            slots: self.shared.shares.room_for_inits(false),
+            strangers: self.shared.shares.room_for_strangers(),
+        }
     }
 
     /// Returns true if there is a free slot that no expected INIT needs.
@@ -426,11 +456,7 @@ impl Engine {
         if trust != Trust::Admitted && !self.shared.has_slot(now, claimant.asker) {
             return false;
         }
-        let room = InitRoom {
-            packets: self.shared.shares.room_for_inits(true),
-            slots: self.shared.shares.room_for_inits(false),
-            strangers: self.shared.shares.room_for_strangers(),
-        };
+        let room = self.init_room();
         let caller = self.cookie_key.caller(claim, trust);
         if self.known_callers.is_empty() {
             self.pending_inits.try_again();
@@ -487,14 +513,16 @@ impl Engine {
             incarnation: init.incarnation,
             token: header.tag,
         };
+        let unbound = planted("init-unbound");
         let made = self.cookie_key.check(now, &claim, &init.cookie);
+        let made = made.or(unbound.then_some(now));
         let trust = self.claimant(&claim).trust;
         if made.is_some() {
             let caller = self.cookie_key.caller(&claim, trust);
             self.pending_inits.came(now, caller);
             self.waits_no_more(&claim);
         }
-        let for_us = init.peer_incarnation == self.shared.identity.incarnation;
+        let for_us = init.peer_incarnation == self.shared.identity.incarnation || unbound;
         let is_open = self.is_open_to(node);
         let (Some(made), true, true) = (made, for_us, is_open) else {
             let reason = match (for_us, is_open) {
@@ -508,9 +536,11 @@ impl Engine {
         if let Some(code) = self.entry_refusal(now, arrival.from, node, init.target) {
             return self.turn_away(packet, init.target, code, Trust::Stranger);
         }
-        let opened = match self.open_init(&init, packet.datagram) {
+        let source = self.cookie_key.source(&claim);
+        let opened = match self.open_init(now, source, &init, packet.datagram) {
             Ok(opened) => opened,
-            Err(code) => return self.refuse_init(packet, &init, code),
+            Err(NoEntry::Refused(code)) => return self.refuse_init(packet, &init, code),
+            Err(NoEntry::Ignored(reason)) => return self.reject(packet, reason),
         };
         let key = match self.peer_key(node) {
             Some(key) => key,
@@ -711,6 +741,13 @@ impl Engine {
         let (now, header) = (packet.now, packet.header);
         let token = self.shared.random();
         let key = self.active_key(header);
+        if planted("hint-ends-session")
+            && let Some(key) = key
+        {
+            return self.update(key, |peer, shared| {
+                peer.end(now, EndReason::PeerEnded, shared)
+            });
+        }
         let peer = key.and_then(|key| self.peers.get_mut(key));
         let Some(peer) =
             peer.filter(|peer| peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle)

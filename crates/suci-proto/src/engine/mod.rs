@@ -55,7 +55,7 @@ use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
-use crate::handshake::{Backlog, CookieKey, PendingInits};
+use crate::handshake::{Backlog, CookieKey, HandshakeWork, PendingInits};
 use crate::log::DropReason;
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
@@ -100,6 +100,7 @@ pub struct Engine {
     ask_strangers_at: Instant,
     /// Nodes whose INIT may come soon.
     pending_inits: PendingInits,
+    handshake_work: HandshakeWork,
     peers: Peers,
     by_node: HashMap<NodeId, u32>,
     /// The node to which a message went last: the next one often goes there too.
@@ -184,6 +185,7 @@ impl Engine {
         let pool = buffers(&config);
         let mut engine = Self {
             pending_inits: PendingInits::new(shares.peer_limit()),
+            handshake_work: HandshakeWork::new(now),
             peers: Peers::new(config.clone(), pool.clone()),
             shared: Shared::new(config, identity, rng, shares, pool),
             cookie_key: CookieKey::new(key),
@@ -213,8 +215,8 @@ impl Engine {
             last_run: now,
             resumed_at: now,
             swept_at: now,
-            known_callers: Backlog::default(),
-            strange_callers: Backlog::default(),
+            known_callers: Backlog::of_known(),
+            strange_callers: Backlog::of_strangers(),
             hints: (0, 0),
             reports: (0, [0; 2]),
             removed: BTreeSet::new(),

@@ -5,11 +5,12 @@
 //! opened is counted, and answered as one for an unknown connection: at a limited rate by UNKNOWN.
 
 use super::Engine;
-use super::handshake::ArrivedPacket;
+use super::handshake::{ArrivedPacket, NoEntry};
 use crate::arrival::Arrival;
 use crate::log::DropReason;
 use crate::peer::Peer;
-use crate::security::{ConnectionKeys, HandshakeError, Initiator, Responder, Security, planted};
+use crate::planted;
+use crate::security::{ConnectionKeys, HandshakeError, Initiator, Responder, Security};
 use crate::time::Instant;
 use crate::wire::{
     ContiguousPackets, CrcScope, Header, Init, PacketType, Params, RefusedCode, SealedHeader,
@@ -208,24 +209,39 @@ impl Engine {
         }
     }
 
-    /// Reads the handshake message of an INIT, before the INIT changes any state.
+    /// Reads the handshake message of an INIT from `source`, the hash of a network prefix that its
+    /// cookie proved, before the INIT changes any state.
     ///
     /// # Errors
     /// The code of REFUSED that answers it: the other mode, or another key. That answer tells its
     /// receiver nothing that silence would not: to guess a key of 256 bits is hopeless either way.
+    /// An INIT beyond the limits of handshake work is dropped unread.
     pub(super) fn open_init(
-        &self,
+        &mut self,
+        now: Instant,
+        source: u64,
         init: &Init<'_>,
         datagram: &[u8],
-    ) -> Result<Opened, RefusedCode> {
+    ) -> Result<Opened, NoEntry> {
         let message = message(&init.params, init.ride, datagram);
-        match (&self.shared.config.security, message) {
-            (Security::Plain, _) if init.params.sealed.is_none() => Ok(None),
-            (Security::Sealed(makes), Some((message, context))) => {
-                let opened = makes.respond(&context, message);
-                opened.map(Some).map_err(|_| RefusedCode::Key)
+        let (makes, (message, context)) = match (&self.shared.config.security, message) {
+            (Security::Plain, _) if init.params.sealed.is_none() => return Ok(None),
+            (Security::Sealed(makes), Some(message)) => (makes, message),
+            _ => return Err(NoEntry::Refused(RefusedCode::Mode)),
+        };
+        let is_allowed = self.handshake_work.may_read(now, source);
+        if !is_allowed && !planted("handshake-work-unlimited") {
+            return Err(NoEntry::Ignored(DropReason::Throttled));
+        }
+        match makes.respond(&context, message) {
+            Ok(opened) => {
+                self.handshake_work.on_exchange(now);
+                Ok(Some(opened))
             }
-            _ => Err(RefusedCode::Mode),
+            Err(_) => {
+                self.handshake_work.on_failure(now, source);
+                Err(NoEntry::Refused(RefusedCode::Key))
+            }
         }
     }
 

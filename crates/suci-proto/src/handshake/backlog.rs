@@ -4,7 +4,9 @@
 //! Anyone can send HELLOs under any node ID, so their number is bounded, and one that is not
 //! repeated is forgotten.
 
+use super::sources::SourcePrefix;
 use super::{CALLER_TIMEOUT, Claim};
+use crate::planted;
 use crate::time::{Duration, Instant};
 use crate::types::NodeId;
 use std::collections::{BTreeMap, HashMap};
@@ -16,6 +18,9 @@ const LONG: Duration = Duration::from_millis(250);
 
 /// Most HELLOs that wait: about 200 KiB.
 const MOST: usize = 1_024;
+
+/// Strangers of one source prefix that wait while more than half of [`MOST`] do, at most.
+const MOST_OF_SOURCE: usize = MOST / 8;
 
 /// A HELLO that waits.
 #[derive(Debug)]
@@ -43,14 +48,38 @@ pub(crate) enum Wait {
 }
 
 /// HELLOs that wait, each caller's newest.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Backlog {
     by_ticket: BTreeMap<u64, Waiting>,
     tickets: HashMap<(NodeId, SocketAddr), u64>,
+    /// How many wait, by where they come from.
+    sources: HashMap<SourcePrefix, usize>,
+    /// Most of one source while the backlog is more than half full.
+    most_of_source: usize,
     next: u64,
 }
 
 impl Backlog {
+    /// Makes a backlog for known nodes, any number of which may share an address.
+    pub(crate) fn of_known() -> Self {
+        Self::new(MOST)
+    }
+
+    /// Makes a backlog for strangers.
+    pub(crate) fn of_strangers() -> Self {
+        Self::new(MOST_OF_SOURCE)
+    }
+
+    fn new(most_of_source: usize) -> Self {
+        Self {
+            by_ticket: BTreeMap::new(),
+            tickets: HashMap::new(),
+            sources: HashMap::new(),
+            most_of_source,
+            next: 0,
+        }
+    }
+
     /// Enters a HELLO that found no room. A repeated one keeps its ticket. A new one waits at the
     /// end, unless too many wait.
     pub(crate) fn enter(&mut self, now: Instant, claim: &Claim) -> Wait {
@@ -64,9 +93,13 @@ impl Backlog {
                 false => Wait::GoesOn,
             };
         }
-        if self.tickets.len() >= MOST {
+        let source = SourcePrefix::from(claim.origin.to.ip());
+        let here = self.sources.get(&source).copied().unwrap_or(0);
+        let is_crowded = self.tickets.len() > MOST / 2 && !planted("sources-uncapped");
+        if self.tickets.len() >= MOST || is_crowded && here >= self.most_of_source {
             return Wait::Refused;
         }
+        self.sources.insert(source, here.saturating_add(1));
         let ticket = self.next;
         self.next = ticket.saturating_add(1);
         self.tickets.insert(caller, ticket);
@@ -85,24 +118,37 @@ impl Backlog {
         Some((*ticket, waiting.claim))
     }
 
+    /// Returns the first HELLO that waits and comes from none of these sources.
+    pub(crate) fn first_beside(&self, sources: &[SourcePrefix]) -> Option<Claim> {
+        let claims = self.by_ticket.values().map(|waiting| waiting.claim);
+        let mut others = claims.filter(|claim| !sources.contains(&claim.origin.to.ip().into()));
+        others.next()
+    }
+
     /// Forgets HELLOs that are not repeated any more.
     pub(crate) fn forget(&mut self, now: Instant) {
-        let Self {
-            by_ticket, tickets, ..
-        } = self;
-        by_ticket.retain(|_, waiting| {
-            let stays = now < waiting.repeated + CALLER_TIMEOUT;
-            if !stays {
-                tickets.remove(&(waiting.claim.node, waiting.claim.origin.to));
-            }
-            stays
-        });
+        let old = |waiting: &&Waiting| now >= waiting.repeated + CALLER_TIMEOUT;
+        let gone: Vec<_> = self
+            .by_ticket
+            .values()
+            .filter(old)
+            .map(|w| w.claim)
+            .collect();
+        gone.iter().for_each(|claim| self.leave(claim));
     }
 
     /// Removes a caller that waits no more.
     pub(crate) fn leave(&mut self, claim: &Claim) {
-        if let Some(ticket) = self.tickets.remove(&(claim.node, claim.origin.to)) {
-            self.by_ticket.remove(&ticket);
+        let Some(ticket) = self.tickets.remove(&(claim.node, claim.origin.to)) else {
+            return;
+        };
+        self.by_ticket.remove(&ticket);
+        let source = SourcePrefix::from(claim.origin.to.ip());
+        if let Some(here) = self.sources.get_mut(&source) {
+            *here = here.saturating_sub(1);
+            if *here == 0 {
+                self.sources.remove(&source);
+            }
         }
     }
 
@@ -142,7 +188,7 @@ mod tests {
 
     #[test]
     fn callers_are_answered_in_the_order_in_which_they_came() {
-        let mut backlog = Backlog::default();
+        let mut backlog = Backlog::of_known();
         assert!(backlog.is_empty());
         for node in 1..=3 {
             assert_eq!(backlog.enter(at(0), &claim(node, 1)), Wait::Begins);
@@ -163,12 +209,37 @@ mod tests {
 
     #[test]
     fn f02_their_number_is_bounded() {
-        let mut backlog = Backlog::default();
+        let mut backlog = Backlog::of_known();
         for node in 0..5_000 {
             let refused = backlog.enter(at(0), &claim(node, 1)) == Wait::Refused;
             assert_eq!(refused, node >= MOST as u32);
         }
         assert_eq!(backlog.len(), MOST);
         assert_eq!(waiting(&backlog)[0], (0, 1));
+    }
+
+    /// F02: a flood from one address leaves room in the backlog of strangers to others.
+    #[test]
+    fn f02_one_address_does_not_fill_the_backlog_of_strangers() {
+        let from = |host: u8, node: u32| Claim {
+            origin: SocketAddr::from(([10, 0, 0, host], 7_000)).into(),
+            ..claim(node, 1)
+        };
+        let mut backlog = Backlog::of_strangers();
+        let wait = |backlog: &mut Backlog, host| {
+            let calls = 0..5_000;
+            let enters = |node| backlog.enter(at(0), &from(host, node)) == Wait::Begins;
+            calls.map(enters).filter(|waits| *waits).count()
+        };
+        assert_eq!(wait(&mut backlog, 1), MOST / 2 + 1);
+        assert_eq!(wait(&mut backlog, 2), MOST_OF_SOURCE);
+        assert_eq!(wait(&mut backlog, 3), MOST_OF_SOURCE);
+        let sources = [1, 2].map(|host| from(host, 0).origin.to.ip().into());
+        let first = backlog.first_beside(&sources).unwrap();
+        assert_eq!(first.origin, from(3, 0).origin);
+        backlog.leave(&from(2, 0));
+        assert_eq!(backlog.enter(at(0), &from(2, 9_999)), Wait::Begins);
+        backlog.forget(at(10_000));
+        assert!(backlog.is_empty() && backlog.sources.is_empty());
     }
 }

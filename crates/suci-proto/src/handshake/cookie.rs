@@ -6,6 +6,7 @@
 //! suffices: a cookie protects memory, not secrets, and lives for seconds.
 
 use super::pending_inits::{Caller, Trust};
+use super::sources::SourcePrefix;
 use crate::limits::COOKIE_LIFETIME;
 use crate::time::Instant;
 use crate::transmit::Destination;
@@ -75,9 +76,19 @@ impl CookieKey {
         match trust {
             Trust::Admitted => Caller::Admitted(node()),
             Trust::Known => Caller::Known(node()),
-            // No cookie has this time.
-            Trust::Stranger => Caller::Stranger(name(self.mac(u64::MAX, claim))),
+            Trust::Stranger => Caller::Stranger {
+                // No cookie has this time.
+                name: name(self.mac(u64::MAX, claim)),
+                source: self.source(claim),
+            },
         }
+    }
+
+    /// Returns the keyed hash of the network prefix that `claim` came from.
+    pub(crate) fn source(&self, claim: &Claim) -> u64 {
+        let mut hash = SipHasher24::new_with_key(&self.key);
+        hash.write_u64(SourcePrefix::from(claim.origin.to.ip()).bits());
+        u128::from_le_bytes(hash.finish128().as_bytes()) as u64
     }
 
     fn mac(&self, stamp: u64, claim: &Claim) -> [u8; 16] {

@@ -8,8 +8,12 @@ mod backlog;
 mod cookie;
 mod opening;
 mod pending_inits;
+mod sources;
+mod work;
 
 pub(crate) use backlog::{Backlog, Wait};
 pub(crate) use cookie::{Claim, CookieKey};
 pub(crate) use opening::{AttemptPhase, CALLER_TIMEOUT, FIRST_WAIT, LONGEST_WAIT, Opening};
 pub(crate) use pending_inits::{InitRoom, PendingInits, Trust};
+pub(crate) use sources::SourcePrefix;
+pub(crate) use work::HandshakeWork;

@@ -10,10 +10,15 @@
 //!   packets to new nodes.
 //! * Strangers get at most half of the slots, and none while a known node waits for a slot or
 //!   packet.
+//! * While more than half of the strangers' part is in use, strangers of one source prefix get no more
+//!   than an eighth of it: a flood from one address leaves the rest to others. A thousand honest
+//!   nodes behind one address take turns then, each for a round trip.
 //! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept
 //!   newcomers out of a socket of 8 MiB for 15 to 30 s). A node that sends its cookie later may
 //!   find no room; then it is refused and calls again.
 
+use super::sources::SourceCounts;
+use crate::planted;
 use crate::time::{Duration, Instant, nanos};
 
 /// An answered HELLO's INIT is expected for between once and twice this time.
@@ -28,6 +33,11 @@ const SPARE: u64 = 2;
 
 /// Most entries: a MiB of them.
 const MAX_ENTRIES: u64 = 1 << 16;
+
+/// The strangers' part is crowded while more than one in `CROWDED` of it is in use. Then the
+/// strangers of one source get one in `SOURCE_PART` of it.
+const CROWDED: u64 = 2;
+const SOURCE_PART: u64 = 8;
 
 /// Our relation to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +57,9 @@ pub(crate) enum Caller {
     Admitted(u64),
     /// Another known node: the hash of its ID.
     Known(u64),
-    /// An unknown node: the hash of its claim.
-    Stranger(u64),
+    /// An unknown node: the hash of its claim, and the hash of the network prefix that it calls
+    /// from.
+    Stranger { name: u64, source: u64 },
 }
 
 /// How many INITs the socket's budget has room for.
@@ -68,6 +79,8 @@ pub(crate) struct PendingInits {
     admitted: Tally,
     known: Tally,
     strangers: Tally,
+    /// The same strangers by their source.
+    sources: SourceCounts,
     /// A known node found no slot or no packet since all waiting callers were last tried: no
     /// stranger is answered.
     known_waits: bool,
@@ -83,6 +96,7 @@ impl PendingInits {
             admitted: Tally::new(most),
             known: Tally::new(most),
             strangers: Tally::new(most),
+            sources: SourceCounts::new(),
             known_waits: false,
             known_lacks_packet: false,
         }
@@ -95,7 +109,7 @@ impl PendingInits {
         match caller {
             Caller::Admitted(name) => admitted = self.admitted.beside(now, name),
             Caller::Known(name) => known = self.known.beside(now, name),
-            Caller::Stranger(name) => strangers = self.strangers.beside(now, name),
+            Caller::Stranger { name, .. } => strangers = self.strangers.beside(now, name),
         }
         let newcomers = known.saturating_add(strangers);
         let fits = admitted.saturating_add(newcomers) < room.packets;
@@ -103,25 +117,56 @@ impl PendingInits {
         match caller {
             // Anyone can call in the name of a node that has a slot.
             Caller::Admitted(name) if fits && admitted < self.most_admitted(room) => {
-                self.admitted.add(now, name);
+                let _ = self.admitted.add(now, name);
             }
             Caller::Admitted(_) => return false,
-            Caller::Known(name) if fits && has_slot => self.known.add(now, name),
+            Caller::Known(name) if fits && has_slot => {
+                let _ = self.known.add(now, name);
+            }
             Caller::Known(_) => {
                 self.known_waits = true;
                 self.known_lacks_packet |= has_slot;
                 return false;
             }
-            Caller::Stranger(name) => {
+            Caller::Stranger { name, source } => {
                 let allowed = strangers < most_strangers(room.slots) && !self.known_waits;
                 let leaves = newcomers < room.strangers;
-                if !(fits && has_slot && allowed && leaves) {
+                let has_part = !self.has_full_source(now, caller, room);
+                if !(fits && has_slot && allowed && leaves && has_part) {
                     return false;
                 }
-                self.strangers.add(now, name);
+                self.add_stranger(now, name, source);
             }
         }
         true
+    }
+
+    /// Returns true if the caller is a stranger whose source has its part of the strangers' room,
+    /// while this room is crowded.
+    pub(crate) fn has_full_source(&mut self, now: Instant, caller: Caller, room: InitRoom) -> bool {
+        let Caller::Stranger { name, source } = caller else {
+            return false;
+        };
+        let most = most_strangers(room.slots);
+        let strangers = self.strangers.beside(now, name);
+        if strangers <= most / CROWDED || planted("sources-uncapped") {
+            return false;
+        }
+        let again = u64::from(self.strangers.entry(name).is_some());
+        let here = self.sources.count(self.strangers.period, source);
+        here.saturating_sub(again) >= (most / SOURCE_PART).max(1)
+    }
+
+    fn add_stranger(&mut self, now: Instant, name: u64, source: u64) {
+        let added = self.strangers.add(now, name);
+        let period = self.strangers.period;
+        if added == Added::Again {
+            return;
+        }
+        if added == Added::Moved {
+            self.sources.remove(period, 1, source);
+        }
+        self.sources.add(period, source);
     }
 
     /// Returns the packets that nodes with a slot may take: all but one, or the only one if no
@@ -150,7 +195,7 @@ impl PendingInits {
         let (tally, name) = match caller {
             Caller::Admitted(name) => (&mut self.admitted, name),
             Caller::Known(name) => (&mut self.known, name),
-            Caller::Stranger(name) => (&mut self.strangers, name),
+            Caller::Stranger { name, .. } => (&mut self.strangers, name),
         };
         tally.advance(now);
         tally.entry(name).is_some()
@@ -182,10 +227,14 @@ impl PendingInits {
         match caller {
             // The node may have got or lost its slot since.
             Caller::Admitted(name) | Caller::Known(name) => {
-                self.admitted.remove(now, name);
-                self.known.remove(now, name);
+                let _ = self.admitted.remove(now, name);
+                let _ = self.known.remove(now, name);
             }
-            Caller::Stranger(name) => self.strangers.remove(now, name),
+            Caller::Stranger { name, source } => {
+                if let Some(ago) = self.strangers.remove(now, name) {
+                    self.sources.remove(self.strangers.period, ago, source);
+                }
+            }
         }
     }
 }
@@ -193,6 +242,17 @@ impl PendingInits {
 /// Returns how many strangers may be expected at once while `slots` slots are free.
 fn most_strangers(slots: u64) -> u64 {
     (slots / 2).max(1)
+}
+
+/// How a name was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Added {
+    /// It was not counted.
+    New,
+    /// It was counted in the previous period, and is now in the current one.
+    Moved,
+    /// It was counted in the current period already.
+    Again,
 }
 
 /// A counted caller.
@@ -252,13 +312,13 @@ impl Tally {
     }
 
     /// Counts a name, or counts it for the current period instead of the previous one.
-    fn add(&mut self, now: Instant, name: u64) {
+    fn add(&mut self, now: Instant, name: u64) -> Added {
         self.advance(now);
         let period = self.period;
         let mut moved = false;
         if let Some(entry) = self.entry(name) {
             if entry.period == period {
-                return;
+                return Added::Again;
             }
             entry.period = period;
             moved = true;
@@ -274,16 +334,21 @@ impl Tally {
         }
         let [current, _] = &mut self.recent;
         *current = current.saturating_add(1);
+        match moved {
+            true => Added::Moved,
+            false => Added::New,
+        }
     }
 
-    fn remove(&mut self, now: Instant, name: u64) {
+    /// Forgets a name. Returns how many periods ago it was counted, if it was.
+    fn remove(&mut self, now: Instant, name: u64) -> Option<usize> {
         self.advance(now);
         let period = self.period;
-        if let Some(entry) = self.entry(name) {
-            let counted = usize::from(entry.period != period);
-            *entry = CallerEntry::default();
-            self.uncount(counted);
-        }
+        let entry = self.entry(name)?;
+        let ago = usize::from(entry.period != period);
+        *entry = CallerEntry::default();
+        self.uncount(ago);
+        Some(ago)
     }
 
     fn uncount(&mut self, which: usize) {
@@ -312,6 +377,11 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A stranger with an address of its own.
+    fn stranger(name: u64) -> Caller {
+        Caller::Stranger { name, source: name }
+    }
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
@@ -349,11 +419,15 @@ mod tests {
         let mut tally = Tally::new(8);
         let most = tally.entries.len() as u64;
         for _ in 0..3 {
-            (1..=100).for_each(|name| tally.add(at(0), name));
+            for name in 1..=100 {
+                let _ = tally.add(at(0), name);
+            }
         }
         let counted = tally.count(at(0));
         assert!((100..=300).contains(&counted), "{counted}");
-        (1..=100).for_each(|name| tally.remove(at(0), name));
+        for name in 1..=100 {
+            let _ = tally.remove(at(0), name);
+        }
         let left = tally.count(at(0));
         assert_eq!(left, counted - most, "who had an entry gave it back");
         assert_eq!(tally.entries.len() as u64, most, "however many came");
@@ -376,7 +450,7 @@ mod tests {
     fn flood(expected: &mut PendingInits, now: Instant, room: u64) -> u64 {
         let room = slots(room);
         let names = now.as_nanos() + 1..;
-        let admitted = names.take_while(|n| expected.admits(now, Caller::Stranger(*n), room));
+        let admitted = names.take_while(|n| expected.admits(now, stranger(*n), room));
         admitted.count() as u64
     }
 
@@ -398,10 +472,10 @@ mod tests {
         expected.came(at(0), Caller::Known(1));
         assert!(expected.admits(at(0), Caller::Known(6), slots(10)));
         expected.came(at(0), Caller::Known(6));
-        expected.came(at(0), Caller::Stranger(1));
+        expected.came(at(0), stranger(1));
         assert!(expected.admits(at(0), Caller::Known(1), slots(10)));
         assert!(expected.admits(at(0), Caller::Known(6), slots(10)));
-        assert!(!expected.admits(at(0), Caller::Stranger(99), slots(10)));
+        assert!(!expected.admits(at(0), stranger(99), slots(10)));
     }
 
     #[test]
@@ -530,6 +604,33 @@ mod tests {
         let admitted =
             (1..=20).filter(|name| expected.admits(at(0), Caller::Admitted(*name), room));
         assert_eq!(admitted.count(), 3);
-        assert!(expected.admits(at(0), Caller::Stranger(1), room));
+        assert!(expected.admits(at(0), stranger(1), room));
+    }
+
+    /// F02: a flood from one address leaves half of the strangers' room to others, who get in while
+    /// it lasts. A thousand honest strangers of one address take turns.
+    #[test]
+    fn f02_a_flood_from_one_address_leaves_room_to_others() {
+        let mut expected = PendingInits::new(200);
+        let room = slots(160);
+        let of_one = |name| Caller::Stranger { name, source: 1 };
+        let calls = (1..=1_000).filter(|name| expected.admits(at(0), of_one(*name), room));
+        assert_eq!(calls.count(), 41);
+        assert!(expected.has_full_source(at(0), of_one(999), room));
+        // A repeated HELLO of one that was answered is answered again.
+        assert!(expected.admits(at(0), of_one(41), room));
+        let others = (2_001..=2_100).filter(|name| expected.admits(at(0), stranger(*name), room));
+        assert_eq!(others.count(), 39);
+        for name in 1..=41 {
+            expected.came(at(1_500), of_one(name));
+        }
+        assert!(expected.admits(at(1_500), of_one(42), room));
+        let mut honest = PendingInits::new(200);
+        for name in 1..=1_000 {
+            assert!(honest.admits(at(name), of_one(name), room), "{name}");
+            if name > 20 {
+                honest.came(at(name), of_one(name - 20));
+            }
+        }
     }
 }

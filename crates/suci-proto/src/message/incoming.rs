@@ -15,6 +15,7 @@ use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::slot::{Slot, SlotCache};
 use super::{Message, ReceiveBuffer, charge, len64, to_usize};
 use crate::limits::MESSAGE_CHARGE;
+use crate::planted;
 use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
 use crate::wire::{ContiguousPackets, Frag, Rts};
 use bytes::Bytes;
@@ -166,7 +167,8 @@ impl IncomingChannel {
     fn charge(&mut self, more: u64, accounts: &mut Accounts) -> bool {
         let channel = self.charged.saturating_add(more);
         let session = accounts.charged.saturating_add(more);
-        let fits = channel <= self.limit && session <= accounts.session_limit;
+        let fits = channel <= self.limit && session <= accounts.session_limit
+            || planted("memory-unchecked");
         if fits {
             self.charged = channel;
             accounts.charged = session;

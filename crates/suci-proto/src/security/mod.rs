@@ -18,7 +18,7 @@
 mod phases;
 mod recording;
 
-pub(crate) use phases::{Readiness, Sealing, planted};
+pub(crate) use phases::{Readiness, Sealing};
 #[doc(hidden)]
 pub use recording::{RecordingHandshakes, SealLedger, reveal};
 

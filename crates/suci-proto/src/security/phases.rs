@@ -12,6 +12,7 @@
 use super::{AEAD_TAG, ConnectionKeys, NotAuthentic, Open, Seal};
 use crate::config::Config;
 use crate::limits;
+use crate::planted;
 use crate::time::Instant;
 use crate::types::PacketNumber;
 use crate::wire::{HEADER, SealedHeader};
@@ -230,14 +231,6 @@ impl ReceiverPhases {
         self.previous = Some(core::mem::replace(&mut self.present, next));
         self.phase = phase;
     }
-}
-
-/// Returns true if this fault is planted.
-pub(crate) fn planted(_name: &str) -> bool {
-    #[cfg(suci_plant)]
-    return crate::plant::active(_name);
-    #[cfg(not(suci_plant))]
-    false
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::frame_batch::FrameBatch;
 use super::reader::{Malformed, Reader};
 use super::tlv::{EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode};
 use super::varint::{self, Fields};
+use crate::planted;
 use crate::types::{ChannelId, MessageNumber, PacketNumber, ProtocolError};
 
 /// Frame types on the wire.
@@ -309,6 +310,7 @@ impl<'a> Frame<'a> {
                 count: r.varint()?,
             },
             kind::MAX_CHANNELS => Self::MaxChannels { limit: r.varint()? },
+            _ if planted("unknown-frames-skipped") => Self::Padding(1),
             unknown => return Err(ProtocolError::UnknownFrame(unknown)),
         })
     }

@@ -3,6 +3,7 @@
 use super::crc;
 use super::reader::Reader;
 use crate::limits::VERSION;
+use crate::planted;
 use crate::security::AEAD_TAG;
 use core::fmt;
 use core::ops::Range;
@@ -159,7 +160,7 @@ pub fn peek_tag(beginning: &[u8]) -> Option<(u32, u64)> {
 pub fn open(datagram: &[u8]) -> Result<(Header, &[u8]), HeaderError> {
     let body = datagram.get(PLAIN_OVERHEAD..).ok_or(HeaderError::Short)?;
     let (header, checksum) = read(&mut Reader::new(datagram))?;
-    if crc::expected(datagram) != checksum {
+    if crc::expected(datagram) != checksum && !planted("checksum-unchecked") {
         return Err(HeaderError::Checksum);
     }
     Ok((header, body))

@@ -3,6 +3,7 @@
 use super::idle::is_idle;
 use super::*;
 use crate::RefusedReason;
+use crate::handshake::Claim;
 use crate::limits::{PHASE_PACKETS, PHASE_TIME};
 use crate::security::AEAD_TAG;
 use crate::wire::{SEALED_OVERHEAD, SealedHeader};
@@ -187,6 +188,46 @@ fn f06_replays_are_counted() {
     assert_eq!(engine.counters().unknown_connection, data);
     assert!(!world.peer(1, 0).has_connection());
     exchange(&mut world);
+}
+
+/// F02: a sender with a good cookie and no key has so many messages read, and no more, however often
+/// it sends its INIT. A node at another address comes in meanwhile.
+#[test]
+fn f02_messages_that_no_key_fits_are_read_at_a_bounded_rate() {
+    let mut world = world(&[&[1], &[1], &[1]]);
+    world.send(0, 1).unwrap();
+    for host in [0, 1] {
+        let packets = world.outgoing(host);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    let mut init = world.outgoing(0).remove(0);
+    assert!(init.is(PacketType::Init));
+    *init.bytes.last_mut().unwrap() ^= 1;
+    wire::seal(&mut init.bytes);
+    let mut refused = 0;
+    for _ in 0..3_000 {
+        world.deliver(&init);
+        let answers = world.outgoing(1);
+        refused += answers.iter().filter(|p| p.is(PacketType::Refused)).count();
+    }
+    assert_eq!(refused, 1_024);
+    assert_eq!(world.engines[1].counters().handshake_rejected, 3_000);
+    let elsewhere = SocketAddr::from(([10, 0, 0, 2], 1));
+    let source = |from: SocketAddr| {
+        let claim = Claim {
+            origin: from.into(),
+            node: id(0),
+            incarnation: Incarnation(1),
+            token: 1,
+        };
+        world.engines[1].cookie_key.source(&claim)
+    };
+    let work = &world.engines[1].handshake_work;
+    assert!(!work.may_read(world.now, source(address(0))));
+    assert!(work.may_read(world.now, source(elsewhere)));
+    // Time lets its node in, too, once the attack is over.
+    world.run(3 * SECOND);
+    assert_eq!(world.received(1), 1);
 }
 
 /// Delivers what the hosts send until an ACCEPT of 1 is under way, and returns it.
