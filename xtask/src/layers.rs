@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("members", &["suci"]),
     ("suci-tests", &["suci", "suci-net", "suci-proto"]),
     ("guarded", &["suci", "suci-proto"]),
+    ("red-team", &["suci", "suci-proto"]),
     ("suci-bench", &["xtask"]),
     ("xtask", &[]),
 ];

@@ -1,0 +1,105 @@
+//! Attacks by a peer with a session: in plain mode anybody, in sealed mode a member with the key.
+
+use suci_proto::wire::varint;
+
+use crate::rogue::Rogue;
+use crate::scene::{Scene, Setting};
+use crate::{Report, ensure};
+
+/// The attackers' node ID; its lowest byte is not that of an honest node.
+const ROGUE: u32 = 66;
+
+/// FRAG bits: FIRST, END, LEN.
+const FRAG: u8 = 0x80;
+const FIRST: u8 = 1;
+const END: u8 = 2;
+const LEN: u8 = 4;
+
+const ACK: u8 = 0x10;
+
+/// A frame of this type with these numbers.
+fn frame(kind: u8, numbers: &[u64]) -> Vec<u8> {
+    let mut bytes = vec![kind];
+    numbers.iter().for_each(|n| varint::put(&mut bytes, *n));
+    bytes
+}
+
+/// Bytes of a message in a FRAG frame.
+fn fragment(kind: u8, numbers: &[u64], data: &[u8]) -> Vec<u8> {
+    let mut bytes = frame(FRAG | LEN | kind, numbers);
+    varint::put(&mut bytes, data.len() as u64);
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+/// Acknowledges `largest` and the `below` numbers before it.
+fn ack(largest: u64, below: u64) -> Vec<u8> {
+    frame(ACK, &[largest, 0, 0, below])
+}
+
+pub(super) fn optimistic_acks(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::new(setting)?;
+    // What was never sent; all numbers from 0 on; the highest number that there is.
+    let lies = [
+        ack(1 << 20, 0),
+        ack(1 << 62, 1 << 62),
+        ack(u64::MAX, u64::MAX),
+    ];
+    for (node, lie) in (ROGUE..).zip(lies) {
+        let mut rogue = Rogue::connect(&scene, node)?;
+        rogue.send(&fragment(FIRST | END, &[0, 0], b"a message"))?;
+        scene.exchange(1)?;
+        // Absurd ranges below it: the last ends below 0, which is malformed.
+        rogue.send(&lie)?;
+        scene.hostile += 2;
+        scene.await_breach(rogue.node())?;
+    }
+    scene.finish()
+}
+
+pub(super) fn fragment_bomb(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::new(setting)?;
+    let mut rogue = Rogue::connect(&scene, ROGUE)?;
+    let (session, channel) = rogue.memory();
+    let total = (session.min(channel) / 2).min(60_000);
+    ensure(total > 4_000, || format!("{total} B of credit are too few"))?;
+    rogue.send(&fragment(FIRST, &[0, 0, total], b"x"))?;
+    // Every other byte, in packets of 100.
+    let offsets: Vec<u64> = (1..total / 2).map(|half| 2 * half).collect();
+    for some in offsets.chunks(100) {
+        let pieces = some.iter().map(|at| fragment(0, &[0, 0, *at], b"x"));
+        rogue.send(&pieces.flatten().collect::<Vec<u8>>())?;
+        scene.hostile += 1;
+        if scene.hostile % 10 == 0 {
+            scene.exchange(1)?;
+        }
+    }
+    scene.await_breach(rogue.node())?;
+    scene.finish()
+}
+
+pub(super) fn credit_overflow(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::new(setting)?;
+    let mut rogue = Rogue::connect(&scene, ROGUE)?;
+    // 60 MB, of which each message has its first bytes.
+    for channel in 0..1_000 {
+        rogue.send(&fragment(FIRST, &[channel, 0, 60_000], &[7; 1_000]))?;
+        scene.hostile += 1;
+        if channel % 20 == 0 {
+            scene.exchange(1)?;
+        }
+    }
+    scene.await_breach(rogue.node())?;
+    scene.finish()
+}
+
+pub(super) fn unknown_frames(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::new(setting)?;
+    for (node, kind) in (ROGUE..).zip([0x02, 0x20, 0x45, 0x7f, 0xc0, 0xff]) {
+        let mut rogue = Rogue::connect(&scene, node)?;
+        rogue.send(&[kind])?;
+        scene.hostile += 1;
+        scene.await_breach(rogue.node())?;
+    }
+    scene.finish()
+}
