@@ -18,7 +18,11 @@ pub(crate) struct Contender {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Program {
     /// The shipped command.
-    Suci { batch: bool, checksum: bool },
+    Suci {
+        batch: bool,
+        checksum: bool,
+        sealed: bool,
+    },
     /// The binary of the crate beside this one.
     Rust,
     /// A C program of contenders/, compiled when it is needed.
@@ -69,6 +73,8 @@ enum Does {
     Small,
     /// Between two, and large messages from one to several: a variant of Suci beside it.
     Variant,
+    /// Between two without loss: what encryption costs.
+    Sealed,
 }
 
 impl Contender {
@@ -93,6 +99,7 @@ impl Contender {
                 let collected = one_way || task.workload == Workload::Mix || task.data > 1;
                 collected && task.size <= SMALL && lossless
             }
+            Does::Sealed => between_two && lossless,
             Does::Variant => {
                 let there_and_back = matches!(task.workload, Workload::PingPong | Workload::Mix);
                 task.size > SMALL || there_and_back
@@ -195,6 +202,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         program: Program::Suci {
             batch: false,
             checksum: true,
+            sealed: false,
         },
         waits: ALL,
         does: Does::Everything,
@@ -205,6 +213,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         program: Program::Suci {
             batch: true,
             checksum: true,
+            sealed: false,
         },
         waits: ALL,
         does: Does::Small,
@@ -215,6 +224,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         program: Program::Suci {
             batch: false,
             checksum: false,
+            sealed: false,
         },
         waits: ALL,
         does: Does::Variant,
@@ -225,6 +235,29 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         program: Program::Suci {
             batch: true,
             checksum: false,
+            sealed: false,
+        },
+        waits: ALL,
+        does: Does::Small,
+    },
+    Contender {
+        name: "suci-sealed",
+        what: "suci with a cluster key: every packet encrypted",
+        program: Program::Suci {
+            batch: false,
+            checksum: true,
+            sealed: true,
+        },
+        waits: ALL,
+        does: Does::Sealed,
+    },
+    Contender {
+        name: "suci-batch-sealed",
+        what: "suci-batch with a cluster key",
+        program: Program::Suci {
+            batch: true,
+            checksum: true,
+            sealed: true,
         },
         waits: ALL,
         does: Does::Small,
@@ -333,6 +366,13 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         program: Program::Rust,
         waits: BLOCK,
         does: Does::Small,
+    },
+    Contender {
+        name: "tls",
+        what: "rustls (TLS 1.3, AES-128-GCM) over TCP CUBIC, NODELAY, one write per message",
+        program: Program::Rust,
+        waits: BLOCK,
+        does: Does::Sealed,
     },
     Contender {
         name: "kcp",

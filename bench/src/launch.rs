@@ -1,5 +1,6 @@
 //! One turn: starts both ends of a contender, and returns their counts.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use xtask::bench;
 use xtask::error::{Context, Failure, Result};
+use xtask::exec;
 use xtask::netns::{INTERFACE, Pair};
 
 use crate::contenders::{Contender, Program};
@@ -179,9 +181,7 @@ impl Programs {
     ) -> Result<Turn> {
         let limit = PATIENCE + Duration::from_secs_f64(seconds);
         match entrant.contender.program {
-            Program::Suci { batch, checksum } => {
-                self.suci(site, task, entrant, seconds, limit, (batch, checksum))
-            }
+            Program::Suci { .. } => self.suci(site, task, entrant, seconds, limit),
             Program::Rust => ends(site, &self.contender, task, entrant, seconds, limit),
             Program::C(library) => {
                 let program = compile::binary(library)?;
@@ -194,6 +194,19 @@ impl Programs {
         }
     }
 
+    /// Returns the options of a sealed or plain `suci`. The key file is made at first use.
+    fn security(&self, sealed: bool) -> Result<Vec<OsString>> {
+        if !sealed {
+            return Ok(vec!["--plain".into()]);
+        }
+        let file = bench::contenders().join("cluster.key");
+        if !file.is_file() {
+            exec::capture(Command::new(&self.suci).arg("keygen").arg(&file))?;
+        }
+        Ok(vec!["--key-file".into(), file.into()])
+    }
+
+    /// Runs one turn of `suci perf`.
     fn suci(
         &self,
         site: &Site,
@@ -201,8 +214,16 @@ impl Programs {
         entrant: Entrant,
         seconds: f64,
         limit: Duration,
-        (batch, checksum): (bool, bool),
     ) -> Result<Turn> {
+        let Program::Suci {
+            batch,
+            checksum,
+            sealed,
+        } = entrant.contender.program
+        else {
+            return Err(Failure::new("only Suci is run by suci perf"));
+        };
+        let security = self.security(sealed)?;
         let workload = match (task.workload, batch) {
             (Workload::PingPong, _) => "ping-pong",
             (Workload::Stream | Workload::Rate, false) => "stream",
@@ -222,7 +243,9 @@ impl Programs {
             .chain(sides.iter().map(|side| CPUS[*side]))
             .collect();
         let mut client = site.command(0, &self.suci);
-        client.args(["perf", "--plain", "--json", "--rounds", "1"]);
+        client
+            .args(["perf", "--json", "--rounds", "1"])
+            .args(&security);
         client.args(["--pin", &pins.join(","), "--wait", entrant.wait.policy()]);
         client.args(["--workload", workload, "--seconds", &seconds.to_string()]);
         client.args(["--size", &task.size.max(1).to_string()]);
@@ -234,7 +257,7 @@ impl Programs {
         for side in sides {
             let at = site.address(side).to_string();
             let mut server = site.command(side, &self.suci);
-            server.args(["perf", "--plain", "--listen", &at]);
+            server.args(["perf", "--listen", &at]).args(&security);
             servers.push(Talker::start("suci perf --listen", server)?);
             client.arg(at);
         }

@@ -38,7 +38,7 @@ both sides, what the kernel does on their behalf included: per GB, per message t
 part of what it answers, so that of a round trip and of the mix is per request), and the shares of client and server as
 parts of the measured time.
 
-Read with care: quinn encrypts and nobody else does; MPICH, UCX and libfabric spin whatever is
+Read with care: quinn, tls and the sealed variants of Suci encrypt, and nobody else does; MPICH, UCX and libfabric spin whatever is
 asked, so their CPU is always that of a whole processor, and send messages one by one: `batch/this`
 compares them with messages that are collected, `Suci/this` like with like, and where one of them sends to several,
 which share a processor, these give way to one another between looks; Aeron cannot sleep until something

@@ -12,6 +12,7 @@ mod kcp;
 mod quic;
 mod sys;
 mod tcp;
+mod tls;
 mod udp;
 mod wire;
 mod work;
@@ -62,6 +63,7 @@ enum Name {
     TcpBbrBatch,
     Quinn,
     QuinnBatch,
+    Tls,
     Kcp,
 }
 
@@ -99,6 +101,7 @@ fn open(args: &Args, end: End) -> Result<Box<dyn Wire + Send>> {
         Name::TcpBbrBatch => Box::new(tcp::Tcp::open(args, end, c"bbr", true)?),
         Name::Quinn => Box::new(quic::Quic::open(args, end, false)?),
         Name::QuinnBatch => Box::new(quic::Quic::open(args, end, true)?),
+        Name::Tls => Box::new(tls::Tls::open(end)?),
         Name::Kcp => Box::new(kcp::Kcp::open(args, end)?),
     })
 }

@@ -30,16 +30,7 @@ pub(crate) struct Tcp {
 
 impl Tcp {
     pub(crate) fn open(args: &Args, end: End, control: &CStr, batch: bool) -> Result<Self> {
-        let stream = match end {
-            End::Server(at) => {
-                let listener = TcpListener::bind(at)?;
-                println!("ready");
-                listener.accept()?.0
-            }
-            End::Client(at) => TcpStream::connect(at)?,
-        };
-        set_congestion_control(&stream, control)?;
-        stream.set_nodelay(true)?;
+        let stream = connect(end, control)?;
         if args.workload == Workload::AllToAll {
             // No process reads before it has written to all: the data in flight must fit, or all
             // wait for one another.
@@ -73,6 +64,21 @@ impl Tcp {
         }
         Received::touch(&self.message)
     }
+}
+
+/// Returns a stream to the other end, which blocks.
+pub(crate) fn connect(end: End, control: &CStr) -> Result<TcpStream> {
+    let stream = match end {
+        End::Server(at) => {
+            let listener = TcpListener::bind(at)?;
+            println!("ready");
+            listener.accept()?.0
+        }
+        End::Client(at) => TcpStream::connect(at)?,
+    };
+    set_congestion_control(&stream, control)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// Repeats a call that a spinning socket cannot do yet; 0 bytes are the end.
