@@ -26,6 +26,7 @@ pub mod plot;
 mod progress;
 pub mod prolog;
 pub mod prose;
+pub mod sanitize;
 pub mod show;
 mod signals;
 pub mod soak;

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
     Result, bench, ci, conformance, demo, evaluate, faults, fuzz, guards, ladders, layers, mutants,
-    planted, prolog, prose, show, soak, tableau,
+    planted, prolog, prose, sanitize, show, soak, tableau,
 };
 
 /// The project's own chores.
@@ -42,8 +42,10 @@ enum Chore {
         #[arg(long)]
         write: bool,
     },
-    /// The planted faults must be found by the simulator
+    /// The planted faults must be found by the simulator, and those in defences by the red team
     Planted,
+    /// Tests under AddressSanitizer, ThreadSanitizer or Miri, where they can run
+    Sanitize { tool: sanitize::Tool },
     /// Install, test and use library(suci) for SWI-Prolog
     Prolog,
     /// Run the fuzz targets
@@ -146,6 +148,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Faults { write } => faults::check(write),
         Chore::Guards { write } => guards::check(write),
         Chore::Planted => planted::check(),
+        Chore::Sanitize { tool } => sanitize::run(tool),
         Chore::Prolog => prolog::check(),
         Chore::Fuzz { seconds, target } => {
             fuzz::check(Duration::from_secs(seconds), target.as_deref())

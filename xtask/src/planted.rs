@@ -1,5 +1,6 @@
 //! Planted faults: a simulator that cannot fail proves nothing, so known mistakes are built
-//! in behind `--cfg suci_plant`, and each must be found.
+//! in behind `--cfg suci_plant`, and each must be found. The same holds for the red team: an attack
+//! must succeed once the defence against it is gone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,6 +47,37 @@ pub fn find_all() -> Result<usize> {
     )))
 }
 
+/// Makes each attack of the red team against nodes whose defence is gone. Returns how many there
+/// are, all of which succeed.
+///
+/// # Errors
+/// The build fails, or an attack fails although nothing stops it.
+pub fn break_in() -> Result<usize> {
+    build()?;
+    let program = dir().join("release/red-team");
+    let listed = exec::capture(Command::new(&program).arg("--list"))?;
+    let (mut made, mut missed) = (0, Vec::new());
+    for line in listed.lines() {
+        // The last line counts them.
+        let words: Vec<&str> = line.split([' ', ':']).collect();
+        let [name, mode @ ("plain" | "sealed"), plant, ..] = words[..] else {
+            continue;
+        };
+        let mut run = Command::new(&program);
+        run.args(["--attack", name, "--mode", mode, "--without-defence"]);
+        made += 1;
+        match exec::capture(&mut run) {
+            Ok(_) => println!("   {name}, {mode}: succeeds with {plant}"),
+            Err(failure) => missed.push(format!("{name}, {mode}, {plant}: {failure}")),
+        }
+    }
+    if made > 0 && missed.is_empty() {
+        return Ok(made);
+    }
+    let missed = missed.join("\n");
+    Err(Failure::new(format!("attacks without effect:\n{missed}")))
+}
+
 /// Builds the simulator with the mistakes inside and finds the one called `name`. Returns the
 /// simulator's summary.
 ///
@@ -86,12 +118,13 @@ fn find_in(simulator: &Path, name: &str, profile: &str) -> Result<String> {
     Ok(said.lines().last().unwrap_or("found").to_owned())
 }
 
-/// [`find_all`], for callers that do not need the number.
+/// [`find_all`] and [`break_in`], for callers that do not need the numbers.
 ///
 /// # Errors
-/// As for [`find_all`].
+/// As for these.
 pub fn check() -> Result<()> {
-    find_all().map(drop)
+    find_all()?;
+    break_in().map(drop)
 }
 
 /// Apart from other builds, because the flag changes every crate.
@@ -101,7 +134,8 @@ pub(crate) fn dir() -> PathBuf {
 
 /// The command that builds it, for all mistakes.
 pub(crate) fn building() -> Command {
-    let mut build = exec::cargo(["build", "--locked", "--release", "-p", "suci-sim"]);
+    let mut build = exec::cargo(["build", "--locked", "--release"]);
+    build.args(["-p", "suci-sim", "-p", "red-team"]);
     build.envs(SETTINGS).env("CARGO_TARGET_DIR", dir());
     build
 }

@@ -1,22 +1,24 @@
 //! A red team: it speaks the wire format and attacks a live node while another node exchanges
-//! messages with it. An attack fails if the promises hold: every message arrives once and unchanged,
-//! no session but the attacker's ends, memory stays below its cap, newcomers come in.
+//! messages with it. An attack fails if the promises hold: every message arrives once and
+//! unchanged, no session but the attacker's ends, memory stays below its cap, newcomers come in.
 //!
 //! Every attack names the defence that stops it. In builds with `--cfg suci_plant` the defence can
 //! be removed, and the attack must then succeed: `cargo xtask planted` does that.
 
 mod attacks;
 mod heap;
+mod noise;
 mod relay;
 mod rogue;
 mod scene;
 
 pub use attacks::{ATTACKS, Attack};
+pub use noise::{drain, make_noise};
 pub use scene::Setting;
 
 use std::time::Duration;
 
-/// What was seen while an attack failed.
+/// The counts of an attack that failed.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Hostile datagrams that were sent.

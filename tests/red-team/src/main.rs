@@ -1,17 +1,22 @@
 //! `red-team`: makes the attacks in both modes and prints a table, or makes one of them.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use red_team::{ATTACKS, Attack, Setting};
 
 const USAGE: &str = "usage: red-team [--list] [--attack NAME] [--mode plain|sealed] \
                      [--volume N] [--without-defence]
+       red-team --noise ADDRESS RATE SECONDS | --drain ADDRESS SECONDS
   --list             print each attack, mode and defence
   --volume           hostile datagrams of floods (20000)
   --without-defence  remove the defence of each attack, which must then succeed
-                     (builds with --cfg suci_plant only)";
+                     (builds with --cfg suci_plant only)
+  --noise            send RATE datagrams a second of noise there
+  --drain            receive there as a plain socket does";
 
-/// What the command line asks for.
+/// The attacks that the command line asks for, and how they are made.
 struct Wanted {
     list: bool,
     attack: Option<String>,
@@ -85,7 +90,39 @@ fn make(attack: &Attack, sealed: bool, wanted: &Wanted) -> (String, bool) {
     }
 }
 
+/// Runs `--noise` or `--drain`, and prints the number of datagrams.
+fn noise(arguments: &[String]) -> Result<u64, String> {
+    let number = |text: &String| {
+        text.parse::<u32>()
+            .map_err(|_| format!("{text}: no number"))
+    };
+    let address = |text: &String| {
+        let parsed: Result<SocketAddr, _> = text.parse();
+        parsed.map_err(|_| format!("{text}: no address"))
+    };
+    let span = |text: &String| Ok::<_, String>(Duration::from_secs(number(text)?.into()));
+    match arguments {
+        [what, to, rate, seconds] if what == "--noise" => {
+            red_team::make_noise(address(to)?, number(rate)?, span(seconds)?)
+        }
+        [what, at, seconds] if what == "--drain" => red_team::drain(address(at)?, span(seconds)?),
+        _ => Err(USAGE.into()),
+    }
+}
+
 fn main() -> ExitCode {
+    let said: Vec<String> = std::env::args().skip(1).collect();
+    if said
+        .first()
+        .is_some_and(|a| ["--noise", "--drain"].contains(&a.as_str()))
+    {
+        let (text, code) = match noise(&said) {
+            Ok(count) => (format!("{count} datagrams"), ExitCode::SUCCESS),
+            Err(why) => (why, ExitCode::from(2)),
+        };
+        println!("{text}");
+        return code;
+    }
     let wanted = match arguments() {
         Ok(wanted) => wanted,
         Err(why) => {

@@ -56,7 +56,7 @@ pub(crate) fn hello(node: u32, token: u64) -> Vec<u8> {
     packet(PacketType::Hello, node, 0, token, &body)
 }
 
-/// What an attacker learns from COOKIE.
+/// An attacker's knowledge after COOKIE.
 pub(crate) struct Invitation {
     pub(crate) cookie: Cookie,
     token: u64,

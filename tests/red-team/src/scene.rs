@@ -124,7 +124,7 @@ pub(crate) struct Scene {
     exchanged: u32,
     heap: usize,
     pub(crate) hostile: u64,
-    /// What happened to the victim's sessions.
+    /// Events of the victim, about its sessions.
     events: Vec<Event>,
 }
 
@@ -205,8 +205,8 @@ impl Scene {
         Ok(self.victim.node.peers().map_err(text)?.len())
     }
 
-    /// Exchanges `count` messages: each must come back unchanged and in order. What the attackers
-    /// sent before was then taken from the victim's socket, too.
+    /// Exchanges `count` messages: each must come back unchanged and in order. Earlier
+    /// datagrams of the attackers were then taken from the victim's socket, too.
     pub(crate) fn exchange(&mut self, count: u32) -> Result<(), String> {
         let numbers = self.exchanged..self.exchanged + count;
         for number in numbers {

@@ -1,5 +1,5 @@
-//! Each attack of the red team fails, in both modes. How fast messages pass meanwhile is not judged:
-//! all of them must.
+//! Each attack of the red team fails, in both modes. How fast messages pass meanwhile is not
+//! judged: all of them must.
 #![cfg(not(suci_plant))]
 
 use std::sync::{Mutex, PoisonError};

@@ -8,6 +8,7 @@ mod foundation;
 mod house;
 mod layers;
 mod networks;
+mod security;
 mod speed;
 mod tableau;
 mod tools;
@@ -110,6 +111,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("house", &[house::LINES]),
     ("classic", &[classic::LINES]),
     ("layers", &[layers::LINES]),
+    ("security", &[security::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.

@@ -10,9 +10,9 @@
 //!   packets to new nodes.
 //! * Strangers get at most half of the slots, and none while a known node waits for a slot or
 //!   packet.
-//! * While more than half of the strangers' part is in use, strangers of one source prefix get no more
-//!   than an eighth of it: a flood from one address leaves the rest to others. A thousand honest
-//!   nodes behind one address take turns then, each for a round trip.
+//! * While more than half of the strangers' part is in use, strangers of one source prefix get no
+//!   more than an eighth of it: a flood from one address leaves the rest to others. A thousand
+//!   honest nodes behind one address take turns then, each for a round trip.
 //! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept
 //!   newcomers out of a socket of 8 MiB for 15 to 30 s). A node that sends its cookie later may
 //!   find no room; then it is refused and calls again.

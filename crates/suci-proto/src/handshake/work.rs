@@ -49,7 +49,7 @@ impl Limit {
     }
 }
 
-/// What handshakes have cost of late. A bucket is the time at which it will be full again.
+/// The cost of handshakes of late. A bucket is the time at which it will be full again.
 #[derive(Debug)]
 pub(crate) struct HandshakeWork {
     failures: Box<[Instant]>,

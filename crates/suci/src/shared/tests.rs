@@ -866,3 +866,22 @@ fn f04_replies_that_nobody_takes_wait_in_the_engine_and_follow() {
 fn poll_of<F: Future + Unpin>(mut future: F) -> impl FnMut(&mut Context<'_>) -> Poll<F::Output> {
     move |cx| std::pin::Pin::new(&mut future).poll(cx)
 }
+
+/// Miri runs this one: each value is taken once, and what is left is dropped with the queue.
+#[test]
+fn a_ring_gives_each_value_once_and_drops_the_rest() {
+    let value = Arc::new(());
+    let ring = super::ring::Ring::new(4);
+    for _ in 0..3 {
+        while ring.push(Arc::clone(&value)).is_ok() {}
+        assert_eq!(Arc::strong_count(&value), 5);
+        assert!(ring.pop().is_some() && ring.pop().is_some());
+        assert_eq!(Arc::strong_count(&value), 3);
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| while ring.pop().is_some() {});
+        while ring.push(Arc::clone(&value)).is_err() {}
+    });
+    drop(ring);
+    assert_eq!(Arc::strong_count(&value), 1);
+}

@@ -297,6 +297,50 @@ fn silent_connections_hold_up_no_scraper() {
     );
 }
 
+/// Clients that send what no scraper sends, that never read their answer, or that go in the middle
+/// of it. None is told its own bytes, a scraper is answered after each, and the node goes on.
+#[test]
+fn hostile_clients_hold_up_neither_scrapers_nor_the_node() {
+    let address = free();
+    let (here, there) = (NodeId(1_100), NodeId(1_101));
+    let mut here = Node::builder().id(here).metrics(address).open().unwrap();
+    let there = Node::builder().id(there).accept(AcceptPolicy::Anyone);
+    let mut there = there.open().unwrap();
+    here.add_peer(there.id(), there.local_addr()).unwrap();
+    let long_path = format!("GET /{} HTTP/1.1\r\n\r\n", "mark".repeat(1_500));
+    let requests: [&[u8]; 9] = [
+        b"GET /mark HTTP/1.1\r\n\r\n",
+        b"GET /../mark HTTP/1.1\r\nHost: mark\r\n\r\n",
+        b"GET /metrics/mark\0 HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM mark\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01 mark \r\n\r\n",
+        b"GET /mark\r\nHost: mark\r\n\r\n",
+        b"\xff\xfe mark \xff\r\n\r\n",
+        b"GET  /mark  HTTP/1.1\r\n\r\n",
+        long_path.as_bytes(),
+    ];
+    let mut unread = Vec::new();
+    for (count, request) in (1..).zip(requests) {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(request).unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+        assert!(!answer.contains("mark"), "{answer}");
+        // This one is left alone with its answer, the next goes before it has one.
+        let mut deaf = TcpStream::connect(address).unwrap();
+        deaf.write_all(GET.as_bytes()).unwrap();
+        unread.push(deaf);
+        let mut brief = TcpStream::connect(address).unwrap();
+        brief.write_all(GET.repeat(100).as_bytes()).unwrap();
+        drop(brief);
+        let (head, _) = ask(address, GET);
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        exchange(&mut here, &mut there, count);
+    }
+}
+
 #[test]
 fn a_port_in_use_is_an_error_that_names_it() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -12,7 +12,7 @@ use crate::{Report, text};
 pub struct Attack {
     /// A name to select it by.
     pub name: &'static str,
-    /// What the attackers try.
+    /// The damage that the attackers try to do.
     pub tries: &'static str,
     /// The planted fault that removes the defence, in plain and in sealed mode; `None` where there
     /// is nothing to attack in that mode.
@@ -56,7 +56,7 @@ const fn both(name: &'static str) -> [Option<&'static str>; 2] {
     [Some(name), Some(name)]
 }
 
-/// What makes packets authentic in each mode.
+/// The faults by which packets that are not authentic are taken, in each mode.
 const AUTHENTICITY: [Option<&str>; 2] = [Some("tag-unchecked"), Some("unauthentic-taken")];
 
 /// Every attack.

@@ -39,7 +39,7 @@ fn ack(largest: u64, below: u64) -> Vec<u8> {
 
 pub(super) fn optimistic_acks(setting: Setting) -> Result<Report, String> {
     let mut scene = Scene::new(setting)?;
-    // What was never sent; all numbers from 0 on; the highest number that there is.
+    // A number that was never sent; all numbers from 0 on; the highest number that there is.
     let lies = [
         ack(1 << 20, 0),
         ack(1 << 62, 1 << 62),

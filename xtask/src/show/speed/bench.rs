@@ -75,7 +75,7 @@ const ROUNDS: f64 = 9.0;
 
 /// The bound on a ratio.
 #[derive(Clone, Copy)]
-enum Bound {
+pub(super) enum Bound {
     AtLeast(f64),
     AtMost(f64),
     /// Reported only.
@@ -83,7 +83,7 @@ enum Bound {
 }
 
 /// The ratios of one line, and whether all hold.
-struct Judge {
+pub(super) struct Judge {
     holds: bool,
     text: String,
 }
@@ -94,7 +94,7 @@ impl Judge {
     }
 
     /// Judges a ratio called `what`.
-    fn hold(&mut self, what: &str, ratio: f64, bound: Bound) {
+    pub(super) fn hold(&mut self, what: &str, ratio: f64, bound: Bound) {
         // No bound holds for NaN.
         let holds = match bound {
             Bound::AtLeast(least) => ratio >= least,
@@ -107,7 +107,13 @@ impl Judge {
     }
 
     /// The figures of `ours` by those of `theirs`.
-    fn compare(&mut self, rows: &[Row], ours: &str, theirs: &str, bound: Bound) -> Result<()> {
+    pub(super) fn compare(
+        &mut self,
+        rows: &[Row],
+        ours: &str,
+        theirs: &str,
+        bound: Bound,
+    ) -> Result<()> {
         self.finished(bench::of(rows, ours)?, bound)?;
         let ratio = ratio(rows, "values", ours, theirs)?;
         self.hold(&format!("{ours} / {theirs}"), ratio, bound);
@@ -133,7 +139,12 @@ impl Judge {
     }
 
     /// Compares with several contenders, each with its bound.
-    fn compare_with(&mut self, rows: &[Row], ours: &str, theirs: &[(&str, Bound)]) -> Result<()> {
+    pub(super) fn compare_with(
+        &mut self,
+        rows: &[Row],
+        ours: &str,
+        theirs: &[(&str, Bound)],
+    ) -> Result<()> {
         let mut all = theirs.iter();
         all.try_for_each(|(theirs, bound)| self.compare(rows, ours, theirs, *bound))
     }
@@ -176,13 +187,18 @@ impl Judge {
         Ok(())
     }
 
-    fn figure(self) -> Result<Figure> {
+    /// Adds a remark that is not judged.
+    pub(super) fn note(&mut self, what: &str) {
+        self.text = format!("{}; {what}", self.text);
+    }
+
+    pub(super) fn figure(self) -> Result<Figure> {
         Ok(Figure::new(self.holds, self.text))
     }
 }
 
 /// The median over rounds of the figure of `ours` divided by that of `theirs` in the same round.
-fn ratio(rows: &[Row], what: &str, ours: &str, theirs: &str) -> Result<f64> {
+pub(super) fn ratio(rows: &[Row], what: &str, ours: &str, theirs: &str) -> Result<f64> {
     let (own, other) = (bench::of(rows, ours)?, bench::of(rows, theirs)?);
     let asked = turns(own)?.min(turns(other)?);
     let (own, other) = (own.rounds(what), other.rounds(what));
@@ -208,7 +224,7 @@ fn enough(who: &str, finished: f64, asked: f64) -> Result<()> {
 
 /// Returns the rows of one task with the contenders named, and a judge that begins with the figure
 /// of one of them.
-fn measured(task: &str, versus: &str, ours: &str) -> Result<(Vec<Row>, Judge)> {
+pub(super) fn measured(task: &str, versus: &str, ours: &str) -> Result<(Vec<Row>, Judge)> {
     let rows = bench::rows(&["--only", task, "--vs", versus])?;
     let judge = begun(bench::of(&rows, ours)?)?;
     Ok((rows, judge))

@@ -2,7 +2,10 @@
 
 mod bench;
 mod peers;
+mod sealed;
 mod shards;
+
+pub(super) use sealed::{sealed_batches, sealed_round_trip, sealed_stream};
 
 use super::{Figure, Line, foundation};
 use crate::guards;

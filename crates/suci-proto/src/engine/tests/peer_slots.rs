@@ -240,8 +240,8 @@ fn f21_a_message_of_nearly_a_packet_does_not_wait_for_a_packet_without_credit() 
     }
 }
 
-/// F02 and F17: HELLOs from a dead peer's address, which anybody can forge, are no sign of its life,
-/// in both modes.
+/// F02 and F17: HELLOs from a dead peer's address, which anybody can forge, are no sign of its
+/// life, in both modes.
 #[test]
 fn f02_f17_hellos_in_the_name_of_a_dead_peer_do_not_delay_lost() {
     for sealed in [false, true] {

@@ -190,8 +190,8 @@ fn f06_replays_are_counted() {
     exchange(&mut world);
 }
 
-/// F02: a sender with a good cookie and no key has so many messages read, and no more, however often
-/// it sends its INIT. A node at another address comes in meanwhile.
+/// F02: a sender with a good cookie and no key has so many messages read, and no more, however
+/// often it sends its INIT. A node at another address comes in meanwhile.
 #[test]
 fn f02_messages_that_no_key_fits_are_read_at_a_bounded_rate() {
     let mut world = world(&[&[1], &[1], &[1]]);
