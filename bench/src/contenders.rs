@@ -78,6 +78,11 @@ enum Does {
 }
 
 impl Contender {
+    /// Whether it is Suci with a key, which takes part in comparisons only where it is named.
+    pub(crate) fn is_sealed(&self) -> bool {
+        matches!(self.program, Program::Suci { sealed: true, .. })
+    }
+
     /// Whether it takes part.
     pub(crate) fn takes(&self, task: &Task) -> bool {
         let one_way = matches!(task.workload, Workload::Stream | Workload::Rate);

@@ -311,7 +311,7 @@ pub(crate) fn entrants(task: &Task, args: &RunArgs) -> Vec<Entrant> {
     let mut entrants = Vec::new();
     for contender in CONTENDERS {
         let is_named = args.vs.is_empty()
-            || contender.name.starts_with("suci")
+            || contender.name.starts_with("suci") && !contender.is_sealed()
             || args
                 .vs
                 .iter()

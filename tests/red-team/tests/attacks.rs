@@ -14,10 +14,8 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn fails(name: &str) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let attack = ATTACKS
-        .iter()
-        .find(|attack| attack.name == name)
-        .expect(name);
+    let named = ATTACKS.iter().find(|attack| attack.name == name);
+    let attack = named.unwrap_or_else(|| panic!("no attack {name}"));
     for sealed in [false, true]
         .into_iter()
         .filter(|mode| attack.plant(*mode).is_some())

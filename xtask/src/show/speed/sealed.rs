@@ -9,7 +9,7 @@ use crate::show::Figure;
 /// it, sealed mode may take a tenth more processor time than plain mode.
 pub(in crate::show) fn sealed_stream(cipher: f64) -> Result<Figure> {
     let (plain, sealed) = ("suci adaptive", "suci-sealed adaptive");
-    let versus = "suci,suci-sealed,tls,quinn";
+    let versus = "suci-sealed,tls,quinn";
     let (rows, mut judge) = measured("stream-65536@veth", versus, sealed)?;
     let rivals = [
         ("quinn block", Bound::AtLeast(1.5)),
@@ -33,7 +33,7 @@ pub(in crate::show) fn sealed_stream(cipher: f64) -> Result<Figure> {
 }
 
 pub(in crate::show) fn sealed_round_trip() -> Result<Figure> {
-    let (rows, mut judge) = measured("rtt-64@veth", "suci,suci-sealed", "suci-sealed spin")?;
+    let (rows, mut judge) = measured("rtt-64@veth", "suci-sealed", "suci-sealed spin")?;
     for wait in ["spin", "adaptive", "block"] {
         let [sealed, plain] = [format!("suci-sealed {wait}"), format!("suci {wait}")];
         judge.hold(
@@ -47,7 +47,7 @@ pub(in crate::show) fn sealed_round_trip() -> Result<Figure> {
 
 pub(in crate::show) fn sealed_batches() -> Result<Figure> {
     let (sealed, plain) = ("suci-batch-sealed adaptive", "suci-batch adaptive");
-    let versus = "suci-batch,suci-batch-sealed";
+    let versus = "suci-batch-sealed";
     let (rows, mut judge) = measured("rate-32@veth", versus, sealed)?;
     judge.compare(&rows, sealed, plain, Bound::AtLeast(0.55))?;
     judge.figure()
