@@ -56,6 +56,9 @@ pub(crate) fn hello(node: u32, token: u64) -> Vec<u8> {
     packet(PacketType::Hello, node, 0, token, &body)
 }
 
+/// An INIT, with the state of its handshake in sealed mode.
+type InitPacket = (Vec<u8>, Option<Box<dyn Initiator>>);
+
 /// An attacker's knowledge after COOKIE.
 pub(crate) struct Invitation {
     pub(crate) cookie: Cookie,
@@ -64,11 +67,8 @@ pub(crate) struct Invitation {
 }
 
 impl Invitation {
-    /// Makes the INIT, with the state of the handshake in sealed mode.
-    pub(crate) fn init(
-        &self,
-        makes: Option<&Arc<dyn Handshakes>>,
-    ) -> Result<(Vec<u8>, Option<Box<dyn Initiator>>), String> {
+    /// Makes the INIT; in sealed mode as a member that `makes` handshake messages.
+    pub(crate) fn init(&self, makes: Option<&Arc<dyn Handshakes>>) -> Result<InitPacket, String> {
         let len = makes.map(|makes| makes.message_len());
         let grant = Credit {
             generation: 0,

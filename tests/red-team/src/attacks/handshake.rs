@@ -49,7 +49,7 @@ pub(super) fn spoofed_hellos(setting: Setting) -> Result<Report, String> {
         let call = hello(NOBODY + number, u64::from(number) + 1);
         socket.send_to(&call, scene.address()).map_err(text)?;
         scene.hostile += 1;
-        if number % BURST == 0 {
+        if number.is_multiple_of(BURST) {
             scene.exchange(1)?;
         }
     }
@@ -114,7 +114,7 @@ pub(super) fn forged_cookies(setting: Setting) -> Result<Report, String> {
         let (init, _) = invitation.init(makes.as_ref())?;
         socket.send(&init).map_err(text)?;
         scene.hostile += 1;
-        if round % BURST == 0 {
+        if round.is_multiple_of(BURST) {
             scene.exchange(1)?;
         }
     }

@@ -96,7 +96,7 @@ pub(super) fn noise(setting: Setting) -> Result<Report, String> {
         }
         socket.send(&bytes).map_err(text)?;
         scene.hostile += 1;
-        if round as usize % BURST == 0 {
+        if (round as usize).is_multiple_of(BURST) {
             scene.exchange(1)?;
         }
     }
@@ -135,7 +135,7 @@ pub(super) fn index_guessing(setting: Setting) -> Result<Report, String> {
         };
         socket.send(&bytes).map_err(text)?;
         scene.hostile += 1;
-        if round as usize % BURST == 0 {
+        if (round as usize).is_multiple_of(BURST) {
             scene.exchange(1)?;
             scene.watch()?;
         }

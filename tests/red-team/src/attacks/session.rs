@@ -70,7 +70,7 @@ pub(super) fn fragment_bomb(setting: Setting) -> Result<Report, String> {
         let pieces = some.iter().map(|at| fragment(0, &[0, 0, *at], b"x"));
         rogue.send(&pieces.flatten().collect::<Vec<u8>>())?;
         scene.hostile += 1;
-        if scene.hostile % 10 == 0 {
+        if scene.hostile.is_multiple_of(10) {
             scene.exchange(1)?;
         }
     }
