@@ -1,4 +1,5 @@
 //! Installing, as `make install` and the Debian packages do, and using what was installed.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::toolchain::{crate_dir, oshrun, packaging, prefix, run};
 use std::fs;

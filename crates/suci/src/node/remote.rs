@@ -97,12 +97,12 @@ impl Node {
         limit: Duration,
         mut ready: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let wait = self.fixed.wait;
+        let awaited = (self.fixed.wait, Awaited::Message);
         let mut driver = self.enter_open()?;
         if let Some(value) = ready() {
             return Ok(Some(value));
         }
-        wait_to_take(&mut driver, Deadline::after(limit), wait, |_| ready())
+        wait_to_take(&mut driver, Deadline::after(limit), awaited, |_| ready())
     }
 }
 
