@@ -8,7 +8,7 @@
 //!
 //! | operation | short | long |
 //! |---|---|---|
-//! | barrier | dissemination | |
+//! | barrier | pairwise exchange; dissemination, if the number of members is no power of two | |
 //! | broadcast | binomial tree | scatter by a binomial tree, then a ring |
 //! | reduce | binomial tree | ring, then each member sends its block to the root |
 //! | allreduce | recursive doubling | ring |

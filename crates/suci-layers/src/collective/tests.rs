@@ -97,6 +97,21 @@ fn check_hazards(member: &Collective) {
     }
 }
 
+/// Members that send to each other acknowledge with their messages.
+#[test]
+fn members_of_a_barrier_send_to_those_that_send_to_them() {
+    for size in [2, 4, 8, 16] {
+        for rank in 0..size {
+            for round in Collective::barrier(Place { rank, size }).rounds {
+                let peer = |one: &Transfer| one.peer;
+                let to: Vec<_> = round.sends.iter().map(peer).collect();
+                let from: Vec<_> = round.receives.iter().map(peer).collect();
+                assert_eq!(to, from);
+            }
+        }
+    }
+}
+
 /// The data of a member.
 fn input(rank: usize, length: usize) -> Vec<u64> {
     let element = |at: usize| (rank as u64 + 1) * 0x1_0000_0001 + at as u64 * 97;

@@ -37,10 +37,19 @@ impl Collective {
     #[must_use]
     pub fn barrier(place: Place) -> Self {
         let mut schedule = Schedule::default();
+        // Two members that send to each other need no packets for acknowledgements alone.
+        let is_pairwise = place.size.is_power_of_two();
         let mut step = 1;
         while step < place.size {
-            let round = Round::default().send(place.after(step), data(0..0));
-            schedule.add(round.receive(place.before(step), data(0..0)));
+            let (to, from) = match is_pairwise {
+                true => (place.rank ^ step, place.rank ^ step),
+                false => (place.after(step), place.before(step)),
+            };
+            schedule.add(
+                Round::default()
+                    .send(to, data(0..0))
+                    .receive(from, data(0..0)),
+            );
             step *= 2;
         }
         #[cfg(suci_plant)]

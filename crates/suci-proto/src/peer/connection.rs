@@ -169,6 +169,9 @@ pub(crate) struct Connection {
     pub(crate) pending: Pending,
     pub(crate) modes: Modes,
     pub(super) acks: AckSettings,
+    /// Acknowledgements wait for a packet that carries them as long as they may. An operation of a
+    /// group has several members, and the next message to this one may come some cycles later.
+    pub(crate) acks_ride: bool,
     /// Bytes of the congestion window that the next packet leaves free for messages of a higher
     /// class.
     pub(crate) reserve: u64,
@@ -264,13 +267,12 @@ impl Connection {
             local,
             remote,
             params,
-            grant,
+            grant: grant_of_peer,
             answered,
             first,
             address,
             keys,
         } = agreement;
-        let grant_of_peer = grant;
         let Beginning {
             numbers,
             recovery,
@@ -303,6 +305,7 @@ impl Connection {
             pending: Pending::default(),
             modes,
             acks,
+            acks_ride: false,
             reserve: 0,
             ecn: EcnValidation::default(),
             memory_told,
@@ -351,7 +354,7 @@ impl Connection {
 
     /// Returns true if acknowledgements wait for the next cycle rather than for a timer.
     pub(crate) fn acks_on_poll(&self) -> bool {
-        self.acks.on_poll && self.modes.theirs() != Mode::Throughput
+        self.acks.on_poll && !self.acks_ride && self.modes.theirs() != Mode::Throughput
     }
 
     /// Returns true if the peer announced this extension. We announce all that we support.

@@ -48,6 +48,8 @@ struct Effects {
     emptied: bool,
     /// It carried a message, or a part of one.
     message: bool,
+    /// Its last frame of messages was a whole message of a group.
+    of_group: bool,
     /// It reported that messages wait for credit.
     blocked: bool,
     /// It acknowledged bytes in flight.
@@ -159,6 +161,9 @@ impl Peer {
         connection
             .received
             .on_packets(numbers.clone(), arrival.at, eliciting, arrival.ecn, now);
+        if effects.message {
+            connection.acks_ride = effects.of_group;
+        }
         if effects.ack_now {
             connection.received.force();
         }
@@ -206,6 +211,8 @@ impl Peer {
             return Ok(());
         }
         effects.message = true;
+        effects.of_group = matches!(part, PacketPart::Frag(frag)
+            if frag.channel.is_of_group() && frag.start.is_some() && frag.end);
         self.session.inbox.on_part(part)
     }
 

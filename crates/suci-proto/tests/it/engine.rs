@@ -299,6 +299,34 @@ fn two_packets_per_round_trip() {
     assert!((2.0..2.01).contains(&per_trip), "{per_trip}");
 }
 
+/// An operation of a group has rounds with several members: the next message to a member may come
+/// some cycles later, and carries the acknowledgement. A message of the program is acknowledged in
+/// the next cycle.
+#[test]
+fn acknowledgements_of_a_group_wait_for_its_next_message() {
+    let mut pair = Pair::new();
+    for (channel, cost) in [(ChannelId(0), 4), (ChannelId::of_group(1), 2)] {
+        let round = Outgoing {
+            channel,
+            user_header: Bytes::from_static(b"arguments"),
+            ..message(b"round")
+        };
+        pair.send(0, round.clone());
+        pair.run(Duration::from_secs(1));
+        let before = pair.packets();
+        for from in [1, 0] {
+            pair.send(from, round.clone());
+            pair.run(Duration::from_millis(1));
+        }
+        assert_eq!(pair.packets() - before, cost);
+        // The last message is acknowledged before its sender asks.
+        pair.run(Duration::from_secs(1));
+        assert_eq!(pair.engine(0).queue_len(pair.id(1)), (0, 0));
+        let probes = [0, 1].map(|host| pair.engine(host).counters().probes);
+        assert_eq!(probes, [0, 0]);
+    }
+}
+
 #[test]
 fn small_messages_share_packets() {
     let mut pair = Pair::new();
