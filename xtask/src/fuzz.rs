@@ -44,6 +44,14 @@ pub fn check(time: Duration, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// Returns how many targets there are.
+///
+/// # Errors
+/// Cargo does not tell.
+pub(crate) fn count() -> Result<u32> {
+    u32::try_from(targets(&exec::root())?.len()).context("the number of fuzz targets")
+}
+
 fn targets(root: &Path) -> Result<Vec<String>> {
     let manifest = root.join("fuzz/Cargo.toml");
     let mut metadata = exec::cargo(["metadata", "--format-version", "1", "--no-deps"]);

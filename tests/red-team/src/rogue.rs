@@ -197,6 +197,11 @@ impl Rogue {
         Err("the victim answers no INIT".into())
     }
 
+    /// Goes on with a packet number that no connection has reached.
+    pub(crate) fn skip_ahead(&mut self) {
+        self.next += 100_000;
+    }
+
     pub(crate) fn node(&self) -> NodeId {
         self.node
     }
@@ -208,7 +213,12 @@ impl Rogue {
 
     /// Sends an authentic packet with these frames.
     pub(crate) fn send(&mut self, frames: &[u8]) -> Result<(), String> {
-        let (number, index) = (self.next, self.accept.index);
+        self.send_to(self.accept.index, frames)
+    }
+
+    /// Sends a packet for the connection `index`, under the keys or the tag of the own session.
+    pub(crate) fn send_to(&mut self, index: u32, frames: &[u8]) -> Result<(), String> {
+        let number = self.next;
         self.next += 1;
         let Some(keys) = &mut self.keys else {
             let bytes = packet(PacketType::Data, index, number, self.accept.tag, frames);

@@ -105,6 +105,12 @@ fn credit_overflow_fails() {
     fails("credit-overflow");
 }
 
+/// F11.
+#[test]
+fn foreign_session_fails() {
+    fails("foreign-session");
+}
+
 /// F08.
 #[test]
 fn unknown_frames_fail() {

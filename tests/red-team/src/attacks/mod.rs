@@ -140,6 +140,12 @@ pub const ATTACKS: &[Attack] = &[
         run: session::credit_overflow,
     },
     Attack {
+        name: "foreign-session",
+        tries: "a peer closes the session of another, under its own keys or tag",
+        plants: AUTHENTICITY,
+        run: session::foreign_session,
+    },
+    Attack {
         name: "unknown-frames",
         tries: "a peer sends frames that nobody announced",
         plants: both("unknown-frames-skipped"),

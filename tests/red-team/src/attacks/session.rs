@@ -3,7 +3,7 @@
 use suci_proto::wire::varint;
 
 use crate::rogue::Rogue;
-use crate::scene::{Scene, Setting};
+use crate::scene::{HONEST, Scene, Setting};
 use crate::{Report, ensure};
 
 /// The attackers' node ID; its lowest byte is not that of an honest node.
@@ -16,6 +16,7 @@ const END: u8 = 2;
 const LEN: u8 = 4;
 
 const ACK: u8 = 0x10;
+const CLOSE: u8 = 0x0f;
 
 /// A frame of this type with these numbers.
 fn frame(kind: u8, numbers: &[u64]) -> Vec<u8> {
@@ -90,6 +91,23 @@ pub(super) fn credit_overflow(setting: Setting) -> Result<Report, String> {
         }
     }
     scene.await_breach(rogue.node())?;
+    scene.finish()
+}
+
+pub(super) fn foreign_session(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::new(setting)?;
+    let mut rogue = Rogue::connect(&scene, ROGUE)?;
+    rogue.skip_ahead();
+    for round in 0..640 {
+        // The lowest byte is that of the honest node's ID, as everybody knows.
+        let index = (round % 64) << 8 | (HONEST.0 & 0xff);
+        rogue.send_to(index, &frame(CLOSE, &[0, 0, 0]))?;
+        scene.hostile += 1;
+        if round.is_multiple_of(20) {
+            scene.exchange(1)?;
+            scene.watch()?;
+        }
+    }
     scene.finish()
 }
 
