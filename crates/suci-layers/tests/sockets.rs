@@ -1,6 +1,8 @@
 //! The messages of sockets: PROTOCOL.md's test vectors, and any bytes.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "sockets/any_bytes.rs"]
+mod any_bytes;
 #[path = "../../suci-proto/tests/it/page.rs"]
 mod page;
 
@@ -84,7 +86,36 @@ fn every_vector_means_what_the_page_says() {
     assert_eq!((all.len(), refused), (18, 7));
 }
 
+/// A piece of [`any_bytes`]: an OPEN, a message with the number of its sender's socket, any
+/// message, or a call.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    // A varint of one byte.
+    let short = |field: u8| field << 1 | 1;
+    let slot = || (0..12u8, 0..2u8);
+    let open = (0..9u8, 7..9u8).prop_map(move |(from, port)| {
+        // The kind that the listener at the port has.
+        let fields = [from, 1, port, 8 - port, 60].map(short);
+        (64, [&[0, 0], fields.as_slice()].concat())
+    });
+    let known = (prop_oneof![Just(67), 68..70u8, 71..73u8], slot(), 0..9u8)
+        .prop_map(move |(kind, (slot, uses), from)| (kind, vec![slot, uses, short(from)]));
+    let any = (64..76u8, proptest::collection::vec(any::<u8>(), 0..9));
+    let call = (0..11u8, proptest::collection::vec(0..12u8, 0..4));
+    let piece = prop_oneof![3 => open, 4 => known, 1 => any, 4 => call];
+    (piece, 0..4u8).prop_map(|((what, body), node)| {
+        [&[what, node, body.len() as u8], body.as_slice()].concat()
+    })
+}
+
 proptest! {
+    /// F04: whatever peers send, they make no more sockets than the program allows.
+    #[test]
+    fn f04_any_messages_keep_the_table_within_its_bounds(
+        pieces in proptest::collection::vec(piece(), 0..60),
+    ) {
+        any_bytes::run(&pieces.concat());
+    }
+
     #[test]
     fn what_can_be_read_is_written_alike(
         kind in 60..80u8,
