@@ -111,7 +111,7 @@ enum Chore {
     Evaluate {
         /// The system of the paper
         system: String,
-        /// Very little, to see that everything works; into target/evaluate-dse
+        /// Very little, to see that everything works; into target/evaluate-SYSTEM
         #[arg(long)]
         quick: bool,
     },

@@ -190,7 +190,7 @@ impl Tally {
             .map(|(kind, count)| format!("\"{kind}\":{count}"))
             .collect();
         format!(
-            "{{\"seeds\":{},\"failed\":{failed},\"big\":{},\"messages\":{},\"accepted\":{},\"bytes\":{},\"packets\":{},\"sessions_ended\":{},\"faults\":{},\"by_kind\":{{{}}},\"virtual_ms\":{},\"wall_ms\":{wall_ms}}}",
+            "{{\"seeds\":{},\"failed\":{failed},\"big\":{},\"messages\":{},\"accepted\":{},\"bytes\":{},\"packets\":{},\"sessions_ended\":{},\"connections\":{},\"faults\":{},\"by_kind\":{{{}}},\"virtual_ms\":{},\"wall_ms\":{wall_ms}}}",
             self.seeds,
             self.big,
             self.messages,
@@ -198,6 +198,7 @@ impl Tally {
             self.bytes,
             self.packets,
             self.ended,
+            self.connections,
             self.faults(),
             faults.join(","),
             self.virtual_ms,

@@ -1,10 +1,12 @@
 //! `cargo xtask evaluate suci`: the evaluations of the Suci papers, on the classic C interface. The
-//! one of the DSE paper, `evaluate dse`, is in `dse.rs`.
+//! one of the DSE paper, `evaluate dse`, is in `dse.rs`, those of CDP and Fast Messages,
+//! `evaluate cdp`, in `cdp.rs`.
 //!
 //! The programs of `examples/classic` run between network namespaces whose devices are paced to 10
 //! and 100 Mbit/s, as the papers' Ethernet was, and without a limit. Each evaluation gets a table,
 //! a plot for each network, and a paragraph in `examples/classic/results`.
 
+pub(crate) mod cdp;
 mod dse;
 mod findings;
 mod plan;
@@ -278,16 +280,17 @@ fn report(dir: &Path, evaluation: &Evaluation, measured: &Measured) -> Result<St
 }
 
 /// Measures the evaluation of a system's paper and writes the results. `quick` shows only that
-/// everything works; there is such a form of `dse`.
+/// everything works; there is such a form of `dse` and `cdp`.
 ///
 /// # Errors
 /// There is no such evaluation, a program fails, or namespaces cannot be made.
 pub fn run(system: &str, quick: bool) -> Result<()> {
     match (system, quick) {
+        ("cdp", _) => cdp::run(quick),
         ("dse", _) => dse::run(quick),
         ("suci", false) => suci(),
         _ => Err(Failure::new(format!(
-            "no such evaluation of `{system}`; there are suci, dse, and dse --quick"
+            "no such evaluation of `{system}`; there are suci, dse, cdp, and the latter with --quick"
         ))),
     }
 }

@@ -9,6 +9,7 @@ mod house;
 mod layers;
 mod networks;
 mod security;
+mod sockets;
 mod speed;
 mod tableau;
 mod tools;
@@ -112,6 +113,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("classic", &[classic::LINES]),
     ("layers", &[layers::LINES]),
     ("security", &[security::LINES]),
+    ("sockets", &[sockets::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.

@@ -99,7 +99,7 @@ impl Table {
                 let accepted = sockets.accept(self.listeners[chosen % 2]);
                 self.held.extend(accepted.map(|(id, _)| id));
             }
-            2 => drop(sockets.send(id, piece, chosen % 2 == 0)),
+            2 => drop(sockets.send(id, piece, chosen.is_multiple_of(2))),
             3 => drop(sockets.take(id)),
             4 => drop(sockets.shutdown(id)),
             5 => {

@@ -1,0 +1,115 @@
+//! Sockets, and the ways of packets below them.
+
+use super::tools::{count, median, simulate, tests_of};
+use super::{Ctx, Figure, Line};
+use crate::error::Result;
+use crate::evaluate::cdp::{Bench, Method, SUCI, SUCI_PACKET, TCP, Turn, UDP, cable};
+
+/// Rounds of a comparison in turns, and seconds of a turn.
+const ROUNDS: usize = 5;
+const SECONDS: f64 = 1.0;
+
+/// Mbit/s of the paced cable.
+const WIRE: f64 = 1_000.0;
+
+pub(super) const LINES: &[Line] = &[
+    Line {
+        name: "throughput",
+        must: "at 1 Gbit/s 0.99 of what its framing allows; 0.90 of TCP at 64 B, 0.98 from 4 KiB on; 0.97 of UDP at 1,472 B",
+        run: throughput,
+    },
+    Line {
+        name: "raw-round-trip",
+        must: "64 B over AF_PACKET in 0.85 of the time over UDP, spinning; processor time of a message of each",
+        run: raw_round_trip,
+    },
+    Line {
+        name: "ten-thousand",
+        must: "10,000 connections at once; 1,000 connects and closes a second for a minute, memory flat; a listener under 100,000 forged opens serves",
+        run: |_| {
+            tests_of(
+                "suci-sockets",
+                "memory_stays_flat",
+                &[("SUCI_TEST_FULL", "1")],
+            )
+        },
+    },
+    Line {
+        name: "silent-peers",
+        must: "100,000 opens that a peer never confirms leave a bounded number of placeholders, and the listener serves others",
+        run: |_| tests_of("suci-layers", "f04_opens_that_are_never_confirmed", &[]),
+    },
+    Line {
+        name: "model",
+        must: "a model tries all interleavings of both ends, and finds each of seven planted faults",
+        run: |_| tests_of("suci-layers", "sockets::tests::model", &[]),
+    },
+    Line {
+        name: "simulator",
+        must: "1,000 seeds of sockets under all faults: bytes and messages in order, once, whole or with an error at both ends",
+        run: simulated,
+    },
+];
+
+/// Measures the methods in turns. Returns the turns of each.
+fn in_turns<const N: usize>(
+    methods: [Method; N],
+    is_paced: bool,
+    is_stream: bool,
+    size: u32,
+) -> Result<[Vec<Turn>; N]> {
+    let (bench, pair) = (Bench::build()?, cable(is_paced)?);
+    let mut turns = [const { Vec::new() }; N];
+    for _ in 0..ROUNDS {
+        for (method, turns) in methods.into_iter().zip(&mut turns) {
+            turns.push(bench.turn(&pair, method, is_stream, size, SECONDS)?);
+        }
+    }
+    Ok(turns)
+}
+
+fn of(turns: &[Turn], figure: fn(&Turn) -> f64) -> f64 {
+    median(turns.iter().map(figure).collect())
+}
+
+fn throughput(_: &Ctx) -> Result<Figure> {
+    let mut holds = true;
+    let mut said = Vec::new();
+    for size in [64, 1_472, 4_096, 65_536] {
+        let turns = in_turns([TCP, UDP, SUCI], true, true, size)?;
+        let [tcp, udp, suci] = turns.each_ref().map(|turns| of(turns, Turn::mbit));
+        let allowed = WIRE * of(&turns[2], Turn::framing);
+        let (of_allowed, of_tcp, of_udp) = (suci / allowed, suci / tcp, suci / udp);
+        holds &= of_allowed >= 0.99
+            && match size {
+                64 => of_tcp >= 0.90,
+                1_472 => of_udp >= 0.97,
+                _ => of_tcp >= 0.98,
+            };
+        said.push(format!(
+            "{size} B: {suci:.0} Mbit/s, {of_allowed:.3} of the {allowed:.0} that framing allows, \
+             {of_tcp:.3} of TCP, {of_udp:.3} of UDP"
+        ));
+    }
+    Ok(Figure::new(holds, said.join("; ")))
+}
+
+fn raw_round_trip(_: &Ctx) -> Result<Figure> {
+    let turns = in_turns([SUCI, SUCI_PACKET], false, false, 64)?;
+    let [udp, raw] = turns.each_ref().map(|turns| of(turns, Turn::micros));
+    let [udp_cpu, raw_cpu] = turns.each_ref().map(|turns| of(turns, Turn::cpu_micros));
+    let text = format!(
+        "{raw:.1} us, {:.3} of {udp:.1} us over UDP; processor time of both ends for a round trip \
+         {raw_cpu:.1} and {udp_cpu:.1} us",
+        raw / udp
+    );
+    Ok(Figure::new(raw <= 0.85 * udp, text))
+}
+
+fn simulated(ctx: &Ctx) -> Result<Figure> {
+    let summary = simulate(ctx, &["--profile", "sockets", "--seeds", "0..1000"])?;
+    let (failed, faults) = (count(&summary, "failed")?, count(&summary, "faults")?);
+    let connections = count(&summary, "connections")?;
+    let text = format!("{connections} connections, {faults} faults, {failed} seeds failed");
+    Ok(Figure::new(failed == 0 && connections > 10_000, text))
+}
