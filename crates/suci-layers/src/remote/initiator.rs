@@ -146,6 +146,11 @@ struct TargetState {
     fence: bool,
     /// The first failure that the next flush reports.
     failed: Option<OperationError>,
+    /// The tag of the last request, until the target is known to have applied it.
+    last: Option<u64>,
+    /// This process itself changed memory of the target, and did not see since that the target's
+    /// process still runs.
+    direct: bool,
 }
 
 /// Begins one-sided operations and completes them.
@@ -382,6 +387,60 @@ impl Initiator {
         self.complete.pop_front()
     }
 
+    // ---- operations that this process applies itself
+
+    /// Returns true if the target is known to have applied all requests, so that an operation that
+    /// this process applies itself to the target's memory comes after them. If it `changes` the
+    /// memory, the next quiet covers it.
+    pub fn begin_direct(&mut self, node: NodeId, changes: bool) -> bool {
+        if let Some(target) = self.targets.get_mut(&node) {
+            target.direct |= changes && target.last.is_none();
+            return target.last.is_none();
+        }
+        if changes {
+            let direct = TargetState {
+                direct: true,
+                ..TargetState::default()
+            };
+            self.targets.insert(node, direct);
+        }
+        true
+    }
+
+    /// Completes an operation that this process applied itself.
+    ///
+    /// # Errors
+    /// [`BeginError::TooManyOperations`]
+    pub fn complete_direct(
+        &mut self,
+        node: NodeId,
+        result: Option<u64>,
+    ) -> Result<OperationId, BeginError> {
+        let id = self.begin(Open::Atomic { node })?;
+        self.complete(id.0, Ok(result));
+        Ok(id)
+    }
+
+    /// Returns the targets whose memory this process changed itself since it last saw that they
+    /// run.
+    #[must_use]
+    pub fn direct_targets(&self) -> Vec<NodeId> {
+        let direct = self.targets.iter().filter(|(_, target)| target.direct);
+        direct.map(|(node, _)| *node).collect()
+    }
+
+    /// Notes that the process of a target still runs, so that it has the changes; or that it does
+    /// not seem to, so that the next quiet asks the target.
+    pub fn settle_direct(&mut self, node: NodeId, runs: bool) {
+        if let Some(target) = self.targets.get_mut(&node)
+            && core::mem::take(&mut target.direct)
+            && !runs
+        {
+            target.touched = true;
+            target.unanswered = true;
+        }
+    }
+
     // ---- messages
 
     /// Gives the requests that wait to `send`, which returns false if it cannot take one now. Those
@@ -416,12 +475,14 @@ impl Initiator {
         let (number, part) = split_tag(message.tag);
         let open = self.open.get_mut(&number);
         let open = open.filter(|open| open.awaits(from));
-        if let Some(target) = self.targets.get_mut(&from)
-            && target.flush == Some(number)
-        {
-            target.flush = None;
-            target.touched = false;
-            target.unanswered = false;
+        if let Some(target) = self.targets.get_mut(&from) {
+            // Requests are applied in their order.
+            target.last.take_if(|last| *last == message.tag);
+            if target.flush == Some(number) {
+                target.flush = None;
+                target.touched = false;
+                target.unanswered = false;
+            }
         }
         let Some(open) = open else {
             if let Some(target) = self.targets.get_mut(&from)
@@ -492,7 +553,7 @@ impl Initiator {
         let Some(target) = self.targets.get_mut(&node) else {
             return;
         };
-        if target.unanswered {
+        if target.unanswered || target.direct {
             add_failure(&mut target.failed, error);
         }
         let failed = target.failed;
@@ -572,6 +633,7 @@ impl Initiator {
         target.touched = true;
         target.flush = None;
         target.unanswered |= is_unanswered(tag);
+        target.last = Some(tag);
         // Requests other than puts are handled in order, and hold back all behind them.
         let fenced = core::mem::take(&mut target.fence);
         let (region, key) = (to.region, to.key);
@@ -613,6 +675,7 @@ impl Initiator {
             }
             if target.touched {
                 target.flush = Some(id.0);
+                target.last = Some(id.0 << PART_BITS);
                 waiting.insert(*node);
                 self.send(*node, id.0 << PART_BITS, &Request::Flush, Bytes::new());
             }

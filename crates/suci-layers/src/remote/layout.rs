@@ -115,6 +115,11 @@ impl Layout {
         Self(Form::Extents(extents.into())).checked()
     }
 
+    /// Returns true if the bytes are consecutive.
+    pub(super) const fn is_contiguous(&self) -> bool {
+        matches!(self.0, Form::Contiguous(_))
+    }
+
     fn checked(self) -> Result<Self, InvalidLayout> {
         self.checked_end().ok_or(TOO_FAR)?;
         let total = self.checked_total().ok_or(TOO_LONG)?;

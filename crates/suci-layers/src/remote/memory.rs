@@ -236,17 +236,19 @@ pub(super) fn scatter(memory: &dyn Memory, layout: &Layout, position: u64, bytes
     left.is_empty()
 }
 
-/// Returns the bytes at the places of `layout`, unless one lies beyond the end of the memory.
-pub(super) fn gather(memory: &dyn Memory, layout: &Layout) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(layout.total()).ok()?];
-    let mut left = bytes.as_mut_slice();
+/// Copies the bytes at the places of `layout` to `into`. Returns false if it has fewer, or if one
+/// lies beyond the end of the memory.
+pub(super) fn gather(memory: &dyn Memory, layout: &Layout, into: &mut [u8]) -> bool {
+    let mut left = into;
     for extent in layout.walk(0, layout.total()) {
-        let length = usize::try_from(extent.length).ok()?;
-        let (now, later) = left.split_at_mut_checked(length)?;
+        let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
+        let Some((now, later)) = left.split_at_mut_checked(length) else {
+            return false;
+        };
         if !memory.read(extent.offset, now) {
-            return None;
+            return false;
         }
         left = later;
     }
-    Some(bytes)
+    left.is_empty()
 }

@@ -18,8 +18,13 @@
 //! **Completion.** Messages arrive exactly once while a session lasts, so a put needs no reply. A
 //! *flush* asks for one when everything before is applied; a *quiet* does this at all targets. Both
 //! cover the operations of their [`Context`] alone.
+//!
+//! **Shared memory.** A process that has the memory of a target's region at hand ([`DirectRegion`])
+//! applies its operations itself, by the target's rules, while no request to the target is on its
+//! way. Other operations, and those that break a rule, go to the target.
 
 mod context;
+mod direct;
 mod error;
 mod initiator;
 mod layer;
@@ -30,6 +35,7 @@ mod target;
 mod wire;
 
 pub use context::{Context, TooManyContexts};
+pub use direct::DirectRegion;
 pub use error::{BeginError, Cause, OperationError, RemoteError, RemoteErrorKind};
 pub use initiator::{
     Completion, Destination, Initiator, MAX_OPERATIONS, OperationId, RemoteRegion,

@@ -32,7 +32,9 @@ impl Rights {
     /// Atomic operations, also those that only read, and signals.
     pub const ATOMIC: Self = Self(4);
 
-    const fn contains(self, needed: Self) -> bool {
+    /// Returns true if all of `needed` are among them.
+    #[must_use]
+    pub const fn contains(self, needed: Self) -> bool {
         self.0 & needed.0 == needed.0
     }
 }

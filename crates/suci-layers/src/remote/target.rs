@@ -236,10 +236,7 @@ impl Target {
     /// applied completely or not at all.
     fn admit(&self, access: &Access) -> Result<Arc<Lent>, RemoteErrorKind> {
         let end = match &access.action {
-            Action::Put { layout, signal, .. } => {
-                let signal_end = signal.map_or(Ok(0), |s| integer_end(s.offset, Width::Bits64))?;
-                layout.end().max(signal_end)
-            }
+            Action::Put { layout, signal, .. } => put_end(layout, *signal)?,
             Action::Get { layout } => layout.end(),
             Action::Atomic { offset, width, .. } => integer_end(*offset, *width)?,
         };
@@ -303,8 +300,14 @@ fn is_fenced(fenced: bool) -> bool {
     fenced
 }
 
+/// Returns the offset behind the bytes of a put and its signal, if the signal may be there.
+pub(super) fn put_end(layout: &Layout, signal: Option<Signal>) -> Result<u64, RemoteErrorKind> {
+    let signal_end = signal.map_or(Ok(0), |s| integer_end(s.offset, Width::Bits64))?;
+    Ok(layout.end().max(signal_end))
+}
+
 /// Returns the offset behind an integer, if the integer may be there.
-fn integer_end(offset: u64, width: Width) -> Result<u64, RemoteErrorKind> {
+pub(super) fn integer_end(offset: u64, width: Width) -> Result<u64, RemoteErrorKind> {
     if !offset.is_multiple_of(width.bytes()) {
         return Err(RemoteErrorKind::Unaligned);
     }
@@ -313,7 +316,7 @@ fn integer_end(offset: u64, width: Width) -> Result<u64, RemoteErrorKind> {
 }
 
 /// Writes the bytes of a put, then its signal.
-fn write(
+pub(super) fn write(
     memory: &dyn Memory,
     layout: &Layout,
     signal: Option<Signal>,
@@ -339,6 +342,9 @@ fn read(memory: &dyn Memory, layout: &Layout) -> Result<(Reply, Bytes), RemoteEr
     if layout.total() > LONGEST_REPLY as u64 {
         return Err(RemoteErrorKind::TooLong);
     }
-    let bytes = gather(memory, layout).ok_or(RemoteErrorKind::OutOfBounds)?;
+    let mut bytes = vec![0; usize::try_from(layout.total()).unwrap_or(usize::MAX)];
+    if !gather(memory, layout, &mut bytes) {
+        return Err(RemoteErrorKind::OutOfBounds);
+    }
     Ok((Reply::Data, bytes.into()))
 }
