@@ -17,7 +17,7 @@ use suci::remote::{
     AtomicOp, BeginError, Cause, OperationError, Region, RegionError, RegionId, RemoteErrorKind,
     RemoteFailure, RemoteRegion, Rights, Signal, SignalUpdate, Width,
 };
-use suci::{Bytes, Error, NodeId};
+use suci::{Error, NodeId};
 
 static REGIONS: Table<Arc<Region>> = Table::new(REGION);
 
@@ -364,8 +364,8 @@ pub unsafe extern "C" fn suci_put(
         // SAFETY: as suci.h asks.
         let to = unsafe { pointer::input(to, "to") }?.named();
         // SAFETY: as suci.h asks.
-        let bytes = Bytes::copy_from_slice(unsafe { pointer::bytes(data, length, "data") }?);
-        begun(on_remote!(node, timeout, remote => remote.put(&to, offset, bytes)))
+        let bytes = unsafe { pointer::bytes(data, length, "data") }?;
+        begun(on_remote!(node, timeout, remote => remote.put_slice(&to, offset, bytes, None)))
     })
 }
 
@@ -386,9 +386,9 @@ pub unsafe extern "C" fn suci_put_signal(
         // SAFETY: as suci.h asks.
         let signal = unsafe { pointer::input(signal, "signal") }?.checked()?;
         // SAFETY: as suci.h asks.
-        let bytes = Bytes::copy_from_slice(unsafe { pointer::bytes(data, length, "data") }?);
+        let bytes = unsafe { pointer::bytes(data, length, "data") }?;
         begun(on_remote!(node, timeout, remote => {
-            remote.put_signal(&to, offset, bytes, signal)
+            remote.put_slice(&to, offset, bytes, Some(signal))
         }))
     })
 }

@@ -17,6 +17,7 @@ use crate::placement::Places;
 use crate::reach::{check_exposure, in_book, reachable};
 use crate::security::{KeyChanges, KeyFile, Keyring, SharedKeys};
 use crate::shared::{SharedNode, owner};
+use crate::shared_memory::SharedMemory;
 use crate::statistics::{NodeInfo, Publisher, StatFile};
 use crate::sys;
 use crate::wait::WaitPolicy;
@@ -64,6 +65,7 @@ pub struct NodeBuilder {
     no_statistics: bool,
     metrics: Option<SocketAddr>,
     membership: Option<Membership>,
+    shared_memory: Option<bool>,
 }
 
 impl NodeBuilder {
@@ -296,6 +298,20 @@ impl NodeBuilder {
         self
     }
 
+    /// Whether one-sided operations between this process and others of the same machine and user go
+    /// through shared memory instead of the network, if both processes want that: on
+    /// [regions](crate::Node::allocate_region) that the library allocates from then on, the first
+    /// 128 of each node. Another process gets a region's memory only if it has a session with this
+    /// node, and the region's key. The operations keep their results, errors and order; they take a
+    /// small part of the time, and no time of the target. A region takes a descriptor, and at least
+    /// a page. A thread of its own answers other processes. Default: as the environment says
+    /// ([`env::SHARED_MEMORY`](crate::env::SHARED_MEMORY)), which `suci run` sets; else not.
+    #[must_use]
+    pub fn shared_memory(mut self, on: bool) -> Self {
+        self.shared_memory = Some(on);
+        self
+    }
+
     /// Makes the node a member of a cluster: it joins through a seed, knows of all others
     /// ([`Node::members`](crate::Node::members)) and can send to them, and hears of members that
     /// join, leave or fail. Closing the node leaves the cluster. Default: no membership.
@@ -399,8 +415,7 @@ impl NodeBuilder {
         let drivers: Result<Vec<_>, Error> = drivers.collect();
         let (mut drivers, budgets): (Vec<_>, Vec<_>) = drivers?.into_iter().unzip();
         let budget = budgets.into_iter().reduce(Budget::with);
-        let here = (local, beyond_loopback);
-        enter_peers(&book, &identity, here, &mut drivers)?;
+        enter_peers(&book, &identity, (local, beyond_loopback), &mut drivers)?;
         if let Some(first) = drivers.first_mut() {
             first.launcher = launcher;
         }
@@ -424,12 +439,36 @@ impl NodeBuilder {
             beyond_loopback,
             last_shrunk: AtomicU32::new(0),
             membership,
+            shared_memory: self.share_memory(&identity, process, &mut drivers)?,
         };
         Ok(Opened {
             fixed,
             drivers,
             config,
         })
+    }
+
+    /// Lets processes of this machine use memory in common, if that is wanted.
+    fn share_memory(
+        &self,
+        identity: &Identity,
+        process: OriginalProcess,
+        drivers: &mut [Driver],
+    ) -> Result<Option<Arc<SharedMemory>>, Error> {
+        let wanted = self
+            .shared_memory
+            .map_or_else(env::shared_memory, |on| Ok(Some(on)))?;
+        if wanted != Some(true) {
+            return Ok(None);
+        }
+        let memory = SharedMemory::start(identity.node, identity.incarnation, process)?;
+        for driver in drivers.iter_mut() {
+            driver.mapped = Some(Arc::clone(&memory.regions));
+        }
+        if let Some(first) = drivers.first_mut() {
+            first.inherited = memory.descriptors().into();
+        }
+        Ok(Some(Arc::new(memory)))
     }
 
     /// Returns the node's ID; a random one, if it is a member and has none.
@@ -720,6 +759,7 @@ pub(crate) struct Fixed {
     /// The greatest number of a group that shrank.
     pub(crate) last_shrunk: AtomicU32,
     pub(crate) membership: Option<Arc<OwnMembership>>,
+    pub(crate) shared_memory: Option<Arc<SharedMemory>>,
 }
 
 /// A node about to start.

@@ -30,6 +30,7 @@ use crate::names::Names;
 use crate::placement::Places;
 use crate::security::KeyChanges;
 use crate::shared::CrossShardQueue;
+use crate::shared_memory::MappedRegions;
 use crate::sockets::SocketTable;
 use crate::statistics::Publisher;
 use crate::sys;
@@ -131,6 +132,10 @@ pub(crate) struct Driver {
     /// The sockets with this driver's peers.
     pub(crate) sockets: Arc<SocketTable>,
     socket_service: SocketService,
+    /// The memory of other processes that this one has mapped.
+    pub(crate) mapped: Option<Arc<MappedRegions>>,
+    /// Descriptors of another thread of the node that a forked child must close.
+    pub(crate) inherited: Vec<RawFd>,
 }
 
 /// The parts that publish the node's counters: an HTTP responder and a statistics file.
@@ -179,6 +184,8 @@ impl Driver {
             membership: None,
             sockets: Arc::default(),
             socket_service: SocketService::default(),
+            mapped: None,
+            inherited: Vec::new(),
         }
     }
 
@@ -213,7 +220,8 @@ impl Driver {
         let launcher = self.launcher.iter().map(Launcher::descriptor);
         let responder = responder.flat_map(Responder::descriptors);
         let socket = [self.interest().socket];
-        responder.chain(launcher).chain(socket).collect()
+        let others = responder.chain(launcher);
+        others.chain(self.inherited.clone()).chain(socket).collect()
     }
 
     /// Whether input or output should end, since another thread has something urgent for this one.

@@ -39,6 +39,10 @@ pub const RMEM_MAX: &str = "SUCI_RMEM_MAX";
 /// `af_xdp`, as [`BackendKind`] explains them.
 pub const BACKEND: &str = "SUCI_BACKEND";
 
+/// Whether nodes whose builders do not say use
+/// [shared memory](crate::NodeBuilder::shared_memory): 1 or 0.
+pub const SHARED_MEMORY: &str = "SUCI_SHARED_MEMORY";
+
 /// A variable's value, if it is set.
 fn value(name: &'static str) -> Result<Option<String>, Error> {
     match std::env::var(name) {
@@ -197,6 +201,16 @@ pub(crate) fn backend() -> Result<Option<BackendKind>, Error> {
         )
     })?;
     Ok(Some(known))
+}
+
+/// Whether to use shared memory, if the environment tells it.
+pub(crate) fn shared_memory() -> Result<Option<bool>, Error> {
+    match value(SHARED_MEMORY)?.as_deref() {
+        None => Ok(None),
+        Some("1") => Ok(Some(true)),
+        Some("0") => Ok(Some(false)),
+        Some(other) => Err(wrong(SHARED_MEMORY, other, "set it to 1 or 0, or unset it")),
+    }
 }
 
 /// The socket reserved for this process, if the environment tells it and no node took it yet.

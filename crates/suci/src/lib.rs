@@ -151,6 +151,7 @@ pub mod remote;
 pub mod security;
 mod shared;
 mod shared_bytes;
+mod shared_memory;
 pub mod sockets;
 pub mod statistics;
 mod sync;

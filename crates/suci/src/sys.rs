@@ -1,5 +1,7 @@
 //! The few system calls that std does not offer, each behind a safe function.
 
+pub(crate) mod local;
+
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -311,6 +313,12 @@ impl IdentifiedFd {
 fn identity(fd: RawFd) -> Option<(libc::dev_t, libc::ino_t)> {
     let about = status(fd).ok()?;
     Some((about.st_dev, about.st_ino))
+}
+
+/// The user that this process acts for.
+pub(crate) fn user() -> libc::uid_t {
+    // SAFETY: asks for a number, and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 fn status(fd: RawFd) -> io::Result<libc::stat> {

@@ -1609,6 +1609,7 @@ int suci_env_size(uint32_t *count);
  *  NodeBuilder::wait                  options.wait
  *  NodeBuilder::statistics            options.statistics
  *  NodeBuilder::metrics               options.metrics
+ *  NodeBuilder::shared_memory         the variable SUCI_SHARED_MEMORY
  *  NodeBuilder::membership            none yet: membership is for Rust
  *  NodeBuilder::config                options.max_ack_delay, options.max_datagram, options.ecn
  *  NodeBuilder::udp                   options.recv_buffer, options.send_buffer, options.recv_slot,
@@ -1694,6 +1695,7 @@ int suci_env_size(uint32_t *count);
  *  Region::handle                     suci_region_name
  *  Region::as_ptr                     suci_region_memory
  *  Region::bytes_on_huge_pages        suci_region_huge_bytes
+ *  Region::is_shared                  none
  *  drop(Region)                       suci_region_free
  *  Node::remote                       the functions below
  *  Node::wait_until                   suci_region_wait
@@ -1704,6 +1706,8 @@ int suci_env_size(uint32_t *count);
  *  Remote::fetch_atomic               suci_fetch_atomic
  *  Remote::fence                      suci_fence
  *  Remote::quiet                      suci_quiet
+ *  Remote::put_slice                  suci_put, suci_put_signal
+ *  Remote::map                        none yet
  *  Layout::strided                    the argument `places`
  *  Layout::extents                    the argument `places`, extents
  *  Remote::put_layout                 suci_put_layout

@@ -26,6 +26,9 @@ impl Driver {
         let has_time = || Clock.now().since(began) <= TIME;
         let layer = &self.places.remote;
         let served = layer.serve(&mut self.engine, self.now, has_time);
+        if let Some(mapped) = &self.mapped {
+            served.ended.iter().for_each(|node| mapped.forget(*node));
+        }
         self.remote_waits = served.waits;
         self.served_remote = true;
         self.places.wake_waiters();

@@ -1,17 +1,19 @@
 //! One-sided operations of a node.
 
 use super::receive::wait_to_take;
-use super::{Node, wait_for_progress};
+use super::{Node, serve, wait_for_progress};
 use crate::clock::Deadline;
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::remote::{PendingOperation, Region, RegionError, Remote};
 use crate::remote::{RemoteFailure, RemoteHost, Rights};
+use crate::shared_memory::SharedMemory;
 use crate::wait::Awaited;
 use std::ptr::NonNull;
 use std::sync::MutexGuard;
 use std::time::Duration;
 use suci_layers::remote::{BeginError, Layer, Outcome};
-use suci_proto::types::NodeId;
+use suci_proto::types::{Incarnation, NodeId};
 
 impl Node {
     /// Allocates memory that other nodes read and change, as far as they have `rights`.
@@ -106,6 +108,15 @@ impl Node {
     }
 }
 
+/// Fails unless operations at `to` may begin.
+fn check_target(driver: &Driver, to: NodeId) -> Result<(), RemoteFailure> {
+    match driver.engine.member_state(to) {
+        None => Err(Error::UnknownPeer(to).into()),
+        Some(state) if state.suspended_here => Err(RemoteFailure::Suspended(to)),
+        Some(_) => Ok(()),
+    }
+}
+
 impl RemoteHost for Node {
     fn check_open(&self) -> Result<(), Error> {
         match (self.core.is_forked(), self.closed) {
@@ -113,6 +124,21 @@ impl RemoteHost for Node {
             (false, true) => Err(Error::Closed),
             (false, false) => Ok(()),
         }
+    }
+
+    fn check_target(&self, to: NodeId) -> Result<(), RemoteFailure> {
+        let mut driver = self.enter_to_send()?;
+        serve(&mut driver);
+        check_target(&driver, to)
+    }
+
+    fn shared_memory(&self) -> Option<&SharedMemory> {
+        self.fixed.shared_memory.as_deref()
+    }
+
+    fn process_of(&self, to: NodeId) -> Option<Incarnation> {
+        let driver = self.enter_to_send().ok()?;
+        driver.engine.member_state(to)?.incarnation
     }
 
     fn layers(&self) -> usize {
@@ -135,11 +161,7 @@ impl RemoteHost for Node {
         mut begin: impl FnMut(&mut Layer) -> Result<T, BeginError>,
     ) -> Result<Option<T>, RemoteFailure> {
         let mut driver = self.enter_to_send()?;
-        match driver.engine.member_state(to) {
-            None => return Err(Error::UnknownPeer(to).into()),
-            Some(state) if state.suspended_here => return Err(RemoteFailure::Suspended(to)),
-            Some(_) => {}
-        }
+        check_target(&driver, to)?;
         driver.read_clock();
         loop {
             let begun = begin(&mut driver.places.remote());

@@ -3,9 +3,10 @@
 use super::{PendingOperation, RemoteFailure};
 use crate::clock::Deadline;
 use crate::error::Error;
+use crate::shared_memory::SharedMemory;
 use std::sync::MutexGuard;
 use suci_layers::remote::{BeginError, Layer, Outcome};
-use suci_proto::types::NodeId;
+use suci_proto::types::{Incarnation, NodeId};
 
 /// A node that begins one-sided operations: a [`Node`](crate::Node) or a
 /// [`SharedNode`](crate::SharedNode).
@@ -18,6 +19,16 @@ impl<N: RemoteHost> RemoteNode for N {}
 pub trait RemoteHost {
     /// Returns the error of a call that needs an open node, if the node is not open.
     fn check_open(&self) -> Result<(), Error>;
+
+    /// Fails unless operations at `to` may begin. A node that works in its program's calls takes
+    /// what has arrived, now and then.
+    fn check_target(&self, to: NodeId) -> Result<(), RemoteFailure>;
+
+    /// The memory in common with other processes of the machine, if the node uses some.
+    fn shared_memory(&self) -> Option<&SharedMemory>;
+
+    /// The process that the session with `to` is with, if there is a session.
+    fn process_of(&self, to: NodeId) -> Option<Incarnation>;
 
     /// The number of layers.
     fn layers(&self) -> usize;

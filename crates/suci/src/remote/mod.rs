@@ -2,10 +2,12 @@
 //! program.
 
 mod host;
+mod mapped;
 mod memory;
 mod region;
 
 pub use host::RemoteNode;
+pub use mapped::MappedRegion;
 pub use region::{OutOfRegion, Region, RegionError};
 pub use suci_layers::remote::{
     AtomicOp, BeginError, Cause, Extent, InvalidLayout, Layout, OperationError, RegionId,
@@ -19,8 +21,10 @@ use crate::clock::Deadline;
 use crate::error::Error;
 use crate::lent::Loan;
 use crate::node::Node;
+use crate::shared_memory::{Mapped, order_reads};
 use bytes::Bytes;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 use suci_layers::remote::{Context, Destination, Initiator, Layer, OperationId, Outcome};
 use suci_proto::types::NodeId;
@@ -233,6 +237,39 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         signal: Option<Signal>,
     ) -> Result<(), RemoteFailure> {
         let data = data.into();
+        match self.put_directly(to, &layout, &data, signal)? {
+            true => Ok(()),
+            false => self.send_put(to, &layout, &data, signal),
+        }
+    }
+
+    /// As [`put`](Self::put) or [`put_signal`](Self::put_signal), of bytes that the caller may
+    /// change when this returns. They are copied: if this process has [mapped](Self::map) the
+    /// region, once to their place.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_slice(
+        &self,
+        to: &RemoteRegion,
+        offset: u64,
+        data: &[u8],
+        signal: Option<Signal>,
+    ) -> Result<(), RemoteFailure> {
+        let layout = Layout::contiguous(offset, data.len() as u64).map_err(BeginError::from)?;
+        match self.put_directly(to, &layout, data, signal)? {
+            true => Ok(()),
+            false => self.send_put(to, &layout, &Bytes::copy_from_slice(data), signal),
+        }
+    }
+
+    fn send_put(
+        &self,
+        to: &RemoteRegion,
+        layout: &Layout,
+        data: &Bytes,
+        signal: Option<Signal>,
+    ) -> Result<(), RemoteFailure> {
         let put =
             |initiator: &mut Initiator| initiator.put(to, layout.clone(), data.clone(), signal);
         self.begin(to.node, data.len(), put)
@@ -264,6 +301,10 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         layout: Layout,
         into: &mut [u8],
     ) -> Result<(), RemoteFailure> {
+        let directly = |mapped: &Mapped| mapped.get(&layout, into).then_some(());
+        if self.directly(from, false, directly)?.is_some() {
+            return Ok(());
+        }
         let given = Layout::contiguous(0, into.len() as u64).map_err(BeginError::from)?;
         // Whatever happens, nothing touches the buffer once this call is over.
         let mut loan = Loan::new(into);
@@ -293,14 +334,15 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         into: &Region,
         at: Layout,
     ) -> Result<PendingOperation, RemoteFailure> {
-        let begin = |initiator: &mut Initiator| {
-            let memory = into.memory();
-            let into = Destination {
-                memory,
-                layout: at.clone(),
-            };
-            initiator.get(from, layout.clone(), into)
+        let into = Destination {
+            memory: into.memory(),
+            layout: at,
         };
+        let directly = |mapped: &Mapped| mapped.get_into(&layout, &into).then_some(());
+        if self.directly(from, false, directly)?.is_some() {
+            return self.complete_direct(from.node, None);
+        }
+        let begin = |initiator: &mut Initiator| initiator.get(from, layout.clone(), into.clone());
         self.begin_pending(from.node, begin)
     }
 
@@ -317,6 +359,10 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         width: Width,
         op: AtomicOp,
     ) -> Result<(), RemoteFailure> {
+        let directly = |mapped: &Mapped| mapped.atomic(offset, width, op);
+        if self.directly(at, true, directly)?.is_some() {
+            return Ok(());
+        }
         let atomic = |initiator: &mut Initiator| initiator.atomic(at, offset, width, op);
         self.begin(at.node, 0, atomic)
     }
@@ -333,8 +379,14 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         width: Width,
         op: AtomicOp,
     ) -> Result<u64, RemoteFailure> {
+        let directly = |mapped: &Mapped| mapped.atomic(offset, width, op);
+        if let Some(before) = self.directly(at, false, directly)? {
+            return Ok(before);
+        }
         let deadline = Deadline::after(self.limit);
-        let operation = self.begin_fetch_atomic(at, offset, width, op)?;
+        let operation = self.begin_pending(at.node, |initiator| {
+            initiator.fetch_atomic(at, offset, width, op)
+        })?;
         Ok(self.wait_or_cancel(operation, deadline)?.unwrap_or(0))
     }
 
@@ -349,6 +401,10 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         width: Width,
         op: AtomicOp,
     ) -> Result<PendingOperation, RemoteFailure> {
+        let directly = |mapped: &Mapped| mapped.atomic(offset, width, op);
+        if let Some(before) = self.directly(at, false, directly)? {
+            return self.complete_direct(at.node, Some(before));
+        }
         self.begin_pending(at.node, |initiator| {
             initiator.fetch_atomic(at, offset, width, op)
         })
@@ -405,6 +461,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         self.node.check_open()?;
         let deadline = Deadline::after(self.limit);
         let begin = |index| {
+            self.settle_direct(index);
             let mut layer = self.node.layer(index);
             let id = layer.initiator_of(self.context_at(index)).quiet()?;
             let has_output = layer.has_output();
@@ -452,6 +509,94 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     /// The context of the operations at a layer.
     fn context_at(&self, layer: usize) -> Context {
         self.contexts.get(layer).copied().unwrap_or_default()
+    }
+
+    // ---- shared memory
+
+    /// Returns a region of another process of this machine as memory of this process, if both share
+    /// memory ([`NodeBuilder::shared_memory`](crate::NodeBuilder::shared_memory)) and have a
+    /// session. It takes a few system calls; less than a second, if the other process is stopped.
+    ///
+    /// # Errors
+    /// [`RemoteFailure`].
+    pub fn map(&self, region: &RemoteRegion) -> Result<Option<MappedRegion>, RemoteFailure> {
+        self.node.check_target(region.node)?;
+        Ok(self.mapped(region).map(MappedRegion))
+    }
+
+    fn mapped(&self, region: &RemoteRegion) -> Option<Arc<Mapped>> {
+        let memory = self.node.shared_memory()?;
+        memory.region(region, || self.node.process_of(region.node))
+    }
+
+    /// Applies an operation to the memory of a region, if this process has mapped it and the
+    /// operation would not overtake earlier ones. Returns nothing if the target must apply it. A
+    /// quiet covers operations that have `changes` and no result.
+    fn directly<T>(
+        &self,
+        at: &RemoteRegion,
+        changes: bool,
+        apply: impl FnOnce(&Mapped) -> Option<T>,
+    ) -> Result<Option<T>, RemoteFailure> {
+        if self.node.shared_memory().is_none() {
+            return Ok(None);
+        }
+        self.node.check_target(at.node)?;
+        let Some(mapped) = self.mapped(at) else {
+            return Ok(None);
+        };
+        let index = self.node.layer_of(at.node);
+        let mut layer = self.node.layer(index);
+        let initiator = layer.initiator_of(self.context_at(index));
+        let is_next = initiator.begin_direct(at.node, changes);
+        drop(layer);
+        Ok(is_next.then(|| apply(&mapped)).flatten())
+    }
+
+    /// Applies a put directly, if that may be. Returns true if it did.
+    fn put_directly(
+        &self,
+        to: &RemoteRegion,
+        layout: &Layout,
+        data: &[u8],
+        signal: Option<Signal>,
+    ) -> Result<bool, RemoteFailure> {
+        let directly = |mapped: &Mapped| mapped.put(layout, data, signal).then_some(());
+        Ok(self.directly(to, true, directly)?.is_some())
+    }
+
+    /// Returns an operation that is complete.
+    fn complete_direct(
+        &self,
+        target: NodeId,
+        result: Option<u64>,
+    ) -> Result<PendingOperation, RemoteFailure> {
+        let index = self.node.layer_of(target);
+        let mut layer = self.node.layer(index);
+        layer.check_results()?;
+        let initiator = layer.initiator_of(self.context_at(index));
+        let id = initiator.complete_direct(target, result)?;
+        Ok(PendingOperation { layer: index, id })
+    }
+
+    /// Makes the changes visible that this process applied itself, and sees whether the processes
+    /// still run that have them.
+    fn settle_direct(&self, index: usize) {
+        let Some(memory) = self.node.shared_memory() else {
+            return;
+        };
+        order_reads();
+        let context = self.context_at(index);
+        let targets = self
+            .node
+            .layer(index)
+            .initiator_of(context)
+            .direct_targets();
+        for target in targets {
+            let runs = memory.runs(target);
+            let mut layer = self.node.layer(index);
+            layer.initiator_of(context).settle_direct(target, runs);
+        }
     }
 
     /// Begins an operation that sends this many bytes of data, as soon as there is room. Has it

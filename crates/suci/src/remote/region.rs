@@ -8,6 +8,7 @@ use crate::fork::OriginalProcess;
 use crate::huge_pages::bytes_on_huge_pages;
 use crate::lent::LentBytes;
 use crate::shared_bytes::SharedBytes;
+use crate::shared_memory::{Offer, Offers, Segment, Use};
 use crate::sys;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub struct Region {
     memory: Bytes,
     regions: Regions,
     handle: RemoteRegion,
+    /// The regions that others may map, if this is one of them.
+    offers: Option<Arc<Offers>>,
     process: OriginalProcess,
 }
 
@@ -53,6 +56,8 @@ pub struct Region {
 #[derive(Debug)]
 enum Bytes {
     Allocated(Arc<Allocated>),
+    /// Other processes may map them.
+    Shared(Arc<Segment>),
     /// The program lends them.
     Lent(Arc<LentBytes>),
 }
@@ -61,6 +66,7 @@ impl Bytes {
     fn share(&self) -> Arc<dyn Memory> {
         match self {
             Self::Allocated(memory) => Arc::clone(memory) as Arc<dyn Memory>,
+            Self::Shared(memory) => Arc::clone(memory) as Arc<dyn Memory>,
             Self::Lent(memory) => Arc::clone(memory) as Arc<dyn Memory>,
         }
     }
@@ -68,6 +74,7 @@ impl Bytes {
     fn memory(&self) -> &dyn Memory {
         match self {
             Self::Allocated(memory) => &**memory,
+            Self::Shared(memory) => &**memory,
             Self::Lent(memory) => &**memory,
         }
     }
@@ -80,6 +87,9 @@ impl Region {
         length: usize,
         rights: Rights,
     ) -> Result<Self, RegionError> {
+        if let Some(shared) = Self::allocate_shared(fixed, length, rights, false) {
+            return shared;
+        }
         let memory = Allocated::new(length).ok_or(RegionError::TooLarge { bytes: length })?;
         Self::register(fixed, Bytes::Allocated(Arc::new(memory)), rights)
     }
@@ -90,9 +100,43 @@ impl Region {
         length: usize,
         rights: Rights,
     ) -> Result<Self, RegionError> {
+        if let Some(shared) = Self::allocate_shared(fixed, length, rights, true) {
+            return shared;
+        }
         let memory = Allocated::on_huge_pages(length);
         let memory = memory.ok_or(RegionError::TooLarge { bytes: length })?;
         Self::register(fixed, Bytes::Allocated(Arc::new(memory)), rights)
+    }
+
+    /// Allocates bytes that other processes may map, if the node shares memory and the system has
+    /// what that takes.
+    fn allocate_shared(
+        fixed: &Fixed,
+        length: usize,
+        rights: Rights,
+        huge: bool,
+    ) -> Option<Result<Self, RegionError>> {
+        let offers = &fixed.shared_memory.as_ref()?.offers;
+        if !offers.has_room() {
+            return None;
+        }
+        let changes = rights.contains(Rights::WRITE) || rights.contains(Rights::ATOMIC);
+        let others = if changes { Use::Change } else { Use::Read };
+        let (segment, file) = Segment::create(length, others, huge).ok()?;
+        let segment = Arc::new(segment);
+        let registered = Self::register(fixed, Bytes::Shared(Arc::clone(&segment)), rights);
+        Some(registered.map(|mut region| {
+            let key = region.handle.key;
+            let offer = Offer {
+                key,
+                rights,
+                segment,
+                file,
+            };
+            offers.add(region.handle.region, offer);
+            region.offers = Some(Arc::clone(offers));
+            region
+        }))
     }
 
     /// Opens memory of the program.
@@ -129,6 +173,7 @@ impl Region {
                 region,
                 key,
             },
+            offers: None,
             process: *process,
         })
     }
@@ -145,6 +190,7 @@ impl Region {
     pub fn as_ptr(&self) -> *mut u8 {
         let first = match &self.memory {
             Bytes::Allocated(memory) => Some(memory.first()),
+            Bytes::Shared(memory) => Some(memory.first()),
             Bytes::Lent(memory) => memory.first(),
         };
         first.map_or(std::ptr::null_mut(), NonNull::as_ptr)
@@ -156,6 +202,13 @@ impl Region {
     pub fn bytes_on_huge_pages(&self) -> u64 {
         let first = NonNull::new(self.as_ptr());
         first.map_or(0, |first| bytes_on_huge_pages(first, self.len()))
+    }
+
+    /// Whether processes of this user on this machine may map the region
+    /// ([`NodeBuilder::shared_memory`](crate::NodeBuilder::shared_memory)).
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.offers.is_some()
     }
 
     /// Names the region to other nodes. Whoever has it can use the region, within its rights.
@@ -226,6 +279,9 @@ impl Drop for Region {
         // In the child of a fork a thread may hold a lock for ever that does not exist there.
         if self.process.is_forked() {
             return;
+        }
+        if let Some(offers) = &self.offers {
+            offers.withdraw(self.handle.region);
         }
         self.regions.withdraw(self.handle.region);
         // Operations that this node began may use it, too.

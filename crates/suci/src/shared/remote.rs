@@ -13,13 +13,14 @@ use crate::error::Error;
 use crate::placement::AwaitedOfLayer;
 use crate::remote::{PendingOperation, Region, RegionError, Remote};
 use crate::remote::{RemoteFailure, RemoteHost, Rights};
+use crate::shared_memory::SharedMemory;
 use std::ptr::NonNull;
 use std::sync::MutexGuard;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use suci_layers::remote::{BeginError, Layer, Outcome};
 use suci_proto::Side;
-use suci_proto::types::NodeId;
+use suci_proto::types::{Incarnation, NodeId};
 
 impl SharedNode {
     /// Allocates memory that other nodes read and change, as far as they have `rights`.
@@ -149,6 +150,19 @@ impl Inner {
 impl RemoteHost for SharedNode {
     fn check_open(&self) -> Result<(), Error> {
         self.inner.check_open()
+    }
+
+    fn check_target(&self, to: NodeId) -> Result<(), RemoteFailure> {
+        self.inner.check_target(to)
+    }
+
+    fn shared_memory(&self) -> Option<&SharedMemory> {
+        self.inner.fixed.shared_memory.as_deref()
+    }
+
+    fn process_of(&self, to: NodeId) -> Option<Incarnation> {
+        let state = self.ask(to, move |driver| driver.engine.member_state(to));
+        state.ok()??.incarnation
     }
 
     fn layers(&self) -> usize {

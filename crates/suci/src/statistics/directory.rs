@@ -1,5 +1,6 @@
 //! The directories of statistics files: one for each user, which no other user can enter.
 
+use crate::sys::user;
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -8,12 +9,6 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
-/// The user that this process acts for.
-pub(super) fn user() -> u32 {
-    // SAFETY: asks for a number, and cannot fail.
-    unsafe { libc::geteuid() }
-}
 
 /// Returns the directories in which a process of this user puts its files; it takes the first that
 /// is possible. They are in memory only. Write-back to a disk would hold the process up now and

@@ -71,7 +71,7 @@ fn find_in(dir: &Path) -> Vec<Found> {
             pid,
             node,
             path: entry.path(),
-            ours: owner == directory::user(),
+            ours: owner == crate::sys::user(),
         })
     };
     entries.filter_map(found).collect()
