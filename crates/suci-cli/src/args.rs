@@ -122,6 +122,9 @@ Each process finds in its environment SUCI_ID (0 to N-1), SUCI_SIZE (N), SUCI_BO
 book), SUCI_FD (its UDP socket, bound already) and SUCI_NOTICES (a pipe that tells which of the
 others have ended), and SUCI_FAULTS with --faults; the library reads them by itself.
 
+Without --faults, SUCI_SHARED_MEMORY=1 lets one-sided operations between the processes go through
+memory that they share; SUCI_SHARED_MEMORY=0 in the environment of suci run keeps it off.
+
 With --address of another network than loopback, messages are encrypted. The processes find their
 key through SUCI_KEY_FILE, in memory that they inherit; no file keeps it.
 

@@ -83,8 +83,13 @@ impl Child {
             .env("SUCI_BOOK", environment.book)
             .env("SUCI_FD", socket.as_raw_fd().to_string())
             .env(suci::env::NOTICES, told.as_raw_fd().to_string());
-        if let Some(faults) = environment.faults {
-            command.env("SUCI_FAULTS", faults);
+        match environment.faults {
+            // Faults are for all operations, also between processes of one machine.
+            Some(faults) => _ = command.env("SUCI_FAULTS", faults),
+            None if std::env::var_os(suci::env::SHARED_MEMORY).is_none() => {
+                command.env(suci::env::SHARED_MEMORY, "1");
+            }
+            None => {}
         }
         // A descriptor of its own: the launcher needs its key for processes that start later.
         let key = environment.key.map(OwnedFd::try_clone).transpose();

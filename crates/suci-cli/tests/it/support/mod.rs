@@ -30,6 +30,7 @@ pub(crate) fn suci(args: &[&str]) -> Command {
         "SUCI_KEY_FILE",
         "SUCI_NOTICES",
         "SUCI_RMEM_MAX",
+        "SUCI_SHARED_MEMORY",
     ] {
         command.env_remove(name);
     }
