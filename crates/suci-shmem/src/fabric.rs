@@ -2,17 +2,17 @@
 //! change it.
 
 use crate::fatal;
-use crate::memory::Span;
+use crate::memory::{Span, map_heap};
 use crate::pending::Pending;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use suci::group::{Group, GroupError};
 use suci::remote::{
-    AtomicOp, Layout, PendingOperation, Region, RegionError, RegionId, Remote, RemoteContext,
-    RemoteFailure, RemoteRegion, Rights, Signal, SignalUpdate, Width,
+    AtomicOp, Layout, MappedRegion, PendingOperation, Region, RegionError, RegionId, Remote,
+    RemoteContext, RemoteFailure, RemoteRegion, Rights, Signal, SignalUpdate, Width,
 };
-use suci::{Bytes, NodeId, SharedNode};
+use suci::{NodeId, SharedNode};
 
 /// Segments of symmetric memory: the heap and the variables.
 const SEGMENTS: usize = 2;
@@ -42,6 +42,8 @@ pub(crate) struct Fabric {
     /// The handles of each process's segments, by process; none for a segment of another length,
     /// whose process runs another program.
     handles: Arc<[[Option<RemoteRegion>; SEGMENTS]]>,
+    /// The heaps of other processes of this machine, as far as the program asked for them.
+    mapped: Arc<[OnceLock<MappedRegion>]>,
 }
 
 /// The operations that a fence or quiet covers.
@@ -68,20 +70,17 @@ pub(crate) struct Strides {
 }
 
 impl Fabric {
-    /// Lends this process's memory, and learns of that of the others. Blocks until all do so.
+    /// Opens this process's memory, and learns of that of the others. Blocks until all do so. The
+    /// heap has `heap` bytes.
     pub(crate) fn join(
         node: SharedNode,
         world: &mut Group,
-        spans: [Span; SEGMENTS],
+        heap: usize,
+        variables: Span,
     ) -> Result<Self, JoinError> {
-        let rights = Rights::READ | Rights::WRITE | Rights::ATOMIC;
-        let lend = |span: Span| {
-            // SAFETY: both segments stay mapped until the process ends, and a program that uses
-            // them beside others' operations does so by the rules of OpenSHMEM: with atomic
-            // operations, or after synchronising.
-            unsafe { node.lend_region(span.first(), span.length, rights) }
-        };
-        let regions = Arc::new([lend(spans[0])?, lend(spans[1])?]);
+        let (heap, heap_span) = open_heap(&node, heap)?;
+        let spans = [heap_span, variables];
+        let regions = Arc::new([heap, lend(&node, variables)?]);
         let mut own = Vec::new();
         for (region, span) in regions.iter().zip(spans) {
             let handle = region.handle();
@@ -89,7 +88,7 @@ impl Fabric {
         }
         let all = world.allgather(&mut node.clone(), &own)?;
         let handles = all.chunks_exact(own.len()).zip(0..);
-        let handles = handles
+        let handles: Vec<_> = handles
             .map(|(words, id)| handles_of(words, NodeId(id), spans))
             .collect();
         // Contexts refer to the node, which exists until the process ends.
@@ -104,8 +103,41 @@ impl Fabric {
             regions,
             operations: Operations::Node(remote),
             pending: Pending::default(),
-            handles,
+            mapped: handles.iter().map(|_| OnceLock::new()).collect(),
+            handles: handles.into(),
         })
+    }
+
+    /// The heap of this process.
+    pub(crate) fn heap_span(&self) -> Span {
+        let [heap, _] = self.spans;
+        heap
+    }
+
+    /// The place where this process has the heap of another one in its memory, if it has. It stays
+    /// there until the program ends.
+    pub(crate) fn pointer_to(&self, pe: usize, address: usize) -> Option<*mut u8> {
+        let place = self.place(address, 1).filter(|place| place.segment == 0)?;
+        let offset = usize::try_from(place.offset).ok()?;
+        let heap = self.mapped.get(pe)?;
+        let heap = match heap.get() {
+            Some(heap) => heap,
+            None => {
+                let mapped = self.map_heap(self.region(pe, place))?;
+                heap.get_or_init(|| mapped)
+            }
+        };
+        Some(heap.as_ptr().wrapping_add(offset))
+    }
+
+    fn map_heap(&self, heap: &RemoteRegion) -> Option<MappedRegion> {
+        let [own, _] = &*self.regions;
+        if !own.is_shared() {
+            return None;
+        }
+        // There may have been no message between the two: a get of nothing opens a session.
+        check(self.remote().get(heap, 0, &mut []));
+        check(self.remote().map(heap))
     }
 
     /// The same memory for another context, with operations of its own. There is none if the node
@@ -119,6 +151,7 @@ impl Fabric {
             regions: Arc::clone(&self.regions),
             operations: Operations::Context(context),
             pending: Pending::default(),
+            mapped: Arc::clone(&self.mapped),
             handles: Arc::clone(&self.handles),
             ..*self
         })
@@ -197,7 +230,7 @@ impl Fabric {
         let (to, offset) = self.at(pe, dest.expose_provenance(), bytes.len());
         let offsets = (offset..).step_by(LONGEST_PUT);
         for (piece, offset) in bytes.chunks(LONGEST_PUT).zip(offsets) {
-            check(self.remote().put(to, offset, Bytes::copy_from_slice(piece)));
+            check(self.remote().put_slice(to, offset, piece, None));
         }
     }
 
@@ -225,8 +258,7 @@ impl Fabric {
                 offset: word.offset,
                 update,
             };
-            let bytes = Bytes::copy_from_slice(bytes);
-            check(self.remote().put_signal(to, offset, bytes, signal));
+            check(self.remote().put_slice(to, offset, bytes, Some(signal)));
             return;
         }
         let op = match update {
@@ -529,6 +561,31 @@ impl Fabric {
     }
 }
 
+const RIGHTS: fn() -> Rights = || Rights::READ | Rights::WRITE | Rights::ATOMIC;
+
+/// Opens memory of this process to others.
+fn lend(node: &SharedNode, span: Span) -> Result<Region, RegionError> {
+    // SAFETY: both segments stay mapped until the process ends, and a program that uses them beside
+    // others' operations does so by the rules of OpenSHMEM: with atomic operations, or after
+    // synchronising.
+    unsafe { node.lend_region(span.first(), span.length, RIGHTS()) }
+}
+
+/// Opens a heap: memory that other processes of this machine may map, if the node shares memory.
+fn open_heap(node: &SharedNode, bytes: usize) -> Result<(Region, Span), JoinError> {
+    if let Ok(region) = node.allocate_region(bytes, RIGHTS())
+        && region.is_shared()
+    {
+        let span = Span {
+            start: region.as_ptr().expose_provenance(),
+            length: bytes,
+        };
+        return Ok((region, span));
+    }
+    let span = map_heap(bytes).map_err(|source| JoinError::Heap { bytes, source })?;
+    Ok((lend(node, span)?, span))
+}
+
 /// Why a process could not join the others.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
@@ -536,6 +593,13 @@ pub(crate) enum JoinError {
     Region(#[from] RegionError),
     #[error(transparent)]
     Group(#[from] GroupError),
+    #[error(
+        "no address space for a symmetric heap of {bytes} bytes ({source}): set SHMEM_SYMMETRIC_SIZE to less"
+    )]
+    Heap {
+        bytes: usize,
+        source: std::io::Error,
+    },
 }
 
 /// The node of a process.

@@ -66,13 +66,6 @@ enum InitError {
     Join(#[from] JoinError),
     #[error(transparent)]
     Size(#[from] settings::WrongSize),
-    #[error(
-        "no address space for a symmetric heap of {bytes} bytes ({source}): set SHMEM_SYMMETRIC_SIZE to less"
-    )]
-    Heap {
-        bytes: usize,
-        source: std::io::Error,
-    },
     #[error("the program's variables were not found: link it by oshcc")]
     Variables,
 }
@@ -130,15 +123,13 @@ impl Runtime {
         if node.id() == NodeId(0) {
             settings::print(bytes);
         }
-        let heap_span =
-            memory::map_heap(bytes).map_err(|source| InitError::Heap { bytes, source })?;
         let variables = memory::variables().ok_or(InitError::Variables)?;
         let watcher = Watcher::start(node.clone());
         let members: Vec<_> = (0..size).map(NodeId).collect();
         let mut group = Group::new(&node, 0, &members)?;
-        let fabric = Arc::new(Fabric::join(node, &mut group, [heap_span, variables])?);
+        let fabric = Arc::new(Fabric::join(node, &mut group, bytes, variables)?);
         let world = Arc::new(Team::of_group(group));
-        // No process has memory in common with another one.
+        // The variables of other processes are no memory of this one.
         let alone = Members {
             start: fabric.me.cast_signed(),
             stride: 1,
@@ -154,9 +145,9 @@ impl Runtime {
         let mut numbers = Numbers::default();
         numbers[0] = 1;
         Ok(Self {
+            heap_span: fabric.heap_span(),
             fabric,
             world,
-            heap_span,
             heap: Mutex::new(Heap::new(bytes)),
             teams: RwLock::new(teams.into()),
             contexts: RwLock::new([(CTX_DEFAULT, context)].into()),

@@ -54,13 +54,17 @@ export!(["info_get_name"] (name: *mut c_char) {
 // Its variable arguments are for profiling libraries alone, and are not read.
 export!(safe ["pcontrol"] (_level: c_int) {});
 
-/// Where this process has the memory of another one: nowhere, since they have none in common.
+/// Where this process has the memory of another one: its heap, if both share memory.
 fn pointer(dest: *const c_void, pe: usize) -> *mut c_void {
     let fabric = &runtime().fabric;
-    match pe == fabric.me && fabric.is_accessible(dest.addr(), pe) {
-        true => dest.cast_mut(),
-        false => std::ptr::null_mut(),
+    if !fabric.is_accessible(dest.addr(), pe) {
+        return std::ptr::null_mut();
     }
+    if pe == fabric.me {
+        return dest.cast_mut();
+    }
+    let there = fabric.pointer_to(pe, dest.addr());
+    there.map_or(std::ptr::null_mut(), <*mut u8>::cast)
 }
 
 fn own() -> c_int {

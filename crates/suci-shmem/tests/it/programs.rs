@@ -48,6 +48,20 @@ fn nothing_is_lost_where_packets_are() {
 }
 
 #[test]
+fn heaps_are_memory_of_all_processes_if_they_share_it() {
+    let program = compile("pointers.c", "oshcc", "gcc", C);
+    for count in [1, 2, 4] {
+        run(oshrun(&program, count, &[]).arg("shared"));
+    }
+    run(oshrun(&program, 3, &[])
+        .env("SUCI_SHARED_MEMORY", "0")
+        .arg("apart"));
+    run(oshrun(&program, 2, &["--faults", "loss=0.01,seed=5"]).arg("apart"));
+    let basics = compile("basics.c", "oshcc", "gcc", C);
+    run(oshrun(&basics, 3, &[]).env("SUCI_SHARED_MEMORY", "0"));
+}
+
+#[test]
 fn threads_of_a_process_use_the_library_at_the_same_time() {
     let program = compile("threads.c", "oshcc", "gcc", &["-std=gnu11", "-pthread"]);
     run(&mut oshrun(&program, 3, &[]));
