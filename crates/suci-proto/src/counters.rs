@@ -70,6 +70,8 @@ pub struct Counters {
     pub misdirected_dropped: u64,
     /// Replies dropped because no call waited for them: the call was over, or there never was one.
     pub late_replies: u64,
+    /// Packets between nodes that reach each other through others.
+    pub routes: RouteCounters,
 }
 
 /// Adds the counters of another shard.
@@ -106,6 +108,7 @@ impl core::ops::AddAssign for Counters {
             misdirected,
             misdirected_dropped,
             late_replies,
+            routes,
         } = other;
         self.datagrams_in += datagrams_in;
         self.bytes_in += bytes_in;
@@ -136,6 +139,48 @@ impl core::ops::AddAssign for Counters {
         self.misdirected += misdirected;
         self.misdirected_dropped += misdirected_dropped;
         self.late_replies += late_replies;
+        self.routes += routes;
+    }
+}
+
+/// The counters of packets between nodes that reach each other through others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteCounters {
+    /// Packets of this node that went to a neighbour, to be sent on.
+    pub sent: u64,
+    /// Packets for this node that a neighbour sent on.
+    pub received: u64,
+    /// Packets between other nodes that this node sent on.
+    pub forwarded: u64,
+    /// Packets to be sent on that were dropped, because too many waited for the neighbour's credit.
+    pub no_credit: u64,
+    /// Packets to be sent on that were dropped, because they were sent on as often as they may, or
+    /// would have gone back.
+    pub hop_limit: u64,
+    /// Packets that were dropped, because this node does not send on packets between these nodes.
+    pub not_allowed: u64,
+    /// Packets to be sent on that were dropped, because no way led to their destination.
+    pub unknown: u64,
+}
+
+impl core::ops::AddAssign for RouteCounters {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            sent,
+            received,
+            forwarded,
+            no_credit,
+            hop_limit,
+            not_allowed,
+            unknown,
+        } = other;
+        self.sent += sent;
+        self.received += received;
+        self.forwarded += forwarded;
+        self.no_credit += no_credit;
+        self.hop_limit += hop_limit;
+        self.not_allowed += not_allowed;
+        self.unknown += unknown;
     }
 }
 

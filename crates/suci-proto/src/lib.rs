@@ -52,12 +52,12 @@ pub use addresses::{Addresses, MAX_ADDRESSES};
 pub use arrival::Arrival;
 pub use config::{AcceptPolicy, Config, ConfigError};
 pub use congestion::ControllerChoice;
-pub use counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
+pub use counters::{Counters, Link, PeerInfo, PeerStats, RouteCounters, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
     CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, MemberChange,
-    MemberState, OptionsError, PeerError, RemoteInput, Renewal, RouteQuery, SendError, SocketInput,
-    TX_BUDGET, Undelivered,
+    MemberState, OptionsError, PeerError, RemoteInput, Renewal, RouteQuery, RoutedPacket,
+    SendError, SocketInput, TX_BUDGET, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,

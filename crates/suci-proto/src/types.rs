@@ -95,6 +95,9 @@ const MEMBERSHIP: u32 = 6 << 24;
 /// The layer of sockets, in the top byte.
 const SOCKETS: u32 = 7 << 24;
 
+/// The layer of packets that nodes forward, in the top byte.
+const FORWARDED: u32 = 8 << 24;
+
 impl ChannelId {
     /// The last channel of programs. Higher channels belong to the library's other layers.
     pub const LAST_USER: Self = Self((1 << 24) - 1);
@@ -198,11 +201,29 @@ impl ChannelId {
         self.0 & 0xff00_0000 == SOCKETS
     }
 
+    /// Returns the channel of forwarded packets with this number, of which the lower 24 bits count.
+    #[must_use]
+    pub const fn of_forwarded(number: u32) -> Self {
+        Self(FORWARDED | (number & 0x00ff_ffff))
+    }
+
+    /// Returns true if it carries forwarded packets.
+    #[must_use]
+    pub const fn carries_forwarded(self) -> bool {
+        self.0 & 0xff00_0000 == FORWARDED
+    }
+
+    /// Returns true if its messages depend on no program: no event tells of their outcomes, and no
+    /// flush waits for them.
+    pub(crate) const fn is_untold(self) -> bool {
+        self.carries_membership() || self.carries_forwarded()
+    }
+
     /// Returns true if its messages go to a handler of the library, not to the program
     /// ([`Config::placement`](crate::Config::placement)).
     #[must_use]
     pub const fn is_handled(self) -> bool {
-        self.0 >= ACTIVE && self.0 < SOCKETS + (1 << 24)
+        self.0 >= ACTIVE && self.0 < FORWARDED + (1 << 24)
     }
 
     /// Returns true if its messages may use the memory credit that is kept for replies: the

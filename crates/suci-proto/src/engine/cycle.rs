@@ -89,6 +89,7 @@ impl Engine {
             && !self.has_remote_input()
             && !self.has_membership()
             && !self.has_socket_input()
+            && !self.has_forwarded()
             && (self.has_message()
                 || self.has_call()
                 || self.has_group_message()

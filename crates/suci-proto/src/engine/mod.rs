@@ -11,6 +11,7 @@ mod admission_queue;
 mod audit;
 mod calls;
 mod cycle;
+mod forwarded;
 mod groups;
 mod handshake;
 mod layers;
@@ -33,6 +34,7 @@ mod verbs;
 
 pub use calls::{CallError, CallId, CallResult};
 pub use cycle::TX_BUDGET;
+pub use forwarded::RoutedPacket;
 pub use groups::MemberState;
 pub use layers::{MemberChange, RemoteInput};
 pub use lease::Lease;
@@ -124,6 +126,10 @@ pub struct Engine {
     membership: Scheduler,
     /// Peers with messages of sockets, one message at a time.
     sockets: Scheduler,
+    /// Peers with forwarded packets, one packet at a time.
+    forwarded: Scheduler,
+    /// Peers whose sessions stay open until the others are closed.
+    carriers: BTreeSet<NodeId>,
     /// Peers with replies, one reply at a time.
     answered: Scheduler,
     /// Peers whose acknowledgements wait for the next cycle.
@@ -203,6 +209,8 @@ impl Engine {
             active: Scheduler::default(),
             membership: Scheduler::default(),
             sockets: Scheduler::default(),
+            forwarded: Scheduler::default(),
+            carriers: BTreeSet::new(),
             answered: Scheduler::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),
@@ -306,6 +314,9 @@ impl Engine {
         }
         if peer.has_of_sockets() {
             self.sockets.add(key);
+        }
+        if peer.session.inbox.has_forwarded() {
+            self.forwarded.add(key);
         }
         if of_group || !self.with_group_messages.is_empty() {
             self.on_group_message(key);

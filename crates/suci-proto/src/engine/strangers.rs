@@ -98,6 +98,7 @@ impl Engine {
             self.active.forget(key);
             self.membership.forget(key);
             self.sockets.forget(key);
+            self.forwarded.forget(key);
             let Some(mut peer) = self.peers.remove(key) else {
                 continue;
             };

@@ -253,7 +253,7 @@ impl Engine {
 
     #[inline(never)]
     fn look_up(&mut self, node: NodeId) -> Result<usize, SendError> {
-        if self.shared.closing {
+        if self.shared.closing && !self.carriers.contains(&node) {
             return Err(SendError::Closed);
         }
         let key = self.known(node)?;
@@ -551,12 +551,13 @@ impl Engine {
 
     /// Returns for each peer the number of unacknowledged messages and the number of failed
     /// messages that the program does not know of. Omits peers where both are 0. Does not look at
-    /// idle peers. Messages about membership do not count: no program waits for them.
+    /// idle peers. Messages about membership and forwarded packets do not count: no program waits
+    /// for them.
     pub fn unflushed(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
         let all = self.peers.iter_active().map(|(_, peer)| {
             let outbox = &peer.session.outbox;
             let open = outbox.queued().open().messages;
-            let others = outbox.open_on(ChannelId::MEMBERSHIP);
+            let others = outbox.open_untold();
             (peer.node, open.saturating_sub(others), peer.events.failed())
         });
         all.filter(|(_, open, failed)| *open > 0 || *failed > 0)
@@ -602,13 +603,20 @@ impl Engine {
     /// Closes all sessions: waits until all accepted messages are acknowledged, tells the peers,
     /// and ends. Peers that have not answered within `patience` are given up then.
     pub fn close(&mut self, now: Instant, patience: Duration) {
-        if self.shared.closing {
+        let begun = core::mem::replace(&mut self.shared.closing, true);
+        let carriers = core::mem::take(&mut self.carriers);
+        if begun && carriers.is_empty() {
             return;
         }
-        let deadline = now + patience;
-        self.shared.closing = true;
+        self.close_others(now + patience);
+    }
+
+    /// Closes all sessions but those with carriers.
+    pub(super) fn close_others(&mut self, deadline: Instant) {
         for key in self.peers.keys() {
-            let needed = |peer: &Peer| peer.life.link() != Link::Idle;
+            let carriers = &self.carriers;
+            let needed =
+                |peer: &Peer| peer.life.link() != Link::Idle && !carriers.contains(&peer.node);
             if self.peers.get(key).is_some_and(needed) {
                 self.update(key, |peer, _| peer.close(deadline));
             }
@@ -658,11 +666,12 @@ impl Engine {
     /// repeated CLOSEs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.shared.closing
-            && self
-                .peers
-                .iter_active()
-                .all(|(_, p)| p.closing == Closing::Open)
-            && !self.train.is_pending()
+        self.shared.closing && self.carriers.is_empty() && self.has_closed_all()
+    }
+
+    /// Returns true if nothing is left of the sessions that were to be closed.
+    pub(super) fn has_closed_all(&self) -> bool {
+        let mut peers = self.peers.iter_active();
+        peers.all(|(_, peer)| peer.closing == Closing::Open) && !self.train.is_pending()
     }
 }

@@ -145,6 +145,8 @@ struct ForLayers {
     membership: VecDeque<ChannelId>,
     /// Those of sockets, in order.
     sockets: VecDeque<ChannelId>,
+    /// Those of forwarded packets, in order.
+    forwarded: VecDeque<ChannelId>,
 }
 
 impl Inbox {
@@ -584,6 +586,8 @@ impl Inbox {
                     &mut lists.membership
                 } else if id.carries_sockets() {
                     &mut lists.sockets
+                } else if id.carries_forwarded() {
+                    &mut lists.forwarded
                 } else {
                     &mut lists.remote
                 };

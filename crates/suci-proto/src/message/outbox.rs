@@ -476,6 +476,15 @@ impl Outbox {
         self.get(channel).map_or(0, OutgoingChannel::open)
     }
 
+    /// Returns the same for all channels whose messages no program waits for.
+    #[must_use]
+    pub fn open_untold(&self) -> u64 {
+        let layers = self.by_id.range(ChannelId::MEMBERSHIP..);
+        let untold = layers.filter(|(id, _)| id.is_untold());
+        let open = untold.filter_map(|(_, index)| Some(self.channels.get(*index)?.open()));
+        open.sum()
+    }
+
     /// Returns true if the next message is of a lower class than an open channel, which may want to
     /// send at any time and should find room.
     #[must_use]

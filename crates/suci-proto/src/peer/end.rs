@@ -2,6 +2,7 @@
 
 use super::event_queue::EndedSession;
 use super::{Closing, Peer, Session};
+use crate::counters::Link;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event, Side};
 use crate::log::LogRecord;
@@ -55,11 +56,14 @@ impl Peer {
         }
         self.closing = Closing::Open;
         self.accepted = None;
+        let was_lost = self.life.link() == Link::Lost;
         self.life = self.life.for_next_session(now);
         if self.is_itself {
             self.life.hear(now);
         }
         let established = old.is_established();
+        // The program was told that a peer is lost for which only layers had messages.
+        let was_told = was_lost && !old.outbox.is_empty();
         let (number, suspended_here) = (old.number, old.suspension.is_here());
         let Remains {
             mut ended_session,
@@ -70,7 +74,7 @@ impl Peer {
         } = ended_session(old, ending, shared);
         self.end_calls(number, replies, ended_session.reason, shared);
         self.end_groups(&mut ended_session, untaken, shared);
-        if established || !ended_session.outcomes.is_empty() {
+        if established || was_told || !ended_session.outcomes.is_empty() {
             self.end_layers(number, remote, ended_session.reason, shared);
             self.end_sockets(sockets, ended_session.reason, shared);
             shared.log.add(now, || LogRecord::Ended {
@@ -143,6 +147,8 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
             remote.push_back(message);
         } else if let Some(message) = old.inbox.pop_of_sockets() {
             sockets.push_back(message);
+        } else if old.inbox.pop_forwarded().is_some() {
+            // Its sender repeats what it carries.
         } else {
             break;
         }
@@ -157,7 +163,7 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
     };
     let mut outcomes = old.outbox.end();
     // Nothing of the program's depends on these.
-    outcomes.retain(|ended| !ended.channel.carries_membership());
+    outcomes.retain(|ended| !ended.channel.is_untold());
     for ended in &mut outcomes {
         ended.outcome = planted_outcome(ended.outcome, reason);
     }

@@ -4,7 +4,7 @@ use super::Peer;
 use crate::engine::{RemoteInput, Shared, SocketInput};
 use crate::event::{EndReason, Event};
 use crate::message::Message;
-use crate::types::{ChannelId, SessionNumber, Source};
+use crate::types::{ChannelId, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
 
 /// Most messages about membership that ended sessions leave and the driver did not take.
@@ -79,6 +79,17 @@ impl Peer {
             session: self.session.number,
         };
         Some((from, message))
+    }
+
+    /// Returns the next forwarded packet.
+    pub(crate) fn next_forwarded(&mut self, shared: &mut Shared) -> Option<(NodeId, Message)> {
+        if !self.session.inbox.has_forwarded() {
+            return None;
+        }
+        self.before_taking();
+        let message = self.session.inbox.pop_forwarded()?;
+        self.count_received(1, message.payload.received(), &mut shared.counters);
+        Some((self.node, message))
     }
 
     /// Returns the next message of sockets.

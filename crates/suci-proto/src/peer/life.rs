@@ -185,6 +185,11 @@ impl Life {
         }
     }
 
+    /// Returns true if the peer is lost, or has left a question unanswered for at least `time`.
+    pub(crate) fn is_silent(&self, now: Instant, time: Duration) -> bool {
+        self.link == Link::Lost || self.asked.is_some_and(|at| now >= at + time)
+    }
+
     /// Returns when the peer counts as lost, if nothing is heard meanwhile. The silence timeout
     /// counts from when something began to wait for the peer or, before it ever answered, from the
     /// first HELLO. The peer must have been asked twice, and had half of the timeout to answer the

@@ -410,7 +410,7 @@ impl Peer {
                 shared.socket_inputs.push_back(SocketInput::Refused(node));
                 continue;
             }
-            if channel.carries_membership() {
+            if channel.is_untold() {
                 continue;
             }
             let event = match done.reason {

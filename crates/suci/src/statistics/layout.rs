@@ -212,6 +212,13 @@ pub const NODE_FIELDS: &[Field<Counters>] = &[
     field!(Counter "misdirected", misdirected, "Datagrams that came to the socket of another thread than their peer's."),
     field!(Counter "misdirected_dropped", misdirected_dropped, "Those of them that were dropped: too many waited there."),
     field!(Counter "late_replies", late_replies, "Replies dropped because nobody waited for them any more."),
+    field!(Counter "routed_sent", routes.sent, "Packets of this node to nodes behind others."),
+    field!(Counter "routed_received", routes.received, "Packets for this node from nodes behind others."),
+    field!(Counter "forwarded", routes.forwarded, "Packets between other nodes that were sent on."),
+    field!(Counter "route_no_credit", routes.no_credit, "Packets to be sent on that were dropped: too many waited for the neighbour's credit."),
+    field!(Counter "route_hop_limit", routes.hop_limit, "Packets to be sent on that were dropped: they went round, or too far."),
+    field!(Counter "route_not_allowed", routes.not_allowed, "Packets that were dropped: this node does not send them on."),
+    field!(Counter "route_unknown", routes.unknown, "Packets to be sent on that were dropped: no way led to their destination."),
 ];
 
 /// The numbers of a node's socket.

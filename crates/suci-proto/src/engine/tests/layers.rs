@@ -274,3 +274,97 @@ fn sockets_have_their_messages_and_the_ends_of_sessions() {
     world.run(SECOND);
     assert_eq!(of_sockets(&mut world, 1), (vec![3], true));
 }
+
+fn forwarded(channel: u32, length: usize) -> Outgoing {
+    Outgoing {
+        channel: ChannelId::of_forwarded(channel),
+        payload: vec![0; length].into(),
+        ..message(b"")
+    }
+}
+
+/// Returns the lengths of the forwarded packets that came.
+fn came_forwarded(world: &mut World, host: usize) -> Vec<usize> {
+    let engine = &mut world.engines[host];
+    let all = core::iter::from_fn(|| engine.recv_forwarded());
+    all.map(|(_, message)| message.payload.len()).collect()
+}
+
+/// Forwarded packets go to their layer alone. No flush waits for them, no event tells of them, and
+/// those that nobody took end with their session.
+#[test]
+fn forwarded_packets_are_no_messages_of_the_program() {
+    let mut world = world();
+    for length in [10, 1_376] {
+        let packet = forwarded(0, length);
+        world.engines[0].send(world.now, id(1), packet).unwrap();
+    }
+    let channel = ChannelId::of_forwarded(0);
+    assert_eq!(world.engines[0].open_on(id(1), channel), 2);
+    assert_eq!(world.engines[0].unflushed().count(), 0);
+    world.run(SECOND);
+    assert_eq!(world.engines[0].open_on(id(1), channel), 0);
+    assert_eq!(world.received(1), 0);
+    assert!(world.engines[1].has_forwarded());
+    assert_eq!(came_forwarded(&mut world, 1), [10, 1_376]);
+    assert!(!world.engines[1].has_forwarded());
+    world.engines[0]
+        .send(world.now, id(1), forwarded(1, 5))
+        .unwrap();
+    world.run(SECOND);
+    world.engines[0].close(world.now, SECOND);
+    world.run(SECOND);
+    assert_eq!(came_forwarded(&mut world, 1), [0; 0]);
+    for host in 0..2 {
+        while let Some(event) = world.engines[host].poll_event() {
+            let told = matches!(event, Event::Delivered { .. } | Event::NotDelivered { .. });
+            assert!(!told, "{event:?}");
+        }
+    }
+}
+
+/// A peer for which only a layer had messages is lost, and its session ends, once each: the program
+/// that heard of the one hears of the other.
+#[test]
+fn a_peer_that_was_lost_with_packets_of_others_ends() {
+    let mut world = world();
+    let (now, nobody) = (world.now, 5);
+    let engine = &mut world.engines[0];
+    engine.add_peer(now, id(nobody), address(nobody)).unwrap();
+    engine.send(now, id(nobody), forwarded(0, 5)).unwrap();
+    world.run(SECOND * 310);
+    let engine = &mut world.engines[0];
+    let events: Vec<_> = core::iter::from_fn(|| engine.poll_event()).collect();
+    let lost = events
+        .iter()
+        .position(|it| matches!(it, Event::Lost { .. }));
+    let ended = events
+        .iter()
+        .position(|it| matches!(it, Event::Ended { .. }));
+    assert!(lost.is_some() && lost < ended, "{events:?}");
+}
+
+/// The sessions with carriers stay open, and take messages, until the others are closed.
+#[test]
+fn carriers_are_closed_last() {
+    let mut world = world();
+    world.engines[0]
+        .send(world.now, id(1), message(b"up"))
+        .unwrap();
+    world.run(SECOND);
+    let now = world.now;
+    let engine = &mut world.engines[0];
+    engine.close_except(now, SECOND, [id(1)].into());
+    world.run(SECOND);
+    let (now, engine) = (world.now, &mut world.engines[0]);
+    assert!(engine.has_closed_others() && !engine.is_closed());
+    engine.send(now, id(1), forwarded(0, 7)).unwrap();
+    world.run(SECOND);
+    assert_eq!(came_forwarded(&mut world, 1), [7]);
+    let now = world.now;
+    world.engines[0].close(now, SECOND);
+    let closing = world.engines[0].send(now, id(1), forwarded(0, 7));
+    assert!(matches!(closing, Err(SendError::Closed)));
+    world.run(SECOND);
+    assert!(world.engines[0].is_closed());
+}

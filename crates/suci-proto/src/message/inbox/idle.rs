@@ -21,7 +21,8 @@ impl Inbox {
             || self.has_remote()
             || self.has_active()
             || self.has_membership()
-            || self.has_of_sockets();
+            || self.has_of_sockets()
+            || self.has_forwarded();
         let taken = self.ready.is_empty() && self.replies.is_empty() && !for_layers;
         if !(nothing && taken && self.accounts.shrink()) {
             return false;

@@ -137,6 +137,18 @@ impl Inbox {
         None
     }
 
+    /// Returns the next complete forwarded packet: in order per channel, channels in turn. Taking
+    /// it frees memory credit.
+    pub fn pop_forwarded(&mut self) -> Option<Message> {
+        while let Some(channel) = self.for_layers.as_mut()?.forwarded.pop_front() {
+            let message = self.pop_handled(channel);
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    }
+
     /// Notes that the layer of one-sided operations handled the last message that it was given.
     /// Asks it about the next one again, if that is announced. Returns true if there was such a
     /// message.
@@ -201,6 +213,13 @@ impl Inbox {
     pub fn has_membership(&self) -> bool {
         let lists = self.for_layers.as_ref();
         lists.is_some_and(|lists| !lists.membership.is_empty())
+    }
+
+    /// Returns true if [`pop_forwarded`](Self::pop_forwarded) returns a message.
+    #[must_use]
+    pub fn has_forwarded(&self) -> bool {
+        let lists = self.for_layers.as_ref();
+        lists.is_some_and(|lists| !lists.forwarded.is_empty())
     }
 
     /// Grants memory for the message that waits on a channel of a group, once there is some.

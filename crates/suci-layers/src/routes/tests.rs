@@ -1,0 +1,298 @@
+//! Routers alone: packets go from one to the next without engines.
+
+use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+use suci_proto::RoutedPacket;
+use suci_proto::message::Message;
+use suci_proto::time::{Duration, Instant};
+use suci_proto::types::NodeId;
+
+const START: Instant = Instant::ZERO;
+
+fn router(own: u32, forwards: bool, neighbours: &[u32], routes: &[(u32, &[u32])]) -> Router {
+    let mut table = Routes::default();
+    for (node, vias) in routes {
+        let vias: Vec<_> = vias.iter().copied().map(NodeId).collect();
+        table.add(*node..=*node, &vias).unwrap();
+    }
+    Router::new(RouterSettings {
+        own: NodeId(own),
+        forwards,
+        anyone: false,
+        neighbours: neighbours.iter().copied().map(NodeId).collect(),
+        routes: table,
+    })
+}
+
+fn message(header: OuterHeader, length: usize) -> Message {
+    let outgoing = header.carry(vec![7; length].into());
+    Message {
+        channel: outgoing.channel,
+        number: 0,
+        tag: 0,
+        kind: outgoing.kind,
+        user_header: outgoing.user_header,
+        payload: outgoing.payload.into(),
+    }
+}
+
+/// Sends a packet and returns the nodes that it came to, and whether the last one took it.
+fn travels(routers: &mut BTreeMap<u32, Router>, from: u32, to: u32) -> (Vec<u32>, bool) {
+    let mut hop = routers.get_mut(&from).unwrap().originate(NodeId(to));
+    let (mut at, mut way) = (from, Vec::new());
+    while let Some(Hop { next, header }) = hop {
+        way.push(next.0);
+        let next_router = routers.get_mut(&next.0).unwrap();
+        let step = next_router.receive(NodeId(at), &message(header, 100));
+        at = next.0;
+        hop = match step {
+            Step::Forward(hop) => Some(hop),
+            Step::Deliver(source) => {
+                assert_eq!((source, at), (NodeId(from), to));
+                return (way, true);
+            }
+            Step::Drop(_) => None,
+        };
+    }
+    (way, false)
+}
+
+fn by_node(routers: Vec<Router>, nodes: &[u32]) -> BTreeMap<u32, Router> {
+    nodes.iter().copied().zip(routers).collect()
+}
+
+/// 1 - 2 - 3 - 4.
+fn chain(forwards: bool) -> BTreeMap<u32, Router> {
+    let routers = vec![
+        router(1, false, &[2], &[(3, &[2]), (4, &[3])]),
+        router(2, forwards, &[1, 3], &[(4, &[3])]),
+        router(3, forwards, &[2, 4], &[(1, &[2])]),
+        router(4, false, &[3], &[(2, &[3]), (1, &[2])]),
+    ];
+    by_node(routers, &[1, 2, 3, 4])
+}
+
+#[test]
+fn packets_go_along_a_chain_and_back() {
+    let mut routers = chain(true);
+    assert_eq!(travels(&mut routers, 1, 4), (vec![2, 3, 4], true));
+    assert_eq!(travels(&mut routers, 4, 1), (vec![3, 2, 1], true));
+    assert_eq!(travels(&mut routers, 1, 3), (vec![2, 3], true));
+}
+
+#[test]
+fn nobody_forwards_who_was_not_told_to() {
+    let mut routers = chain(false);
+    assert_eq!(travels(&mut routers, 1, 4), (vec![2], false));
+}
+
+#[test]
+fn only_nodes_of_the_book_are_forwarded_for_unless_anyone_is() {
+    let header = OuterHeader {
+        destination: NodeId(3),
+        source: NodeId(9),
+        hops: 5,
+    };
+    let mut forwarder = router(2, true, &[1, 3], &[]);
+    assert_eq!(
+        forwarder.receive(NodeId(1), &message(header, 10)),
+        Step::Drop(RoutedPacket::NotAllowed)
+    );
+    forwarder = router(2, true, &[1, 3, 9], &[]);
+    let step = forwarder.receive(NodeId(1), &message(header, 10));
+    let onward = OuterHeader { hops: 4, ..header };
+    let hop = Hop {
+        next: NodeId(3),
+        header: onward,
+    };
+    assert_eq!(step, Step::Forward(hop));
+}
+
+#[test]
+fn the_hop_limit_ends_loops_and_nothing_goes_back() {
+    let mut one = router(1, true, &[2, 8], &[(9, &[2])]);
+    let mut header = OuterHeader {
+        destination: NodeId(9),
+        source: NodeId(8),
+        hops: 1,
+    };
+    assert_eq!(
+        one.receive(NodeId(8), &message(header, 10)),
+        Step::Drop(RoutedPacket::HopLimit)
+    );
+    header.hops = 2;
+    assert_eq!(
+        one.receive(NodeId(2), &message(header, 10)),
+        Step::Drop(RoutedPacket::HopLimit),
+        "came from there"
+    );
+    header.source = NodeId(1);
+    assert_eq!(
+        one.receive(NodeId(2), &message(header, 10)),
+        Step::Drop(RoutedPacket::HopLimit),
+        "its own"
+    );
+    // Three nodes whose routes go round.
+    let ring = |own, next: u32, last| router(own, true, &[next, last], &[(9, &[next])]);
+    let routers = vec![
+        router(0, false, &[1], &[(9, &[1])]),
+        router(1, true, &[0, 2, 3], &[(9, &[2])]),
+        ring(2, 3, 1),
+        ring(3, 1, 2),
+    ];
+    let mut routers = by_node(routers, &[0, 1, 2, 3]);
+    for node in [2, 3] {
+        routers
+            .get_mut(&node)
+            .unwrap()
+            .set_neighbour(NodeId(0), true);
+    }
+    let (way, arrived) = travels(&mut routers, 0, 9);
+    assert!(!arrived);
+    assert_eq!(way.len(), usize::from(MAX_HOPS));
+}
+
+#[test]
+fn another_route_takes_over_from_a_silent_neighbour() {
+    let mut one = router(1, false, &[3, 4], &[(7, &[3, 4])]);
+    let next = |one: &mut Router| one.originate(NodeId(7)).unwrap().next.0;
+    assert_eq!(next(&mut one), 3);
+    one.set_silent(NodeId(3), true);
+    assert_eq!(next(&mut one), 4);
+    one.set_silent(NodeId(4), true);
+    assert_eq!(next(&mut one), 3, "none answers");
+    one.set_silent(NodeId(3), false);
+    assert_eq!(next(&mut one), 3);
+}
+
+#[test]
+fn a_route_whose_far_end_does_not_answer_is_passed_over() {
+    let mut one = router(1, false, &[3, 4], &[(7, &[3, 4])]);
+    let next = |one: &mut Router| one.originate(NodeId(7)).unwrap().next.0;
+    one.on_unanswered(START, NodeId(7));
+    assert_eq!(next(&mut one), 4);
+    one.on_unanswered(START + Duration::from_millis(100), NodeId(7));
+    assert_eq!(next(&mut one), 4, "it has its time");
+    one.on_unanswered(START + Duration::from_secs(3), NodeId(7));
+    assert_eq!(next(&mut one), 3);
+    assert_eq!(one.choices().collect::<Vec<_>>(), [NodeId(7)]);
+}
+
+#[test]
+fn a_stranger_is_answered_where_it_was_heard() {
+    let mut one = router(1, false, &[2], &[]);
+    assert_eq!(one.originate(NodeId(9)), None);
+    let header = OuterHeader {
+        destination: NodeId(1),
+        source: NodeId(9),
+        hops: 3,
+    };
+    let step = one.receive(NodeId(2), &message(header, 10));
+    assert_eq!(step, Step::Deliver(NodeId(9)));
+    assert_eq!(one.originate(NodeId(9)).unwrap().next, NodeId(2));
+    assert_eq!(one.carriers(), BTreeSet::from([NodeId(2)]));
+}
+
+/// Otherwise packets could be put into packets without an end.
+#[test]
+fn what_is_carried_carries_nothing() {
+    let mut one = router(1, true, &[2], &[(7, &[2])]);
+    let mut header = OuterHeader {
+        destination: NodeId(1),
+        source: NodeId(9),
+        hops: 3,
+    };
+    assert_eq!(
+        one.receive(NodeId(7), &message(header, 10)),
+        Step::Drop(RoutedPacket::NotAllowed)
+    );
+    header.source = NodeId(2);
+    assert_eq!(
+        one.receive(NodeId(2), &message(header, 10)),
+        Step::Drop(RoutedPacket::NotAllowed)
+    );
+    assert_eq!(
+        one.originate(NodeId(2)),
+        None,
+        "a neighbour is no route to itself"
+    );
+}
+
+#[test]
+fn long_packets_and_unreadable_ones_are_dropped() {
+    let mut one = router(1, false, &[2], &[]);
+    let header = OuterHeader {
+        destination: NodeId(1),
+        source: NodeId(9),
+        hops: 3,
+    };
+    let longest = message(header, wire::LONGEST);
+    assert_eq!(one.receive(NodeId(2), &longest), Step::Deliver(NodeId(9)));
+    let too_long = message(header, wire::LONGEST + 1);
+    assert_eq!(
+        one.receive(NodeId(2), &too_long),
+        Step::Drop(RoutedPacket::Malformed)
+    );
+    let mut cut = message(header, 10);
+    cut.user_header = cut.user_header.slice(1..);
+    assert_eq!(
+        one.receive(NodeId(2), &cut),
+        Step::Drop(RoutedPacket::Malformed)
+    );
+}
+
+#[test]
+fn ranges_are_less_than_single_routes_and_do_not_overlap() {
+    let mut routes = Routes::default();
+    let vias = |node| [NodeId(node)];
+    routes.add(10..=u32::MAX, &vias(2)).unwrap();
+    routes.add(3..=5, &vias(2)).unwrap();
+    routes.add(12..=12, &vias(3)).unwrap();
+    for (node, via) in [
+        (2, None),
+        (3, Some(2)),
+        (5, Some(2)),
+        (6, None),
+        (11, Some(2)),
+    ] {
+        let found = routes.of(NodeId(node)).and_then(|vias| vias.first());
+        assert_eq!(found, via.map(NodeId).as_ref(), "{node}");
+    }
+    assert_eq!(routes.of(NodeId(12)), Some(&vias(3)[..]));
+    assert_eq!(routes.of(NodeId(u32::MAX)), Some(&vias(2)[..]));
+    for (range, error) in [
+        (5..=6, RouteError::Taken(NodeId(5))),
+        (0..=20, RouteError::Taken(NodeId(3))),
+        (12..=12, RouteError::Taken(NodeId(12))),
+    ] {
+        assert_eq!(routes.add(range, &vias(2)), Err(error));
+    }
+    let itself = routes.add(2..=2, &vias(2));
+    assert_eq!(itself, Err(RouteError::ThroughItself(NodeId(2))));
+    assert_eq!(routes.add(6..=6, &[]), Err(RouteError::Vias));
+    let twice = routes.add(6..=6, &[NodeId(1), NodeId(1)]);
+    assert_eq!(twice, Err(RouteError::Vias));
+}
+
+#[test]
+fn a_loop_is_found_and_named() {
+    let mut routes = Routes::default();
+    routes.add(7..=7, &[NodeId(1), NodeId(3)]).unwrap();
+    routes.add(3..=3, &[NodeId(5)]).unwrap();
+    let placed = |node: NodeId| node.0 <= 2;
+    assert_eq!(routes.find_loop(placed), None);
+    routes.add(5..=5, &[NodeId(2), NodeId(7)]).unwrap();
+    let mut found = routes.find_loop(placed).unwrap();
+    found.sort_unstable();
+    assert_eq!(found, [NodeId(3), NodeId(5), NodeId(7)]);
+}
+
+#[test]
+fn addresses_stand_for_nodes() {
+    for node in [0, 7, 65_536, u32::MAX] {
+        assert_eq!(node_at(address_of(NodeId(node))), Some(NodeId(node)));
+    }
+    for other in ["127.0.0.1:1", "[100::7]:2", "[101::7]:1", "[::7]:1"] {
+        assert_eq!(node_at(other.parse().unwrap()), None, "{other}");
+    }
+}

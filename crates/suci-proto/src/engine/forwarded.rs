@@ -1,0 +1,102 @@
+//! Packets that nodes forward for others. Each is a message to a neighbour, and needs no program at
+//! either end. The layer of routes decides where packets go.
+
+use super::Engine;
+use crate::message::Message;
+use crate::time::{Duration, Instant};
+use crate::types::{ChannelId, NodeId};
+use std::collections::BTreeSet;
+
+/// The fate of a packet that nodes carry for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoutedPacket {
+    /// One of this node went to a neighbour.
+    Sent,
+    /// One for this node came.
+    Received,
+    /// One between other nodes went on.
+    Forwarded,
+    /// Dropped: too many waited for the neighbour's credit.
+    NoCredit,
+    /// Dropped: it was sent on as often as it may, or would have gone back.
+    HopLimit,
+    /// Dropped: the node does not send on packets between these nodes.
+    NotAllowed,
+    /// Dropped: no way led to its destination.
+    Unknown,
+    /// Dropped: it could not be read, or was too long.
+    Malformed,
+}
+
+impl Engine {
+    /// Counts a packet that nodes carry for others.
+    pub fn count_routed(&mut self, packet: RoutedPacket) {
+        let counters = &mut self.shared.counters;
+        let count = match packet {
+            RoutedPacket::Sent => &mut counters.routes.sent,
+            RoutedPacket::Received => &mut counters.routes.received,
+            RoutedPacket::Forwarded => &mut counters.routes.forwarded,
+            RoutedPacket::NoCredit => &mut counters.routes.no_credit,
+            RoutedPacket::HopLimit => &mut counters.routes.hop_limit,
+            RoutedPacket::NotAllowed => &mut counters.routes.not_allowed,
+            RoutedPacket::Unknown => &mut counters.routes.unknown,
+            RoutedPacket::Malformed => &mut counters.malformed,
+        };
+        *count += 1;
+    }
+
+    /// Returns the next forwarded packet, and the neighbour that sent it. Taking it gives the
+    /// neighbour memory credit back.
+    pub fn recv_forwarded(&mut self) -> Option<(NodeId, Message)> {
+        while let Some(key) = self.forwarded.front() {
+            let peer = self.peers.get_mut(key);
+            let received = peer.and_then(|peer| peer.next_forwarded(&mut self.shared));
+            if received.is_none() {
+                self.forwarded.drop_front();
+                continue;
+            }
+            self.forwarded.pass();
+            // The peer must be told its new credit.
+            self.dirty.add(key);
+            return received;
+        }
+        None
+    }
+
+    /// Returns true if [`Engine::recv_forwarded`] may have something.
+    #[must_use]
+    pub fn has_forwarded(&self) -> bool {
+        !self.forwarded.is_empty()
+    }
+
+    /// Returns the number of messages to `node` on this channel that are neither acknowledged nor
+    /// refused, and of those between them.
+    #[must_use]
+    pub fn open_on(&self, node: NodeId, channel: ChannelId) -> u64 {
+        let peer = self.active_peer(node);
+        peer.map_or(0, |peer| peer.session.outbox.open_on(channel))
+    }
+
+    /// Returns true if `node` is lost, or has left a question unanswered for at least `time`.
+    #[must_use]
+    pub fn is_silent(&self, now: Instant, node: NodeId, time: Duration) -> bool {
+        let peer = self.active_peer(node);
+        peer.is_some_and(|peer| peer.life.is_silent(now, time))
+    }
+
+    /// As [`Engine::close`], but leaves the sessions with `carriers` open, since they carry the
+    /// packets of others. [`Engine::close`] closes these, too.
+    pub fn close_except(&mut self, now: Instant, patience: Duration, carriers: BTreeSet<NodeId>) {
+        if !self.shared.closing {
+            self.shared.closing = true;
+            self.carriers = carriers;
+            self.close_others(now + patience);
+        }
+    }
+
+    /// Returns true if no session is left but those that [`Engine::close_except`] left open.
+    #[must_use]
+    pub fn has_closed_others(&self) -> bool {
+        self.shared.closing && self.has_closed_all()
+    }
+}
