@@ -2,15 +2,17 @@
 
 use crate::error::{BookError, Error, NO_ZONE};
 use crate::sys;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use suci_layers::routes::{RouteError, Routes};
 use suci_proto::Addresses;
 use suci_proto::types::NodeId;
 
@@ -29,6 +31,12 @@ const WRITER: Duration = Duration::from_secs(5);
 /// turn, those of IPv6 and IPv4 alternately (RFC 8305, section 4). The node itself listens at the
 /// first of them that it can use.
 ///
+/// A line `7 via 3` says that node 7 is reached through node 3, which must
+/// [forward](crate::NodeBuilder::forward); `7 via 3, 4` that packets take the way through 4 while 3
+/// does not answer. With an address before it, `7 192.0.2.7:4000 via 3`, the nodes behind `via` and
+/// node 7 itself use the address. `10..19 via 2` is for all of these nodes that have no line of
+/// their own, `10.. via 2` for all from 10 on: to send to one of them, give it a line.
+///
 /// ```
 /// # fn main() -> Result<(), suci::Error> {
 /// let book = suci::AddressBook::parse("# two nodes\n0 127.0.0.1:4000\n1 [::1]:4000  # IPv6\n", "example")?;
@@ -40,6 +48,9 @@ const WRITER: Duration = Duration::from_secs(5);
 pub struct AddressBook {
     entries: BTreeMap<NodeId, Entry>,
     taken: HashSet<SocketAddr>,
+    routes: Routes,
+    /// Lines of the file that routes were read from, by their first node.
+    route_lines: BTreeMap<u32, usize>,
     /// The file or variable that the book was read from; errors name it.
     source: Option<Arc<str>>,
 }
@@ -61,7 +72,7 @@ impl PartialEq for AddressBook {
                 .map(|(node, _)| (node, book.addresses(node).to_vec()))
                 .collect::<Vec<_>>()
         };
-        entries(self) == entries(other)
+        entries(self) == entries(other) && self.routes == other.routes
     }
 }
 
@@ -113,13 +124,118 @@ impl AddressBook {
             let line_number = index + 1;
             let entry = line.split('#').next().unwrap_or_default().trim();
             if !entry.is_empty() {
-                let (node, addresses, name) =
-                    parse_entry(entry).map_err(|problem| wrong(source, line_number, problem))?;
-                book.enter(node, addresses, name, Some(line_number))
-                    .map_err(|error| wrong(source, line_number, error.to_string()))?;
+                book.enter_line(entry, line_number)
+                    .map_err(|problem| wrong(source, line_number, problem))?;
             }
         }
+        book.check_routes()?;
         Ok(book)
+    }
+
+    /// Enters what a line says: a node, a route, or both.
+    fn enter_line(&mut self, entry: &str, line: usize) -> Result<(), String> {
+        let (head, vias) = match entry.split_once("via") {
+            Some((head, vias)) if head.ends_with(char::is_whitespace) => (head.trim(), Some(vias)),
+            _ => (entry, None),
+        };
+        let is_placed = head.split_whitespace().count() > 1;
+        if vias.is_none() || is_placed {
+            let (node, addresses, name) = parse_entry(head)?;
+            self.enter(node, addresses, name, Some(line))
+                .map_err(|error| error.to_string())?;
+        }
+        let Some(vias) = vias else { return Ok(()) };
+        let nodes = parse_nodes(head.split_whitespace().next().unwrap_or_default())?;
+        let first = *nodes.start();
+        let vias: Result<Vec<_>, _> = vias.split(',').map(|via| parse_node(via.trim())).collect();
+        let added = self.routes.add(nodes, &vias?);
+        added.map_err(|error| error.to_string())?;
+        self.route_lines.insert(first, line);
+        Ok(())
+    }
+
+    /// Enters a route: these nodes are reached through the first of `vias` that answers. A single
+    /// node may have an address, too, which the nodes of `vias` use.
+    ///
+    /// # Errors
+    /// [`BookError::Route`] if one of the nodes has a route already, or `vias` are not 1 to 8
+    /// different nodes. Loops and unknown nodes are found when the node is opened.
+    pub fn add_route(&mut self, nodes: RangeInclusive<u32>, vias: &[NodeId]) -> Result<(), Error> {
+        let route = |error: RouteError| BookError::Route {
+            problem: error.to_string(),
+        };
+        Ok(self.routes.add(nodes, vias).map_err(route)?)
+    }
+
+    /// The nodes through which this one is reached, in the order in which they are tried; none if
+    /// it has no route.
+    #[must_use]
+    pub fn route(&self, node: NodeId) -> Option<&[NodeId]> {
+        match self.entries.contains_key(&node) {
+            true => self.routes.of_single(node),
+            false => self.routes.of(node),
+        }
+    }
+
+    /// Checks that routes lead to nodes of the book, and that none leads back to itself.
+    pub(crate) fn check_routes(&self) -> Result<(), BookError> {
+        let singles = self.routes.singles();
+        let singles = singles.map(|(node, vias)| (node.0, vias));
+        let ranges = self.routes.ranges();
+        let ranges = ranges.map(|(nodes, vias)| (*nodes.start(), vias));
+        for (first, vias) in singles.chain(ranges) {
+            let unknown =
+                |via: &&NodeId| !self.entries.contains_key(via) && self.routes.of(**via).is_none();
+            if let Some(via) = vias.iter().find(unknown) {
+                let problem = format!("via {via}: the book has no node {via}; give its address");
+                return Err(self.blame_route(first, problem));
+            }
+        }
+        let found = self
+            .routes
+            .find_loop(|node| self.entries.contains_key(&node));
+        let Some(nodes) = found else { return Ok(()) };
+        let mut way: Vec<_> = nodes.iter().map(NodeId::to_string).collect();
+        way.extend(way.first().cloned());
+        let problem = format!(
+            "the routes lead in a loop: {}; let one of these nodes be reached by its address",
+            way.join(" via ")
+        );
+        let first = nodes
+            .iter()
+            .find(|node| self.route_lines.contains_key(&node.0));
+        Err(self.blame_route(first.map_or(0, |node| node.0), problem))
+    }
+
+    /// An error about the route that begins with this node, with file and line if it was read.
+    fn blame_route(&self, first: u32, problem: String) -> BookError {
+        match (&self.source, self.route_lines.get(&first)) {
+            (Some(source), Some(line)) => wrong(source, *line, problem),
+            _ => BookError::Route { problem },
+        }
+    }
+
+    /// Returns how node `own` reaches the others: its neighbours, and the routes of the rest. A
+    /// node that is to be reached through `own` is a neighbour.
+    pub(crate) fn seen_from(&self, own: NodeId) -> Result<(BTreeSet<NodeId>, Routes), BookError> {
+        let mut routes = self.routes.clone();
+        routes.remove(own);
+        for (node, vias) in self.routes.singles() {
+            if !vias.contains(&own) {
+                continue;
+            }
+            if !self.entries.contains_key(&node) {
+                let problem = format!(
+                    "node {node} is reached through this one, {own}: give its address, as in \
+                     \"{node} 192.0.2.7:4000 via {own}\""
+                );
+                return Err(self.blame_route(node.0, problem));
+            }
+            routes.remove(node);
+        }
+        let placed = self.entries.keys().copied();
+        let by_itself = |node: &NodeId| *node != own && routes.of_single(*node).is_none();
+        Ok((placed.filter(by_itself).collect(), routes))
     }
 
     /// Enters a node.
@@ -183,7 +299,7 @@ impl AddressBook {
         entry.map_or(&[], |entry| entry.addresses.as_slice())
     }
 
-    /// All nodes, by ID, with the address that is tried first.
+    /// All nodes with an address, by ID, with the address that is tried first.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, SocketAddr)> + '_ {
         let entries = self.entries.iter();
         entries.filter_map(|(&node, entry)| Some((node, entry.addresses.first()?)))
@@ -200,13 +316,13 @@ impl AddressBook {
         self.source.as_deref()
     }
 
-    /// The number of nodes in the book.
+    /// The number of nodes with an address.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether the book has no nodes.
+    /// Whether the book has no nodes with an address.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -216,8 +332,27 @@ impl AddressBook {
 impl std::fmt::Display for AddressBook {
     /// The text that [`AddressBook::parse`] reads.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.iter()
-            .try_for_each(|(node, address)| writeln!(f, "{node} {address}"))
+        let via = |vias: &[NodeId]| {
+            let vias: Vec<_> = vias.iter().map(NodeId::to_string).collect();
+            format!(" via {}", vias.join(", "))
+        };
+        for (node, address) in self.iter() {
+            let route = self.routes.of_single(node).map(via);
+            writeln!(f, "{node} {address}{}", route.unwrap_or_default())?;
+        }
+        for (node, vias) in self.routes.singles() {
+            if !self.entries.contains_key(&node) {
+                writeln!(f, "{node}{}", via(vias))?;
+            }
+        }
+        for (nodes, vias) in self.routes.ranges() {
+            match *nodes.end() {
+                u32::MAX => write!(f, "{}..", nodes.start())?,
+                last => write!(f, "{}..{last}", nodes.start())?,
+            }
+            writeln!(f, "{}", via(vias))?;
+        }
+        Ok(())
     }
 }
 
@@ -301,15 +436,32 @@ fn parse_entry(entry: &str) -> Result<(NodeId, Addresses, Option<Arc<str>>), Str
             shown(entry)
         ));
     };
-    let node = number(id).map(NodeId).ok_or_else(|| {
-        let id = shown(id);
-        format!("node ID \"{id}\": write a number from 0 to {}", u32::MAX)
-    })?;
+    let node = parse_node(id)?;
     let addresses = parse_address(address)
         .map_err(|problem| format!("address \"{}\": {problem}", shown(address)))?;
     // Zones are names of this machine, which stay.
     let is_name = address.parse::<SocketAddr>().is_err() && !address.contains('%');
     Ok((node, addresses, is_name.then(|| address.into())))
+}
+
+fn parse_node(id: &str) -> Result<NodeId, String> {
+    number(id).map(NodeId).ok_or_else(|| {
+        let id = shown(id);
+        format!("node ID \"{id}\": write a number from 0 to {}", u32::MAX)
+    })
+}
+
+/// The nodes of a route: one, or all from one to another, both included, or all from one on.
+fn parse_nodes(text: &str) -> Result<RangeInclusive<u32>, String> {
+    let Some((first, last)) = text.split_once("..") else {
+        let node = parse_node(text)?.0;
+        return Ok(node..=node);
+    };
+    let last = match last {
+        "" => u32::MAX,
+        last => parse_node(last)?.0,
+    };
+    Ok(parse_node(first)?.0..=last)
 }
 
 /// The addresses, with port, of one host: one, or those of a name.
@@ -410,6 +562,79 @@ mod tests {
             AddressBook::parse(&book.to_string(), "again").unwrap(),
             book
         );
+    }
+
+    #[test]
+    fn reads_routes() {
+        let text = "1 127.0.0.1:1\n2 127.0.0.1:2 # forwards\n7 via 2, 1\n8 127.0.0.1:8 via 2\n\
+                    10..19\tvia 2\n20.. via 7\n";
+        let book = AddressBook::parse(text, "book").unwrap();
+        let route = |node| book.route(NodeId(node)).unwrap_or_default().to_vec();
+        let [one, two, seven] = [1, 2, 7].map(NodeId);
+        assert_eq!((route(7), route(8)), (vec![two, one], vec![two]));
+        assert_eq!(
+            (route(9), route(10), route(19)),
+            (vec![], vec![two], vec![two])
+        );
+        assert_eq!((route(20), route(u32::MAX)), (vec![seven], vec![seven]));
+        assert_eq!((book.get(seven), book.len()), (None, 3));
+        let again = AddressBook::parse(&book.to_string(), "again").unwrap();
+        assert_eq!(again, book);
+    }
+
+    #[test]
+    fn a_book_is_read_from_where_its_node_is() {
+        let text = "1 127.0.0.1:1\n2 127.0.0.1:2\n8 127.0.0.1:8 via 2\n9 via 8";
+        let book = AddressBook::parse(text, "book").unwrap();
+        let neighbours = |own| {
+            let (neighbours, _) = book.seen_from(NodeId(own)).unwrap();
+            neighbours.iter().map(|node| node.0).collect::<Vec<_>>()
+        };
+        assert_eq!(neighbours(1), [2]);
+        assert_eq!(neighbours(2), [1, 8]);
+        assert_eq!(neighbours(9), [1, 2]);
+        let said = book.seen_from(NodeId(8)).unwrap_err().to_string();
+        assert!(
+            said.starts_with("book:4: node 9 is reached through this one"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn wrong_routes_are_refused_with_their_line() {
+        for (text, said) in [
+            ("1 127.0.0.1:1\n7 via", "book:2: node ID \"\""),
+            ("7 via 3", "book:1: via 3: the book has no node 3"),
+            ("7 via 7", "book:1: node 7 via itself"),
+            (
+                "1 127.0.0.1:1\n7 via 1, 1",
+                "book:2: name 1 to 8 different nodes",
+            ),
+            (
+                "1 127.0.0.1:1\n7 via 1\n7 via 1",
+                "book:3: node 7 has a route already",
+            ),
+            (
+                "1 127.0.0.1:1\n9..7 via 1",
+                "book:2: the range has no nodes",
+            ),
+            ("1 127.0.0.1:1\n9..x via 1", "book:2: node ID \"x\""),
+            (
+                "1 127.0.0.1:1\n5..7 127.0.0.1:9 via 1",
+                "book:2: node ID \"5..7\"",
+            ),
+            (
+                "3 via 5\n5 via 3",
+                "book:2: the routes lead in a loop: 5 via 3 via 5",
+            ),
+            (
+                "1 127.0.0.1:1\n3 via 1, 5\n4.. via 3",
+                "book:2: the routes lead in a loop",
+            ),
+        ] {
+            let refused = refusal(text);
+            assert!(refused.starts_with(said), "{text:?}: {refused}");
+        }
     }
 
     #[test]

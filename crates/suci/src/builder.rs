@@ -4,7 +4,7 @@ use crate::backend::BackendKind;
 use crate::book::AddressBook;
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::driver::{Driver, MembershipPart, Publishers, no_descriptor};
+use crate::driver::{Driver, MembershipPart, Publishers, RoutesPart, no_descriptor};
 use crate::env;
 use crate::error::Error;
 use crate::fork::OriginalProcess;
@@ -29,6 +29,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 use suci_layers::membership::{Membership as Member, SharedMembership};
 use suci_layers::remote::Regions;
+use suci_layers::routes::{Router, RouterSettings, Routes, SharedRouter, address_of};
 use suci_net::Backend;
 use suci_net::fault::FaultSpec;
 use suci_net::udp::{Udp, UdpOptions};
@@ -66,6 +67,7 @@ pub struct NodeBuilder {
     metrics: Option<SocketAddr>,
     membership: Option<Membership>,
     shared_memory: Option<bool>,
+    forward: bool,
 }
 
 impl NodeBuilder {
@@ -329,6 +331,17 @@ impl NodeBuilder {
         self
     }
 
+    /// Whether the node sends on the packets of others, which reach each other through it: for
+    /// nodes of its book, or for any, if it [accepts](Self::accept) anyone. Default: no. Messages
+    /// stay between their two nodes; this node sees their packets, sealed if they are sealed. What
+    /// finds no credit is dropped, and counted ([`Counters`](crate::Counters)); its sender repeats
+    /// it. At most 2.2 MB wait for each neighbour.
+    #[must_use]
+    pub fn forward(mut self, on: bool) -> Self {
+        self.forward = on;
+        self
+    }
+
     /// The engine's settings as plain data, for those that have no method here. Whether
     /// acknowledgements wait for a poll is `open`'s decision.
     #[must_use]
@@ -415,7 +428,8 @@ impl NodeBuilder {
         let drivers: Result<Vec<_>, Error> = drivers.collect();
         let (mut drivers, budgets): (Vec<_>, Vec<_>) = drivers?.into_iter().unzip();
         let budget = budgets.into_iter().reduce(Budget::with);
-        enter_peers(&book, &identity, (local, beyond_loopback), &mut drivers)?;
+        let here = (local, beyond_loopback);
+        self.give_peers(&book, &identity, here, &mut drivers)?;
         if let Some(first) = drivers.first_mut() {
             first.launcher = launcher;
         }
@@ -537,6 +551,33 @@ impl NodeBuilder {
             driver.membership = Some(Box::new(part));
         }
         Ok(Some(member))
+    }
+
+    /// Gives the drivers the nodes of the book, and its routes.
+    fn give_peers(
+        &self,
+        book: &AddressBook,
+        own: &Identity,
+        here: (SocketAddr, bool),
+        drivers: &mut [Driver],
+    ) -> Result<(), Error> {
+        book.check_routes()?;
+        let (neighbours, routes) = book.seen_from(own.node)?;
+        enter_peers(book, own, here, drivers, &routes)?;
+        let router = Router::new(RouterSettings {
+            own: own.node,
+            forwards: self.forward,
+            anyone: self.config.accept == AcceptPolicy::Anyone,
+            neighbours,
+            routes,
+        });
+        let router = Arc::new(SharedRouter::new(router, drivers.len()));
+        let count = drivers.len();
+        for (index, driver) in drivers.iter_mut().enumerate() {
+            let part = RoutesPart::new(Arc::clone(&router), index, count);
+            driver.routes = Some(Box::new(part));
+        }
+        Ok(())
     }
 
     /// The settings of each of `count` engines: values for the whole node are divided.
@@ -715,9 +756,19 @@ fn enter_peers(
     own: &Identity,
     (local, beyond_loopback): (SocketAddr, bool),
     drivers: &mut [Driver],
+    routes: &Routes,
 ) -> Result<(), Error> {
     let count = drivers.len();
-    for (node, _) in book.iter().filter(|(node, _)| *node != own.node) {
+    for (node, _) in routes.singles() {
+        if let Some(driver) = drivers.get_mut(owner(node, count)) {
+            driver
+                .engine
+                .add_peer(Clock.now(), node, address_of(node))?;
+        }
+    }
+    let is_routed = |node: NodeId| routes.of_single(node).is_some();
+    let is_other = |node: NodeId| node != own.node && !is_routed(node);
+    for (node, _) in book.iter().filter(|(node, _)| is_other(*node)) {
         let addresses = reachable(beyond_loopback, local, book.addresses(node))
             .map_err(|error| book.blame(node, error))?;
         if let Some(driver) = drivers.get_mut(owner(node, count)) {
@@ -725,7 +776,7 @@ fn enter_peers(
         }
     }
     for (index, driver) in drivers.iter_mut().enumerate() {
-        let serves = |node| node != own.node && owner(node, count) == index;
+        let serves = |node| is_other(node) && owner(node, count) == index;
         driver.names = Names::of(book, serves, beyond_loopback, local);
     }
     Ok(())

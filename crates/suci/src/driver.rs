@@ -54,6 +54,7 @@ mod input;
 mod membership;
 mod output;
 mod remote;
+mod routes;
 mod sends;
 mod sockets;
 mod takes;
@@ -62,6 +63,7 @@ mod waits;
 use coalescer::SendCoalescer;
 use input::{Follows, LastPoll};
 pub(crate) use membership::MembershipPart;
+pub(crate) use routes::RoutesPart;
 use takes::Takes;
 
 /// The greatest age of the last poll of the socket in a call that only sends, or only takes
@@ -129,6 +131,8 @@ pub(crate) struct Driver {
     pub(crate) keys: Option<KeyChanges>,
     /// The node's membership, if it is a member.
     pub(crate) membership: Option<Box<MembershipPart>>,
+    /// The node's routes.
+    pub(crate) routes: Option<Box<RoutesPart>>,
     /// The sockets with this driver's peers.
     pub(crate) sockets: Arc<SocketTable>,
     socket_service: SocketService,
@@ -182,6 +186,7 @@ impl Driver {
             clock_jumps,
             keys: None,
             membership: None,
+            routes: None,
             sockets: Arc::default(),
             socket_service: SocketService::default(),
             mapped: None,
@@ -192,6 +197,7 @@ impl Driver {
     /// The program enters a peer: its address counts, and no name.
     pub(crate) fn add_peer(&mut self, node: NodeId, address: SocketAddr) -> Result<(), PeerError> {
         self.forget_name(node);
+        self.set_neighbour(node, true);
         let now = self.read_clock();
         self.engine.add_peer(now, node, address)
     }
@@ -199,6 +205,7 @@ impl Driver {
     /// The program removes a peer. Returns whether there was a session.
     pub(crate) fn remove_peer(&mut self, node: NodeId) -> Result<bool, SendError> {
         self.forget_name(node);
+        self.set_neighbour(node, false);
         let now = self.read_clock();
         self.engine.remove_peer(now, node)
     }
@@ -295,6 +302,7 @@ impl Driver {
     fn input(&mut self, poll: bool) -> Result<(), Error> {
         self.engine.begin_cycle(self.now);
         self.take_forwarded();
+        self.serve_routes();
         match poll || self.is_due() {
             true => self.poll_socket(),
             false => Ok(()),
@@ -310,6 +318,8 @@ impl Driver {
     /// are due, and carries on operations of groups.
     fn after_poll(&mut self) -> Result<(), Error> {
         self.take_reports();
+        // Acknowledgements may be among the packets that neighbours sent on.
+        self.serve_routes();
         let due = |launcher: &Launcher| launcher.is_due(self.now);
         if self.launcher.as_ref().is_some_and(due) || !self.notices.is_empty() {
             self.take_notices();
@@ -344,7 +354,9 @@ impl Driver {
     /// Whether the last cycle ended before everything was sent or taken: the next one is due at
     /// once.
     fn is_unfinished(&self) -> bool {
-        let input = self.engine.has_remote_input() || self.engine.has_socket_input();
+        let input = self.engine.has_remote_input()
+            || self.engine.has_socket_input()
+            || self.engine.has_forwarded();
         self.tx_incomplete || self.last_poll.cut_short || input
     }
 
@@ -511,7 +523,9 @@ impl Driver {
         // Begins later than the engine's own deadline, which is therefore over when this one is.
         let deadline = Deadline::after(patience);
         self.leave_cluster();
-        self.engine.close(now, patience);
+        self.close_routed(now, patience / 2, &mut wait)?;
+        let now = self.read_clock();
+        self.engine.close(now, deadline.left().unwrap_or(patience));
         self.run_cycle()?;
         while !self.engine.is_closed() && !deadline.is_over() {
             wait(self, deadline)?;

@@ -492,6 +492,12 @@ pub enum BookError {
         /// The ID or address.
         what: String,
     },
+    /// A route that the program entered leads nowhere, or contradicts another.
+    #[error("{problem}")]
+    Route {
+        /// The fault, its value, and the remedy.
+        problem: String,
+    },
 }
 
 impl Error {

@@ -187,8 +187,8 @@ pub use suci_proto::{
     AcceptPolicy, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision,
     EXPIRED, EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome, Observation,
     Outcome, PeerError, PeerInfo, PeerOptions, PeerStats, Priority, PriorityError, ReceiveBuffer,
-    RefusedReason, ShareStats, Side, Steer, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited,
-    Waits,
+    RefusedReason, RouteCounters, ShareStats, Side, Steer, Traffic, UNNUMBERED, Unreachable,
+    WaitReason, Waited, Waits,
 };
 pub use wait::WaitPolicy;
 pub use waker::Waker;

@@ -1571,7 +1571,9 @@ int suci_env_size(uint32_t *count);
  *  AddressBook::read                  suci_book_read
  *  AddressBook::parse                 suci_book_parse
  *  AddressBook::add                   suci_book_add
+ *  AddressBook::add_route             suci_book_parse, with a line "7 via 3"
  *  AddressBook::get                   suci_book_address, index 0
+ *  AddressBook::route                 suci_book_text
  *  AddressBook::addresses             suci_book_address
  *  AddressBook::iter                  suci_book_entry
  *  AddressBook::len                   suci_book_count
@@ -1611,6 +1613,7 @@ int suci_env_size(uint32_t *count);
  *  NodeBuilder::metrics               options.metrics
  *  NodeBuilder::shared_memory         the variable SUCI_SHARED_MEMORY
  *  NodeBuilder::membership            none yet: membership is for Rust
+ *  NodeBuilder::forward               none yet: forwarders are in Rust
  *  NodeBuilder::config                options.max_ack_delay, options.max_datagram, options.ecn
  *  NodeBuilder::udp                   options.recv_buffer, options.send_buffer, options.recv_slot,
  *                                     options.gso, options.gro, options.reuse_port,

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::shared::{CrossShardMessage, CrossShardQueue};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
+use suci_layers::routes::node_at;
 use suci_net::{Backend, Report};
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
@@ -156,6 +157,11 @@ impl Driver {
                     undelivered(&mut self.engine, self.now, &report)
                 }
                 Some(CrossShardMessage::Notice(notice)) => self.notices.push(notice),
+                Some(CrossShardMessage::Routed(next, message)) => {
+                    if let Some(part) = &self.routes {
+                        part.send(&mut self.engine, self.now, next, *message);
+                    }
+                }
                 None => break,
             }
         }
@@ -315,6 +321,10 @@ fn hand(
     meta: &suci_net::Meta,
     bytes: &mut [u8],
 ) {
+    if node_at(meta.from).is_some() {
+        // Only packets that neighbours send on have such an address.
+        return;
+    }
     let arrival = Arrival {
         from: meta.from,
         to: meta.to,
@@ -337,7 +347,7 @@ fn hand(
 }
 
 /// Hands one datagram to the engine, or forwards it to the shard that owns its peer.
-fn hand_or_forward(
+pub(super) fn hand_or_forward(
     engine: &mut Engine,
     cross_shard: &mut CrossShardQueue,
     now: Instant,

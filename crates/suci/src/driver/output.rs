@@ -6,6 +6,7 @@ use crate::statistics::Publisher;
 use crate::sys;
 use arrayvec::ArrayVec;
 use std::io::{self, IoSlice};
+use suci_layers::routes::{CARRIED, node_at};
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
@@ -43,7 +44,10 @@ impl Driver {
             self.transmit_now()?;
         }
         while let Some(query) = self.engine.poll_route() {
-            let mtu = self.backend.path_mtu(query.address);
+            let mtu = match node_at(query.address) {
+                Some(_) => Some(CARRIED),
+                None => self.backend.path_mtu(query.address),
+            };
             self.engine.set_route_mtu(query, mtu);
             self.transmit_now()?;
             busy = true;
@@ -172,6 +176,12 @@ impl Driver {
         let Some(transmit) = self.engine.poll_transmit(now, self.max_segments) else {
             return Ok(None);
         };
+        if let Some(node) = node_at(transmit.dest) {
+            self.spill.clear();
+            transmit.copy_to(&mut self.spill);
+            let segment = transmit.segment;
+            return Ok(Some(self.transmit_routed(node, segment)));
+        }
         let sent = send(&mut *self.backend, &mut self.spill, &transmit)
             .map_err(Error::io("sending to the socket"))?;
         let result = match sent {

@@ -9,9 +9,9 @@ use super::shard::{Shard, owner};
 use crate::launcher::Notice;
 use std::sync::Arc;
 use suci_net::Report;
-use suci_proto::Arrival;
 use suci_proto::types::NodeId;
 use suci_proto::wire::peek_index;
+use suci_proto::{Arrival, Outgoing};
 
 /// Something on its way to another shard.
 pub(crate) enum CrossShardMessage {
@@ -23,6 +23,8 @@ pub(crate) enum CrossShardMessage {
     Report(Report),
     /// A process has ended.
     Notice(Notice),
+    /// A packet to be sent on to a neighbour.
+    Routed(NodeId, Box<Outgoing>),
 }
 
 /// A shard's index among those of its node, and its way to the others.
@@ -84,6 +86,15 @@ impl CrossShardQueue {
         self.forward(
             owner(notice.node, self.shards.len()),
             CrossShardMessage::Notice(notice),
+        )
+    }
+
+    /// Sends a packet on to the shard that serves the neighbour `next`; [`CrossShardQueue::wake`]
+    /// follows. Says whether there was room.
+    pub(crate) fn route(&mut self, next: NodeId, message: Outgoing) -> bool {
+        self.forward(
+            owner(next, self.shards.len()),
+            CrossShardMessage::Routed(next, Box::new(message)),
         )
     }
 

@@ -19,6 +19,7 @@ mod membership;
 mod next;
 mod remote;
 mod room;
+mod routes;
 mod sealed;
 mod select;
 mod shared;
