@@ -41,6 +41,7 @@ pub mod queue;
 pub mod remote;
 pub mod report;
 pub mod rng;
+pub mod routes;
 pub mod runner;
 mod script;
 pub mod socket;

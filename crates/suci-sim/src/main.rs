@@ -155,12 +155,15 @@ fn plant(name: &str, profile: Profile) -> Result<(), String> {
 
 #[cfg(suci_plant)]
 fn plants(profile: Profile) -> Vec<&'static str> {
-    use suci_proto::plant::{NAMES, OF_GROUPS, OF_LAYERS, OF_PLACEMENT, OF_SEALING, OF_SOCKETS};
+    use suci_proto::plant::{
+        NAMES, OF_GROUPS, OF_LAYERS, OF_PLACEMENT, OF_ROUTES, OF_SEALING, OF_SOCKETS,
+    };
     match profile {
         Profile::Groups => OF_GROUPS.to_vec(),
         Profile::Sockets => OF_SOCKETS.to_vec(),
         Profile::Remote => [OF_LAYERS, OF_PLACEMENT].concat(),
         Profile::Sealed => OF_SEALING.to_vec(),
+        Profile::Routes => OF_ROUTES.to_vec(),
         _ => NAMES.to_vec(),
     }
 }

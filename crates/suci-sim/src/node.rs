@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use suci_proto::time::{Duration, Instant, nanos};
+use suci_layers::routes::{CARRIED, node_at};
+use suci_proto::time::{Duration, Instant, earlier, nanos};
 use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};
 use suci_proto::{
     Engine, Event, Outgoing, SendError, TX_BUDGET, TransmitResult, Undelivered, Unreachable,
@@ -21,6 +22,7 @@ use crate::packet::{Carried, Fate, HostId, Packet, ProcId};
 use crate::remote::RemoteProgram;
 use crate::report::Tally;
 use crate::rng::Rng;
+use crate::routes::{Carriage, RouteProgram};
 use crate::socket::Socket;
 use crate::sockets::SocketProgram;
 use crate::tap;
@@ -28,6 +30,7 @@ use crate::trace::Trace;
 use crate::workload::{RECENT, Sent, Workload};
 
 mod input;
+mod routes;
 
 /// One in this many programs that could send their answer at once computes before...
 const THINKS: u64 = 4;
@@ -80,6 +83,8 @@ pub struct Context<'a> {
     pub sealed: bool,
     /// Numbers the packets of the run.
     pub order: &'a mut u64,
+    /// Packets on their way through others.
+    pub carriage: &'a mut Carriage,
     /// Packets that left.
     pub outbox: &'a mut Vec<Packet>,
 }
@@ -102,6 +107,8 @@ pub struct Process {
     pub groups: Option<GroupProgram>,
     /// Its sockets, if the run has some.
     pub sockets: Option<SocketProgram>,
+    /// Its routes, if not all hosts exchange packets.
+    pub router: Option<RouteProgram>,
     /// How it is driven.
     pub drive: Drive,
     /// How its program consumes.
@@ -162,6 +169,7 @@ impl Process {
             member: None,
             groups: None,
             sockets: None,
+            router: None,
             drive: Drive::Woken(Duration::from_micros(20)),
             consume: Consume::Eager,
             consumes_from: now,
@@ -200,6 +208,7 @@ impl Process {
         self.engine.begin_cycle(cx.now);
         let mut work = self.drain_socket(cx)?;
         let now = cx.now;
+        let closes = self.serve_routes(cx)?;
         for packet in core::mem::take(&mut self.undelivered) {
             let report = Undelivered {
                 to: packet.to,
@@ -250,7 +259,7 @@ impl Process {
         let due = self.engine.next_timeout();
         let blocked = self.blocked_until > now;
         self.progress.check(now, due, blocked, work > 0)?;
-        let next = self.next_due(now, due, workload);
+        let next = earlier(self.next_due(now, due, workload), closes);
         Ok(self.next_wake(next, work > 0))
     }
 
@@ -593,8 +602,9 @@ impl Process {
     fn routes(&mut self, cx: &mut Context<'_>) {
         while let Some(query) = self.engine.poll_route() {
             let known = !cx.rng.chance(cx.route_unknown);
-            self.engine
-                .set_route_mtu(query, known.then_some(cx.network.links.route_mtu));
+            let mtu = known.then_some(cx.network.links.route_mtu);
+            let mtu = node_at(query.address).map_or(mtu, |_| Some(CARRIED));
+            self.engine.set_route_mtu(query, mtu);
         }
     }
 
@@ -620,6 +630,10 @@ impl Process {
                 },
             };
             invariants::train(&train, self.max_segments)?;
+            if let Some(node) = node_at(train.to) {
+                packets += self.transmit_routed(cx, &train, node)?;
+                continue;
+            }
             let result = self.verdict(cx, &train);
             packets += self.release(cx, &train, result)?;
             self.engine.transmit_done(cx.now, result);

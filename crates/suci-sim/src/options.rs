@@ -1,6 +1,7 @@
 //! Everything that shapes a run, as plain data. [`crate::profiles`] draws it from a seed; scenario
 //! tests write it down.
 
+use crate::routes::Topology;
 use crate::steering::Will;
 use suci_proto::time::Duration;
 use suci_proto::wire::Mode;
@@ -250,6 +251,8 @@ pub struct Options {
     pub groups: Option<GroupPlan>,
     /// The sockets of each process, if the run has some.
     pub sockets: Option<SocketPlan>,
+    /// Which hosts exchange packets; all with all, if there is none.
+    pub topology: Option<Topology>,
     /// The messages that programs send.
     pub traffic: Traffic,
     /// The network.
@@ -382,6 +385,7 @@ impl Options {
             seeds: 0,
             groups: None,
             sockets: None,
+            topology: None,
             traffic: Traffic::none(),
             links: Links {
                 latency: Duration::from_micros(50),
@@ -408,6 +412,12 @@ impl Options {
             faults_for: Duration::from_secs(5),
             mended_for: Duration::from_secs(120),
         }
+    }
+
+    /// Returns true if layers without one-sided operations have messages.
+    #[must_use]
+    pub fn has_other_layers(&self) -> bool {
+        self.seeds > 0 || self.sockets.is_some() || self.topology.is_some()
     }
 
     /// Returns all hosts, duplicates included.
@@ -491,6 +501,7 @@ impl Options {
         let calm = |(_, step): &(Duration, Step)| step.is_calm();
         let drops = self.faults.loss + self.faults.flip > 0 || self.port_unreachable;
         let gentle = self.duplicates.is_empty()
+            && self.topology.is_none()
             && self.script.iter().all(calm)
             && self.churn.is_none()
             && self.faults.loss + self.faults.flip + self.faults.hold <= MOST_LOST
@@ -580,6 +591,7 @@ impl Options {
             && self.remote.is_none()
             && self.groups.is_none()
             && self.sockets.is_none()
+            && self.topology.is_none()
             && !self.port_unreachable
             && self.duplicates.is_empty()
             && self.nodes <= FEW

@@ -17,9 +17,11 @@ use crate::rng::Rng;
 use crate::steering;
 use crate::world::FIRST_KEY;
 use churn::{churn, vast};
+use routes::routes;
 use steps::{finishes, flood, steps};
 
 mod churn;
+mod routes;
 mod steps;
 
 /// Kinds of runs.
@@ -76,10 +78,12 @@ pub enum Profile {
     Groups,
     /// Sockets: connections that come and go.
     Sockets,
+    /// Nodes reach each other through others.
+    Routes,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 25] = [
+pub const PROFILES: [(&str, Profile); 26] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -105,6 +109,7 @@ pub const PROFILES: [(&str, Profile); 25] = [
     ("sealed", Profile::Sealed),
     ("groups", Profile::Groups),
     ("sockets", Profile::Sockets),
+    ("routes", Profile::Routes),
 ];
 
 /// One seed in this many has 100 nodes when the seed chooses.
@@ -151,7 +156,8 @@ impl Profile {
             .map(|(_, profile)| *profile)
             .filter(|profile| {
                 use Profile::{
-                    Big, Churn, Crowd, Default, Groups, Incast, Remote, Sealed, Sockets, Vast,
+                    Big, Churn, Crowd, Default, Groups, Incast, Remote, Routes, Sealed, Sockets,
+                    Vast,
                 };
                 !matches!(
                     profile,
@@ -165,6 +171,7 @@ impl Profile {
                         | Sealed
                         | Groups
                         | Sockets
+                        | Routes
                 )
             })
             .collect();
@@ -211,6 +218,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Incast => rng.index(64, 200),
         Profile::Huge | Profile::Counters | Profile::Flow => rng.index(2, 4),
         Profile::Remote | Profile::Sockets => rng.index(2, 6),
+        Profile::Routes => rng.index(3, 8),
         _ => rng.index(2, 9),
     });
     let mut run = base(seed, nodes.max(1), profile.name(), &mut rng);
@@ -229,6 +237,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Remote => remote(&mut run, &mut rng),
         Profile::Groups => groups(&mut run, &mut rng),
         Profile::Sockets => sockets(&mut run, &mut rng),
+        Profile::Routes => routes(&mut run, &mut rng),
         // Sealed runs are made of others.
         other => scripted(&mut run, other, &mut rng),
     }

@@ -211,7 +211,10 @@ impl World {
             if let Some(sockets) = &mut process.sockets {
                 sockets.close(&mut process.engine, now);
             }
-            process.engine.close(now, deadline);
+            match &mut process.router {
+                Some(router) => router.close(&mut process.engine, now, deadline),
+                None => process.engine.close(now, deadline),
+            }
         });
     }
 
@@ -477,7 +480,11 @@ impl World {
                 let packets = peers.map(|peer| self.quiet_packets(host, peer, WATCHED));
                 Some(packets.sum::<u64>())
             });
-            let allowed = 30 + processes.sum::<u64>();
+            let hops = self
+                .options
+                .topology
+                .map_or(1, |it| it.packets(self.options.nodes));
+            let allowed = 30 + processes.sum::<u64>() * hops;
             if sent <= allowed {
                 return Ok(());
             }

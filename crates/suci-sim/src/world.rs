@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use suci_layers::routes::address_of;
 use suci_proto::security::{RecordingHandshakes, SealLedger, Security};
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{Incarnation, NodeId};
@@ -27,6 +28,7 @@ use crate::packet::{HostId, Packet, ProcId};
 use crate::remote::RemoteProgram;
 use crate::report::Tally;
 use crate::rng::Rng;
+use crate::routes::{Carriage, RouteProgram};
 use crate::socket::Fit;
 use crate::sockets::SocketProgram;
 use crate::trace::Trace;
@@ -132,6 +134,7 @@ pub struct World {
     socket_rng: Rng,
     order: u64,
     cycles: u64,
+    carriage: Carriage,
     outbox: Vec<Packet>,
     arrivals: Vec<crate::network::Arrival>,
     pub(crate) mended: bool,
@@ -176,6 +179,7 @@ impl World {
             socket_rng: Rng::new(seed, 4),
             order: 0,
             cycles: 0,
+            carriage: Carriage::default(),
             outbox: Vec::new(),
             arrivals: Vec::new(),
             mended: false,
@@ -183,7 +187,8 @@ impl World {
         };
         let options = &world.options;
         let layers = options.remote.is_some() || options.groups.is_some();
-        if layers || options.sockets.is_some() || options.seeds > 0 {
+        let layers = layers || options.sockets.is_some() || options.topology.is_some();
+        if layers || options.seeds > 0 {
             world.oracle.layers_send();
         }
         if let Some(probe) = world.options.contact_probe() {
@@ -276,7 +281,12 @@ impl World {
             0 => 0,
             _ => self.now.as_nanos() / 1_000_000_000 * self.options.nodes as u64 * MEMBER_PACKETS,
         };
-        let enough = 400_000 + members + accepted * 50 + bytes / 100;
+        // Each hop takes packets.
+        let hops = match self.options.topology {
+            None => 1,
+            Some(_) => self.options.nodes as u64,
+        };
+        let enough = (400_000 + members + accepted * 50 + bytes / 100) * hops;
         if self.tally.packets <= enough && self.cycles <= enough * 10 {
             return Ok(());
         }
@@ -321,7 +331,7 @@ impl World {
         let remote = self.remote_program(id, node);
         if let Some(remote) = &remote {
             config.placement = remote.placement();
-        } else if self.options.seeds > 0 || self.options.sockets.is_some() {
+        } else if self.options.has_other_layers() {
             config.placement = membership::placement();
         }
         if config.unattended {
@@ -339,12 +349,11 @@ impl World {
         };
         let mut process = Process::new(id, host, engine, buffer, self.now);
         process.remote = remote;
-        process.member = (self.options.seeds > 0).then(|| {
-            let seeds = self.nodes.iter().take(self.options.seeds).copied();
-            MemberProgram::new(self.now, identity, host, &self.network, seeds)
-        });
+        process.member = self.member_program(host, identity);
         process.groups = self.group_program(host, id);
         process.sockets = self.socket_program(id, node);
+        let topology = self.options.topology;
+        process.router = topology.map(|it| RouteProgram::new(&self.options, it, host));
         process.drive = self.drive(host);
         process.consume = match cycled(&self.options.consumes, host) {
             Some(consume) if !self.mended => consume,
@@ -385,6 +394,13 @@ impl World {
             program.wind_up(self.now);
         }
         Some(program)
+    }
+
+    /// Returns the membership of a new process.
+    fn member_program(&self, host: HostId, own: Identity) -> Option<MemberProgram> {
+        let seeds = self.nodes.iter().take(self.options.seeds).copied();
+        let member = || MemberProgram::new(self.now, own, host, &self.network, seeds);
+        (self.options.seeds > 0).then(member)
     }
 
     /// Returns the program for groups of a new process, if it is the first one of its node.
@@ -448,7 +464,12 @@ impl World {
             let Some(node) = self.nodes.get(other).filter(|node| Some(*node) != own) else {
                 continue;
             };
-            let address = self.network.book_address(other);
+            let topology = self.options.topology;
+            let direct = topology.is_none_or(|it| it.vias(host, other).is_empty());
+            let address = match direct {
+                true => self.network.book_address(other),
+                false => address_of(NodeId(*node)),
+            };
             // A second peer at one address or a full table would be the simulator's mistake.
             let added = process.engine.add_peer(self.now, NodeId(*node), address);
             debug_assert!(added.is_ok(), "{added:?}");
@@ -524,6 +545,7 @@ impl World {
             mended: self.mended,
             sealed: self.options.sealed,
             order: &mut self.order,
+            carriage: &mut self.carriage,
             outbox: &mut self.outbox,
         };
         Some(act(process, &mut it.workload, &mut cx))

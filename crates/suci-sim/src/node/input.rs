@@ -67,7 +67,7 @@ impl Process {
     }
 
     /// Hands packets that came together to the engine.
-    fn hand(
+    pub(super) fn hand(
         &mut self,
         cx: &mut Context<'_>,
         at: Instant,

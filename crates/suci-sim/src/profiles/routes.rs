@@ -1,0 +1,45 @@
+//! Runs in which nodes reach each other through others.
+
+use suci_proto::time::Duration;
+
+use super::steps::steps;
+use super::{Profile, lossy};
+use crate::options::Options;
+use crate::rng::Rng;
+use crate::routes::Topology;
+
+/// Draws a run with a chain of hosts, or with one to three gateways between all others, under a
+/// mixture of faults: forwarders die and return, stop, are cut off, and close.
+pub(super) fn routes(run: &mut Options, rng: &mut Rng) {
+    let gateways = rng.index(1, 4).min(run.nodes - 2);
+    run.topology = Some(match rng.chance(400_000) {
+        true => Topology::Chain,
+        false => Topology::Gateways(gateways),
+    });
+    // A node of no book is answered only where it was heard, and a chain has no other way.
+    run.clients = 0;
+    run.traffic.messages = run.traffic.messages.min(200);
+    run.links.rate = run.links.rate.map(|rate| rate.max(20_000_000));
+    run.mended_for = Duration::from_secs(600);
+    // Each hop by itself, and the ends.
+    run.sealed = rng.chance(300_000);
+    if rng.chance(500_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(100_000);
+    }
+    const KINDS: [Profile; 8] = [
+        Profile::Partition,
+        Profile::Restart,
+        Profile::Restart,
+        Profile::Pause,
+        Profile::Mtu,
+        Profile::Rebind,
+        Profile::Close,
+        Profile::Suspend,
+    ];
+    for kind in KINDS {
+        if rng.chance(250_000) {
+            steps(run, kind, rng);
+        }
+    }
+}
