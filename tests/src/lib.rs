@@ -176,6 +176,17 @@ impl Cast {
         Self { dir, addresses }
     }
 
+    /// Nodes 0 to `count` - 1, each with a book of its own: of node `i`, the text `book(i)`.
+    #[must_use]
+    pub fn with_books(count: u32, book: impl Fn(u32) -> String) -> Self {
+        let dir = TempDir::with_prefix("suci-tests-").unwrap();
+        for id in 0..count {
+            std::fs::write(dir.path().join(format!("book{id}")), book(id)).unwrap();
+        }
+        let addresses = Vec::new();
+        Self { dir, addresses }
+    }
+
     /// `count` nodes on the loopback of one namespace, whose ports no other process uses.
     #[must_use]
     pub fn local(count: u16) -> Self {
@@ -189,8 +200,12 @@ impl Cast {
         self.addresses[id]
     }
 
-    fn book(&self) -> PathBuf {
-        self.dir.path().join("book")
+    fn book(&self, id: u32) -> PathBuf {
+        let own = self.dir.path().join(format!("book{id}"));
+        match own.exists() {
+            true => own,
+            false => self.dir.path().join("book"),
+        }
     }
 
     /// Starts node `id` in `netns`, with the environment that `suci run` gives its processes.
@@ -223,10 +238,13 @@ impl Cast {
         command
             .args(settings)
             .env("SUCI_ID", id.to_string())
-            .env("SUCI_SIZE", self.addresses.len().to_string())
-            .env("SUCI_BOOK", self.book())
+            .env("SUCI_BOOK", self.book(id))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
+        // A book with routes has fewer addresses than nodes.
+        if !self.addresses.is_empty() {
+            command.env("SUCI_SIZE", self.addresses.len().to_string());
+        }
         command
     }
 }

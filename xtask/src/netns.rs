@@ -439,6 +439,43 @@ impl Netns {
     }
 }
 
+/// Joins two namespaces by a cable of their own, the `number`th of a test (up to 16,383), beside
+/// the cables that they have. Returns the address of each end.
+///
+/// # Errors
+/// The kernel refuses, or there are too many.
+pub fn join(a: &Netns, b: &Netns, number: u16) -> Result<[Ipv4Addr; 2]> {
+    if number >= 1 << 14 {
+        return Err(Failure::new(
+            "10.78.0.0/16 has 16,384 networks of two hosts",
+        ));
+    }
+    let interface = format!("cable{number}");
+    ip(&[
+        "link",
+        "add",
+        &interface,
+        "netns",
+        a.name(),
+        "type",
+        "veth",
+        "peer",
+        "name",
+        &interface,
+        "netns",
+        b.name(),
+    ])?;
+    let ends = [1, 2].map(|end| {
+        let [high, low] = (number * 4 + end).to_be_bytes();
+        Ipv4Addr::new(10, 78, high, low)
+    });
+    for (netns, address) in [a, b].iter().zip(ends) {
+        netns.ip(&["addr", "add", &format!("{address}/30"), "dev", &interface])?;
+        netns.ip(&["link", "set", &interface, "up"])?;
+    }
+    Ok(ends)
+}
+
 /// Hosts on one switch: a namespace with a bridge, and one namespace per host.
 #[derive(Debug)]
 pub struct Cluster {

@@ -12,8 +12,8 @@ use crate::exec;
 const SEEDS: &str = "0..1000";
 
 /// The profiles of the simulator that find mistakes: `default` those of the engine, `remote` those
-/// of one-sided operations, `sealed` those of sealed mode; `groups`, `sockets` and `routes` those of
-/// their layers.
+/// of one-sided operations, `sealed` those of sealed mode; `groups`, `sockets` and `routes` those
+/// of their layers.
 const PROFILES: [&str; 6] = ["default", "remote", "sealed", "groups", "sockets", "routes"];
 
 /// Builds the simulator once with the mistakes inside and runs it once per mistake. Returns how

@@ -12,6 +12,7 @@ mod modes;
 mod network;
 mod paths;
 mod pause;
+mod routes;
 mod sealed;
 mod snippets;
 mod starts;

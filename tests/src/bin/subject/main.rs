@@ -3,9 +3,9 @@
 //!
 //! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`,
 //! `gso=off`, `gro=off`, `unattended`, `prefer=throughput|response`, `controller=lan|cubic`,
-//! `backend=udp|af_packet|af_xdp`, `faults=SPEC`; `every=MS`: looks at its node so often and not in
-//! between; `threads`: a `SharedNode` that only receives, and knows `stat` and `close`;
-//! `plant=NAME`: with a planted fault, in builds that have them.
+//! `backend=udp|af_packet|af_xdp`, `faults=SPEC`, `forward`, `listen=ADDRESS`; `every=MS`: looks at
+//! its node so often and not in between; `threads`: a `SharedNode` that only receives, and knows
+//! `stat` and `close`; `plant=NAME`: with a planted fault, in builds that have them.
 //!
 //! Commands:
 //! * `load TO WINDOW SIZE`: keeps that many messages of that size outstanding, from now on;
@@ -142,6 +142,8 @@ fn setting(builder: NodeBuilder, name: &str, value: &str) -> NodeBuilder {
         "prefer" if value == "response" => builder.mode(Mode::Response),
         "controller" if value == "lan" => builder.controller(ControllerChoice::Lan),
         "controller" if value == "cubic" => builder.controller(ControllerChoice::Cubic),
+        "forward" => builder.forward(true),
+        "listen" => builder.listen(value.parse().expect("an address")),
         "backend" => builder.backend(value.parse().expect("a backend")),
         "faults" => builder.faults(value.parse().expect("a fault specification")),
         _ => panic!("unknown setting {name}"),
@@ -358,6 +360,10 @@ impl Subject {
             "unknown_connection": counters.unknown_connection,
             "packets_lost": counters.packets_lost,
             "protocol_errors": counters.protocol_errors,
+            "forwarded": counters.routes.forwarded,
+            "route_no_credit": counters.routes.no_credit,
+            "route_hop_limit": counters.routes.hop_limit,
+            "route_not_allowed": counters.routes.not_allowed,
             "socket_full": counters.socket_full,
             "gaps": counters.gaps,
             "trains_sent": socket.trains_sent,
