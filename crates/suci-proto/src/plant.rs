@@ -73,6 +73,7 @@ pub const OF_GROUPS: &[&str] = &[
     "barrier-left-early",
     "member-counted-twice",
     "agreement-without-consent",
+    "silence-is-death",
     "failure-not-told",
 ];
 

@@ -305,7 +305,7 @@ impl GroupProgram {
             let members = one.members.iter().copied().map(NodeId).collect();
             let own = (rank, NodeId(self.node));
             let state = GroupState::new(one.origin, members, sessions, own, NoSleepers);
-            *verdict = self.enter(one, state, now);
+            *verdict = self.enter(one, Arc::new(state), now);
             return true;
         }
         one.next_at = Some(now + LOOK);
@@ -316,14 +316,14 @@ impl GroupProgram {
     fn enter(
         &mut self,
         one: &mut Membership,
-        state: GroupState<NoSleepers>,
+        state: Arc<GroupState<NoSleepers>>,
         now: Instant,
     ) -> Verdict {
         one.members = state.members().iter().map(|node| node.0).collect();
         let joined = self.oracle.lock().joined(member(one, &state));
         one.agreements = 0;
         one.is_well = true;
-        one.state = Some(Arc::new(state));
+        one.state = Some(state);
         self.compute(one, now);
         joined
     }
@@ -442,8 +442,11 @@ impl GroupProgram {
                 self.compute(one, now);
                 Ok(())
             }
-            Err(Failure::Excluded) => {
-                oracle.agreed(of, one.agreements, None)?;
+            Err(failure @ (Failure::Excluded | Failure::CutOff)) => {
+                match failure {
+                    Failure::CutOff => oracle.cut_off(of, one.agreements)?,
+                    _ => oracle.agreed(of, one.agreements, None)?,
+                }
                 drop(oracle);
                 self.leave(one, &state);
                 Ok(())
@@ -498,8 +501,7 @@ impl GroupProgram {
                 return Ok(());
             }
             _ => {
-                let mut shrinking = Shrinking::default();
-                let step = shrinking.begin(&self.last_shrunk);
+                let (shrinking, step) = Shrinking::begin(state.number(), &self.last_shrunk);
                 one.stage = Stage::Shrinks(shrinking);
                 step
             }

@@ -202,7 +202,7 @@ impl World {
         }
         let groups = self.groups.clone();
         self.each_process(host, |process| {
-            groups.lock().leaves(process.id);
+            groups.lock().closes(process.id);
             // A program that closes still takes the messages that come until then.
             process.consume = Consume::Eager;
             if let Some(member) = &mut process.member {

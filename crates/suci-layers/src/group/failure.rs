@@ -12,6 +12,8 @@ pub enum Failure<E> {
     Argument(String),
     /// The others count this member as failed, or it gave up an agreement.
     Excluded,
+    /// This member could not reach enough others in an agreement: they may go on without it.
+    CutOff,
     /// A member cannot take part any more.
     Member {
         /// The member.

@@ -23,19 +23,26 @@ pub enum ShrinkStep {
 }
 
 /// A shrink under way at one member. Members agree on the greatest number that one of them
-/// proposes. Another thread of some member may have taken it since: then they begin anew.
-#[derive(Debug, Default)]
+/// proposes. Another group of some member may have taken it since: then they begin anew.
+#[derive(Debug)]
 pub struct Shrinking {
+    /// The number of the group that shrinks.
+    group: u32,
     /// The number that the members agreed on, if they did.
     proposed: Option<u32>,
+    attempt: u32,
 }
 
 impl Shrinking {
-    /// Returns the first step. `last` is the greatest number of a group that shrank at this node.
-    pub fn begin(&mut self, last: &AtomicU32) -> ShrinkStep {
-        self.proposed = None;
-        let next = last.load(Ordering::Relaxed).max(SHRUNK) + 1;
-        ShrinkStep::Agree(0, next)
+    /// Returns the shrink of this group, and its first step. `last` is the greatest number of a
+    /// group that shrank at this node.
+    pub fn begin(group: u32, last: &AtomicU32) -> (Self, ShrinkStep) {
+        let new = Self {
+            group,
+            proposed: None,
+            attempt: 0,
+        };
+        (new, propose(0, last))
     }
 
     /// Returns the step after an agreement.
@@ -48,7 +55,19 @@ impl Shrinking {
                 ShrinkStep::Agree(is_free.into(), known.number)
             }
             Some(number) if known.value == 1 => ShrinkStep::Done(known, number),
-            Some(_) => self.begin(last),
+            // Another group of the same members may try again at the same time. In one of four
+            // attempts their numbers differ, and the greater of them is free everywhere.
+            Some(_) => {
+                self.proposed = None;
+                self.attempt = (self.attempt + 1) % 4;
+                propose(self.group >> (self.attempt * 6) & 63, last)
+            }
         }
     }
+}
+
+/// Returns the step that proposes a number, `beyond` the next one.
+fn propose(beyond: u32, last: &AtomicU32) -> ShrinkStep {
+    let next = last.load(Ordering::Relaxed).max(SHRUNK) + 1;
+    ShrinkStep::Agree(0, next + beyond)
 }

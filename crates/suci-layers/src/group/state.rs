@@ -5,12 +5,12 @@
 
 use super::failure::{Failure, MemberFailure};
 use super::turn::{Progress, Turn};
-use crate::agreement::{Agreement, Knowledge, Verdict};
+use crate::agreement::{Agreement, AgreementStart, Knowledge, Verdict};
 use crate::collective::{Arguments, Collective, Kind, Place};
 use bytes::Bytes;
 use core::fmt::Debug;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId, SessionNumber};
 use suci_proto::{Engine, Outgoing};
@@ -116,13 +116,33 @@ impl<E> Underway<E> {
     }
 }
 
+/// Why a member takes part in nothing more.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Out {
+    /// The others go on without it, or it gave up an agreement.
+    Excluded,
+    /// It could not reach enough others.
+    CutOff,
+}
+
+impl Out {
+    const fn error<E>(self) -> Failure<E> {
+        match self {
+            Self::Excluded => Failure::Excluded,
+            Self::CutOff => Failure::CutOff,
+        }
+    }
+}
+
 /// The part that changes.
 #[derive(Debug)]
-pub(super) struct Changing<E> {
+pub(super) struct Changing<H: Host> {
     /// Collective operations that were begun, and agreements.
     pub(super) begun: u64,
-    agreements: u64,
-    pub(super) current: Option<Underway<E>>,
+    pub(super) agreements: u64,
+    /// Collective operations that had been begun when the last agreement ended.
+    begun_before: u64,
+    pub(super) current: Option<Underway<H::Error>>,
     /// The arguments of the operation before the current one.
     pub(super) last: Option<(u64, Arguments)>,
     /// The operations in which others wait, as they said.
@@ -133,21 +153,30 @@ pub(super) struct Changing<E> {
     pub(super) failed: Option<(NodeId, Kind, MemberFailure)>,
     /// Members that are to hear of the failure.
     pub(super) untold: BTreeSet<usize>,
-    /// Messages of agreements, with their numbers, to members that count as failed and whose queues
-    /// were full, in order. One that was only silent may come back, and must not wait then.
+    /// Messages of agreements that are to be sent, with the receivers and the agreements' numbers.
+    /// They outlive the agreement: a silent member may come back, and must not wait then.
     pub(super) owed: VecDeque<(usize, u64, Bytes)>,
+    /// Members whose last message of the last agreement has not come. It says whether they have the
+    /// result, too, or gave up.
+    pub(super) unheard: BTreeSet<usize>,
+    /// Members that gave up an agreement, or are dead for certain.
+    pub(super) dead: BTreeSet<usize>,
     /// Members that all agreed to count as failed.
     gone: BTreeSet<usize>,
-    is_excluded: bool,
-    /// The members that are left have a group of their own.
-    has_shrunk: bool,
+    /// This member takes part in nothing more.
+    out: Option<Out>,
+    /// Silence counts as death.
+    parts_go_on: bool,
+    /// The group of the members that are left.
+    successor: Option<Weak<GroupState<H>>>,
 }
 
-impl<E> Default for Changing<E> {
+impl<H: Host> Default for Changing<H> {
     fn default() -> Self {
         Self {
             begun: 0,
             agreements: 0,
+            begun_before: 0,
             current: None,
             last: None,
             said: BTreeMap::new(),
@@ -155,26 +184,36 @@ impl<E> Default for Changing<E> {
             failed: None,
             untold: BTreeSet::new(),
             owed: VecDeque::new(),
+            unheard: BTreeSet::new(),
+            dead: BTreeSet::new(),
             gone: BTreeSet::new(),
-            is_excluded: false,
-            has_shrunk: false,
+            out: None,
+            parts_go_on: false,
+            successor: None,
         }
     }
 }
 
-impl<E> Changing<E> {
+impl<H: Host> Changing<H> {
     pub(super) fn is_running(&self) -> bool {
         let current = self.current.as_ref();
         current.is_some_and(|current| !current.is_over)
     }
 
     /// The number of channels on which nothing is taken any more: those of collective operations
-    /// after a failure, all after the group shrank.
-    pub(super) fn ended(&self) -> usize {
-        match (self.has_shrunk, self.failed) {
-            (true, _) => Purpose::ALL.len(),
-            (false, Some(_)) => Purpose::ALL.len() - 1,
-            (false, None) => 0,
+    /// after a failure, all after the group shrank and, if it is `heard`, all have its result.
+    pub(super) fn ended(&self, heard: bool) -> usize {
+        match (self.successor.is_some(), self.failed.is_some()) {
+            (true, _) if heard => Purpose::ALL.len(),
+            (true, _) | (false, true) => Purpose::ALL.len() - 1,
+            (false, false) => 0,
+        }
+    }
+
+    /// Notes that a member failed in the operation of this number: all later ones fail, too.
+    pub(super) fn report(&mut self, begun: u64, about: NodeId, failure: MemberFailure) {
+        if self.reported.is_none_or(|(earlier, ..)| begun < earlier) {
+            self.reported = Some((begun, about, failure));
         }
     }
 
@@ -197,7 +236,7 @@ pub struct GroupState<H: Host> {
     pub(super) sessions: Vec<SessionNumber>,
     pub(super) place: Place,
     pub(super) own: NodeId,
-    changing: Mutex<Changing<H::Error>>,
+    changing: Mutex<Changing<H>>,
     /// The library's part.
     pub host: H,
 }
@@ -225,7 +264,7 @@ impl<H: Host> GroupState<H> {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Changing<H::Error>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Changing<H>> {
         // A function of the program may have panicked. No operation ends well after that.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -268,8 +307,11 @@ impl<H: Host> GroupState<H> {
             ));
         }
         let mut state = self.lock();
-        if state.has_shrunk {
+        if state.successor.is_some() {
             return refuse("it has shrunk: use the group that it became");
+        }
+        if let Some(out) = state.out {
+            return Err(out.error());
         }
         let is_busy = |current: &Underway<_>| !(current.is_released && current.is_over);
         if state.current.as_ref().is_some_and(is_busy) {
@@ -283,6 +325,7 @@ impl<H: Host> GroupState<H> {
             }
             GroupWork::Agreement(_) => {
                 state.agreements += 1;
+                state.unheard.clear();
                 (state.agreements, Bytes::new())
             }
         };
@@ -306,23 +349,33 @@ impl<H: Host> GroupState<H> {
     /// Returns this member's part of an agreement, to which it contributes a value and a number.
     ///
     /// # Errors
-    /// The member is excluded.
+    /// The member is excluded, or was cut off.
     pub fn agreement(&self, value: u64, number: u32) -> Result<Agreement, Failure<H::Error>> {
         let state = self.lock();
-        if state.is_excluded {
-            return Err(Failure::Excluded);
+        if let Some(out) = state.out {
+            return Err(out.error());
         }
         let failed = state.gone.clone();
-        let known = Knowledge {
-            failed,
-            value,
-            number,
+        let start = AgreementStart {
+            known: Knowledge {
+                failed,
+                value,
+                number,
+            },
+            dead: state.dead.clone(),
+            parts_go_on: state.parts_go_on,
         };
-        Ok(Agreement::new(self.place, known))
+        Ok(Agreement::new(self.place, start))
+    }
+
+    /// From the next agreement on, silence counts as death
+    /// ([`AgreementStart::parts_go_on`]), also in the groups that this one becomes.
+    pub fn let_parts_go_on(&self, parts_go_on: bool) {
+        self.lock().parts_go_on = parts_go_on;
     }
 
     /// Carries the operation on for the members that `carrier` serves.
-    pub(super) fn progress(&self, carrier: &mut impl Carrier<H>) -> Progress {
+    pub(super) fn progress(&self, carrier: &mut impl Carrier<H>) -> Progress<H> {
         let mut state = self.lock();
         let was_running = state.is_running();
         let progress = Turn::new(self, &mut state, carrier).run();
@@ -370,7 +423,7 @@ impl<H: Host> GroupState<H> {
             GroupWork::Agreement(work) => {
                 work.leave();
                 current.end(Err(Failure::Here(error)));
-                state.is_excluded = true;
+                state.out = Some(Out::Excluded);
             }
         }
     }
@@ -378,7 +431,7 @@ impl<H: Host> GroupState<H> {
     /// The operation failed because a member did. The program gets `error`, if it is another one.
     pub(super) fn fail(
         &self,
-        state: &mut Changing<H::Error>,
+        state: &mut Changing<H>,
         node: NodeId,
         failure: MemberFailure,
         given: Option<Failure<H::Error>>,
@@ -396,8 +449,8 @@ impl<H: Host> GroupState<H> {
     }
 
     /// Takes note of the end of an operation.
-    pub(super) fn finish(&self, state: &mut Changing<H::Error>) {
-        let Some(current) = &mut state.current else {
+    pub(super) fn finish(&self, state: &mut Changing<H>) {
+        let Some(mut current) = state.current.take() else {
             return;
         };
         let result = match &mut current.work {
@@ -408,15 +461,19 @@ impl<H: Host> GroupState<H> {
             GroupWork::Agreement(work) => match work.verdict() {
                 Some(Verdict::Agreed(known)) => {
                     state.gone.clone_from(&known.failed);
+                    state.unheard = work.unheard();
+                    state.begun_before = state.begun;
+                    for rank in work.left() - &known.failed {
+                        self.note_left(state, rank);
+                    }
                     Ok(Finished::Agreed(known.clone()))
                 }
-                _ => {
-                    state.is_excluded = true;
-                    Err(Failure::Excluded)
-                }
+                Some(Verdict::CutOff) => Err(state.out.insert(Out::CutOff).error()),
+                Some(Verdict::Excluded) | None => Err(state.out.insert(Out::Excluded).error()),
             },
         };
         current.end(result);
+        state.current = Some(current);
     }
 
     /// Takes the result for the program.
@@ -426,18 +483,45 @@ impl<H: Host> GroupState<H> {
         current.result.take()
     }
 
+    /// A member gave up the last agreement, which counts it in: all later operations fail, also
+    /// those of the group that this one became, which is returned.
+    pub(super) fn note_left(&self, state: &mut Changing<H>, rank: usize) -> Option<Arc<Self>> {
+        let node = self.member(rank)?;
+        state.dead.insert(rank);
+        state.report(state.begun_before + 1, node, MemberFailure::GaveUp);
+        let successor = state.successor.as_ref()?.upgrade()?;
+        let rank = successor.members.iter().position(|one| *one == node)?;
+        let mut state = successor.lock();
+        state.dead.insert(rank);
+        state.report(0, node, MemberFailure::GaveUp);
+        drop(state);
+        Some(successor)
+    }
+
     /// Returns the group of this number that the members go on with that `known` does not count as
     /// failed. This group is over.
     #[must_use]
-    pub fn without(&self, known: &Knowledge, number: u32, host: H) -> Self {
-        self.lock().has_shrunk = true;
+    pub fn without(&self, known: &Knowledge, number: u32, host: H) -> Arc<Self> {
         let left = |rank: &usize| !known.failed.contains(rank);
         let ranks: Vec<_> = (0..self.place.size).filter(left).collect();
         let pick = |rank: &usize| Some((*self.members.get(*rank)?, *self.sessions.get(*rank)?));
         let (members, sessions) = ranks.iter().filter_map(pick).unzip();
         let rank = ranks.iter().position(|rank| *rank == self.place.rank);
         let own = (rank.unwrap_or_default(), self.own);
-        Self::new(number, members, sessions, own, host)
+        let new = Arc::new(Self::new(number, members, sessions, own, host));
+        let mut state = self.lock();
+        {
+            let mut new = new.lock();
+            new.parts_go_on = state.parts_go_on;
+            let dead = state
+                .dead
+                .iter()
+                .filter_map(|old| ranks.binary_search(old).ok());
+            new.dead = dead.collect();
+        }
+        state.successor = Some(Arc::downgrade(&new));
+        drop(state);
+        new
     }
 
     /// The program does not wait for the result.

@@ -3,7 +3,7 @@
 use super::failure::MemberFailure;
 use super::state::{Carrier, Finished, GroupState, GroupWork, Host, Purpose};
 use super::turn::ServedGroups;
-use crate::agreement::{Agreement, Knowledge};
+use crate::agreement::{Absence, Knowledge};
 use crate::collective::Collective;
 use std::sync::Arc;
 use suci_proto::time::Instant;
@@ -90,17 +90,17 @@ fn a_silent_member_hears_that_it_is_out_once_its_queue_has_room() {
     let mut carrier = carrier();
     carrier.is_full = true;
     let group = Arc::new(group());
-    let known = Knowledge::default();
-    let mut work = Agreement::new(group.place(), known.clone());
-    work.on_failed(0);
-    work.on_failed(2);
+    group.let_parts_go_on(true);
+    let mut work = group.agreement(0, 0).unwrap();
+    work.on_failed(0, Absence::Silent);
+    work.on_failed(2, Absence::Silent);
     group.begin(NodeId(1), GroupWork::Agreement(work)).unwrap();
     let mut served = ServedGroups::default();
     served.add(Arc::clone(&group));
     served.progress(&mut carrier);
     assert!(matches!(group.take_result(), Some(Ok(Finished::Agreed(_)))));
     group.release();
-    drop(group.without(&known, 9, Alone));
+    drop(group.without(&Knowledge::default(), 9, Alone));
     served.progress(&mut carrier);
     assert!(!served.is_empty());
     carrier.is_full = false;
@@ -114,7 +114,7 @@ fn a_silent_member_hears_that_it_is_out_once_its_queue_has_room() {
     };
     assert!(
         to_each(0) >= 2 && to_each(2) >= 2,
-        "its state and the decision"
+        "that it is out, and the decision"
     );
     assert!(served.is_empty());
 }

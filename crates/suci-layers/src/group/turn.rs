@@ -2,9 +2,11 @@
 
 use super::failure::{Failure, MemberFailure};
 use super::state::{Carrier, Changing, GroupState, GroupWork, Host, Purpose, Underway};
+use crate::agreement::{Absence, Agreement};
 use crate::collective::{Arguments, Kind, LONGEST_MESSAGE, Unexpected};
 use bytes::Bytes;
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::Arc;
 use suci_proto::types::{self, ChannelId, NodeId};
 use suci_proto::{EndReason, Link, LostCause, Outgoing};
@@ -13,13 +15,9 @@ use suci_proto::{EndReason, Link, LostCause, Outgoing};
 /// member waits in it.
 const GAVE_UP: u8 = 0;
 
-/// Most messages of agreements that are kept for a member that counts as failed: the rest of one
-/// agreement. In the next one the first message says already that the member is out.
-const MOST_OWED: usize = 16;
-
 /// The result of a turn.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+#[derive(Debug)]
+pub(super) struct Progress<H: Host> {
     /// Something is to be sent.
     pub(super) sent: bool,
     /// Drivers of other members have something to do.
@@ -28,6 +26,8 @@ pub(super) struct Progress {
     is_over: bool,
     /// The number of its channels on which nothing is taken any more, in their order.
     ended: usize,
+    /// The group that this one became, if a member of it failed.
+    failed: Option<Arc<GroupState<H>>>,
 }
 
 /// The groups that a driver serves at present.
@@ -65,8 +65,10 @@ impl<H: Host> ServedGroups<H> {
     /// other drivers have something to do.
     pub fn progress(&mut self, carrier: &mut impl Carrier<H>) -> (bool, Vec<Arc<GroupState<H>>>) {
         let (mut sent, mut advanced) = (false, Vec::new());
+        let mut failed = Vec::new();
         self.0.retain_mut(|served| {
             let progress = served.group.progress(carrier);
+            failed.extend(progress.failed);
             sent |= progress.sent;
             if progress.advanced {
                 advanced.push(Arc::clone(&served.group));
@@ -78,6 +80,12 @@ impl<H: Host> ServedGroups<H> {
             served.ended = progress.ended;
             !progress.is_over
         });
+        if !failed.is_empty() {
+            failed.iter().for_each(|group| self.add(Arc::clone(group)));
+            let (more, others) = self.progress(carrier);
+            sent |= more;
+            advanced.extend(failed.into_iter().chain(others));
+        }
         (sent, advanced)
     }
 }
@@ -92,17 +100,18 @@ enum Failed<E> {
 
 pub(super) struct Turn<'a, H: Host, C> {
     group: &'a GroupState<H>,
-    state: &'a mut Changing<H::Error>,
+    state: &'a mut Changing<H>,
     carrier: &'a mut C,
     /// Members whose queues are full.
     full: BTreeSet<usize>,
     sent: bool,
+    failed: Option<Arc<GroupState<H>>>,
 }
 
 impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
     pub(super) fn new(
         group: &'a GroupState<H>,
-        state: &'a mut Changing<H::Error>,
+        state: &'a mut Changing<H>,
         carrier: &'a mut C,
     ) -> Self {
         Self {
@@ -111,45 +120,52 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
             carrier,
             full: BTreeSet::new(),
             sent: false,
+            failed: None,
         }
     }
 
-    pub(super) fn run(mut self) -> Progress {
+    pub(super) fn run(mut self) -> Progress<H> {
         let before = self.state.stage();
-        self.send_owed();
+        self.hear_last();
         if let Some(mut current) = self.state.current.take() {
             let result = match current.is_over {
-                // The rest of an agreement tells others.
-                true => self.send(&mut current).map(|()| false),
+                true => Ok(false),
                 false => self.advance(&mut current),
             };
-            let was_over = current.is_over;
+            if let GroupWork::Agreement(work) = &mut current.work {
+                let messages = iter::from_fn(|| work.poll_send());
+                let owed = messages.map(|(to, bytes)| (to, current.number, Bytes::from(bytes)));
+                self.state.owed.extend(owed);
+            }
             self.state.current = Some(current);
             match result {
                 Ok(true) => self.group.finish(self.state),
-                Err(Failed::Member(node, failure)) if !was_over => {
+                Err(Failed::Member(node, failure)) => {
                     self.group.fail(self.state, node, failure, None);
                 }
-                Err(Failed::Here(error)) if !was_over => {
+                Err(Failed::Here(error)) => {
                     let (own, error) = (self.group.own, Failure::Here(error));
                     (self.group).fail(self.state, own, MemberFailure::GaveUp, Some(error));
                 }
-                Ok(false) | Err(_) => {}
+                Ok(false) => {}
             }
         }
+        self.send_owed();
         self.watch();
         self.tell_failure();
         let mut untold = self.state.untold.iter();
         let mut owed = self.state.owed.iter();
+        let heard = !self.state.unheard.iter().any(|rank| self.serves(*rank));
         let is_over = !self.state.is_running()
             && !untold.any(|rank| self.serves(*rank))
             && !owed.any(|(rank, ..)| self.serves(*rank))
-            && !self.owes_agreement();
+            && heard;
         Progress {
             sent: self.sent,
             advanced: before != self.state.stage(),
             is_over,
-            ended: self.state.ended(),
+            ended: self.state.ended(heard),
+            failed: self.failed,
         }
     }
 
@@ -158,26 +174,22 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         member.is_some_and(|node| self.carrier.serves(node))
     }
 
-    /// Whether messages of an agreement that this member gave up are left.
-    fn owes_agreement(&self) -> bool {
-        let current = self.state.current.as_ref();
-        current.is_some_and(|current| match &current.work {
-            GroupWork::Agreement(work) => !work.is_done(),
-            GroupWork::Collective(_) => false,
-        })
-    }
-
     /// Carries the operation on as far as possible. Returns whether it is done.
     fn advance(&mut self, current: &mut Underway<H::Error>) -> Result<bool, Failed<H::Error>> {
         if self.carrier.engine().has_group_message() {
             self.take_reports();
         }
         self.check_reports(current)?;
+        if let GroupWork::Agreement(work) = &mut current.work {
+            for rank in &self.state.dead {
+                work.on_failed(*rank, Absence::Dead);
+            }
+        }
         loop {
             self.send(current)?;
             let is_done = match &current.work {
                 GroupWork::Collective(work) => work.is_done(),
-                GroupWork::Agreement(work) => work.is_done(),
+                GroupWork::Agreement(work) => work.verdict().is_some(),
             };
             if is_done {
                 return Ok(true);
@@ -188,6 +200,9 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                     took |= self.take(current, rank)?;
                 }
             }
+            if let GroupWork::Agreement(work) = &mut current.work {
+                took |= work.begin();
+            }
             if !took {
                 return Ok(false);
             }
@@ -196,69 +211,36 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
 
     // ---- sending
 
-    /// Sends all that can be sent now to members that the carrier serves.
+    /// Sends the data that can be sent now to members that the carrier serves.
     fn send(&mut self, current: &mut Underway<H::Error>) -> Result<(), Failed<H::Error>> {
+        let header = current.header.clone();
+        let GroupWork::Collective(work) = &mut current.work else {
+            return Ok(());
+        };
+        let tag = (current.number << 8) | u64::from(work.kind() as u8);
         loop {
             let (group, full, carrier) = (self.group, &self.full, &*self.carrier);
-            let may_get = |rank: usize| {
+            let next = work.poll_send(|rank| {
                 let member = group.member(rank).filter(|_| !full.contains(&rank));
                 member.is_some_and(|node| carrier.serves(node))
-            };
-            let next = match &mut current.work {
-                GroupWork::Collective(work) => work
-                    .poll_send(may_get)
-                    .map(|(to, bytes)| (to, Bytes::copy_from_slice(bytes))),
-                GroupWork::Agreement(work) => {
-                    // Messages to one that failed are kept apart if they must wait.
-                    let mut failed = full.clone();
-                    failed.retain(|rank| work.has_failed(*rank));
-                    let next = work.poll_send(|rank| may_get(rank) || failed.contains(&rank));
-                    next.map(|(to, bytes)| (to, Bytes::from(bytes)))
-                }
-            };
+            });
+            let next = next.map(|(to, bytes)| (to, Bytes::copy_from_slice(bytes)));
             let Some((rank, payload)) = next else {
                 return Ok(());
             };
-            let message = self.message(current, payload.clone());
-            match &mut current.work {
-                GroupWork::Agreement(work) => {
-                    let is_owed = |(to, ..): &(usize, u64, Bytes)| *to == rank;
-                    let owes = self.full.contains(&rank) || self.state.owed.iter().any(is_owed);
-                    let is_gone = self.is_gone(rank);
-                    if is_gone || (!owes && self.offer(rank, message).unwrap_or(true)) {
-                        continue;
-                    }
-                    // The agreement does not wait for one that failed.
-                    match work.has_failed(rank) {
-                        true => self.owe(rank, current.number, payload),
-                        false => {
-                            self.full.insert(rank);
-                            work.unsend(rank, payload.into());
-                        }
-                    }
-                }
-                GroupWork::Collective(work) => {
-                    let able = self.check_member(rank);
-                    let node = self.group.member(rank).unwrap_or(self.group.own);
-                    able.map_err(|failure| Failed::Member(node, failure))?;
-                    if !self.offer(rank, message).map_err(Failed::Here)? {
-                        work.unsend();
-                    }
-                }
+            debug_assert!(payload.len() <= LONGEST_MESSAGE);
+            let able = self.check_member(rank);
+            let node = self.group.member(rank).unwrap_or(self.group.own);
+            able.map_err(|failure| Failed::Member(node, failure))?;
+            let channel = self.group.channel(Purpose::Data);
+            let message = outgoing(channel, tag, header.clone(), payload);
+            if !self.offer(rank, message).map_err(Failed::Here)? {
+                work.unsend();
             }
         }
     }
 
-    /// Keeps a message of an agreement for a member that counts as failed.
-    fn owe(&mut self, rank: usize, number: u64, payload: Bytes) {
-        let owed = &mut self.state.owed;
-        let waiting = owed.iter().filter(|(to, ..)| *to == rank).count();
-        if waiting < MOST_OWED {
-            owed.push_back((rank, number, payload));
-        }
-    }
-
-    /// Sends what members that count as failed have not got yet, unless they are gone.
+    /// Sends messages of agreements, in order to each member, unless it is gone.
     fn send_owed(&mut self) {
         for (rank, number, payload) in std::mem::take(&mut self.state.owed) {
             if self.serves(rank) && self.is_gone(rank) {
@@ -284,23 +266,6 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
             false => _ = self.full.insert(rank),
         }
         Ok(taken)
-    }
-
-    fn message(&self, current: &Underway<H::Error>, payload: Bytes) -> Outgoing {
-        debug_assert!(payload.len() <= LONGEST_MESSAGE || current.arguments().is_none());
-        let (purpose, tag) = match &current.work {
-            GroupWork::Collective(work) => {
-                let kind = u64::from(work.kind() as u8);
-                (Purpose::Data, (current.number << 8) | kind)
-            }
-            GroupWork::Agreement(_) => (Purpose::Agreements, current.number),
-        };
-        outgoing(
-            self.group.channel(purpose),
-            tag,
-            current.header.clone(),
-            payload,
-        )
     }
 
     // ---- taking
@@ -389,6 +354,7 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         }
     }
 
+    /// Takes all that came from a member. Returns whether that, or its failure, changed something.
     fn take_agreement(
         &mut self,
         current: &mut Underway<H::Error>,
@@ -396,30 +362,68 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         node: NodeId,
     ) -> bool {
         let channel = self.group.channel(Purpose::Agreements);
+        let (session, size) = (self.group.sessions.get(rank), self.group.place.size);
         let GroupWork::Agreement(work) = &mut current.work else {
             return false;
         };
-        while let Some((session, message)) = self.carrier.engine().recv_of_group(node, channel) {
-            // Decisions of earlier agreements may be left.
-            if Some(&session) == self.group.sessions.get(rank) && message.tag < current.number {
+        let mut any = false;
+        while work.awaited().any(|awaited| awaited == rank) {
+            let Some((of, message)) = self.carrier.engine().recv_of_group(node, channel) else {
+                break;
+            };
+            let is_ours = Some(&of) == session;
+            // The rest of earlier agreements.
+            if is_ours && message.tag < current.number {
+                if Agreement::has_result(&message.payload, size) == Some(false) {
+                    self.state.dead.insert(rank);
+                    any |= work.on_failed(rank, Absence::Dead);
+                }
                 continue;
             }
-            let is_ours = Some(&session) == self.group.sessions.get(rank)
+            let is_sound = is_ours
                 && message.tag == current.number
                 && work.on_message(rank, &message.payload).is_ok();
-            if !is_ours {
-                work.on_failed(rank);
-            }
-            return true;
+            any |= is_sound || work.on_failed(rank, Absence::Silent);
         }
-        match self.check_member(rank) {
+        let absence = match self.check_member(rank) {
             // The program may resume it.
-            Ok(()) | Err(MemberFailure::Suspended) => false,
-            Err(_) => {
-                work.on_failed(rank);
-                true
-            }
+            Ok(()) | Err(MemberFailure::Suspended) => return any,
+            Err(_) if self.is_dead(rank) => Absence::Dead,
+            Err(_) => Absence::Silent,
+        };
+        if absence == Absence::Dead {
+            self.state.dead.insert(rank);
         }
+        work.on_failed(rank, absence) || any
+    }
+
+    /// Takes what members sent last in the agreement that is over: one that it counts in may have
+    /// given up.
+    fn hear_last(&mut self) {
+        let channel = self.group.channel(Purpose::Agreements);
+        let mut unheard = std::mem::take(&mut self.state.unheard);
+        unheard.retain(|&rank| {
+            let Some(node) = self.group.member(rank).filter(|_| self.serves(rank)) else {
+                return true;
+            };
+            while let Some((session, message)) = self.carrier.engine().recv_of_group(node, channel)
+            {
+                if Some(&session) != self.group.sessions.get(rank) {
+                    return false;
+                }
+                let result = Agreement::has_result(&message.payload, self.group.place.size);
+                if result == Some(false) {
+                    let successor = self.group.note_left(self.state, rank);
+                    self.failed = successor.or(self.failed.take());
+                    return false;
+                }
+                if result == Some(true) && message.tag == self.state.agreements {
+                    return false;
+                }
+            }
+            !self.is_gone(rank)
+        });
+        self.state.unheard = unheard;
     }
 
     // ---- failures
@@ -441,6 +445,15 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
             Some(state) if state.link == Link::Lost => Err(MemberFailure::Lost(state.cause)),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the process that the group counts as the member takes part in nothing any more, for
+    /// certain.
+    fn is_dead(&mut self, rank: usize) -> bool {
+        let session = self.group.sessions.get(rank).copied().unwrap_or_default();
+        let node = self.group.member(rank);
+        let state = node.and_then(|node| self.carrier.engine().member_state(node));
+        state.is_some_and(|state| state.is_dead || (state.session != session && state.last_is_dead))
     }
 
     /// Whether a message to the member would wait for its next process. One that is only silent may
@@ -470,9 +483,10 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                 let begun = u64::from_le_bytes(*begun);
                 match (rest, u32::try_from(message.tag).map(NodeId)) {
                     ([], Ok(about)) => {
-                        self.note_report(begun, about, MemberFailure::Reported(node));
+                        self.state
+                            .report(begun, about, MemberFailure::Reported(node));
                     }
-                    (&[GAVE_UP], _) => self.note_report(begun, node, MemberFailure::GaveUp),
+                    (&[GAVE_UP], _) => self.state.report(begun, node, MemberFailure::GaveUp),
                     ([kind], _) => {
                         let kind = Kind::from_number(*kind);
                         let said =
@@ -483,13 +497,6 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                     _ => {}
                 }
             }
-        }
-    }
-
-    fn note_report(&mut self, begun: u64, about: NodeId, failure: MemberFailure) {
-        let reported = &mut self.state.reported;
-        if reported.is_none_or(|(earlier, ..)| begun < earlier) {
-            *reported = Some((begun, about, failure));
         }
     }
 

@@ -23,8 +23,13 @@ pub struct MemberState {
     pub known: bool,
     /// True if this side suspended the session.
     pub suspended_here: bool,
+    /// True if the process that the session is with has ended for certain: this machine's kernel
+    /// or its launcher reported it, and it does not answer.
+    pub is_dead: bool,
     /// Why the last session ended, if one did.
     pub last_end: Option<EndReason>,
+    /// True if the process that had the last session has ended for certain, or closed its node.
+    pub last_is_dead: bool,
 }
 
 impl Engine {

@@ -3,6 +3,7 @@
 use super::Peer;
 use super::event_queue::EndedSession;
 use crate::engine::{MemberState, Promise, Shared};
+use crate::event::EndReason;
 use crate::limits::MAX_GROUP_MESSAGE;
 use crate::message::{IncomingInfo, Message};
 use crate::time::Instant;
@@ -29,6 +30,7 @@ impl Peer {
         shared: &mut Shared,
     ) {
         self.last_end = Some(ended.reason);
+        self.last_is_dead = matches!(ended.reason, EndReason::Restarted | EndReason::ProcessDied);
         if messages.is_empty() {
             return;
         }
@@ -147,7 +149,9 @@ impl Peer {
             cause: self.life.cause(),
             known: !self.book.is_empty(),
             suspended_here: self.session.suspension.is_here(),
+            is_dead: self.life.is_dead(),
             last_end: self.last_end,
+            last_is_dead: self.last_is_dead,
         }
     }
 }

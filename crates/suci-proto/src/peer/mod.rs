@@ -138,6 +138,8 @@ pub(crate) struct Peer {
     awaited: u32,
     /// Why the last session ended.
     last_end: Option<EndReason>,
+    /// The process that had that session has ended for certain, or closed its node.
+    last_is_dead: bool,
 }
 
 impl Peer {
@@ -186,6 +188,7 @@ impl Peer {
             sockets_held: false,
             awaited: 0,
             last_end: None,
+            last_is_dead: false,
         }
     }
 

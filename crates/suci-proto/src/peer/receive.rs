@@ -365,6 +365,7 @@ impl Peer {
             self.finish_session(now, ending, shared);
             if close.code == CLOSE_LEAVING {
                 self.life.leave();
+                self.last_is_dead = true;
             }
             self.lingering = Some(now + linger);
         }

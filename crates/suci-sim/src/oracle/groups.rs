@@ -4,7 +4,8 @@
 //!   and all that need data of each member end for nobody before all began.
 //! * An operation fails only because a member died, was lost to another or gave up. The member that
 //!   the error names did, or another member reported it and has such an error itself.
-//! * Members that agree and count each other as there agree on the same.
+//! * Members that agree, and are still there, agree on the same. A member is cut off only if half
+//!   of the members are gone or silent.
 //! * In the end no living member waits.
 //!
 //! Only the first process of a node is a member: the number of a group in which a member died may
@@ -60,8 +61,10 @@ pub struct GroupOracle {
     alive: BTreeSet<u32>,
     /// Nodes whose first process is gone, closes, or left a group.
     left: BTreeSet<u32>,
-    /// By number the members of groups.
-    members: BTreeMap<u32, BTreeSet<Vec<u32>>>,
+    /// Nodes whose first process closes.
+    closed: BTreeSet<u32>,
+    /// By number the members of groups, as each of them has them.
+    members: BTreeMap<u32, BTreeMap<u32, Vec<u32>>>,
     begun: BTreeMap<CallId, BTreeSet<u32>>,
     /// By group and node: the member that was named.
     failed: BTreeMap<(u32, u32), u32>,
@@ -70,6 +73,8 @@ pub struct GroupOracle {
     /// By group and number of the agreement.
     contributions: BTreeMap<(u32, u64), BTreeMap<u32, u64>>,
     agreed: BTreeMap<(u32, u64), BTreeMap<u32, Agreed>>,
+    /// Nodes of which others heard that they gave up.
+    gave_up: BTreeSet<u32>,
     /// Members that wait, and for what.
     open: BTreeMap<(u32, u32), String>,
     completed: u64,
@@ -89,12 +94,14 @@ impl SharedGroups {
             first: BTreeMap::new(),
             alive: BTreeSet::new(),
             left: BTreeSet::new(),
+            closed: BTreeSet::new(),
             members: BTreeMap::new(),
             begun: BTreeMap::new(),
             failed: BTreeMap::new(),
             reported: BTreeMap::new(),
             contributions: BTreeMap::new(),
             agreed: BTreeMap::new(),
+            gave_up: BTreeSet::new(),
             open: BTreeMap::new(),
             completed: 0,
         })))
@@ -122,7 +129,18 @@ impl GroupOracle {
         }
     }
 
-    /// Notes that a process closes or gives an operation up.
+    /// Notes that a process closes.
+    pub fn closes(&mut self, process: ProcId) {
+        self.closed.extend(self.first.get(&process));
+        self.leaves(process);
+    }
+
+    /// Returns whether the first process of a node goes on.
+    fn goes_on(&self, node: u32) -> bool {
+        self.alive.contains(&node) && !self.closed.contains(&node)
+    }
+
+    /// Notes that a process gives an operation up, or takes part in a group no more.
     pub fn leaves(&mut self, process: ProcId) {
         self.left.extend(self.first.get(&process));
     }
@@ -145,14 +163,17 @@ impl GroupOracle {
     /// # Errors
     /// Another member of that number has other members.
     pub fn joined(&mut self, of: Member<'_>) -> Verdict {
-        let named = self.members.entry(of.group).or_default();
-        named.insert(of.members.to_vec());
-        // The parts of a network that fell apart may take the same number.
+        let mut named = self.members.remove(&of.group).unwrap_or_default();
+        named.retain(|node, _| self.goes_on(*node));
+        // Groups without common members may take the same number.
         let meets = |others: &&Vec<u32>| {
             let common = others.iter().any(|node| of.members.contains(node));
             common && *others != of.members
         };
-        let Some(others) = named.iter().find(meets) else {
+        let other = named.values().find(meets).cloned();
+        named.insert(of.node(), of.members.to_vec());
+        self.members.insert(of.group, named);
+        let Some(others) = other else {
             return Ok(());
         };
         let text = format!(
@@ -231,7 +252,11 @@ impl GroupOracle {
             MemberFailure::Lost(_) | MemberFailure::Ended(_) | MemberFailure::Suspended => {
                 !self.only_deaths || self.left.contains(&named)
             }
-            MemberFailure::GaveUp => self.left.contains(&named),
+            // Its own program may not have taken its result yet.
+            MemberFailure::GaveUp => {
+                self.gave_up.insert(named);
+                true
+            }
             MemberFailure::Reported(by) => {
                 self.reported.insert((group, by.0), named);
                 self.check_report(group, by.0)?;
@@ -321,14 +346,12 @@ impl GroupOracle {
         }
         let value = known.value;
         let agreed = Agreed { value, known };
-        let all = self.agreed.entry(at).or_default();
-        for (other, theirs) in all.iter() {
-            let Some(rank) = of.members.iter().position(|member| member == other) else {
-                continue;
-            };
-            let counts_out =
-                agreed.known.failed.contains(&rank) || theirs.known.failed.contains(&of.rank);
-            if !counts_out && (theirs.value, &theirs.known) != (agreed.value, &agreed.known) {
+        let mut all = self.agreed.remove(&at).unwrap_or_default();
+        // Another group of this number has other members.
+        all.retain(|other, _| self.goes_on(*other) || !of.members.contains(other));
+        for (other, theirs) in &all {
+            let counts = of.members.contains(other) && self.goes_on(node);
+            if counts && (theirs.value, &theirs.known) != (agreed.value, &agreed.known) {
                 return wrong(format!(
                     "node {node} has {:?}, node {other} {:?}",
                     agreed.known, theirs.known
@@ -336,6 +359,22 @@ impl GroupOracle {
             }
         }
         all.insert(node, agreed);
+        self.agreed.insert(at, all);
+        Ok(())
+    }
+
+    /// Judges that a member was cut off in an agreement.
+    ///
+    /// # Errors
+    /// The promise that broke.
+    pub fn cut_off(&mut self, of: Member<'_>, number: u64) -> Verdict {
+        self.completed += 1;
+        let gone = of.members.iter().filter(|node| self.left.contains(node));
+        if self.only_deaths && 2 * gone.count() < of.members.len() {
+            let (node, group) = (of.node(), of.group);
+            let text = format!("agreement {number} of group {group}: node {node} is cut off");
+            return broken(Kind::Group, text);
+        }
         Ok(())
     }
 
@@ -353,6 +392,10 @@ impl GroupOracle {
         let silent = |(group, by): &&(u32, u32)| {
             self.alive.contains(by) && !self.failed.contains_key(&(*group, *by))
         };
+        if let Some(node) = self.gave_up.difference(&self.left).next() {
+            let text = format!("node {node} gave nothing up, but others heard so");
+            return broken(Kind::Group, text);
+        }
         if let Some((group, by)) = self.reported.keys().find(silent) {
             let text = format!("node {by} told others of a failure in group {group}, and had none");
             return broken(Kind::Group, text);

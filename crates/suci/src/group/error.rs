@@ -48,6 +48,15 @@ pub enum GroupError {
         /// The group's number.
         group: u32,
     },
+    /// In an agreement this member could not reach enough others, which may go on without it:
+    /// [`Group::agree`](super::Group::agree) has the rule. It takes part in nothing more.
+    #[error(
+        "group {group}: this member was cut off from too many others, which may go on without it: once it reaches them again, start its process anew or make a new group, of another number, with those that are left"
+    )]
+    CutOff {
+        /// The group's number.
+        group: u32,
+    },
     /// A member cannot take part any more. So the group's operations fail at all others, too, and
     /// each later one fails in the same way.
     #[error("group {group}: node {node} failed in the operation {operation}: {failure}")]
@@ -69,6 +78,7 @@ impl GroupError {
         match failure {
             Failure::Argument(problem) => Self::Argument { group, problem },
             Failure::Excluded => Self::Excluded { group },
+            Failure::CutOff => Self::CutOff { group },
             Failure::Member {
                 node,
                 operation,

@@ -4,7 +4,6 @@ use super::error::GroupError;
 use super::host::GroupNode;
 use super::pending::Pending;
 use super::{Group, Waiting};
-use std::sync::Arc;
 use suci_layers::Knowledge;
 use suci_layers::group::{Finished, GroupWork, ShrinkStep, Shrinking};
 use suci_proto::types::NodeId;
@@ -26,14 +25,21 @@ impl Group {
     /// round of messages, and ends well all the same.
     ///
     /// Blocks until all have begun it or failed. A member that died is noticed as in any operation.
-    /// Members that agree count a failed one as failed for ever, even if it was only silent: that
-    /// one gets [`GroupError::Excluded`], and takes part in nothing more. If the network falls into
-    /// parts that cannot reach each other, each part goes on by itself.
+    /// All members that get a result, and are still there, get the same.
+    ///
+    /// Members that are dead for certain are left out: their process ended on this machine or, as
+    /// `suci run` reports, on another; or it closed its node, or started anew. Members that are
+    /// only silent for their `silence_timeout` may be alive, and cut off. They are left out only if
+    /// the others are more than half of the members that the last agreement left, or half with the
+    /// lowest rank. So of the parts of a divided network at most one goes on. The members of other
+    /// parts get [`GroupError::CutOff`], and a member that the others left out gets
+    /// [`GroupError::Excluded`]: both take part in nothing more.
+    /// [`let_parts_go_on`](Self::let_parts_go_on) changes that.
     ///
     /// # Errors
-    /// [`GroupError::Excluded`]. After [`GroupError::TimedOut`], [`GroupError::Woken`] and
-    /// [`GroupError::Node`] this member is out: the others go on without it, though they may count
-    /// it as there in the agreement that it gave up.
+    /// [`GroupError::CutOff`], [`GroupError::Excluded`]. After [`GroupError::TimedOut`],
+    /// [`GroupError::Woken`] and [`GroupError::Node`] this member is out: the others go on without
+    /// it. If their agreement still counts it in, their next operation fails.
     pub fn agree(&mut self, node: &mut impl GroupNode, value: u64) -> Result<Agreed, GroupError> {
         self.begin_agree(node, value)?.wait(node)
     }
@@ -65,8 +71,8 @@ impl Group {
     /// # Errors
     /// As [`agree`](Self::agree).
     pub fn shrink(&mut self, node: &mut impl GroupNode) -> Result<Self, GroupError> {
-        let mut shrinking = Shrinking::default();
-        let mut step = shrinking.begin(node.last_shrunk());
+        let number = self.state.number();
+        let (mut shrinking, mut step) = Shrinking::begin(number, node.last_shrunk());
         loop {
             match step {
                 ShrinkStep::Agree(value, number) => {
@@ -77,7 +83,7 @@ impl Group {
                     let left = self.state.without(&known, number, Waiting::default());
                     node.serve_group(&self.state)?;
                     return Ok(Self {
-                        state: Arc::new(left),
+                        state: left,
                         limit: self.limit,
                     });
                 }
@@ -86,6 +92,17 @@ impl Group {
                 }
             }
         }
+    }
+
+    /// Lets each part of a divided network go on by itself from the next [`agree`](Self::agree) or
+    /// [`shrink`](Self::shrink) on, also in the groups that this one becomes: silent members count
+    /// as dead. By default at most one part goes on. All members must set the same.
+    ///
+    /// This is for programs that do no harm if several groups go on, and of which one process must
+    /// do so even alone. Members may then get different results, and several groups the same
+    /// number: never let nodes of two parts meet in a group again.
+    pub fn let_parts_go_on(&mut self, parts_go_on: bool) {
+        self.state.let_parts_go_on(parts_go_on);
     }
 
     /// Begins an agreement.
