@@ -87,10 +87,6 @@ pub(crate) fn find(name: &str) -> Result<String> {
     find_in(&build()?, name, "default")
 }
 
-/// Seeds of profiles that are run instead of those asked for: others show faults that are still
-/// open, which docs/where-it-stands.md lists.
-const WITHOUT_OPEN_FAULTS: [(&str, &str); 1] = [("groups", "0..90")];
-
 /// Runs `seeds` of the simulator that has the mistakes inside, with none of them active: a failure
 /// with one active is its effect. Ordinary tests use this build too, so that a fresh clone makes
 /// one simulator.
@@ -100,10 +96,6 @@ const WITHOUT_OPEN_FAULTS: [(&str, &str); 1] = [("groups", "0..90")];
 pub(crate) fn run_without(seeds: &str) -> Result<()> {
     let simulator = build()?;
     for profile in PROFILES {
-        let open = WITHOUT_OPEN_FAULTS
-            .iter()
-            .find(|(name, _)| *name == profile);
-        let seeds = open.map_or(seeds, |(_, others)| others);
         let mut run = Command::new(&simulator);
         exec::run(run.args(["--quiet", "--seeds", seeds, "--profile", profile]))?;
     }

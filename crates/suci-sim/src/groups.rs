@@ -451,9 +451,10 @@ impl GroupProgram {
                 self.leave(one, &state);
                 Ok(())
             }
-            // It gave a call up: it still agrees with the others.
-            Err(Failure::Here(GaveUp::TimedOut)) if matches!(one.stage, Stage::Calls) => {
+            // It gave a call up: it still agrees with the others, which wait for it then.
+            Err(Failure::Here(_)) if matches!(one.stage, Stage::Calls) => {
                 oracle.gave_up(of);
+                oracle.leaves(self.process);
                 drop(oracle);
                 one.is_well = false;
                 self.compute(one, now);

@@ -159,7 +159,9 @@ pub(super) struct Changing<H: Host> {
     /// Members whose last message of the last agreement has not come. It says whether they have the
     /// result, too, or gave up.
     pub(super) unheard: BTreeSet<usize>,
-    /// Members that gave up an agreement, or are dead for certain.
+    /// Members that gave up an agreement which counts them in.
+    quit: BTreeSet<usize>,
+    /// These members, and those that are dead for certain.
     pub(super) dead: BTreeSet<usize>,
     /// Members that all agreed to count as failed.
     gone: BTreeSet<usize>,
@@ -185,6 +187,7 @@ impl<H: Host> Default for Changing<H> {
             untold: BTreeSet::new(),
             owed: VecDeque::new(),
             unheard: BTreeSet::new(),
+            quit: BTreeSet::new(),
             dead: BTreeSet::new(),
             gone: BTreeSet::new(),
             out: None,
@@ -487,14 +490,12 @@ impl<H: Host> GroupState<H> {
     /// those of the group that this one became, which is returned.
     pub(super) fn note_left(&self, state: &mut Changing<H>, rank: usize) -> Option<Arc<Self>> {
         let node = self.member(rank)?;
+        state.quit.insert(rank);
         state.dead.insert(rank);
         state.report(state.begun_before + 1, node, MemberFailure::GaveUp);
         let successor = state.successor.as_ref()?.upgrade()?;
         let rank = successor.members.iter().position(|one| *one == node)?;
-        let mut state = successor.lock();
-        state.dead.insert(rank);
-        state.report(0, node, MemberFailure::GaveUp);
-        drop(state);
+        successor.note_left(&mut successor.lock(), rank);
         Some(successor)
     }
 
@@ -510,17 +511,15 @@ impl<H: Host> GroupState<H> {
         let own = (rank.unwrap_or_default(), self.own);
         let new = Arc::new(Self::new(number, members, sessions, own, host));
         let mut state = self.lock();
-        {
-            let mut new = new.lock();
-            new.parts_go_on = state.parts_go_on;
-            let dead = state
-                .dead
-                .iter()
-                .filter_map(|old| ranks.binary_search(old).ok());
-            new.dead = dead.collect();
-        }
         state.successor = Some(Arc::downgrade(&new));
-        drop(state);
+        let mut later = new.lock();
+        later.parts_go_on = state.parts_go_on;
+        let place = |old: &usize| ranks.binary_search(old).ok();
+        later.dead = state.dead.iter().filter_map(place).collect();
+        for rank in state.quit.iter().filter_map(place) {
+            new.note_left(&mut later, rank);
+        }
+        drop((later, state));
         new
     }
 

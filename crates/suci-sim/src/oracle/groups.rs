@@ -250,7 +250,7 @@ impl GroupOracle {
         let group = of.group;
         let sound = match failure {
             MemberFailure::Lost(_) | MemberFailure::Ended(_) | MemberFailure::Suspended => {
-                !self.only_deaths || self.left.contains(&named)
+                !self.only_deaths || self.left.contains(&named) || !self.goes_on(of.node())
             }
             // Its own program may not have taken its result yet.
             MemberFailure::GaveUp => {
@@ -370,7 +370,7 @@ impl GroupOracle {
     pub fn cut_off(&mut self, of: Member<'_>, number: u64) -> Verdict {
         self.completed += 1;
         let gone = of.members.iter().filter(|node| self.left.contains(node));
-        if self.only_deaths && 2 * gone.count() < of.members.len() {
+        if self.only_deaths && self.goes_on(of.node()) && 2 * gone.count() < of.members.len() {
             let (node, group) = (of.node(), of.group);
             let text = format!("agreement {number} of group {group}: node {node} is cut off");
             return broken(Kind::Group, text);
