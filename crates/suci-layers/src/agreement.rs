@@ -8,9 +8,9 @@
 //! says so to all. Each member that hears of the decision says so to all, too, and has its result.
 //!
 //! A member stops counting on another one that is dead, that is silent, or for which it is silent
-//! itself (that one tells it). It never counts on it again, so that leaders only become higher. A
-//! member joins each new leader, and tells it which proposal it accepted last. A leader to which a
-//! proposal was told proposes that one, of several that of the highest leader.
+//! itself (that one or the leader tells it). It never counts on it again, so that leaders only
+//! become higher. A member joins each new leader, and tells it which proposal it accepted last. A
+//! leader to which a proposal was told proposes that one, of several that of the highest leader.
 //!
 //! A set of members is a **quorum** if
 //! * all others are dead for certain: their processes ended or closed, or they left the agreement;
@@ -226,8 +226,12 @@ impl Agreement {
             Message::Dead(dead) => self.note_dead(&dead),
             // Nothing else counts any more: each side goes on without the other.
             _ if !counts => {}
-            Message::Doubt => self.note_silent(from),
-            Message::Join(join) => _ = self.joined.insert(from, join),
+            Message::Doubt(by) => {
+                for rank in by.intersection(&self.members.clone()) {
+                    self.note_silent(*rank);
+                }
+            }
+            Message::Join(join) => self.on_join(from, join),
             Message::Propose(known) if self.leader == Some(from) => {
                 self.accepted = Some((from, known));
                 self.send(from, &Message::Accept(self.dead.clone()));
@@ -253,7 +257,7 @@ impl Agreement {
             match absence {
                 Absence::Silent => {
                     self.note_silent(rank);
-                    self.send(rank, &Message::Doubt);
+                    self.send(rank, &Message::Doubt(BTreeSet::from([self.place.rank])));
                 }
                 Absence::Dead => self.note_dead(&BTreeSet::from([rank])),
             }
@@ -298,9 +302,21 @@ impl Agreement {
         }
     }
 
+    /// A member follows this one. Those that it takes for silent hear of that: they may not know.
+    fn on_join(&mut self, from: usize, join: Join) {
+        let doubted = &join.silent - &self.failed;
+        let earlier = self.joined.insert(from, join);
+        let known = earlier.map_or(BTreeSet::new(), |earlier| earlier.silent);
+        for rank in doubted.difference(&known) {
+            self.send(*rank, &Message::Doubt(BTreeSet::from([from])));
+        }
+    }
+
     /// Counts on a silent member no more. Its leader hears of that unless it has proposed.
     fn note_silent(&mut self, rank: usize) {
-        self.failed.insert(rank);
+        if rank == self.place.rank || !self.failed.insert(rank) {
+            return;
+        }
         self.joined.remove(&rank);
         let accepted = self.accepted.as_ref().map(|(leader, _)| *leader);
         if self.leader != Some(rank) && self.leader != accepted {

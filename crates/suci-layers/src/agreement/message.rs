@@ -19,8 +19,8 @@ pub(super) enum Message {
     Decided(Knowledge),
     /// These members are dead.
     Dead(BTreeSet<usize>),
-    /// The receiver was silent: its sender does not count on it any more.
-    Doubt,
+    /// The receiver is silent for these members, which do not count on it any more.
+    Doubt(BTreeSet<usize>),
     /// Its sender takes part no longer, and has no result.
     Left,
 }
@@ -46,14 +46,16 @@ impl Message {
             Self::Accept(_) => 3,
             Self::Decided(_) => 4,
             Self::Dead(_) => 5,
-            Self::Doubt => 6,
+            Self::Doubt(_) => 6,
             Self::Left => 7,
         }];
         match self {
             Self::Join(join) => put_join(&mut bytes, join),
             Self::Propose(known) | Self::Decided(known) => put_knowledge(&mut bytes, known),
-            Self::Accept(dead) | Self::Dead(dead) => put_ranks(&mut bytes, dead),
-            Self::Doubt | Self::Left => {}
+            Self::Accept(ranks) | Self::Dead(ranks) | Self::Doubt(ranks) => {
+                put_ranks(&mut bytes, ranks);
+            }
+            Self::Left => {}
         }
         bytes
     }
@@ -67,7 +69,7 @@ impl Message {
             3 => Self::Accept(take_ranks(rest, size)?),
             4 => Self::Decided(take_knowledge(rest, size)?),
             5 => Self::Dead(take_ranks(rest, size)?),
-            6 if rest.is_empty() => Self::Doubt,
+            6 => Self::Doubt(take_ranks(rest, size)?),
             7 if rest.is_empty() => Self::Left,
             _ => return None,
         })

@@ -346,6 +346,25 @@ fn of_two_members_that_do_not_hear_each_other_one_goes_on() {
     }
 }
 
+/// The other member may hear that one, and think that all is well.
+#[test]
+fn a_leader_tells_a_member_who_does_not_hear_it() {
+    let place = |rank| Place { rank, size: 3 };
+    let mut members: Vec<_> = (0..3)
+        .map(|rank| Agreement::new(place(rank), start(rank, 1)))
+        .collect();
+    members[2].on_failed(1, Absence::Silent);
+    // The message for the other one is lost with their session.
+    while members[2].poll_send().is_some() {}
+    for member in &mut members {
+        member.begin();
+    }
+    let mut network = Network::of(members, 1);
+    network.run((0, 0, 0), 1);
+    network.check(1);
+    assert_eq!(network.agreed_by(0).failed, ranks([2]));
+}
+
 /// It is counted in, since it accepted, but takes part in nothing more.
 #[test]
 fn members_know_who_left_and_who_has_not_spoken_last() {
@@ -499,7 +518,7 @@ fn messages_tell_whether_their_sender_has_a_result() {
     let result = |message: Message| Agreement::has_result(&message.to_bytes(), 3);
     assert_eq!(result(Message::Decided(Knowledge::default())), Some(true));
     assert_eq!(result(Message::Left), Some(false));
-    assert_eq!(result(Message::Doubt), None);
+    assert_eq!(result(Message::Doubt(ranks([1]))), None);
 }
 
 #[test]
@@ -524,7 +543,7 @@ fn messages_are_parsed_as_they_were_made() {
         Message::Accept(ranks([1])),
         Message::Decided(known),
         Message::Dead(ranks([0, 1, 2])),
-        Message::Doubt,
+        Message::Doubt(ranks([2])),
         Message::Left,
     ] {
         let bytes = message.to_bytes();
