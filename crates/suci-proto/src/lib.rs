@@ -37,6 +37,7 @@ pub mod plant;
 pub mod pmtu;
 pub mod ranges;
 mod rate_cap;
+mod recent_max;
 pub mod recovery;
 mod scheduler;
 pub mod security;

@@ -27,6 +27,7 @@
 use super::losses::Losses;
 use super::{AckSample, Cause, CongestionEvent, Controller, initial_window, pace};
 use crate::limits::MAX_DATAGRAM;
+use crate::recent_max::RecentMax;
 use crate::recovery::Rtt;
 use crate::time::{Duration, Instant};
 
@@ -73,8 +74,8 @@ pub struct Bbr {
     state: BbrState,
     round: BbrRound,
     rounds: u64,
-    /// Highest bandwidth of this probing cycle and of the one before, in bytes per second.
-    bandwidth: [f64; 2],
+    /// Highest bandwidth in bytes per second, by probing cycles.
+    bandwidth: RecentMax<f64>,
     /// Least time on the path in seconds, and when it was last seen or probed.
     min_rtt: Option<f64>,
     min_rtt_at: Instant,
@@ -164,7 +165,7 @@ struct AckAggregation {
     /// When the current measurement began, and bytes acknowledged since.
     began: Option<Instant>,
     bytes: f64,
-    extra: [f64; 2],
+    extra: RecentMax<f64>,
 }
 
 impl AckAggregation {
@@ -177,16 +178,7 @@ impl AckAggregation {
         } else {
             self.bytes += bytes;
         }
-        let extra = (self.bytes - expected).max(0.0);
-        self.extra[0] = self.extra[0].max(extra);
-    }
-
-    fn next_half(&mut self) {
-        self.extra = [0.0, self.extra[0]];
-    }
-
-    fn most(&self) -> f64 {
-        self.extra[0].max(self.extra[1])
+        self.extra.note((self.bytes - expected).max(0.0));
     }
 }
 
@@ -200,7 +192,7 @@ impl Bbr {
             state: BbrState::Startup,
             round: BbrRound::default(),
             rounds: 0,
-            bandwidth: [0.0; 2],
+            bandwidth: RecentMax::default(),
             min_rtt: None,
             min_rtt_at: Instant::ZERO,
             usual_rtt: 0.0,
@@ -223,7 +215,7 @@ impl Bbr {
     }
 
     fn max_bandwidth(&self) -> f64 {
-        self.bandwidth[0].max(self.bandwidth[1])
+        self.bandwidth.get()
     }
 
     /// Returns the path's bandwidth according to the model, in bytes per second.
@@ -249,7 +241,7 @@ impl Bbr {
         if let Some(rate) = sample.rate {
             let bandwidth = rate.per_second() as f64;
             if !rate.app_limited || bandwidth >= self.max_bandwidth() {
-                self.bandwidth[0] = self.bandwidth[0].max(bandwidth);
+                self.bandwidth.note(bandwidth);
                 self.round.bandwidth = self.round.bandwidth.max(bandwidth);
             }
         }
@@ -280,7 +272,7 @@ impl Bbr {
     fn end_round(&mut self, now: Instant, round: &BbrRound, in_flight: f64) {
         self.rounds += 1;
         if self.rounds.is_multiple_of(AGGREGATION_ROUNDS) {
-            self.ack_aggregation.next_half();
+            self.ack_aggregation.extra.end_period();
         }
         let grew = self.max_bandwidth() > self.best;
         self.best = self.max_bandwidth();
@@ -375,8 +367,8 @@ impl Bbr {
     /// Begins another cycle of "ProbeBW".
     fn go_down(&mut self, now: Instant) {
         self.state = BbrState::Down;
-        if self.bandwidth[0] > 0.0 {
-            self.bandwidth = [0.0, self.bandwidth[0]];
+        if self.bandwidth.present() > 0.0 {
+            self.bandwidth.end_period();
         }
         self.cycle_began = now;
         self.cycle_round = self.rounds;
@@ -478,7 +470,7 @@ impl Bbr {
         let quantum = (self.model() / 1_000.0)
             .min(MAX_DATAGRAM as f64)
             .max(2.0 * self.mtu);
-        let allowance = 3.0 * quantum + self.ack_aggregation.most();
+        let allowance = 3.0 * quantum + self.ack_aggregation.extra.get();
         let (target, least) = (gain * self.usual(product) + allowance, product + allowance);
         let grown = self.window + acked;
         let window = if self.filled {

@@ -6,6 +6,7 @@
 //! slowest link, and delay all other traffic there. The recent delivery rate is a better bound.
 
 use crate::limits::ETHERNET_MTU;
+use crate::recent_max::RecentMax;
 use crate::recovery::{RateSample, Rtt};
 use crate::time::{Duration, Instant, nanos};
 
@@ -28,8 +29,8 @@ const OLD: u64 = 32;
 /// The recent delivery rate, and whether it bounds the pace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CwndValidation {
-    /// Highest rates in bytes per second of this span and of the one before.
-    rates: [u64; 2],
+    /// Highest rate in bytes per second, by spans.
+    rates: RecentMax<u64>,
     span_ends: Instant,
     /// Messages or credit ran out since the window was last full.
     unvalidated: bool,
@@ -42,10 +43,10 @@ impl CwndValidation {
             return;
         }
         if now >= self.span_ends {
-            self.rates = [0, self.rates[0]];
+            self.rates.end_period();
             self.span_ends = now + span(rtt);
         }
-        self.rates[0] = self.rates[0].max(sample.per_second());
+        self.rates.note(sample.per_second());
     }
 
     /// Notes that the sender ran out of messages or credit.
@@ -63,7 +64,7 @@ impl CwndValidation {
     /// receiver that answered late makes the path look slow, and at that pace too little may be in
     /// flight for another sample. `None` while the window is the limit, or no rate is known.
     pub(crate) fn bound(&self, now: Instant, rtt: &Rtt) -> Option<u64> {
-        let rate = self.rates[0].max(self.rates[1]);
+        let rate = self.rates.get();
         if !self.unvalidated || rate == 0 || rtt.min() >= LONG {
             return None;
         }

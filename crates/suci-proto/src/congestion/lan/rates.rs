@@ -1,5 +1,6 @@
 //! Delivery rates of the path of late.
 
+use crate::recent_max::RecentMax;
 use crate::time::{Duration, Instant};
 
 /// Rounds over which the highest delivery rate is remembered.
@@ -13,8 +14,8 @@ const KNOWN: Duration = Duration::from_secs(10);
 pub(super) struct Rates {
     rounds: [f64; RATE_ROUNDS],
     at: usize,
-    /// Highest rate of the current period of [`KNOWN`], and of the one before.
-    known: [f64; 2],
+    /// Highest rate over periods of [`KNOWN`].
+    known: RecentMax<f64>,
     began: Option<Instant>,
 }
 
@@ -22,11 +23,13 @@ impl Rates {
     pub(super) fn add(&mut self, now: Instant, rate: f64) {
         let began = *self.began.get_or_insert(now);
         if now.since(began) >= KNOWN {
-            let recent = now.since(began) < 2 * KNOWN;
-            self.known = [0.0, if recent { self.known[0] } else { 0.0 }];
+            if now.since(began) >= 2 * KNOWN {
+                self.known = RecentMax::default();
+            }
+            self.known.end_period();
             self.began = Some(now);
         }
-        self.known[0] = self.known[0].max(rate);
+        self.known.note(rate);
         if let Some(round) = self.rounds.get_mut(self.at) {
             *round = round.max(rate);
         }
@@ -42,7 +45,7 @@ impl Rates {
     /// Returns the highest rate of the last seconds, which estimates the link's: other flows may
     /// leave less now.
     pub(super) fn of_link(&self) -> f64 {
-        self.known[0].max(self.known[1])
+        self.known.get()
     }
 
     /// Returns the highest rate of the last rounds.

@@ -10,6 +10,7 @@
 //! of the share. If they would, the limit stops until the grant fits again.
 
 use super::Grant;
+use crate::recent_max::RecentMax;
 use crate::time::{Duration, Instant, nanos};
 use crate::types::PacketNumber;
 
@@ -29,11 +30,10 @@ pub(super) struct LongPath {
     /// When the current round trip began, and the first number not drained then.
     began: Instant,
     from: PacketNumber,
-    /// Packets drained in the last round trip and in the one before.
-    drained: [u64; 2],
-    /// Longest wait of a packet in the buffer, in the current period of [`WATCH`] and in the one
-    /// before.
-    waited: [Duration; 2],
+    /// Packets drained in the last two round trips.
+    drained: RecentMax<u64>,
+    /// Longest wait of a packet in the buffer, in nanoseconds, over periods of [`WATCH`].
+    waited: RecentMax<u64>,
     watched: Instant,
 }
 
@@ -44,8 +44,8 @@ impl LongPath {
             target: 0,
             began: now,
             from: first,
-            drained: [0; 2],
-            waited: [Duration::ZERO; 2],
+            drained: RecentMax::default(),
+            waited: RecentMax::default(),
             watched: now,
         }
     }
@@ -57,10 +57,10 @@ impl LongPath {
 
     fn watch(&mut self, now: Instant, waited: Duration) {
         if now >= self.watched + WATCH {
-            self.waited = [Duration::ZERO, self.waited[0]];
+            self.waited.end_period();
             self.watched = now;
         }
-        self.waited[0] = self.waited[0].max(waited);
+        self.waited.note(nanos(waited));
     }
 
     /// Ends a round trip in which everything below `drained_end` was drained.
@@ -71,7 +71,8 @@ impl LongPath {
         }
         let packets = drained_end.saturating_sub(self.from);
         let in_one = packets.saturating_mul(nanos(round_trip)) / took;
-        self.drained = [in_one, self.drained[0]];
+        self.drained.end_period();
+        self.drained.note(in_one);
         self.began = now;
         self.from = drained_end;
     }
@@ -79,8 +80,8 @@ impl LongPath {
     /// Twice the packets that the path holds, or fewer: the packets that arrive during the longest
     /// wait must fit half of `share`.
     fn bound(&self, share: u64, round_trip: Duration) -> u64 {
-        let holds = self.drained[0].max(self.drained[1]).saturating_mul(2);
-        let waited = nanos(self.waited[0].max(self.waited[1])).max(1);
+        let holds = self.drained.get().saturating_mul(2);
+        let waited = self.waited.get().max(1);
         holds.min(share.saturating_mul(nanos(round_trip)) / 2 / waited)
     }
 }
